@@ -1,8 +1,9 @@
 # ocaml-probes. `make help` lists the targets.
 #
 #   O=DIR     build there instead of build/       V=1      show the commands
-#   DEBUG=1   -O0, no NDEBUG                      ASAN=1   address and undefined-behaviour sanitizers
+#   DEBUG=1   -O0, no NDEBUG                      ASAN=1   clang with its sanitizers, and what fuzzers need
 #   CC=clang  another compiler                    DESTDIR= PREFIX=/usr/local   for `make install`
+#   WERROR=1  warnings are errors             COVERAGE=1   clang counts what runs (`make coverage`)
 
 O ?= build
 PREFIX ?= /usr/local
@@ -34,17 +35,26 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes
+WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS += -Iinclude -Isrc -Ibpf -I$(O)/bpf -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 # The tool runs with privileges and reads hostile files.
 HARDENING := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-CFLAGS ?= $(if $(filter 1,$(ASAN)),-O1 -g,-O2 -g $(HARDENING))
+CFLAGS ?= $(if $(filter 1,$(ASAN)),-O1 -gline-tables-only,-O2 -g $(HARDENING))
 LDFLAGS ?= -Wl,-z$(,)relro$(,)-z$(,)now
 ifeq ($(DEBUG),1)
 CFLAGS := -O0 -g3
 endif
+# gcc defines __SANITIZE_ADDRESS__, clang does not.
 ifeq ($(ASAN),1)
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+override CC := $(CLANG)
+SANITIZE := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
+	-D__SANITIZE_ADDRESS__
+endif
+# Counters are mapped from files: what a process did before SIGKILL is there, and what its children do counts too.
+ifeq ($(COVERAGE),1)
+override CC := $(CLANG)
+CFLAGS := -O1 -g
+SANITIZE := -fprofile-instr-generate=$(abspath $(O))/profiles/stray/%c%m.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation
 endif
 ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 
@@ -77,6 +87,7 @@ parts_a := $(O)/parts.a
 parts_objs := $(patsubst %.c,$(O)/%.o,$(filter-out %/main.c,$(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs)))
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
+link_part_objs := $(filter-out %/main.o,$(link_objs))
 # What is made of bpf/measure.bpf.c: see there.
 bpf_objects := measure_multi measure_full measure_slower measure_stacks measure_by measure_perf profile memprof
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h) $(O)/bpf/waiting.skel.h
@@ -99,6 +110,9 @@ $(O)/%.o: %.c | $(bpf_skels)
 	$(say) CC $<
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Their assembly outside of functions defines symbols, which the link-time optimizer of gcc does not see.
+$(O)/src/inside/templates_code.o $(O)/src/measure/calibrate.o: override CFLAGS += -fno-lto
 
 # The library for our own programs and unit tests: each takes the objects that it needs.
 $(internal_a): $(lib_objs)
@@ -149,7 +163,7 @@ $(O)/bpf/measure_by.bpf.o: bpf_flags := -DMEASURE_FULL -DMEASURE_BY
 $(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
 
 # -mcpu=v3: compare-and-swap (Linux 5.12).
-compile_bpf = $(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
+compile_bpf = $(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(filter -Werror,$(WARN)) $(bpf_flags) \
 	-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
 
 $(O)/bpf/measure_%.bpf.o: bpf/measure.bpf.c
@@ -186,6 +200,7 @@ include tools/faults/faults.mk
 include tests/tests.mk
 include tools/bench/bench.mk
 include tools/matrix/matrix.mk
+include tools/coverage/coverage.mk
 include tools/mutants/mutants.mk
 include tools/install/install.mk
 include tools/debian/debian.mk
@@ -202,27 +217,17 @@ demo: deps ## the main job end to end: build, start an OCaml service, toggle and
 	+@$(MAKE) --no-print-directory $(jobs) all ocaml demo-service
 	@tools/demo $(O)
 check: deps ## build everything and run all tests
-	+@$(MAKE) --no-print-directory $(jobs) run-tests
+	+@$(MAKE) --no-print-directory $(jobs) WERROR=1 run-tests
 
 .PHONY: format lint clean help
 format: ## reformat all C
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 # The analyzer of clang-tidy takes ten minutes of processor time for all files. `make check` lets it
-# look less deep, which takes one: make lint TIDY=shallow.
-tidy_shallow := -Xclang -analyzer-config -Xclang mode=shallow,max-nodes=20000
+# look less deep: make lint TIDY=shallow.
 lint: $(bpf_skels) $(O)/pprof/pprof.pb-c.h $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
-	mandoc -Tlint -W warning $(man_pages)
-	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
-		xargs -P$$(nproc) -n8 shellcheck --severity=warning
-	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
-	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -n4 sh -c 'clang-tidy --quiet --warnings-as-errors="*" "$$@" \
-		-- -std=gnu11 $(CPPFLAGS) $(tidy_$(TIDY))' clang-tidy
-	clang-tidy --quiet --warnings-as-errors='*' $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
-		-I$$(ocamlfind ocamlc -where)
-	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
-		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) \
-		$(c_sources) $(ocaml_stubs)
+	@mandoc -Tlint -W warning $(man_pages)
+	@TIDY=$(TIDY) tools/lint $(abspath $(O)) $(c_sources) $(ocaml_stubs) -- $(CPPFLAGS)
 
 clean: ## remove the build directory
 	rm -rf $(O)

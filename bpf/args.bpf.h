@@ -300,7 +300,7 @@ static __within_stacks int ocaml_string_key(__u64 value, __u64 *key)
  * Compute the key of an argument. Different integers have different keys. The key of a string is a
  * hash of its length and first KEY_STRING_BYTES bytes.
  */
-static __within_stacks int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
+static __always_inline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
 {
 	__s64 number;
 	__u64 value;

@@ -21,7 +21,7 @@
  *	measure_stacks  the same as measure_full, with code that walks the stacks of hits
  *	measure_slower  the same as measure_full, with code that records slow pairs
  *	measure_by      the same as measure_full, with code that groups hits and times by the value
- *	                of an argument, which the other objects do not have; pairs by thread only
+ *	                of an argument, which the other objects do not have
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
@@ -104,7 +104,7 @@ int hit(struct pt_regs *regs)
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.only_tgids ||
-	    reads_args() || walks_stacks()) {
+	    config.counts_processes || reads_args() || walks_stacks()) {
 		if (!current_ids(&ids)) {
 			pass_over();
 			return 0;
@@ -114,6 +114,8 @@ int hit(struct pt_regs *regs)
 		pass_over();
 		return 0;
 	}
+	if (config.counts_processes)
+		count_process(&ids);
 #ifdef MEASURE_FULL
 	if (reads_args() && site)
 		return hit_with_args(regs, number, site, &ids, now_ns);
@@ -155,6 +157,9 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 		if (gate.open)
 			orphan_newest(stats, open, open->n);
 		bpf_map_delete_elem(&pair_open, &key);
+#ifdef MEASURE_FULL
+		compared_end(&key);
+#endif
 #ifdef MEASURE_SLOWER
 		slow_end_thread(&key);
 #endif
@@ -198,7 +203,7 @@ int thread_exit(void *unused)
 	(void)unused;
 	if (!current_ids(&ids))
 		return 0;
-	if (config.key_arg == MEASURE_NO_ARG)
+	if (config.matching & MEASURE_SOME_BY_THREAD)
 		end_pairs(&ids);
 	if (config.frames)
 		end_frames(&ids.pid);
@@ -210,13 +215,13 @@ int thread_exit(void *unused)
 		forget_current(&ids);
 #endif
 #ifdef MEASURE_FULL
-	if (config.only_tgids || config.key_arg != MEASURE_NO_ARG) {
+	if (config.only_tgids || config.matching & MEASURE_SOME_BY_KEY) {
 		if (!is_last_thread())
 			return 0;
 		/* Its number can be reused from now on. */
 		if (config.only_tgids)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
-		if (config.key_arg != MEASURE_NO_ARG)
+		if (config.matching & MEASURE_SOME_BY_KEY)
 			end_keys(&ids.tgid);
 	}
 #endif

@@ -15,6 +15,7 @@
  *	frame_users  hash           u32, owner of a frame   u32, its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
+ *	process_hits hash           u32, process id         u64, its hits; if config has counts_processes
  *	losses       per-CPU array  0                       struct measure_losses
  *	serials      array          site number             u64, of the link that counts it, 0: none
  *	marks        array          thread id / 64          u64, a bit a thread; see handover below
@@ -27,6 +28,7 @@
  *	site_args    array          number                  struct site_args (args.h)
  *	histograms   per-CPU array  number                  struct measure_histogram
  *	float_histograms            see measure_floats.h
+ *	compared     hash           struct measure_open_key struct measure_compared
  *	key_users    hash           u32, process id         u32, 1; may have something in key_open
  *	prints       ring buffer                            struct hit_record (args.h)
  *
@@ -40,7 +42,7 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 7
+#define MEASURE_VERSION 8
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
@@ -49,6 +51,13 @@ enum {
 	MEASURE_BUCKETS = 496, /* see measure_bucket_of */
 	MEASURE_NO_ARG = 0xffff,
 	MEASURE_MAX_HISTOGRAMS = 1024,
+};
+
+/* struct measure_config, matching */
+enum {
+	MEASURE_SOME_BY_THREAD = 1 << 0, /* a role is not MEASURE_ROLE_KEYED */
+	MEASURE_SOME_BY_KEY = 1 << 1,
+	MEASURE_SOME_COMPARED = 1 << 2,
 };
 
 /* The meaning of the id in the keys of `keyed`. */
@@ -104,7 +113,7 @@ struct measure_config {
 	__u32 keyed_by;	  /* enum measure_keyed_by */
 	__u32 n_pairs;
 	__u32 depth;	/* open starts per thread and pair, 1 to MEASURE_DEPTH */
-	__u32 key_arg;	/* the argument that matches pairs; MEASURE_NO_ARG: by thread */
+	__u32 matching; /* how pairs are matched: MEASURE_SOME_... */
 	__u32 children; /* add the children of processes in `tgids` */
 	/*
 	 * The pid namespace of process ids (the device in the kernel's format: major << 20 |
@@ -116,7 +125,7 @@ struct measure_config {
 	__u64 exe_dev;
 	__u64 exe_ino;
 	/* The following members are used only by measure_full. */
-	__u32 args;	   /* nonzero if arguments are read, for a member below or key_arg */
+	__u32 args;	   /* nonzero if arguments are read, for a member below or a role */
 	__u32 filters;	   /* there is a filter */
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
 	__u32 prints;	   /* hits are recorded */
@@ -145,6 +154,9 @@ struct measure_config {
 	/* The following members are used only by measure_by. */
 	__u32 by_arg;	    /* the argument by whose value hits and times are grouped */
 	__u32 by_max_times; /* groups of times; see measure_by.h */
+	/* All objects: count the hits of each process, whatever becomes of them. */
+	__u32 counts_processes;
+	__u32 reserved;
 };
 
 /* struct measure_site, flags */
@@ -185,6 +197,7 @@ enum measure_condition {
 struct measure_role {
 	__u32 pair;
 	__u32 flags;
+	__u32 key_arg; /* the argument that is the key, or is compared */
 };
 
 /* struct measure_role, flags */
@@ -192,6 +205,9 @@ enum {
 	MEASURE_ROLE_STOP = 1 << 0,
 	MEASURE_ROLE_FRAME = 1 << 1,   /* matched by frame, see measure_frames.bpf.h */
 	MEASURE_ROLE_CONFIRM = 1 << 2, /* neither start nor stop: the active call is to be timed */
+	MEASURE_ROLE_KEYED = 1 << 3,   /* matched by an argument, not by thread */
+	/* Matched by thread. That the argument of the start and of the stop differ is counted. */
+	MEASURE_ROLE_COMPARED = 1 << 4,
 };
 
 /* The key of open starts: a thread and a pair. */
@@ -229,6 +245,14 @@ struct measure_open {
 	__u32 n;    /* starts that are open */
 	__u32 next; /* modulo MEASURE_DEPTH, the place of the next one */
 	struct measure_start ring[MEASURE_DEPTH];
+};
+
+/*
+ * The compared arguments of the open starts, as keys, at the same places as in struct measure_open; 0:
+ * unknown.
+ */
+struct measure_compared {
+	__u64 values[MEASURE_DEPTH];
 };
 
 /*
@@ -275,6 +299,7 @@ struct measure_pair {
 	__u64 orphan_stops; /* no start was open */
 	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
 	__u64 not_keyed;    /* the argument cannot be a key; such a stop is an orphan */
+	__u64 mismatched;   /* of count: the compared arguments of start and stop differ */
 	__u64 buckets[MEASURE_BUCKETS];
 };
 
@@ -328,10 +353,10 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 	return (__u64)mismatch << 32 | probe_index;
 }
 
-_Static_assert(sizeof(struct measure_config) == 152, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 160, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 36, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
-_Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");
+_Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");
 _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,
 	       "shared by two compilers");
 _Static_assert(sizeof(struct measure_keyed) == 32, "shared by two compilers");

@@ -7,6 +7,7 @@
 #define MEASURE_ARGS_BPF_H
 
 #include "filter.bpf.h"
+#include "measure_compared.bpf.h"
 #include "measure_floats.bpf.h"
 #include "measure_keys.bpf.h"
 #include "measure_records.bpf.h"
@@ -30,44 +31,17 @@ struct {
 
 /* ---- pairs by argument ---------------------------------------------------------------------- */
 
-static __always_inline void play_role_by_key(const struct measure_role *role,
-					     struct measure_start_key *key, int has_key,
-					     __u64 now_ns, int matches,
-					     const struct walk_scratch *stack)
-{
-	const int is_stop = (role->flags & MEASURE_ROLE_STOP) != 0;
-	struct measure_pair *stats;
-
-	key->pair = role->pair;
-	stats = bpf_map_lookup_elem(&pair_stats, &key->pair);
-	if (!stats)
-		return;
-	if (has_key && is_stop) {
-		time_stack(role->pair, stack, stop_by_key(stats, key, now_ns));
-	} else if (has_key) {
-		start_by_key(stats, key, matches);
-	} else if (is_stop) {
-		add(&stats->orphan_stops, 1);
-	} else if (matches) {
-		add(&stats->starts, 1);
-		add(&stats->not_keyed, 1);
-	}
-}
-
 #ifdef MEASURE_SLOWER
-/* The same for all pairs, by thread or key, in object measure_slower. No calls of functions. */
+/* The same as play_roles_with_args(), in object measure_slower. No calls of functions. */
 static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
 					      const struct site_args *args,
 					      const struct measure_site *site,
 					      const struct bpf_pidns_info *ids, __u64 now_ns,
 					      int matches)
 {
-	const int by_key = config.key_arg != MEASURE_NO_ARG;
 	struct measure_start_key key = { .tgid = ids->tgid };
-	int has_key = 0;
+	struct role_key read = { .arg = MEASURE_NO_ARG };
 
-	if (by_key && site->n_roles)
-		has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_ALL - 1)], &key.value);
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 place = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &place);
@@ -75,41 +49,89 @@ static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number
 
 		if (!role)
 			continue;
-		if (!by_key) {
-			play_role_slower(role, regs, number, args, ids, now_ns, matches);
+		read_role_key(role, regs, args, &read);
+		if (!role_is_keyed(role)) {
+			play_role_slower(role, regs, number, args, ids, &read, now_ns, matches);
 			continue;
 		}
 		key.pair = role->pair;
+		key.value = read.value;
 		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
-		if (stats && has_key)
+		if (stats && read.is_known)
 			play_key_slower(role, stats, &key, regs, number, args, ids, now_ns,
 					matches);
-		else
-			play_role_by_key(role, &key, 0, now_ns, matches, (void *)0);
+		else if (stats)
+			miss_key(role, stats, matches);
 	}
 }
-#else
-static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct site_args *args,
-					      const struct measure_site *site,
-					      const struct bpf_pidns_info *ids, __u64 now_ns,
-					      int matches, const struct walk_scratch *stack)
+#elif !defined(MEASURE_BY)
+static __always_inline void play_role_by_key(const struct measure_role *role,
+					     struct measure_start_key *key,
+					     const struct role_key *read, __u64 now_ns, int matches,
+					     const struct walk_scratch *stack)
+{
+	struct measure_pair *stats;
+
+	key->pair = role->pair;
+	key->value = read->value;
+	stats = bpf_map_lookup_elem(&pair_stats, &key->pair);
+	if (!stats)
+		return;
+	if (!read->is_known)
+		miss_key(role, stats, matches);
+	else if (role->flags & MEASURE_ROLE_STOP)
+		time_stack(role->pair, stack, stop_by_key(stats, key, now_ns));
+	else
+		start_by_key(stats, key, matches);
+}
+
+/* By thread, with a comparison of the arguments. */
+static __always_inline void play_role_compared(const struct measure_role *role,
+					       const struct bpf_pidns_info *ids,
+					       const struct role_key *read, __u64 sp, __u64 now_ns,
+					       int matches, const struct walk_scratch *stack)
+{
+	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
+	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	__u64 ended;
+
+	if (!stats)
+		return;
+	if (role->flags & MEASURE_ROLE_STOP) {
+		ended = stop_by_thread(stats, &key, sp, now_ns);
+		time_stack(role->pair, stack, ended);
+		if (ended)
+			compared_stop(role, &key, read);
+		return;
+	}
+	start_by_thread(stats, &key, sp, matches);
+	compared_start(role, &key, read);
+}
+
+/* The same as play_roles(), where some pairs have a key, or an argument that is compared. */
+static __always_inline void play_roles_with_args(struct pt_regs *regs, const struct site_args *args,
+						 const struct measure_site *site,
+						 const struct bpf_pidns_info *ids, __u64 now_ns,
+						 int matches, const struct walk_scratch *stack)
 {
 	struct measure_start_key key = { .tgid = ids->tgid };
-	int has_key;
+	struct role_key read = { .arg = MEASURE_NO_ARG };
 
-	if (!site->n_roles)
-		return;
-	has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_ALL - 1)], &key.value);
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
 
 		if (!role)
 			continue;
-		if (config.frames && (role->flags & MEASURE_ROLE_FRAME))
+		if (config.frames && (role->flags & MEASURE_ROLE_FRAME)) {
 			play_frame(role, regs, site, ids, now_ns, matches, stack);
-		else
-			play_role_by_key(role, &key, has_key, now_ns, matches, stack);
+			continue;
+		}
+		read_role_key(role, regs, args, &read);
+		if (role_is_keyed(role))
+			play_role_by_key(role, &key, &read, now_ns, matches, stack);
+		else if (config.matching & MEASURE_SOME_BY_THREAD)
+			play_role_compared(role, ids, &read, regs->sp, now_ns, matches, stack);
 	}
 }
 #endif
@@ -138,6 +160,9 @@ static __always_inline void end_keys(__u32 *tgid)
 	bpf_for_each_map_elem(&key_open, end_start, tgid, 0);
 #ifdef MEASURE_SLOWER
 	slow_end_process(tgid);
+#endif
+#ifdef MEASURE_BY
+	by_end_process(tgid);
 #endif
 }
 
@@ -337,10 +362,10 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 #if defined(MEASURE_SLOWER)
 	play_roles_slower(regs, number, args, site, ids, now_ns, matches);
 #elif !defined(MEASURE_BY)
-	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
+	if (config.n_pairs && config.matching == MEASURE_SOME_BY_THREAD)
 		play_roles(regs, site, ids, now_ns, matches, stack);
 	else if (config.n_pairs)
-		play_roles_by_key(regs, args, site, ids, now_ns, matches, stack);
+		play_roles_with_args(regs, args, site, ids, now_ns, matches, stack);
 #endif
 	if (config.hist_arg != MEASURE_NO_ARG && matches && (site->flags & MEASURE_HISTOGRAM))
 		add_to_histogram(regs, args, site);

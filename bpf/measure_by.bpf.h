@@ -5,7 +5,8 @@
  *
  * Every hit and every time is in exactly one group, or in the sum of those for which there was no
  * room. A pair belongs to the value that the argument has at its start. The start leaves the index of
- * its group beside its time, at the same place of a ring; its stop takes it from there.
+ * its group beside its time, at the same place of a ring, or under the same key; its stop takes it from
+ * there.
  *
  * An index is taken before its group is in by_pairs. If two threads meet a new value at one moment,
  * one of the two indices is never used. There is room for one group less then.
@@ -15,6 +16,7 @@
 
 #include "filter.bpf.h"
 #include "measure_by.h"
+#include "measure_compared.bpf.h"
 #include "measure_roles.bpf.h"
 
 struct {
@@ -54,6 +56,13 @@ struct {
 
 /* Indices of by_times in use, without the first MEASURE_MAX_PAIRS. */
 volatile __u64 by_times_used;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_start_key);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} by_key_open SEC(".maps");
 
 /* The initial value of by_open. It is large for the stack of a BPF program. */
 static const struct measure_by_open by_nothing_open;
@@ -144,14 +153,6 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 	return index ? *index : pair;
 }
 
-/* The place in the ring of the start that began last, or, after it ended, of the one that ended. */
-static __always_inline __u32 by_place(const struct measure_open_key *key, __u32 has_ended)
-{
-	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
-
-	return open ? (open->next - 1 + has_ended) & (MEASURE_DEPTH - 1) : MEASURE_DEPTH;
-}
-
 /* A start of KEY has GROUP. Without room here, by_open has no room either. */
 __noinline int by_start(const struct measure_open_key *key, __u32 group)
 {
@@ -160,7 +161,7 @@ __noinline int by_start(const struct measure_open_key *key, __u32 group)
 
 	if (!key)
 		return 0;
-	place = by_place(key, 0);
+	place = open_place(key, 0);
 	if (place >= MEASURE_DEPTH)
 		return 0;
 	open = bpf_map_lookup_elem(&by_open, key);
@@ -173,22 +174,12 @@ __noinline int by_start(const struct measure_open_key *key, __u32 group)
 	return 0;
 }
 
-/* A pair of KEY has ended after NS. */
-__noinline int by_stop(const struct measure_open_key *key, __u64 ns)
+/* A pair of GROUP has ended after NS. */
+__noinline int by_add_time(__u32 group, __u64 ns)
 {
 	const __u32 bucket = measure_bucket_of(ns);
-	struct measure_by_times *times;
-	struct measure_by_open *open;
-	__u32 place, group;
+	struct measure_by_times *times = bpf_map_lookup_elem(&by_times, &group);
 
-	if (!key)
-		return 0;
-	place = by_place(key, 1);
-	open = bpf_map_lookup_elem(&by_open, key);
-	group = key->pair;
-	if (open && place < MEASURE_DEPTH)
-		group = open->groups[place & (MEASURE_DEPTH - 1)];
-	times = bpf_map_lookup_elem(&by_times, &group);
 	if (!times)
 		return 0;
 	add(&times->count, 1);
@@ -200,19 +191,115 @@ __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 	return 0;
 }
 
-/* The same as play_roles(), where all pairs are matched by thread. */
+/* A pair of KEY has ended after NS. */
+__noinline int by_stop(const struct measure_open_key *key, __u64 ns)
+{
+	struct measure_by_open *open;
+	__u32 place, group;
+
+	if (!key)
+		return 0;
+	place = open_place(key, 1);
+	open = bpf_map_lookup_elem(&by_open, key);
+	group = key->pair;
+	args_keep(place);
+	if (open && place < MEASURE_DEPTH)
+		group = open->groups[place];
+	return by_add_time(group, ns);
+}
+
+/* ---- by key --------------------------------------------------------------------------------- */
+
+/* Record the group before the start, so that a stop finds it. Without a start, no group is kept. */
+static __always_inline void by_key_start(struct measure_pair *stats,
+					 const struct measure_start_key *key, __u32 group,
+					 int matches)
+{
+	if (matches)
+		bpf_map_update_elem(&by_key_open, key, &group, 0 /* BPF_ANY */);
+	if (!start_by_key(stats, key, matches) && matches)
+		bpf_map_delete_elem(&by_key_open, key);
+}
+
+static __always_inline void by_key_stop(struct measure_pair *stats,
+					const struct measure_start_key *key, __u64 now_ns)
+{
+	__u32 *found = bpf_map_lookup_elem(&by_key_open, key), group = found ? *found : key->pair;
+	const __u64 ended = stop_by_key(stats, key, now_ns);
+
+	bpf_map_delete_elem(&by_key_open, key);
+	if (ended)
+		by_add_time(group, ended - 1);
+}
+
+/* The body of a loop: remove the group of a process that has ended. */
+static long by_end_start(void *map, const struct measure_start_key *key, const __u32 *group,
+			 const __u32 *ended)
+{
+	(void)group;
+	if (key->tgid == *ended)
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+static __always_inline void by_end_process(const __u32 *tgid)
+{
+	bpf_for_each_map_elem(&by_key_open, by_end_start, (void *)tgid, 0);
+}
+
+/* ---- what a site does ----------------------------------------------------------------------- */
+
+static __always_inline void by_play_thread(const struct measure_role *role,
+					   struct measure_pair *stats, struct pt_regs *regs,
+					   const struct site_args *args,
+					   const struct bpf_pidns_info *ids,
+					   const struct role_key *read, __u64 now_ns, int matches)
+{
+	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
+	__u32 group;
+	__u64 ended;
+
+	if (role->flags & MEASURE_ROLE_STOP) {
+		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
+		if (ended)
+			by_stop(&key, ended - 1);
+		if (ended)
+			compared_stop(role, &key, read);
+		return;
+	}
+	/* Read the value first: it takes time that is not the pair's. */
+	group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
+	start_by_thread(stats, &key, regs->sp, matches);
+	by_start(&key, group);
+	compared_start(role, &key, read);
+}
+
+static __always_inline void by_play_key(const struct measure_role *role, struct measure_pair *stats,
+					struct pt_regs *regs, const struct site_args *args,
+					const struct measure_start_key *key, __u64 now_ns,
+					int matches)
+{
+	if (role->flags & MEASURE_ROLE_STOP)
+		by_key_stop(stats, key, now_ns);
+	else
+		by_key_start(stats, key,
+			     matches ? by_group((void *)regs, args, key->pair) : key->pair,
+			     matches);
+}
+
+/* The same as play_roles(). */
 static __always_inline void play_roles_by_value(struct pt_regs *regs, const struct site_args *args,
 						const struct measure_site *site,
 						const struct bpf_pidns_info *ids, __u64 now_ns,
 						int matches)
 {
+	struct role_key read = { .arg = MEASURE_NO_ARG };
+
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
-		struct measure_open_key key = { .tid = ids->pid };
+		struct measure_start_key key = { .tgid = ids->tgid };
 		struct measure_pair *stats;
-		__u32 group;
-		__u64 ended;
 
 		if (!role)
 			continue;
@@ -220,16 +307,14 @@ static __always_inline void play_roles_by_value(struct pt_regs *regs, const stru
 		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 		if (!stats)
 			continue;
-		if (role->flags & MEASURE_ROLE_STOP) {
-			ended = stop_by_thread(stats, &key, regs->sp, now_ns);
-			if (ended)
-				by_stop(&key, ended - 1);
-			continue;
-		}
-		/* Read the value first: it takes time that is not the pair's. */
-		group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
-		start_by_thread(stats, &key, regs->sp, matches);
-		by_start(&key, group);
+		read_role_key(role, regs, args, &read);
+		key.value = read.value;
+		if (!role_is_keyed(role))
+			by_play_thread(role, stats, regs, args, ids, &read, now_ns, matches);
+		else if (read.is_known)
+			by_play_key(role, stats, regs, args, &key, now_ns, matches);
+		else
+			miss_key(role, stats, matches);
 	}
 }
 

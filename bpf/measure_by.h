@@ -9,6 +9,7 @@
  *	by_pairs    hash   struct measure_by   u32, index in by_times
  *	by_times    array  index               struct measure_by_times
  *	by_open     hash   struct measure_open_key  struct measure_by_open
+ *	by_key_open hash   struct measure_start_key u32, index in by_times
  *
  * The first MEASURE_MAX_PAIRS entries of by_times are the times of values for which there was no
  * room, by the number of the pair.

@@ -85,6 +85,13 @@ struct {
 } tgids SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} process_hits SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
 	__type(value, struct measure_losses);
@@ -253,6 +260,20 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		}
 	}
 	add(&slot->hits, 1);
+}
+
+/* For the budget: what hits cost is compared with the CPU time of the process that makes them. */
+static __always_inline void count_process(const struct bpf_pidns_info *ids)
+{
+	const __u64 none = 0;
+	__u64 *slot = bpf_map_lookup_elem(&process_hits, &ids->tgid);
+
+	if (!slot) {
+		bpf_map_update_elem(&process_hits, &ids->tgid, &none, 1 /* BPF_NOEXIST */);
+		slot = bpf_map_lookup_elem(&process_hits, &ids->tgid);
+	}
+	if (slot)
+		add(slot, 1);
 }
 
 #endif

@@ -18,9 +18,6 @@
 #ifndef MEASURE_FRAMES_BPF_H
 #define MEASURE_FRAMES_BPF_H
 
-#ifdef MEASURE_FULL
-#include "measure_domains.bpf.h"
-#endif
 #include "measure_pairs.bpf.h"
 
 /*
@@ -149,11 +146,7 @@ __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_fr
 		add(&stats->starts, -1ULL);
 		return 0;
 	}
-	add_time(stats, now_ns - ns);
-#ifdef MEASURE_FULL
-	if (config.domain_id)
-		add_time(pair_of_domain(key->pair), now_ns - ns);
-#endif
+	add_pair(stats, key->pair, now_ns - ns);
 	return now_ns - ns + 1;
 }
 

@@ -4,6 +4,9 @@
 #define MEASURE_PAIRS_BPF_H
 
 #include "measure_stacks.bpf.h"
+#ifdef MEASURE_FULL
+#include "measure_domains.bpf.h"
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,6 +29,18 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 	if (bucket < MEASURE_BUCKETS)
 		add(&stats->buckets[bucket], 1);
 	return 0;
+}
+
+/* Count a pair that took NS, also in its domain. */
+static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u64 ns)
+{
+	add_time(stats, ns);
+#ifdef MEASURE_FULL
+	if (config.domain_id)
+		add_time(pair_of_domain(pair), ns);
+#else
+	(void)pair;
+#endif
 }
 
 /* True if NS marks a start that means nothing: the filter, or a condition, rejected it. */
@@ -75,6 +90,14 @@ __noinline int find_frame(struct measure_open *open, __u64 sp)
 		if (start_of(open, age)->sp == sp)
 			return (int)age;
 	return 0;
+}
+
+/* The place in the ring of the start that began last, or, after it ended, of the one that ended. */
+static __always_inline __u32 open_place(const struct measure_open_key *key, __u32 has_ended)
+{
+	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
+
+	return open ? (open->next - 1 + has_ended) & (MEASURE_DEPTH - 1) : MEASURE_DEPTH;
 }
 
 /* Count the N newest starts as orphans. */
@@ -133,7 +156,7 @@ static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
 	open->next--;
 	if (is_marker(ns))
 		return 0;
-	add_time(stats, now_ns - ns);
+	add_pair(stats, key->pair, now_ns - ns);
 	return now_ns - ns + 1;
 }
 

@@ -16,6 +16,7 @@
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H
 
+#include "measure_compared.bpf.h"
 #include "measure_keys.bpf.h"
 #include "measure_records.bpf.h"
 #include "measure_roles.bpf.h"
@@ -166,7 +167,8 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 /* A pair that began at START_NS has ended after NS nanoseconds. */
 static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 				     const struct site_args *args, const struct bpf_pidns_info *ids,
-				     const struct slow_key *key, __u64 start_ns, __u64 ns)
+				     const struct slow_key *key, __u64 start_ns, __u64 ns,
+				     int by_key)
 {
 	struct slow_start *start = slow_lock(key);
 	const int is_its = start && start->ns == start_ns;
@@ -175,7 +177,7 @@ static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 		slow_print(regs, number, args, ids, key->pair, ns, is_its ? start : (void *)0);
 	if (!start)
 		return;
-	if (is_its && config.key_arg != MEASURE_NO_ARG)
+	if (is_its && by_key)
 		bpf_map_delete_elem(&slow_open, key);
 	else
 		slow_unlock(start);
@@ -191,8 +193,8 @@ static __always_inline __u64 slow_place(const struct measure_open *open)
 
 static __always_inline void play_role_slower(const struct measure_role *role, struct pt_regs *regs,
 					     __u32 number, const struct site_args *args,
-					     const struct bpf_pidns_info *ids, __u64 now_ns,
-					     int matches)
+					     const struct bpf_pidns_info *ids,
+					     const struct role_key *read, __u64 now_ns, int matches)
 {
 	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
 	struct slow_key slow = { .owner = ids->pid, .pair = role->pair };
@@ -209,13 +211,15 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 			return;
 		/* Its place is free again. */
 		slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
-		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1);
+		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1, 0);
+		compared_stop(role, &key, read);
 		return;
 	}
 	slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
 	if (matches)
 		start = slow_begin(regs, number, args, ids, &slow);
 	start_by_thread(stats, &key, regs->sp, matches);
+	compared_start(role, &key, read);
 	open = bpf_map_lookup_elem(&pair_open, &key);
 	slow_began(start, open ? start_of(open, 0)->ns : 0);
 }
@@ -252,7 +256,8 @@ play_key_slower(const struct measure_role *role, struct measure_pair *stats,
 	if (role->flags & MEASURE_ROLE_STOP) {
 		ended = stop_by_key(stats, key, now_ns);
 		if (ended)
-			slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1);
+			slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1,
+				 1);
 		return;
 	}
 	if (matches)

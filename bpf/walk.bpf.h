@@ -201,10 +201,12 @@ static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 			return WALK_COMPLETE;
 		}
 	}
-	if (walk->process)
+	/* To read them again would not help where there is no room for them. */
+	if (walk->process && walk->process->n < WALK_MAPPINGS)
 		walk->process->n_unmapped++;
 #ifdef WALK_OTHERS
-	return WALK_NO_MAPPING; /* the kernel's tree that is searched is that of the current process */
+	/* The kernel's tree that is searched is that of the current process. */
+	return walk->process && walk->process->n == WALK_MAPPINGS ? WALK_FULL : WALK_NO_MAPPING;
 #endif
 	if (!find_vma(s->node, address, &vma) || !(vma.flags & VMA_EXECUTABLE) ||
 	    (!vma.ino && !is_vdso(&vma)))

@@ -18,12 +18,13 @@
 enum {
 	WALK_MAX_DEPTH = 1024, /* frames of a stack in user space; see walk.bpf.h */
 	WALK_KERNEL_DEPTH = 64,
-	WALK_MAPPINGS = 256, /* of code, in one process */
+	WALK_MAPPINGS =
+		512, /* of code, in one process; those above are found in the kernel's tree */
 	WALK_MAX_RULES = 1 << 14,
 	WALK_MAX_TABLES = 1 << 12,
 	WALK_SLOTS = 4,	     /* walks at one time on one CPU: a walk can be preempted */
 	WALK_ROW_STEPS = 26, /* of a search: 2^26 rows */
-	WALK_MAPPING_STEPS = 9,
+	WALK_MAPPING_STEPS = 10,
 	WALK_ROOTS = 32, /* blocks of local roots that are looked at for one callback */
 	WALK_CACHE = 1 << 14,
 	WALK_SEGMENTS = 4, /* executable ones, of one file */
@@ -73,7 +74,8 @@ struct walk_rule {
 	__s32 rip_off;
 	__u8 at[WALK_SAVED]; /* enum walk_place */
 	__u8 n_moved;	     /* registers that are not WALK_SAME */
-	__u8 reserved;
+	/* WALK_CALLBACK: where the state of a domain has its local roots, in words. It differs by version. */
+	__u8 roots_at;
 	__s32 off[WALK_SAVED];
 };
 
@@ -138,6 +140,7 @@ enum walk_end {
 	WALK_NO_REGISTER, /* the rule needs a register that was not kept */
 	WALK_NO_PROGRESS, /* the caller's frame would not be above this one */
 	WALK_BUSY,	  /* no slot was free */
+	WALK_FULL, /* the process has more mappings, and its tree cannot be searched from here */
 	WALK_ENDS,
 };
 

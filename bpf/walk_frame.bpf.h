@@ -46,8 +46,7 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 	return 0;
 }
 
-/* Offsets in the state of a domain of OCaml 5.3; fields of a block of roots; a continuation. */
-enum { STATE_LOCAL_ROOTS = 160 };
+/* Fields of a block of roots; a continuation. */
 enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
 enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
 enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
@@ -195,7 +194,7 @@ static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct
 			break;
 	s->calls_back = rule->flags & WALK_CALLBACK;
 	if (s->calls_back && !s->roots && !(s->lost >> WALK_R14 & 1))
-		load_word(s->regs[WALK_R14] + STATE_LOCAL_ROOTS, &s->roots);
+		load_word(s->regs[WALK_R14] + rule->roots_at * sizeof(__u64), &s->roots);
 	if (load_place(s, &place, rule->rip_at, rule->rip_off, &rip))
 		return WALK_UNREADABLE;
 	if (rule->n_moved && restore_registers(s, rule, &place))

@@ -374,8 +374,11 @@ OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 
 /*
  * Enable or disable a pair of probes. START marks the begin and STOP the end of an operation; their
- * names differ. The stop is enabled before the start and disabled after it, so that each operation
- * whose begin is seen is also seen to end.
+ * names differ. No moment has the start on and the stop off: the stop is enabled before the start, or in the
+ * same stop of the process, and disabled after it, or in the same stop. So each operation that begins and ends
+ * while the pair is on is seen to begin and to end. An operation that is under way when the pair is disabled
+ * is only seen to begin, and one that is under way when it is enabled is only seen to end. To see the last
+ * operations end, disable the start alone, and the stop when they have ended.
  */
 OCP_API int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start,
 				    const char *stop);

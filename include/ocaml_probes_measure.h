@@ -400,6 +400,11 @@ struct ocp_pair {
 	uint64_t open;		 /* starts that have not stopped yet */
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* matched by an argument, not by thread */
+	/*
+	 * Of `count`: an argument that both probes have differs, so the stop is of another request, and
+	 * the time is wrong. Only for pairs by thread of which the caller has asked for it.
+	 */
+	uint64_t mismatched;
 };
 
 /* Histograms are log-linear: 8 buckets per power of 2, and below 16 one bucket per value. */
@@ -494,6 +499,11 @@ OCP_API void ocp_sample_free(struct ocp_sample *sample);
 OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
+/*
+ * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. The sites of hits that a
+ * filter rejected are not known: the function assumes the same share for them.
+ */
+OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
 /* The average cost of these hits, in nanoseconds. Without hits, that of an emulated one. */
 OCP_API double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample,
 					  const struct ocp_costs *costs);

@@ -4,6 +4,7 @@
 #define BASE_CLOCK_H
 
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 /* The time of the clock ID (CLOCK_MONOTONIC, CLOCK_REALTIME ...). */
@@ -12,6 +13,17 @@ static inline int64_t clock_ns(clockid_t id)
 	struct timespec ts;
 
 	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* The CPU time of all threads of process PID so far, by the books of the kernel; -1: it has ended. */
+static inline int64_t clock_process_cpu_ns(pid_t pid)
+{
+	struct timespec ts;
+	clockid_t id;
+
+	if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &ts) != 0)
+		return -1;
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 

@@ -13,3 +13,13 @@ void make_one_line(char *text)
 	}
 	*to = '\0';
 }
+
+void put_one_line(FILE *f, const char *text)
+{
+	while (*text) {
+		const size_t unsafe = unsafe_bytes(text);
+
+		fputc(unsafe ? '?' : *text, f);
+		text += unsafe ? unsafe : 1;
+	}
+}

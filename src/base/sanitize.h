@@ -4,6 +4,7 @@
 #define BASE_SANITIZE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /*
  * The number of bytes at AT that control a terminal instead of being shown; 0: none, or the end of
@@ -34,5 +35,8 @@ static inline size_t unsafe_bytes(const char *at)
  * processes and clients. A message stays one line.
  */
 void make_one_line(char *text);
+
+/* Write TEXT to F, in the same way. */
+void put_one_line(FILE *f, const char *text);
 
 #endif

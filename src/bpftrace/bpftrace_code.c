@@ -38,7 +38,8 @@ static int make_wishes(struct planner *p, struct code_wish **wishes)
 	if (!*wishes)
 		return ctx_no_memory(p->ctx);
 	if (times_calls && items->list[0].kind == ITEM_FUNCTION_REGEXP)
-		return ctx_error(p->ctx, -EINVAL, "'%s': not the name of one function",
+		return ctx_error(p->ctx, -EINVAL,
+				 "'%s': a pattern of functions; the time is that of one function",
 				 items->list[0].text);
 	p->plan->times_calls = times_calls;
 	for (size_t i = 0; i < items->n; i++)

@@ -18,15 +18,18 @@
  * leads to the same file for bpftrace and for the process. This is not so in a chroot or container,
  * and for a file that was deleted or replaced. If several files contain a name, it attaches to
  * those in the first file, once for each file. In these cases files are named by paths of ours, or
- * by their entries in /proc, and a predicate selects the process.
+ * by their entries in /proc, and there is no -p. A predicate selects the process in each form: -p does
+ * not keep a uprobe from counting other processes that run the file.
  *
  * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
  * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
  *
- *	form					run with		for 0.26
- *	-p PID usdt:/proc/PID/exe		0.17, 0.23.2, 0.27.0	0.26.1 was run (issue 11)
- *	-p PID usdt:/proc/PID/root/LIBRARY	0.17, 0.23.2, 0.27.0	its source was read
- *	usdt:FILE, with a predicate or none	0.17, 0.23.2, 0.27.0	its source was read
+ *	-p PID usdt:/proc/PID/exe
+ *	-p PID usdt:/proc/PID/root/LIBRARY
+ *	usdt:FILE, with a predicate or none
+ *
+ * The check runs them with 0.17. Once they were run with 0.23.2, 0.26.1 (the first form) and 0.27.0, too. Debian's
+ * 0.27.1 gets EINVAL from Linux 6.18 for sites with a semaphore (tools/matrix/bpftrace).
  *
  * bpftrace 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe
  * must also exist in the /proc of the process.
@@ -344,10 +347,9 @@ static int name_images(struct planner *p, struct ocp_process *proc, const struct
 		bool is_plain =
 			same_root && is_sayable(image->path) && leads_to(image->path, image->prog);
 
-		plan->by_predicate = n > 1 || !is_plain || !is_found_by_pid(proc, image);
-		plan->by_exe_link = !plan->by_predicate && is_executable(proc, image);
+		plan->omits_p = n > 1 || !is_plain || !is_found_by_pid(proc, image);
 		plan->files[i] =
-			is_plain && plan->by_predicate
+			is_plain && plan->omits_p
 				? strdup(image->path)
 				: path_in_proc(proc, &maps, image, site_address(p, image, i));
 		plan->n_files++;

@@ -38,11 +38,10 @@ struct bpftrace_group {
 };
 
 struct bpftrace_plan {
-	pid_t pid;	   /* 0: every process that runs the file */
-	bool is_code;	   /* the groups are functions and phases of the collector, not probes */
-	bool times_calls;  /* of the one group */
-	bool by_predicate; /* a predicate, since -p would not find the files */
-	bool by_exe_link;  /* -p and /proc/PID/exe: this form was run with bpftrace 0.26.1 */
+	pid_t pid;	  /* 0: every process that runs the file */
+	bool is_code;	  /* the groups are functions and phases of the collector, not probes */
+	bool times_calls; /* of the one group */
+	bool omits_p;	  /* -p would not find the files */
 	/* bpftrace must check the instruction at a place; some builds cannot */
 	bool needs_checks;
 	struct bpftrace_group *groups; /* in the order of the requested names */

@@ -12,6 +12,7 @@
 
 #include "base/ctx.h"
 #include "base/plural.h"
+#include "base/sanitize.h"
 #include "process/process.h"
 #include "program/item.h"
 
@@ -84,13 +85,6 @@ static void put_time(FILE *f, const struct bpftrace_plan *plan)
 
 /* ---- comments ------------------------------------------------------------------------------- */
 
-/* Write a path. A newline in it would end the comment. */
-static void put_text(FILE *f, const char *text)
-{
-	for (; *text; text++)
-		fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, f);
-}
-
 static bool is_phase(const struct bpftrace_plan *plan)
 {
 	const size_t n = strlen(ITEM_GC_PHASE_PREFIX);
@@ -129,7 +123,7 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 	fputs(" of ", f);
 	if (plan->pid)
 		fprintf(f, "pid %d, ", (int)plan->pid);
-	put_text(f, owner);
+	put_one_line(f, owner);
 	fputs(plan->pid ? ". End it with Ctrl-C.\n"
 			: ", in every process that runs it. End it with Ctrl-C.\n",
 	      f);
@@ -166,17 +160,15 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 			"goes to no other.\n"
 			"# A hit there costs up to ten times as much as where `attach --count` counts.\n",
 			plan->n_at_entry, plural(plan->n_at_entry));
-	if (plan->needs_checks)
-		fputs("# This needs a bpftrace that can check instructions; Debian 12's cannot.\n",
-		      f);
-	if (plan->by_predicate)
-		fputs("# A predicate replaces -p: with -p, bpftrace confuses files of one process and\n"
+	if (plan->omits_p)
+		fputs("# There is no -p: with -p, bpftrace confuses files of one process and\n"
 		      "# does not find files that were deleted or are in a container.\n",
 		      f);
-	if (!plan->is_code)
-		fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 count each hit once (tested).\n",
-			plan->by_exe_link && !plan->n_uprobes ? ", 0.26.1" : "");
-	else if (!plan->needs_checks)
+	if (plan->needs_checks)
+		fputs("# This needs a bpftrace that can check instructions, since the file has symbols and is\n"
+		      "# position-independent: 0.17 of Debian 12 cannot. `attach --count` needs none.\n",
+		      f);
+	else
 		fputs("# bpftrace 0.17 counts each hit once (tested).\n", f);
 	if (plan->n_sites > MANY_SITES)
 		fprintf(f,
@@ -270,7 +262,7 @@ static int write_script(struct ocp_ctx *ctx, const struct bpftrace_plan *plan,
 		put_limits(f, plan, what);
 		put_environment(f, plan);
 		fprintf(f, "bpftrace%s", plan->n_uprobes ? " --unsafe" : "");
-		if (plan->pid && !plan->by_predicate)
+		if (plan->pid && !plan->omits_p)
 			fprintf(f, " -p %d", (int)plan->pid);
 		fputs(" -e ", f);
 		put_quoted(f, program);

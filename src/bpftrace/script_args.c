@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "program/arg_names.h"
+#include "program/arg_places.h"
 #include "program/wrapper_args.h"
 
 enum {
@@ -179,11 +180,29 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 
 enum arg_use {
 	ARG_SHOWN,
-	ARG_LEFT_OUT,	 /* its place is unknown, or bpftrace has a wrong place */
+	ARG_LEFT_OUT, /* its place is unknown, or bpftrace has a wrong place */
+	ARG_FLOAT,    /* not boxed: bpftrace has no floats, and does not read notes from there on */
 	ARG_NOT_SAYABLE, /* it cannot be expressed, and neither can later ones */
 };
 
 /* How to express argument I of SITE, or of all sites of a usdt: probe. */
+/* Is one of the arguments FIRST to LAST a float, of SITE or, for a usdt: probe, of any site? */
+static bool has_float(const struct bpftrace_group *group, const struct bpftrace_site *site,
+		      size_t first, size_t last)
+{
+	char operand[128];
+
+	for (size_t j = 0; j < group->n_sites; j++)
+		for (size_t i = first; i <= last; i++) {
+			const char *args = group->provider ? group->sites[j].args : site->args;
+
+			take_operand(args, i, operand, sizeof(operand));
+			if (strncmp(operand, "8f@", strlen("8f@")) == 0)
+				return true;
+		}
+	return false;
+}
+
 static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
 			    size_t i, char *expression, size_t bytes)
 {
@@ -191,7 +210,10 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 
 	take_operand(site->args, i, operand, sizeof(operand));
 	place = strchr(operand, '@');
-	if (group->provider && i < MAX_NAMED_ARGS && is_as_noted(group, i)) {
+	if (has_float(group, site, i, i))
+		return ARG_FLOAT;
+	if (group->provider && i < MAX_NAMED_ARGS && is_as_noted(group, i) &&
+	    !has_float(group, site, 0, i)) {
 		snprintf(expression, bytes, "arg%zu", i);
 		return ARG_SHOWN;
 	}
@@ -344,10 +366,25 @@ static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned i
 				group->name, i, fault);
 }
 
+static void put_floats(FILE *f, const struct bpftrace_group *group, unsigned int floats)
+{
+	char operand[128];
+
+	for (size_t i = 0; i < MAX_ARGS; i++) {
+		if (!(floats >> i & 1))
+			continue;
+		take_operand(group->sites[0].args, i, operand, sizeof(operand));
+		fprintf(f, "# %s: arg%zu is left out: it is %s.\n", group->name, i,
+			arg_is_in_float_register(operand, strlen(operand))
+				? ARG_FLOAT_REGISTER
+				: "a float that is not boxed, and bpftrace has no floats");
+	}
+}
+
 void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 {
 	size_t most = 0, shown = group->provider ? common_args(group) : MAX_ARGS;
-	unsigned int left_out = 0;
+	unsigned int left_out = 0, floats = 0;
 	char expression[EXPRESSION_BYTES];
 
 	for (size_t i = 0; i < group->n_sites; i++) {
@@ -363,9 +400,12 @@ void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 				shown = j;
 			else if (use == ARG_LEFT_OUT)
 				left_out |= 1u << j;
+			else if (use == ARG_FLOAT)
+				floats |= 1u << j;
 		}
 	}
 	put_left_out(f, group, left_out);
+	put_floats(f, group, floats);
 	if (shown < most)
 		fprintf(f,
 			"# %s: only the first %zu of up to %zu arguments: bpftrace cannot say the "

@@ -59,9 +59,10 @@ static bool put_condition(FILE *f, const struct site *code, const char *before)
 
 void script_put_predicate(FILE *f, const struct bpftrace_plan *plan, const struct site *code)
 {
-	bool is_open = plan->by_predicate;
+	/* -p alone does not select the process: a uprobe counts all that run the file. */
+	bool is_open = plan->pid != 0;
 
-	if (plan->by_predicate)
+	if (is_open)
 		fprintf(f, "\n/pid == %d", (int)plan->pid);
 	is_open |= put_condition(f, code, is_open ? " && " : "\n/");
 	fputs(is_open ? "/\n" : "\n", f);

@@ -4,6 +4,7 @@
 #define CLI_CLI_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -63,8 +64,8 @@ struct command {
 	 * becomes `pid`.
 	 */
 	bool takes_file, takes_running;
-	/* Are words of digits no process ids, since OPTIONS give them another meaning? NULL: never. */
-	bool (*keeps_numbers)(const struct options *options);
+	/* Is WORD, all digits, no process id, since OPTIONS give it another meaning? NULL: never. */
+	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
 	/*
 	 * Take a flag that only this command has, with VALUE (NULL: none). Returns EXIT_DONE, or
@@ -103,6 +104,14 @@ int run_command(const struct command *command, int argc, char **argv);
 const char *find_help_option(const struct help *help, const char *name);
 /* Does the manual page of COMMAND have the option FLAG? */
 bool command_takes(const struct command *command, const char *flag);
+/* "--" or "-", as the manual page of COMMAND writes FLAG. */
+const char *flag_dashes(const struct command *command, const char *flag);
+/*
+ * Open those of the descriptors 0, 1 and 2 that are closed, so that they fail as closed ones do. Otherwise,
+ * a file that is opened later would take the number, and get the messages: the memory of a process, for example.
+ */
+void reserve_standard_descriptors(void);
+
 /*
  * Flush stdout. Returns CODE, or EXIT_FAILED after printing the error if output was lost (as on a
  * full disk).
@@ -114,6 +123,9 @@ int flush_stdout(int code);
  * empty answer, and no message.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
+
+/* After a message that a native program has no probes: what does without them. */
+void say_functions_hint(const struct options *options);
 
 /* Print "ocaml-probes: TEXT" to stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

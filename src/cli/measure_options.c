@@ -82,12 +82,18 @@ static int set_budget(const struct command *command, struct measure_request *req
 	char *end;
 	double percent;
 
+	request->has_no_budget = strcmp(value, "none") == 0;
+	if (request->has_no_budget) {
+		request->budget = 0;
+		return EXIT_DONE;
+	}
 	errno = 0;
 	percent = strtod(value, &end);
 	/* Written so that NaN, which compares false, is rejected. */
 	if (errno || end == value || (*end && strcmp(end, "%") != 0) ||
 	    !(percent > 0 && percent <= 100000))
-		return say_usage(command, "--budget '%s': not a share of a core, such as 5%%",
+		return say_usage(command,
+				 "--budget '%s': not a share of a core, such as 5%%, nor none",
 				 value);
 	request->budget = percent / 100;
 	return EXIT_DONE;
@@ -236,7 +242,8 @@ int measure_options_check_program(const struct command *command, const struct op
 
 void measure_options_protect_all(struct options *options)
 {
-	if (!options->n_pids && !options->exe && options->request.budget <= 0)
+	if (!options->n_pids && !options->exe && options->request.budget <= 0 &&
+	    !options->request.has_no_budget)
 		options->request.budget = ALL_PROGRAMS_PERCENT / 100.0;
 }
 
@@ -257,11 +264,10 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
 		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time START,STOP",
 		[REQUEST_BY_AND_SPLIT] = "--by excludes --by-site, --by-thread and --by-process",
-		[REQUEST_BY_AND_KEY] = "--by and --key are mutually exclusive",
 		[REQUEST_BY_AND_STACK] = "--by and --stack are mutually exclusive",
 		[REQUEST_BY_AND_SLOWER] = "--by and --slower are mutually exclusive",
 		[REQUEST_BY_AND_CODE] =
-			"--by excludes fn:, c:, gc: and line:, which have no arguments of probes",
+			"--by groups by arguments of probes; fn:, c:, gc: and line: name no probes",
 	};
 	const enum request_fault fault = measure_request_check(request);
 
@@ -291,7 +297,7 @@ static int check_tables(const struct command *command, const struct options *opt
 const char *measure_options_need_bpf(const struct options *options)
 {
 	if (options->exe)
-		return "-exe";
+		return "--exe";
 	if (options->keep && options->request.split == OCP_BY_PROCESS)
 		return "--keep with --by-process";
 	return measure_request_needs_bpf(&options->request);
@@ -327,8 +333,9 @@ int measure_options_check(const struct command *command, const struct options *o
 
 	if (!measures && (options->interval_ns || options->json || options->csv ||
 			  request->children || request->budget > 0 || request->filter))
-		return say_usage(command, "-interval, -json, -csv, -children, -budget and -filter "
-					  "require --count, --time or --print");
+		return say_usage(command,
+				 "--interval, --json, --csv, --children, --budget and --filter "
+				 "require --count, --time or --print");
 	code = check_request(command, request);
 	if (code == EXIT_DONE)
 		code = check_engine(command, options);
@@ -339,14 +346,14 @@ int measure_options_check(const struct command *command, const struct options *o
 	if (options->keep && (options->for_ns || options->interval_ns || options->json ||
 			      options->csv || request->budget > 0))
 		return say_usage(command,
-				 "--keep excludes -for, -interval, -json, -csv and -budget");
+				 "--keep excludes --for, --interval, --json, --csv and --budget");
 	if (options->keep && (request->printed.n || request->hist))
 		return say_usage(command, "--keep excludes --print and --hist");
 	if (options->keep && request->has_slower)
 		return say_usage(command, "--keep excludes --slower: slow pairs are printed by the "
 					  "running tool");
 	if (options->csv && request->has_slower)
-		return say_usage(command, "-csv excludes --slower; -json has slow pairs");
+		return say_usage(command, "--csv excludes --slower; --json has slow pairs");
 	if (options->keep && request->by)
 		return say_usage(command, "--keep excludes --by: groups are read by the running "
 					  "tool");
@@ -354,8 +361,8 @@ int measure_options_check(const struct command *command, const struct options *o
 		return say_usage(command, "--keep excludes --stack: stacks are read by the running "
 					  "tool");
 	if (options->json && options->csv)
-		return say_usage(command, "-json and -csv are mutually exclusive");
+		return say_usage(command, "--json and --csv are mutually exclusive");
 	if (options->csv && request->stack_depth)
-		return say_usage(command, "-csv excludes --stack; -json has stacks");
+		return say_usage(command, "--csv excludes --stack; --json has stacks");
 	return check_tables(command, options);
 }

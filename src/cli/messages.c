@@ -35,12 +35,7 @@ void say(const char *fmt, ...)
 
 void print_text(const char *text)
 {
-	while (*text) {
-		const size_t unsafe = unsafe_bytes(text);
-
-		putchar(unsafe ? '?' : *text);
-		text += unsafe ? unsafe : 1;
-	}
+	put_one_line(stdout, text);
 }
 
 void say_no_probes(const struct options *options, const struct ocp_process *proc)
@@ -49,6 +44,18 @@ void say_no_probes(const struct options *options, const struct ocp_process *proc
 	    (options->verbose || isatty(STDERR_FILENO)))
 		say("pid %d (%s): has no OCaml probes", (int)ocp_process_pid(proc),
 		    ocp_process_exe(proc));
+}
+
+void say_functions_hint(const struct options *options)
+{
+	fputs("hint: `ocaml-probes functions ", stderr);
+	if (options->prog) {
+		fputs("-prog ", stderr);
+		put_one_line(stderr, options->prog);
+	} else {
+		fprintf(stderr, "-pid %d", (int)options->pid);
+	}
+	fputs("` lists what `attach --count=fn:NAME` counts without probes\n", stderr);
 }
 
 int say_usage(const struct command *command, const char *fmt, ...)

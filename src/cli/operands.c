@@ -57,14 +57,14 @@ int options_take_pid(const struct command *command, struct options *options, con
 
 int options_take_words(const struct command *command, struct options *options, char **words, int n)
 {
-	bool takes_pid = command_takes(command, "pid") &&
-			 !(command->keeps_numbers && command->keeps_numbers(options));
+	bool takes_pid = command_takes(command, "pid");
 	int n_left = 0, code = EXIT_DONE;
 
 	if (command->takes_words)
 		takes_pid = takes_pid && !options->n_pids && !options->exe && !options->prog;
 	for (int i = 0; i < n && code == EXIT_DONE; i++) {
-		if (takes_pid && is_number(words[i])) {
+		if (takes_pid && is_number(words[i]) &&
+		    !(command->keeps_number && command->keeps_number(options, words[i]))) {
 			code = options_take_pid(command, options, NULL, words[i]);
 			takes_pid = !command->takes_words;
 		} else if (command->takes_words) {

@@ -130,13 +130,37 @@ static const struct option flags[] = {
 	{ 0 },
 };
 
+const char *find_help_option(const struct help *help, const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	for (const char *line = help->options; *line; line = strchr(line, '\n') + 1) {
+		line += strspn(line, "-");
+		if (strncmp(line, name, bytes) == 0 && strchr(" [\n", line[bytes]))
+			return line;
+	}
+	return NULL;
+}
+
+bool command_takes(const struct command *command, const char *flag)
+{
+	return find_help_option(command->help, flag) != NULL;
+}
+
+const char *flag_dashes(const struct command *command, const char *flag)
+{
+	const char *name = find_help_option(command->help, flag);
+
+	return name && name - command->help->options >= 2 && name[-2] == '-' ? "--" : "-";
+}
+
 /* A program, which some commands take as a file, and others as the processes that run it. */
 static int set_file(const struct command *command, struct options *options, const char *flag)
 {
 	const char **file = command->takes_file ? &options->prog : &options->exe;
 
 	if (*file)
-		return say_usage(command, "-%s: given twice", flag);
+		return say_usage(command, "%s%s: given twice", flag_dashes(command, flag), flag);
 	*file = optarg;
 	return EXIT_DONE;
 }
@@ -159,8 +183,10 @@ static int parse_time(const struct command *command, const char *flag, const cha
 		if (strcmp(end, units[i].unit) != 0)
 			continue;
 		value *= units[i].ns;
+		if (value > longest_ns)
+			return say_usage(command, "%s '%s': longer than 366 days", flag, text);
 		/* Written so that NaN, which compares false, is rejected. */
-		if (!(value >= 1e6 && value <= longest_ns))
+		if (!(value >= 1e6))
 			break;
 		*ns = (int64_t)value;
 		return EXIT_DONE;
@@ -175,9 +201,9 @@ static int parse_fix(const struct command *command, const char *how, struct opti
 	bool complete = how && strcmp(how, "complete") == 0;
 
 	if (how && !complete && strcmp(how, "undo") != 0)
-		return say_usage(command, "-fix '%s': not undo or complete", how);
+		return say_usage(command, "--fix '%s': not undo or complete", how);
 	if (options->fix && complete != (options->repair_flags == OCP_COMPLETE))
-		return say_usage(command, "-fix: undo and complete are mutually exclusive");
+		return say_usage(command, "--fix: undo and complete are mutually exclusive");
 	options->fix = true;
 	options->repair_flags = complete ? OCP_COMPLETE : 0;
 	return EXIT_DONE;
@@ -200,7 +226,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 		options->follow = true;
 		return EXIT_DONE;
 	case FLAG_FOR:
-		return parse_time(command, "-for", optarg, &options->for_ns);
+		return parse_time(command, "--for", optarg, &options->for_ns);
 	case FLAG_FORCE:
 		options->update_flags |= OCP_FORCE;
 		return EXIT_DONE;
@@ -211,7 +237,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 		options->help = true;
 		return EXIT_DONE;
 	case FLAG_INTERVAL:
-		return parse_time(command, "-interval", optarg, &options->interval_ns);
+		return parse_time(command, "--interval", optarg, &options->interval_ns);
 	case FLAG_JSON:
 		options->json = true;
 		return EXIT_DONE;
@@ -244,23 +270,6 @@ static int apply_flag(const struct command *command, struct options *options, in
 	}
 }
 
-const char *find_help_option(const struct help *help, const char *name)
-{
-	const size_t bytes = strlen(name);
-
-	for (const char *line = help->options; *line; line = strchr(line, '\n') + 1) {
-		line += strspn(line, "-");
-		if (strncmp(line, name, bytes) == 0 && strchr(" [\n", line[bytes]))
-			return line;
-	}
-	return NULL;
-}
-
-bool command_takes(const struct command *command, const char *flag)
-{
-	return find_help_option(command->help, flag) != NULL;
-}
-
 /* Does the command take this flag, and is it written in full? */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
@@ -289,7 +298,8 @@ static int unknown_flag(const struct command *command, const char *written)
 	free(name);
 	say("%s: '%s': no such option", command->name, written);
 	if (suggestion.best)
-		fprintf(stderr, "hint: did you mean '-%s'?\n", suggestion.best);
+		fprintf(stderr, "hint: did you mean '%s%s'?\n",
+			flag_dashes(command, suggestion.best), suggestion.best);
 	else
 		fprintf(stderr, "hint: ocaml-probes help %s\n", command->name);
 	return EXIT_USAGE;

@@ -35,6 +35,36 @@ static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 	return true;
 }
 
+/* By thread: some pairs are of two requests. */
+static bool mismatches_note(char *text, const char *start, const char *stop,
+			    const struct ocp_pair *sum)
+{
+	const double mixed = share(sum->mismatched, sum->count);
+
+	if (mixed < notable)
+		return false;
+	snprintf(text, PAIR_NOTE_BYTES,
+		 "%s,%s: %.0f%% of its times are wrong: they begin with one request and end with "
+		 "another one of the same thread (leave out --key none and --depth)",
+		 start, stop, 100 * mixed);
+	return true;
+}
+
+/* By key: the argument is a record, a float, or cannot be read. */
+static bool keys_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum)
+{
+	const double without = share(sum->not_keyed, sum->starts);
+
+	if (without < notable)
+		return false;
+	snprintf(
+		text, PAIR_NOTE_BYTES,
+		"%s,%s: %.0f%% of its starts are not timed: the argument that is the key is neither "
+		"an int nor a string there (use --key argN, or --key none: by thread)",
+		start, stop, 100 * without);
+	return true;
+}
+
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum)
 {
 	const double starts = share(sum->orphan_starts, sum->starts),
@@ -45,6 +75,8 @@ bool pair_note(char *text, const char *start, const char *stop, const struct ocp
 	if (!*stop)
 		return calls_note(text, start, sum);
 	text[0] = '\0';
+	if (mismatches_note(text, start, stop, sum) || keys_note(text, start, stop, sum))
+		return true;
 	if (starts < notable && stops < notable)
 		return false;
 	if (is_start && sum->by_key)

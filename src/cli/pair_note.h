@@ -17,9 +17,9 @@ void pair_name(char *text, size_t bytes, const char *start, const char *stop);
 size_t pair_name_length(const char *start, const char *stop);
 
 /*
- * If at least 1% of the starts, or else of the stops, of the pair START,STOP with the numbers SUM
- * are orphans: write their share and a remedy to TEXT, of PAIR_NOTE_BYTES. Otherwise return false;
- * TEXT is "" then.
+ * If at least 1% of the pairs START,STOP with the numbers SUM are mismatched, or of their starts have no
+ * key, or of the starts, or else of the stops, are orphans: write their share and a remedy to TEXT, of
+ * PAIR_NOTE_BYTES. Otherwise return false; TEXT is "" then.
  */
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Running a command: set up a ctx that logs to stderr, parse the options, run the command. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/operands.h"
@@ -15,6 +17,18 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 		say("warning: %s", line);
 	else if (level != OCP_LOG_WARN && options->verbose)
 		say("%s", line);
+}
+
+void reserve_standard_descriptors(void)
+{
+	int fd;
+
+	/* The lowest free number is what open() returns. Writing to it fails, and so does reading. */
+	do
+		fd = open("/dev/null", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }
 
 int flush_stdout(int code)

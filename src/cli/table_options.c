@@ -60,7 +60,7 @@ int table_options_check(const struct command *command, const struct options *opt
 	const struct table_view *view = &options->view;
 
 	if ((view->top || view->has_order) && (options->json || options->csv))
-		return say_usage(command, "--top and --sort are for tables; -json and -csv have "
+		return say_usage(command, "--top and --sort are for tables; --json and --csv have "
 					  "all rows, by name");
 	return EXIT_DONE;
 }

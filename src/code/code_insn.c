@@ -138,6 +138,34 @@ bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 	       is_wide_register(&it.list[0], to) && is_wide_register(&it.list[1], from);
 }
 
+bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		  unsigned int *to, unsigned int *from, bool *is_conditional)
+{
+	struct operands it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return false;
+	*is_conditional = it.insn.meta.category == ZYDIS_CATEGORY_CMOV;
+	return (*is_conditional || it.insn.mnemonic == ZYDIS_MNEMONIC_MOV) &&
+	       is_wide_register(&it.list[0], to) && is_wide_register(&it.list[1], from);
+}
+
+bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		      unsigned int *to, uint64_t *value)
+{
+	struct operands it;
+
+	if (!decode_full(decoder, bytes, n, &it) || it.insn.mnemonic != ZYDIS_MNEMONIC_MOV ||
+	    it.list[0].type != ZYDIS_OPERAND_TYPE_REGISTER || it.list[0].size < 32 ||
+	    it.list[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		return false;
+	*value = it.list[1].imm.value.u;
+	for (*to = 0; *to < 16; ++*to)
+		if (is_register(&it.list[0], *to))
+			return *value <= INT64_MAX;
+	return false;
+}
+
 bool insn_is_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int reg)
 {
@@ -599,9 +627,18 @@ static bool has_refused_prefix(const ZydisDecodedInstruction *it)
 	return false;
 }
 
+/* The kernel's decoder does not know FMA4. */
+static bool is_fma4(const ZydisDecodedInstruction *it)
+{
+	return it->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX &&
+	       it->opcode_map == ZYDIS_OPCODE_MAP_0F3A &&
+	       ((it->opcode >= 0x5c && it->opcode <= 0x5f) || (it->opcode & 0xf8) == 0x68 ||
+		(it->opcode & 0xf8) == 0x78);
+}
+
 static bool is_refused(const ZydisDecodedInstruction *it)
 {
-	if (has_refused_prefix(it))
+	if (has_refused_prefix(it) || is_fma4(it))
 		return true;
 	switch (it->encoding) {
 	case ZYDIS_INSTRUCTION_ENCODING_LEGACY:

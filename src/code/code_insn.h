@@ -90,6 +90,14 @@ bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes
 bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int *to, unsigned int *from);
 
+/* Is it a move of one register of 64 bits into another, which IS_CONDITIONAL may leave as it was? */
+bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		  unsigned int *to, unsigned int *from, bool *is_conditional);
+
+/* Is it the move of a constant, which is not negative, into a general register? */
+bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		      unsigned int *to, uint64_t *value);
+
 /* Is it the load of general register REG from a word of memory whose address has no index? */
 bool insn_is_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int reg);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "code/ocaml_name.h"
+#include "code/program_kind.h"
 
 enum { MAX_STEPS_BACK = 16 }; /* functions between an address and the start of its function */
 
@@ -60,11 +61,12 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 {
 	if (functions->n_ocaml)
 		return 0;
+	if (functions_find_c(functions, "caml_interprete"))
+		return program_kind_need_native(ctx, PROGRAM_BYTECODE, name);
 	if (functions->has_runtime)
-		return ctx_error(ctx, -ENODATA,
-				 "%s: has OCaml's runtime, but no native OCaml code (bytecode?)",
+		return ctx_error(ctx, -ENODATA, "%s: has OCaml's runtime, but no native OCaml code",
 				 name);
-	return ctx_error(ctx, -ENODATA, "%s: not an OCaml program", name);
+	return program_kind_need_native(ctx, PROGRAM_FOREIGN, name);
 }
 
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n)
@@ -150,13 +152,60 @@ const struct function *const *functions_find(const struct functions *functions, 
 	return found;
 }
 
+const struct function *const *functions_versions(const struct functions *functions,
+						 const char *name, size_t *n)
+{
+	const struct function *const *all = functions->by_symbol;
+	const size_t n_all = functions->n - functions->n_ocaml;
+	const size_t first = first_named(all, n_all, name, false);
+	size_t end = first;
+
+	while (end < n_all && strcmp(all[end]->name, name) == 0)
+		end++;
+	*n = end - first;
+	return *n ? all + first : NULL;
+}
+
+/* Is A rather than B what programs are linked with? A function without a version is. */
+static bool is_preferred(const struct function *a, const struct function *b)
+{
+	if (a->is_hidden != b->is_hidden)
+		return b->is_hidden;
+	return a->is_hidden && a->version_index > b->version_index;
+}
+
+static const struct function *find_version(const struct functions *functions, const char *symbol,
+					   const char *at)
+{
+	const char *version = at + (at[1] == '@' ? 2 : 1);
+	char name[FUNCTION_TEXT_BYTES];
+	const struct function *const *found;
+	size_t n;
+
+	if ((size_t)(at - symbol) >= sizeof(name))
+		return NULL;
+	memcpy(name, symbol, (size_t)(at - symbol));
+	name[at - symbol] = '\0';
+	found = functions_versions(functions, name, &n);
+	for (size_t i = 0; found && i < n; i++)
+		if (found[i]->version && strcmp(found[i]->version, version) == 0)
+			return found[i];
+	return NULL;
+}
+
 const struct function *functions_find_c(const struct functions *functions, const char *symbol)
 {
-	const size_t n = functions->n - functions->n_ocaml;
-	const size_t i = first_named(functions->by_symbol, n, symbol, false);
+	const struct function *const *found, *best = NULL;
+	const char *at = strchr(symbol, '@');
+	size_t n;
 
-	return i < n && strcmp(functions->by_symbol[i]->name, symbol) == 0 ? functions->by_symbol[i]
-									   : NULL;
+	if (at)
+		return find_version(functions, symbol, at);
+	found = functions_versions(functions, symbol, &n);
+	for (size_t i = 0; found && i < n; i++)
+		if (!best || is_preferred(found[i], best))
+			best = found[i];
+	return best;
 }
 
 const struct function *functions_at(const struct functions *functions, uint64_t va)

@@ -47,6 +47,19 @@ static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
 	return *name && strnlen(name, MAX_NAME_BYTES) < MAX_NAME_BYTES ? name : NULL;
 }
 
+/* The version of the symbol that was taken last, into FUNCTION. */
+static void set_version(const struct functions *f, struct function *function)
+{
+	const struct symbol_version version =
+		symbol_versions_of(f->versions, f->n_taken ? f->n_taken - 1 : 0);
+
+	if (version.name_off == 0 || version.name_off >= f->n_strings)
+		return;
+	function->version = f->strings + version.name_off;
+	function->version_index = version.index;
+	function->is_hidden = version.is_hidden;
+}
+
 static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 {
 	const struct elf_segment *segment = elf_file_segment_of(f->elf, sym->st_value, 1);
@@ -76,6 +89,7 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 		.language = FUNCTION_C,
 		.is_chosen = ELF64_ST_TYPE(sym->st_info) == STT_GNU_IFUNC,
 	};
+	set_version(f, &f->list[f->n - 1]);
 	return 0;
 }
 
@@ -96,6 +110,7 @@ static int take(void *data, const Elf64_Sym *sym)
 	const char *symbol;
 	int found;
 
+	f->n_taken++;
 	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) ||
 	    sym->st_shndx == SHN_UNDEF)
 		return 0;
@@ -143,7 +158,14 @@ static int read_symbols(struct functions *f, const char *table_name, uint32_t ty
 	if (found <= 0)
 		return found;
 	err = read_strings(f, &strings);
-	return err ? err : symbol_table_each(f->ctx, f->elf, &table, take, f);
+	if (!err && type == SHT_DYNSYM)
+		err = symbol_versions_read(f->ctx, f->elf, &f->versions);
+	f->n_taken = 0;
+	if (!err)
+		err = symbol_table_each(f->ctx, f->elf, &table, take, f);
+	symbol_versions_free(f->versions);
+	f->versions = NULL;
+	return err;
 }
 
 /* ---- functions ------------------------------------------------------------------------------ */
@@ -154,10 +176,12 @@ static int compare_places(const void *a, const void *b)
 
 	if (x->va != y->va)
 		return x->va < y->va ? -1 : 1;
-	return strcmp(x->symbol, y->symbol);
+	if (strcmp(x->symbol, y->symbol) != 0)
+		return strcmp(x->symbol, y->symbol);
+	return strcmp(x->version ? x->version : "", y->version ? y->version : "");
 }
 
-/* Sort by address. A name that is both local and global, or versioned, is one function. */
+/* Sort by address. A name that is both local and global is one function. */
 static void sort_by_place(struct functions *f)
 {
 	size_t n = 0;
@@ -208,6 +232,24 @@ static void set_name(struct functions *f, struct function *function, const struc
 	f->n_ocaml++;
 }
 
+/* In .symtab a version is a part of the name: "pow@@GLIBC_2.29", "pow@GLIBC_2.2.5". */
+static int split_version(struct functions *f, struct function *function)
+{
+	const char *at = strchr(function->symbol, '@');
+	char name[MAX_NAME_BYTES];
+	int err;
+
+	if (!at || at == function->symbol)
+		return 0;
+	function->is_hidden = at[1] != '@';
+	function->version = at + (function->is_hidden ? 1 : 2);
+	memcpy(name, function->symbol, (size_t)(at - function->symbol));
+	name[at - function->symbol] = '\0';
+	err = keep_name(f, name, &function->name);
+	function->full_name = function->flat_name = function->full_flat_name = function->name;
+	return err;
+}
+
 /* Find out who made the function, and what people call it. */
 static int name_function(struct functions *f, struct function *function)
 {
@@ -221,7 +263,7 @@ static int name_function(struct functions *f, struct function *function)
 	    !ocaml_name_decode(function->symbol, unit ? unit->symbol : NULL, &name)) {
 		if (units_at(&f->units, function->va))
 			function->language = FUNCTION_GLUE;
-		return 0;
+		return split_version(f, function);
 	}
 	err = keep_name(f, name.text, &function->full_name);
 	if (!err)
@@ -400,10 +442,9 @@ static int read_bare(struct functions *f)
 	f->n_entries = bare.n_entries;
 	f->has_ocaml_stacks = bare.has_ocaml_stacks;
 	if (err == -ENODATA)
-		return ctx_error(
-			f->ctx, -ENODATA,
-			"%s: no function has a symbol (a stripped file, or not an OCaml program)",
-			elf_file_name(f->elf));
+		return ctx_error(f->ctx, -ENODATA,
+				 "%s: not an OCaml program, and no function has a symbol",
+				 elf_file_name(f->elf));
 	if (!err && !f->n_ocaml)
 		err = ctx_error(f->ctx, -ENODATA,
 				"%s: a stripped OCaml program, compiled without -g: no function "

@@ -30,17 +30,20 @@ struct function {
 	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
 	/* OCaml: what the symbol alone tells: "Service.find". */
 	const char *flat_name, *full_flat_name;
-	uint64_t va;	/* link-time address */
-	uint64_t bytes; /* of its code; all of it is in the file */
+	const char *version; /* C: "GLIBC_2.29"; NULL: none */
+	uint64_t va;	     /* link-time address */
+	uint64_t bytes;	     /* of its code; all of it is in the file */
 	/* The compiler's number, unique in its unit; 0: none. In a file without symbols, the address. */
 	uint32_t stamp;
-	uint16_t path_bytes; /* OCaml: of the unit in the full names: "Stdlib.List" */
-	int8_t arity;	     /* negative: takes one tuple of so many; ARITY_UNKNOWN */
-	uint8_t language;    /* enum function_language */
-	bool is_anonymous;   /* "Service.fun_1257" */
-	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
-	bool is_chosen;	     /* an IFUNC: the address is that of the code that chooses one */
-	bool is_unique;	     /* no other OCaml function has this name: it needs no stamp */
+	uint16_t path_bytes;	/* OCaml: of the unit in the full names: "Stdlib.List" */
+	uint16_t version_index; /* later versions have greater ones; 0: unknown */
+	int8_t arity;		/* negative: takes one tuple of so many; ARITY_UNKNOWN */
+	uint8_t language;	/* enum function_language */
+	bool is_anonymous;	/* "Service.fun_1257" */
+	bool is_initialiser;	/* "Service.entry": runs the top level of a compilation unit */
+	bool is_chosen;		/* an IFUNC: the address is that of the code that chooses one */
+	bool is_hidden;		/* not the version that programs are linked with */
+	bool is_unique;		/* no other OCaml function has this name: it needs no stamp */
 };
 
 struct functions;
@@ -107,8 +110,15 @@ const struct function *const *functions_find(const struct functions *functions, 
 /* All OCaml functions, sorted by name, then by stamp. */
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
-/* The function of C or glue with this symbol, or NULL. */
+/*
+ * The function of C or glue with this symbol, or NULL. Of several versions "pow" is the one that
+ * programs are linked with, or the last one if they are linked with none; "pow@GLIBC_2.2.5" is that one.
+ */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
+
+/* The functions of C or glue with this name, whatever their versions: *N pointers, or NULL. */
+const struct function *const *functions_versions(const struct functions *functions,
+						 const char *name, size_t *n);
 
 /* The function whose code contains VA, or NULL. */
 const struct function *functions_at(const struct functions *functions, uint64_t va);

@@ -5,6 +5,7 @@
 
 #include "code/functions.h"
 #include "code/units.h"
+#include "elf/symbol_versions.h"
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
@@ -20,6 +21,8 @@ struct functions {
 	struct elf_file *elf; /* only while the file is read */
 	char *strings;
 	size_t n_strings;
+	struct symbol_versions *versions; /* of .dynsym, only while it is read */
+	size_t n_taken;			  /* symbols that have been looked at */
 	struct function *list;
 	size_t n, room;
 	const struct function **by_name; /* OCaml's */

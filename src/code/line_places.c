@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/sanitize.h"
+#include "code/frametable.h"
 #include "code/line_sources.h"
 #include "elf/lines.h"
 
@@ -33,6 +34,33 @@ struct gatherer {
 	size_t unit;
 	int its_line, last_line;
 };
+
+/* The frame tables stay when a file is stripped: do they know places in the source? */
+static bool was_compiled_with_g(struct ocp_ctx *ctx, struct elf_file *elf)
+{
+	struct frametable *table;
+	const struct frame_descr *list;
+	size_t n, i = 0;
+
+	if (frametable_read(ctx, elf, &table))
+		return false;
+	list = frametable_list(table, &n);
+	while (i < n && !list[i].debuginfo_va)
+		i++;
+	frametable_free(table);
+	return i < n;
+}
+
+int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char *who)
+{
+	if (!was_compiled_with_g(ctx, elf))
+		return ctx_error(ctx, -ENODATA,
+				 "%s has no debug information of OCaml code (ocamlopt -g)", who);
+	ctx_set_error(ctx, "%s was compiled with -g, then stripped: it has no line table", who);
+	ctx_hint(ctx,
+		 "run the program that is not stripped; functions, fn:NAME, need no line table");
+	return -ENODATA;
+}
 
 void line_places_free(struct line_places *places)
 {

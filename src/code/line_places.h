@@ -71,6 +71,12 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct line_spans *spans, struct line_places *out);
 void line_places_free(struct line_places *places);
 
+/*
+ * Record why ELF has no line tables of OCaml code, after WHO, which names it: it was compiled without -g,
+ * or stripped. Returns -ENODATA.
+ */
+int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char *who);
+
 /* The places of LINE; NULL: none. */
 const struct line_place *line_places_find(const struct line_places *places, int line, size_t *n);
 

@@ -15,6 +15,7 @@
 #include "code/runtime.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 
 #include "elf/named_symbols.h"
 #include "code/frametable.h"
+#include "code/program_kind.h"
 
 enum {
 	MAX_SYS_BYTES = 64 * 1024,  /* of data of Stdlib.Sys; it has 800 */
@@ -442,8 +444,7 @@ static int no_runtime(const struct recogniser *r)
 				 "%s: has no symbols, so its OCaml runtime and the collector's "
 				 "phases cannot be recognised",
 				 elf_file_name(r->elf));
-	return ctx_error(r->ctx, -ENODATA, "%s: contains no OCaml runtime%s", elf_file_name(r->elf),
-			 r->runtime->is_stripped ? " (it is stripped)" : "");
+	return program_kind_need_native(r->ctx, PROGRAM_FOREIGN, elf_file_name(r->elf));
 }
 
 static int recognise(const struct recogniser *r)
@@ -453,8 +454,7 @@ static int recognise(const struct recogniser *r)
 	int told;
 
 	if (has(r, BYTECODE))
-		return ctx_error(r->ctx, -ENODATA, "%s: runs OCaml bytecode, not native code",
-				 elf_file_name(r->elf));
+		return program_kind_need_native(r->ctx, PROGRAM_BYTECODE, elf_file_name(r->elf));
 	if (!has(r, FRAMETABLE))
 		return no_runtime(r);
 	told = read_version(r);
@@ -491,4 +491,63 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 		r.symbols[i].name = symbol_names[i];
 	err = named_symbols_find(ctx, elf, r.symbols, N_SYMBOLS, &runtime->is_stripped);
 	return err ? err : recognise(&r);
+}
+
+/* Has ELF no symbols at all, as static programs that are stripped? Or a negative errno. */
+static int has_no_symbols(struct elf_file *elf)
+{
+	struct elf_section section;
+	int found = elf_file_find_section(elf, ".symtab", SHT_SYMTAB, &section);
+
+	if (!found)
+		found = elf_file_find_section(elf, ".dynsym", SHT_DYNSYM, &section);
+	return found < 0 ? found : !found;
+}
+
+/*
+ * The first string of the data that is a version, into RUNTIME. The linker puts Stdlib.Sys, which has the
+ * program's, before the modules of users. -ENOMEM
+ */
+static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)
+{
+	enum { MAX_DATA_BYTES = 64 << 20 };
+	size_t n;
+	const struct elf_segment *segments = elf_file_segments(elf, &n);
+	bool is_found = false;
+
+	for (size_t i = 0; i < n && !is_found; i++) {
+		const uint64_t skipped = -segments[i].va & 7;
+		uint64_t bytes = segments[i].file_bytes;
+		uint8_t *data;
+
+		if (!segments[i].writable || bytes < skipped || bytes > MAX_DATA_BYTES)
+			continue;
+		bytes -= skipped;
+		data = malloc(bytes + 1);
+		if (!data)
+			return ctx_no_memory(ctx);
+		is_found = elf_file_read(elf, segments[i].off + skipped, data, bytes) == 0 &&
+			   find_version(data, bytes / 8, runtime);
+		free(data);
+	}
+	if (!is_found)
+		*runtime = (struct runtime){ 0 };
+	return 0;
+}
+
+int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
+{
+	/* Members were added before it in 5.3 (allocated_words_direct) and in 5.4 (four, of ramp-ups). */
+	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
+	struct runtime runtime;
+	int err = runtime_recognise(ctx, elf, &runtime);
+
+	*off = OF_5_3;
+	if (err != -ENOMEM && !runtime.major && has_no_symbols(elf) > 0)
+		err = find_version_in_data(ctx, elf, &runtime);
+	if (runtime.major == 5 && runtime.minor < 3)
+		*off = OF_5_1;
+	else if (runtime.major > 5 || (runtime.major == 5 && runtime.minor > 3))
+		*off = OF_5_4;
+	return err == -ENOMEM ? err : 0;
 }

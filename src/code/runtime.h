@@ -62,6 +62,12 @@ struct runtime {
  */
 int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime);
 
+/*
+ * *OFF is where the state of a domain of OCaml 5 has its list of local roots, in bytes; that of OCaml 5.3
+ * where ELF does not tell the version. It is known for more versions than the rest. -ENOMEM
+ */
+int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
+
 /* The structures of a version; NULL if it is unknown. */
 const struct runtime_layout *runtime_layout_of(int major, int minor);
 

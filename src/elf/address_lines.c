@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "elf/address_lines.h"
 
-#include <elfutils/libdw.h>
 #include <stdlib.h>
+
+#include "elf/own_dwarf.h"
 
 /* Code of a unit. */
 struct unit_range {
@@ -63,12 +64,9 @@ int address_lines_open(struct ocp_ctx *ctx, int fd, const char *name, struct add
 	*out = lines;
 	if (!lines)
 		return ctx_no_memory(ctx);
-	lines->dwarf = dwarf_begin(fd, DWARF_C_READ);
+	lines->dwarf = own_dwarf_begin(ctx, fd, name);
 	if (lines->dwarf)
 		err = read_units(ctx, lines);
-	else
-		ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name,
-			dwarf_errmsg(-1));
 	if (lines->n)
 		qsort(lines->ranges, lines->n, sizeof(*lines->ranges), compare_ranges);
 	return err;

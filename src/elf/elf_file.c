@@ -80,8 +80,26 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 	return 0;
 }
 
-static int check_ident(const struct elf_file *elf, const Elf64_Ehdr *eh)
+/* ocamlc ends each program with this and the number of the format. Without -custom it is no ELF file. */
+static bool ends_as_bytecode(struct elf_file *elf)
 {
+	static const char magic[] = "Caml1999X";
+	enum { END_BYTES = sizeof(magic) - 1 + 3 };
+	char end[END_BYTES];
+
+	return elf->file_bytes >= END_BYTES &&
+	       read_exactly(elf, end, END_BYTES, elf->file_bytes - END_BYTES) == 0 &&
+	       memcmp(end, magic, sizeof(magic) - 1) == 0;
+}
+
+static int check_ident(struct elf_file *elf, const Elf64_Ehdr *eh)
+{
+	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 && ends_as_bytecode(elf)) {
+		ctx_set_error(elf->ctx, "%s: OCaml bytecode, not an ELF file with native code",
+			      elf->name);
+		ctx_hint(elf->ctx, ELF_NO_BYTECODE_HINT);
+		return -ENOEXEC;
+	}
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0)
 		return ctx_error(elf->ctx, -ENOEXEC, "%s: not an ELF file", elf->name);
 	if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_ident[EI_DATA] != ELFDATA2LSB ||

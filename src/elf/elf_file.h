@@ -35,6 +35,9 @@ struct elf_section {
 
 struct elf_file;
 
+/* What to do if a program is bytecode. */
+#define ELF_NO_BYTECODE_HINT "compile the program to native code: ocamlopt, or dune's mode `exe`"
+
 /*
  * Read the headers of the file of FD. The caller keeps FD open as long as the elf_file exists. NAME
  * is for messages and is copied. -ENOEXEC if the file is not an x86-64 ELF executable or shared

@@ -14,11 +14,11 @@
 #include "elf/lines.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "elf/asked.h"
+#include "elf/own_dwarf.h"
 
 struct finder {
 	struct ocp_ctx *ctx;
@@ -143,11 +143,6 @@ static int join_units(struct finder *f, Dwarf *dwarf)
 	return err;
 }
 
-static void tell_unreadable(struct ocp_ctx *ctx, const char *name)
-{
-	ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name, dwarf_errmsg(-1));
-}
-
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names)
 {
@@ -159,11 +154,9 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 	f.offs = calloc(n + 1, sizeof(*f.offs));
 	if (!f.offs)
 		return ctx_no_memory(ctx);
-	dwarf = dwarf_begin(fd, DWARF_C_READ);
+	dwarf = own_dwarf_begin(ctx, fd, name);
 	if (dwarf)
 		err = join_units(&f, dwarf);
-	else
-		tell_unreadable(ctx, name);
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 
@@ -231,15 +224,13 @@ static int each_of_unit(Dwarf_Die *unit, size_t number, line_row_fn take, void *
 
 int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data)
 {
-	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+	Dwarf *dwarf = own_dwarf_begin(ctx, fd, name);
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 	int err = 0;
 
-	if (!dwarf) {
-		tell_unreadable(ctx, name);
+	if (!dwarf)
 		return 0;
-	}
 	for (size_t n = 0; !err && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0;
 	     n++)
 		err = each_of_unit(&unit, n, take, data);

@@ -13,11 +13,10 @@
  * No thread can be in the code before the first site is written.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -44,7 +43,8 @@ struct attach {
 	struct layout_parts parts;
 	/* Of a process that has not registered struct rseq, and of one that has: stop A tells. */
 	struct block_header layouts[2];
-	uint64_t inode; /* of the memfd; 0: none yet */
+	dev_t dev;   /* of the memfd */
+	ino_t inode; /* 0: none yet */
 	uint64_t ns_per_tick;
 };
 
@@ -64,18 +64,18 @@ int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times)
 
 static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 {
-	struct inside_state state = { 0 };
+	struct inside_state state;
 	struct inside *inside;
 	int found = inside_find(ctx, pid, &inside);
 
 	if (found <= 0)
 		return found;
-	found = inside_state(inside, &state);
+	state = inside_state_found(inside);
 	inside_close(inside);
-	if (found || !(state.n_patched + state.n_switched))
-		return found;
+	if (!(state.n_patched + state.n_switched))
+		return 0;
 	ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
-	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d -fix` ends that",
+	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d --fix` ends that",
 		 (int)pid);
 	return -EBUSY;
 }
@@ -115,11 +115,7 @@ static int prepare(struct attach *attach)
 
 	if (err)
 		return err;
-	attach->build.sites = populated_calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
-	if (!attach->build.sites)
-		err = ctx_no_memory(ctx);
-	else
-		err = build_sites(attach->inside, spec, &maps, attach->build.sites);
+	err = build_sites(attach->inside, spec, &maps);
 	if (!err)
 		attach->addrs = site_reader_addrs(attach->inside->reader);
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
@@ -133,31 +129,19 @@ static int prepare(struct attach *attach)
 
 /* ---- stop A --------------------------------------------------------------------------------- */
 
-/* Open the memfd FD of the process, give it its size, and map it here. */
-static int open_memfd(struct attach *attach, int fd)
+static int map_here(struct attach *attach, const struct memfd *memfd)
 {
 	struct inside *inside = attach->inside;
-	struct stat st = { 0 };
-	void *map;
-	int ours = memfd_open(&attach->stop, fd), err = 0;
+	void *map = mmap(NULL, inside->header.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 memfd->ours, 0);
 
-	if (ours < 0)
-		return ours;
-	if (fstat(ours, &st) != 0 || ftruncate(ours, (off_t)inside->header.bytes) != 0 ||
-	    fcntl(ours, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-		err = ctx_error(inside->ctx, -errno, "memory for the counters: %s",
-				strerror(errno));
-	map = err ? MAP_FAILED
-		  : mmap(NULL, inside->header.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ours, 0);
-	if (!err && map == MAP_FAILED)
-		err = ctx_error(inside->ctx, -errno, "memory for the counters: %s",
-				strerror(errno));
-	close(ours);
-	if (err)
-		return err;
+	if (map == MAP_FAILED)
+		return ctx_error(inside->ctx, -errno, "memory for the counters: %s",
+				 strerror(errno));
 	inside->block = map;
-	inside->is_shared = true;
-	attach->inode = st.st_ino;
+	inside->is_shared = inside->is_made = true;
+	attach->dev = memfd->dev;
+	attach->inode = memfd->ino;
 	return 0;
 }
 
@@ -206,18 +190,55 @@ static int map_parts(struct stop *stop, const struct block_header *header, int f
 	return err;
 }
 
-static int map_block(struct attach *attach)
+/* Do MAPS have all parts, of our memfd? */
+static bool has_parts(const struct attach *attach, const struct maps *maps)
+{
+	const struct block_header *header = &attach->inside->header;
+	bool has = blocks_has(maps, header, attach->inode);
+
+	for (uint64_t i = 0; has && i < header->n_parts; i++) {
+		const uint64_t addr = header->parts[i].addr;
+
+		has = memfd_is_at(maps, addr, attach->dev, attach->inode) &&
+		      memfd_is_at(maps, addr + header->code_off, attach->dev, attach->inode);
+	}
+	return has;
+}
+
+/* The descriptor may have been that of another file when the process mapped it. */
+static int check_parts(struct attach *attach)
 {
 	struct stop *stop = &attach->stop;
-	int fd, err, close_err;
+	struct maps maps;
+	int err = maps_read(stop->ctx, stop->pid, &maps);
 
-	err = memfd_make(stop, BLOCK_NAME, &fd);
+	if (!err && !has_parts(attach, &maps))
+		err = ctx_error(stop->ctx, -EBUSY,
+				"pid %d: has mapped another file: another process changes its "
+				"descriptors",
+				(int)stop->pid);
+	maps_free(&maps);
+	if (err)
+		stop_unmap_block(stop, &attach->inside->header);
+	return err;
+}
+
+static int map_block(struct attach *attach)
+{
+	const struct block_header *header = &attach->inside->header;
+	struct stop *stop = &attach->stop;
+	struct memfd memfd;
+	int err, close_err;
+
+	err = memfd_make(stop, BLOCK_NAME, header->bytes, &memfd);
 	if (err)
 		return err;
-	err = open_memfd(attach, fd);
+	err = map_here(attach, &memfd);
 	if (!err)
-		err = map_parts(stop, &attach->inside->header, fd);
-	close_err = stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
+		err = map_parts(stop, header, memfd.theirs);
+	if (!err)
+		err = check_parts(attach);
+	close_err = memfd_close(stop, &memfd);
 	return err ? err : close_err;
 }
 
@@ -326,7 +347,7 @@ static int stop_b(struct stop *stop, void *arg)
 	struct site_bytes *bytes = NULL;
 	int err;
 
-	if (!blocks_has(&stop->maps, header, attach->inode)) {
+	if (!has_parts(attach, &stop->maps)) {
 		attach->inode = 0;
 		return ctx_error(stop->ctx, -EBUSY,
 				 "pid %d: another tool, or the process, has removed the memory of "
@@ -336,19 +357,21 @@ static int stop_b(struct stop *stop, void *arg)
 	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
-	/* It can write to its block. The addresses here are those of the specification. */
-	if (!site_reader_is_for(inside->reader, sites, header->n_sites))
+	/* It can write to its block. Our sites are not read from there, but its code would be. */
+	if (memcmp(inside->block + header->sites_off, sites, header->n_sites * sizeof(*sites)) != 0)
 		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
 				 (int)stop->pid);
 	err = site_reader_read(inside->reader, inside->memory, &bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		err = take_current(attach, i, &bytes[i]);
+	inside_put_sites(inside);
 	if (!err)
 		err = write_sites(attach, bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++) {
 		sites[i].is_patched = BLOCK_PATCHED;
 		sites[i].store = 0;
 	}
+	inside_put_sites(inside);
 	return err;
 }
 
@@ -360,7 +383,7 @@ static int stop_undo(struct stop *stop, void *arg)
 	size_t n_foreign;
 	int err;
 
-	if (!blocks_has(&stop->maps, header, attach->inode))
+	if (!has_parts(attach, &stop->maps))
 		return 0;
 	if (attach->inside->header.magic) {
 		if (stop_may_use(stop, header))
@@ -448,7 +471,6 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 		free(message);
 	}
 	stop_close(&attach.stop);
-	free(attach.build.sites);
 	if (err)
 		inside_close(attach.inside);
 	else

@@ -1,31 +1,41 @@
 // SPDX-License-Identifier: MIT
 #include "inside/blocks.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include "inside/totals.h"
+#include "inside/block_check.h"
 
 bool blocks_are_in(const struct mapping *m)
 {
 	return strcmp(m->path, BLOCK_PATH) == 0;
 }
 
-/* Code is never at the beginning of the memfd. */
-static void add(struct block_found *blocks, size_t *n, const struct mapping *m)
+/*
+ * A process has one block, and few that wait for their removal. This is the owner's word: each costs us a
+ * comparison with all the others.
+ */
+enum { MAX_BLOCKS = 256 };
+
+/* Code is never at the beginning of the memfd. False: there are too many. */
+static bool add(struct block_found *blocks, size_t *n, const struct mapping *m)
 {
 	size_t i = 0;
 
 	while (i < *n && blocks[i].inode != m->inode)
 		i++;
 	if (i < *n && (m->off || blocks[i].end))
-		return;
+		return true;
+	if (i == MAX_BLOCKS)
+		return false;
 	if (i == *n)
 		blocks[(*n)++].inode = m->inode;
 	if (m->off)
-		return;
+		return true;
 	blocks[i].start = m->start;
 	blocks[i].end = m->end;
+	return true;
 }
 
 /* Is [START, END) one mapping, of the bytes at OFF of the memfd? */
@@ -58,6 +68,7 @@ static void look(const struct memory *memory, const struct maps *maps, struct bl
 	const struct block_header *header = &block->header;
 	bool is_sound;
 
+	/* The one fetch: whatever is said of the block from here on is said by this copy. */
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
 	if (block->is_gone)
@@ -65,8 +76,10 @@ static void look(const struct memory *memory, const struct maps *maps, struct bl
 	/* Without data there is no magic number. */
 	if (!block->end)
 		block->header = (struct block_header){ 0 };
-	is_sound = totals_check(header, header->bytes) == 0;
+	is_sound = block_check(header, header->bytes) == 0;
 	block->is_complete = is_sound && blocks_has(maps, header, block->inode);
+	block->is_damaged =
+		!is_sound && header->magic == BLOCK_MAGIC && header->version == BLOCK_VERSION;
 	block->is_orphan = !block->is_complete && (is_sound || header->magic != BLOCK_MAGIC);
 }
 
@@ -82,12 +95,20 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 		struct block_found **blocks, size_t *n)
 {
 	*n = 0;
-	*blocks = calloc(maps->n + 1, sizeof(**blocks));
+	*blocks = calloc(MAX_BLOCKS, sizeof(**blocks));
 	if (!*blocks)
 		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < maps->n; i++)
-		if (blocks_are_in(&maps->mappings[i]))
-			add(*blocks, n, &maps->mappings[i]);
+	for (size_t i = 0; i < maps->n; i++) {
+		if (!blocks_are_in(&maps->mappings[i]) || add(*blocks, n, &maps->mappings[i]))
+			continue;
+		free(*blocks);
+		*blocks = NULL;
+		*n = 0;
+		return ctx_error(ctx, -E2BIG,
+				 "pid %d: has more than %d pieces of memory that are named as "
+				 "counters: they are not read",
+				 (int)memory_pid(memory), MAX_BLOCKS);
+	}
 	for (size_t i = 0; i < *n; i++)
 		look(memory, maps, &(*blocks)[i]);
 	qsort(*blocks, *n, sizeof(**blocks), compare_start);

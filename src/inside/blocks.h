@@ -23,10 +23,15 @@ struct block_found {
 	 * another version of this tool may be in use, and is neither, as one that is gone.
 	 */
 	bool is_orphan;
+	/* It is of this version, and no tool can have written such a header. */
+	bool is_damaged;
 	struct block_header header;
 };
 
-/* Those of MAPS, the newest one first; the caller frees *BLOCKS. Reads the headers. */
+/*
+ * Find all blocks in MAPS, newest first, and read their headers. The caller frees *BLOCKS. Returns -E2BIG with a
+ * message if the process has too many.
+ */
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);
 

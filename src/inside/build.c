@@ -45,12 +45,17 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 	return 0;
 }
 
-int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps,
-		struct block_site *sites)
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps)
 {
+	struct block_site *sites =
+		populated_calloc(spec->n_sites + 1, sizeof(*sites)); /* freed with INSIDE */
 	const struct mapping *last = NULL;
 	struct site_bytes *bytes = NULL;
 	int err;
+
+	inside->sites = sites;
+	if (!sites)
+		return ctx_no_memory(inside->ctx);
 
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *from = &spec->sites[i];
@@ -108,7 +113,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
-		.roles = build->spec->roles + from->first_role,
+		.roles = from->n_roles ? build->spec->roles + from->first_role : NULL,
 		.n_roles = from->n_roles,
 	};
 
@@ -165,7 +170,6 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 
 		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
 			continue;
-		*site = build->sites[i];
 		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
@@ -194,5 +198,6 @@ int build_block(struct inside *inside, const struct build *build)
 	write_meta(inside, spec);
 	for (size_t i = 0; !err && i < header->n_parts; i++)
 		err = build_part(inside, build, i);
+	inside_put_sites(inside);
 	return err;
 }

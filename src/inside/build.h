@@ -15,17 +15,15 @@ struct build {
 	const struct inside_spec *spec;
 	const struct layout_parts *parts;
 	struct templates_process process;
-	struct block_site *sites; /* of the caller: addresses, and what the sites are now */
 };
 
 /*
- * SITES[i] from SPEC: address, gate_addr (0: private) and gate. Makes the reader of INSIDE. -EINVAL,
+ * The sites of INSIDE from SPEC: address, gate_addr (0: private) and gate. Makes the reader of INSIDE. -EINVAL,
  * -EBUSY with a message if a site or its bytes are none that can be counted.
  */
-int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps,
-		struct block_site *sites);
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps);
 
-/* Write everything but the magic number. */
+/* Write everything but the magic number. The sites of INSIDE get their trampolines. */
 int build_block(struct inside *inside, const struct build *build);
 
 /* Assemble the trampoline of site I again, for a private gate. */

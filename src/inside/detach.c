@@ -66,6 +66,7 @@ static int note_plan(struct stop *stop, struct inside *inside, const uint8_t *wa
 			gates[i] = wanted[i] == SITE_ON;
 		sites[i].is_patched = (uint8_t)patched;
 	}
+	inside_put_sites(inside);
 	if (!inside->is_shared)
 		err = patcher_write_unused(stop->patcher, header->addr + header->gates_off, gates,
 					   header->n_sites * sizeof(*gates));
@@ -88,9 +89,11 @@ static int store_back(struct stop *stop, const struct inside *inside, const uint
 		return -ENOTSUP;
 	for (size_t i = 0; i < header->n_sites; i++)
 		sites[i].store = wanted[i];
+	inside_put_sites(inside);
 	err = own_stores_sites(stop, inside, STORES_DETACH);
 	for (size_t i = 0; i < header->n_sites; i++)
 		sites[i].store = 0;
+	inside_put_sites(inside);
 	return err;
 }
 

@@ -10,13 +10,15 @@
 #include <unistd.h>
 #include "inside/blocks.h"
 #include "inside/held.h"
+#include "tracee/memfd_file.h"
 #include "tracee/proc_file.h"
 
 enum { FIND_TRIES = 10 };
 
 /*
  * Map the memfd itself. It needs CAP_CHECKPOINT_RESTORE. A file that can shrink could make us fail with
- * SIGBUS: the seal says that it cannot.
+ * SIGBUS: the seal says that it cannot. What is mapped may be any file, with a path like that of a memfd in the
+ * mount namespace of the process.
  */
 static bool map_shared(struct inside *inside, const struct block_found *block)
 {
@@ -27,13 +29,11 @@ static bool map_shared(struct inside *inside, const struct block_found *block)
 
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, block->start, block->end);
 	proc_path(path, inside->pid, name);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	fd = memfd_file_open(path, O_RDWR, &st);
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &st) != 0 || st.st_ino != block->inode ||
-	    (uint64_t)st.st_size < block->header.bytes ||
-	    (fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_SEAL)) !=
-		    (F_SEAL_SHRINK | F_SEAL_SEAL)) {
+	if (st.st_ino != block->inode || !memfd_file_is_sealed(fd, F_SEAL_SHRINK | F_SEAL_SEAL) ||
+	    fstat(fd, &st) != 0 || (uint64_t)st.st_size < block->header.bytes) {
 		close(fd);
 		return false;
 	}
@@ -55,11 +55,29 @@ static int map_copy(struct inside *inside)
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	err = inside_refresh(inside, true);
+	err = inside_refresh(inside, false);
 	if (err || inside_is_in(inside, inside->pid))
 		return err;
 	return ctx_error(inside->ctx, -EFAULT, "pid %d: the memory of its counters changes",
 			 (int)inside->pid);
+}
+
+/* What a search reads of a block: its sites, gates and meta, and counters where we cannot map it. */
+static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *header,
+		     struct inside_room *room)
+{
+	const uint64_t bytes = header->pairs_off + header->meta_bytes;
+
+	if (!room)
+		return 0;
+	if (header->n_sites > room->sites || bytes > room->bytes)
+		return ctx_error(ctx, -E2BIG,
+				 "pid %d: what counts inside of it is too large to be read unless "
+				 "the process is named",
+				 (int)pid);
+	room->sites -= header->n_sites;
+	room->bytes -= bytes;
+	return 0;
 }
 
 /*
@@ -68,15 +86,18 @@ static int map_copy(struct inside *inside)
  * may fit more than one block.
  */
 static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
-		  struct inside **out)
+		  struct inside_room *room, struct inside **out)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct inside *inside;
-		struct inside_state state = { 0 };
+		bool counts;
 		int err;
 
 		if (!blocks[i].is_complete)
 			continue;
+		err = take_room(ctx, pid, &blocks[i].header, room);
+		if (err)
+			return err;
 		inside = inside_new(ctx, pid);
 		if (!inside)
 			return ctx_no_memory(ctx);
@@ -85,8 +106,9 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 		if (!err && !map_shared(inside, &blocks[i]))
 			err = map_copy(inside);
 		if (!err)
-			err = inside_state(inside, &state);
-		if (err || (*out && !(state.n_patched + state.n_switched))) {
+			err = inside_state(inside, &inside->seen);
+		counts = !err && inside->seen.n_patched + inside->seen.n_switched;
+		if (err || (*out && !counts)) {
 			inside_close(inside);
 			if (err)
 				return err;
@@ -94,18 +116,23 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 		}
 		inside_close(*out);
 		*out = inside;
-		if (state.n_patched + state.n_switched)
+		if (counts)
 			break;
 	}
 	return *out != NULL;
 }
 
-/* A block of another version is neither read nor removed. Its sites may call it. */
+/* A block that is damaged, or of another version, is neither read nor removed. Its sites may call it. */
 static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
 			  size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_gone && !blocks[i].is_complete && !blocks[i].is_orphan)
+		if (blocks[i].is_damaged)
+			return ctx_error(ctx, -EBADMSG,
+					 "pid %d: the memory of its counters is damaged: it cannot "
+					 "be read",
+					 (int)pid);
+		else if (!blocks[i].is_gone && !blocks[i].is_complete && !blocks[i].is_orphan)
 			return ctx_error(ctx, -EPROTO,
 					 "pid %d: is counted inside by another version of "
 					 "ocaml-probes: use that version to end it",
@@ -113,7 +140,7 @@ static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_fou
 	return 0;
 }
 
-static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
+static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, struct inside **out)
 {
 	struct block_found *blocks = NULL;
 	struct memory *memory;
@@ -130,7 +157,7 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 	if (!err)
 		err = check_versions(ctx, pid, blocks, n);
 	if (!err)
-		err = choose(ctx, pid, blocks, n, out);
+		err = choose(ctx, pid, blocks, n, room, out);
 	if (err < 0) {
 		inside_close(*out);
 		*out = NULL;
@@ -141,12 +168,21 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 	return err;
 }
 
-/* -EFAULT: another tool has removed a block while it was read. There may be another one by now. */
+/*
+ * -EFAULT: another tool has removed a block while it was read. There may be another one by now. -EBADMSG: the
+ * same, or another tool has changed the gate of a site, which takes two steps.
+ */
+int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
+		       struct inside **out)
+{
+	int err = find_once(ctx, pid, room, out);
+
+	for (int i = 1; (err == -EFAULT || err == -EBADMSG) && i < FIND_TRIES; i++)
+		err = find_once(ctx, pid, room, out);
+	return err;
+}
+
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 {
-	int err = find_once(ctx, pid, out);
-
-	for (int i = 1; err == -EFAULT && i < FIND_TRIES; i++)
-		err = find_once(ctx, pid, out);
-	return err;
+	return inside_find_within(ctx, pid, NULL, out);
 }

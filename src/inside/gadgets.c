@@ -8,7 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 
 #include "tracee/maps.h"
 
@@ -97,6 +99,19 @@ int gadgets_find(struct ocp_ctx *ctx, pid_t pid, struct gadgets *gadgets)
 				"pid %d: its code has no `%s`, which a call inside it needs",
 				(int)pid, gadgets->restorer ? "syscall; ret" : "rt_sigreturn");
 	return err;
+}
+
+bool gadgets_are_next(pid_t pid, pid_t tid)
+{
+	uint8_t next[sizeof(syscall_ret)], back[sizeof(restorer)];
+	struct user_regs_struct regs;
+	uint64_t to;
+
+	return ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0 &&
+	       read_bytes(pid, regs.rip, next, sizeof(next)) &&
+	       memcmp(next, syscall_ret, sizeof(next)) == 0 &&
+	       read_bytes(pid, regs.rsp, &to, sizeof(to)) &&
+	       read_bytes(pid, to, back, sizeof(back)) && memcmp(back, restorer, sizeof(back)) == 0;
 }
 
 bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)

@@ -20,6 +20,13 @@ struct gadgets {
  */
 int gadgets_find(struct ocp_ctx *ctx, pid_t pid, struct gadgets *gadgets);
 
+/*
+ * Is thread TID of PID, which is stopped, about to make a system call for another tool? Its next instruction
+ * is `syscall; ret`, and a restorer is what it returns to. A tool that was killed leaves a thread like that
+ * until it gets a CPU.
+ */
+bool gadgets_are_next(pid_t pid, pid_t tid);
+
 /* Are they still there? The process is stopped. */
 bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets);
 

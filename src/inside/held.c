@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "inside/held.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include "inside/block_copy.h"
 #include "inside/gone_threads.h"
 #include "inside/pairs.h"
 #include "inside/site_reader.h"
@@ -28,6 +31,7 @@ void inside_close(struct inside *inside)
 		munmap(inside->block, inside->header.bytes);
 	memory_close(inside->memory);
 	site_reader_free(inside->reader);
+	free(inside->sites);
 	free(inside);
 }
 
@@ -61,21 +65,7 @@ pid_t inside_maker(const struct inside *inside)
 
 static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 {
-	enum { CHUNK_BYTES = 1 << 20 };
-
-	while (bytes) {
-		const size_t part = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
-		const struct iovec remote = { (void *)(uintptr_t)(inside->header.addr + off),
-					      part };
-		int err =
-			memory_read_in_order(inside->memory, &remote, 1, inside->block + off, part);
-
-		if (err)
-			return err;
-		off += part;
-		bytes -= part;
-	}
-	return 0;
+	return block_copy(inside->memory, &inside->header, off, bytes, inside->block + off);
 }
 
 /* The slots that no thread has used would be filled by the reading, and cost memory. */
@@ -101,11 +91,58 @@ int inside_refresh(struct inside *inside, bool with_pairs)
 
 	if (inside->is_shared || inside->is_detached)
 		return 0;
-	/* All but the pairs; the header of the copy is not used. */
-	err = copy_part(inside, header->sites_off, header->pairs_off - header->sites_off);
+	/* Gates and counters. Header and sites of the copy are not used. */
+	err = copy_part(inside, header->gates_off, header->pairs_off - header->gates_off);
 	for (uint32_t i = 0; with_pairs && !err && i < header->n_pairs; i++)
 		err = copy_pair(inside, i);
 	if (!err)
 		err = copy_part(inside, header->meta_off, header->meta_bytes);
 	return err ? err : memory_check_alive(inside->memory);
+}
+
+/* ---- the sites ------------------------------------------------------------------------------ */
+
+int inside_damaged(const struct inside *inside)
+{
+	return ctx_error(inside->ctx, -EBADMSG,
+			 "pid %d: the memory of its counters is damaged: it cannot be read",
+			 (int)inside->pid);
+}
+
+static struct block_site *shared_sites(const struct inside *inside)
+{
+	return (struct block_site *)(inside->block + inside->header.sites_off);
+}
+
+/* Of the sites that we have made, other tools change only what was last done. */
+static void take_patched(struct inside *inside)
+{
+	for (size_t i = 0; i < inside->header.n_sites; i++)
+		inside->sites[i].is_patched = shared_sites(inside)[i].is_patched;
+}
+
+int inside_take_sites(struct inside *inside)
+{
+	const struct block_header *header = &inside->header;
+	int err;
+
+	if (inside->is_detached)
+		return 0;
+	if (inside->is_made) {
+		take_patched(inside);
+		return 0;
+	}
+	if (!inside->sites)
+		inside->sites = malloc(header->n_sites * sizeof(*inside->sites));
+	if (!inside->sites)
+		return ctx_no_memory(inside->ctx);
+	err = block_copy_sites(inside->memory, header, inside->is_shared ? inside->block : NULL,
+			       inside->sites);
+	return err == -EBADMSG ? inside_damaged(inside) : err;
+}
+
+void inside_put_sites(const struct inside *inside)
+{
+	memcpy(shared_sites(inside), inside->sites,
+	       inside->header.n_sites * sizeof(*inside->sites));
 }

@@ -22,19 +22,27 @@ struct inside {
 	 */
 	struct block_header header;
 	/*
-	 * The whole block. is_shared: our own mapping of the memfd, which stays when the process ends.
+	 * The sites: ours, and checked if they came from the block. inside_take_sites() brings them up to
+	 * date, inside_put_sites() writes them to the block.
+	 */
+	struct block_site *sites;
+	/*
+	 * The whole block. is_shared: our own mapping of the memfd, which stays when the process ends. Others
+	 * write to it: nothing that is read from it may say how much is read, or where.
 	 * Else a copy of the data, which inside_read() refreshes; what was not copied is 0.
 	 */
 	uint8_t *block;
 	bool is_shared;
+	bool is_made; /* by inside_attach(): the sites are known, but for what was done last */
 	bool is_detached;
+	struct inside_state seen;   /* by inside_find() */
 	struct site_reader *reader; /* made when it is first needed */
 	bool knows_gone;	    /* see gone_threads.h; read when the process was there */
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 
-/* Bring a copy up to date; all of it if WITH_PAIRS. Nothing to do for a shared mapping. */
+/* Bring a copy up to date, but for the sites; all of it if WITH_PAIRS. Nothing to do for a shared mapping. */
 int inside_refresh(struct inside *inside, bool with_pairs);
 
 /*
@@ -44,9 +52,17 @@ int inside_refresh(struct inside *inside, bool with_pairs);
 struct site_bytes;
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
+/* -EBADMSG, with a message: the block describes no sites. Or an error of the copying. */
+int inside_take_sites(struct inside *inside);
+/* To our mapping. */
+void inside_put_sites(const struct inside *inside);
+
+/* The block is damaged: -EBADMSG with a message. */
+int inside_damaged(const struct inside *inside);
+
 static inline struct block_site *inside_sites(const struct inside *inside)
 {
-	return (struct block_site *)(inside->block + inside->header.sites_off);
+	return inside->sites;
 }
 
 /* The four bytes that call the trampoline of SITE. */

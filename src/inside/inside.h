@@ -80,6 +80,21 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
  */
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
+/*
+ * What may still be read of processes that nobody has named, and that belong to other users: they can make
+ * blocks as large as they want, and as many. Each find takes from it, whether it succeeds or not.
+ */
+struct inside_room {
+	uint64_t sites, bytes;
+};
+
+/* Several large programs; a second of reading. */
+enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
+
+/* The same, within ROOM, which may be NULL. -E2BIG: it does not suffice. */
+int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
+		       struct inside **out);
+
 /* The processes that have such memory, ascending. The caller frees them, also after an error. */
 struct inside_processes {
 	pid_t *pids;
@@ -108,6 +123,8 @@ pid_t inside_maker(const struct inside *inside);
  */
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
 int inside_state(struct inside *inside, struct inside_state *state);
+/* The same, as inside_find() has seen it. */
+struct inside_state inside_state_found(const struct inside *inside);
 /*
  * Has process PID the memory of INSIDE: the process that counts, or a child that it has forked? False after
  * an exec, and after a detach that has removed the memory.

@@ -20,12 +20,9 @@
 #include "inside/pairs.h"
 #include "inside/templates.h"
 
-static const uint64_t reach_bytes = (UINT64_C(1) << 31) - (1 << 20);
 /* The sites of one part: half of it, so that the semaphores are in reach, too. */
 static const uint64_t sites_bytes = UINT64_C(1) << 30;
 static const uint64_t shards_bytes = 64 << 20;
-/* Addresses that no mapping of ours may have: the first MiB, and the non-canonical ones. */
-static const uint64_t first_addr = 1 << 20, end_addr = UINT64_C(0x7ffffff00000);
 
 enum { CACHE_LINE = 64 };
 
@@ -45,15 +42,20 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 }
 
 /* One shard a CPU would be too much memory for very many sites on very many CPUs: some CPUs have none. */
+uint32_t layout_max_shards(size_t n_sites)
+{
+	const uint64_t n = shards_bytes / (shard_stride(n_sites) * sizeof(uint64_t));
+
+	return 1 + (uint32_t)(n < TEMPLATES_MAX_SHARDS ? n : TEMPLATES_MAX_SHARDS - 1);
+}
+
 uint32_t layout_n_shards(size_t n_sites)
 {
-	const uint64_t shard_bytes = shard_stride(n_sites) * sizeof(uint64_t);
 	const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint64_t n = n_cpus > 0 ? (uint64_t)n_cpus : 1;
+	const uint64_t n = 1 + (n_cpus > 0 ? (uint64_t)n_cpus : 1);
+	const uint32_t most = layout_max_shards(n_sites);
 
-	if (n > shards_bytes / shard_bytes)
-		n = shards_bytes / shard_bytes;
-	return 1 + (uint32_t)(n < TEMPLATES_MAX_SHARDS ? n : TEMPLATES_MAX_SHARDS - 1);
+	return n < most ? (uint32_t)n : most;
 }
 
 static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
@@ -112,7 +114,7 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 			reach_to(part, site->semaphore);
 	}
 	for (size_t i = 0; i < parts->n; i++)
-		if (parts->parts[i].high - parts->parts[i].low > reach_bytes)
+		if (parts->parts[i].high - parts->parts[i].low > LAYOUT_REACH_BYTES)
 			return ctx_error(ctx, -ENOTSUP,
 					 "sites lie further from their semaphores than one jump "
 					 "reaches: they cannot be counted inside");
@@ -149,10 +151,26 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 	header->code_bytes = off - header->code_off;
 }
 
+void layout_offsets(struct block_header *header)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n_sites = header->n_sites;
+
+	header->shard_stride = shard_stride(n_sites);
+	header->sites_off = round_up(sizeof(*header), CACHE_LINE);
+	header->gates_off = header->sites_off + n_sites * sizeof(struct block_site);
+	header->counters_off = round_up(header->gates_off + n_sites * sizeof(uint16_t), CACHE_LINE);
+	header->pairs_off =
+		header->counters_off + header->n_shards * header->shard_stride * sizeof(uint64_t);
+	header->meta_off = header->pairs_off;
+	if (header->n_pairs)
+		header->meta_off += pairs_bytes(header->n_pairs, header->n_threads);
+	header->meta_off = round_up(header->meta_off, CACHE_LINE);
+	header->code_off = round_up(header->meta_off + header->meta_bytes, page);
+}
+
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int err = check_spec(ctx, spec);
 
 	header->bytes = 0;
@@ -168,22 +186,11 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.n_threads = spec->n_pairs ? pairs_n_slots(spec->max_threads) : 0,
 		.depth = spec->depth,
 		.maker = (uint32_t)getpid(),
-		.shard_stride = shard_stride(spec->n_sites),
 	};
-	header->sites_off = round_up(sizeof(*header), CACHE_LINE);
-	header->gates_off = header->sites_off + spec->n_sites * sizeof(struct block_site);
-	header->counters_off =
-		round_up(header->gates_off + spec->n_sites * sizeof(uint16_t), CACHE_LINE);
-	header->pairs_off =
-		header->counters_off + n_shards * header->shard_stride * sizeof(uint64_t);
-	header->meta_off = header->pairs_off;
-	if (spec->n_pairs)
-		header->meta_off += pairs_bytes(header->n_pairs, header->n_threads);
-	header->meta_off = round_up(header->meta_off, CACHE_LINE);
-	header->code_off = round_up(header->meta_off + spec->meta_bytes, page);
+	layout_offsets(header);
 	lay_out_code(spec, parts, header);
 	header->bytes = header->code_off + header->code_bytes;
-	if (header->bytes <= reach_bytes / 2)
+	if (header->bytes <= LAYOUT_MAX_BYTES)
 		return 0;
 	header->bytes = 0;
 	return ctx_error(ctx, -E2BIG, "%zu sites and %zu pairs: too many to count inside",
@@ -212,18 +219,18 @@ static int place_part(struct ocp_ctx *ctx, const struct maps *maps, const struct
 		      uint64_t bytes, uint64_t *floor, uint64_t *addr)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct gap bounds = { *floor, end_addr }, best = { 0 };
+	struct gap bounds = { *floor, LAYOUT_END_ADDR }, best = { 0 };
 	uint64_t last_end = 0;
 
-	if (part->high > reach_bytes && part->high - reach_bytes > bounds.start)
-		bounds.start = part->high - reach_bytes;
-	if (part->low + reach_bytes < bounds.end)
-		bounds.end = part->low + reach_bytes;
+	if (part->high > LAYOUT_REACH_BYTES && part->high - LAYOUT_REACH_BYTES > bounds.start)
+		bounds.start = part->high - LAYOUT_REACH_BYTES;
+	if (part->low + LAYOUT_REACH_BYTES < bounds.end)
+		bounds.end = part->low + LAYOUT_REACH_BYTES;
 	for (size_t i = 0; i < maps->n; i++) {
 		consider(last_end, maps->mappings[i].start, &bounds, &best);
 		last_end = maps->mappings[i].end;
 	}
-	consider(last_end, end_addr, &bounds, &best);
+	consider(last_end, LAYOUT_END_ADDR, &bounds, &best);
 	if (best.end - best.start < bytes + 2 * page)
 		return ctx_error(ctx, -ENOTSUP,
 				 "no %" PRIu64 " bytes of free addresses near the sites", bytes);
@@ -235,7 +242,7 @@ static int place_part(struct ocp_ctx *ctx, const struct maps *maps, const struct
 int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
 		 struct block_header *header)
 {
-	uint64_t floor = first_addr;
+	uint64_t floor = LAYOUT_FIRST_ADDR;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < parts->n; i++)

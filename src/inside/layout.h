@@ -11,6 +11,14 @@
 
 /* The bounds of what one block can serve. */
 enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
+/* All code reaches all data with a distance of 32 bits. */
+#define LAYOUT_REACH_BYTES ((UINT64_C(1) << 31) - (1 << 20))
+#define LAYOUT_MAX_BYTES   (LAYOUT_REACH_BYTES / 2)
+/* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
+#define LAYOUT_FIRST_ADDR (UINT64_C(1) << 20)
+#define LAYOUT_END_ADDR	  UINT64_C(0x7ffffff00000)
+/* All addresses that a process can have. */
+#define LAYOUT_ADDRESSES (UINT64_C(1) << 47)
 
 /* The parts of a block, by the addresses of their sites. */
 struct layout_parts {
@@ -32,7 +40,10 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 /* The number of the part of the site at ADDR. */
 size_t layout_part_of(const struct layout_parts *parts, uint64_t addr);
 
-/* The shards of the counters of N_SITES sites, where a process has registered struct rseq. */
+/* The most shards that N_SITES sites have, on any machine. */
+uint32_t layout_max_shards(size_t n_sites);
+
+/* The shards of the counters of N_SITES sites here, where a process has registered struct rseq. */
 uint32_t layout_n_shards(size_t n_sites);
 
 /*
@@ -41,6 +52,12 @@ uint32_t layout_n_shards(size_t n_sites);
  */
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header);
+
+/*
+ * Set what follows from the counts of HEADER, which are within their bounds: the stride of the shards, and all
+ * offsets up to code_off. One function for those that write a block and for those that check one.
+ */
+void layout_offsets(struct block_header *header);
 
 /* Of the first trampoline of a part, from the address of the part. */
 uint64_t layout_trampolines_off(const struct block_header *header);

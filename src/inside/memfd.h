@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that a stopped process makes for us. */
+/*
+ * Memory that a stopped process makes for us. Another process can share its descriptors (CLONE_FILES), and put another
+ * file in place of the memfd at any moment: what is opened here is checked, and so is what the process has mapped.
+ */
 #ifndef INSIDE_MEMFD_H
 #define INSIDE_MEMFD_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 #include "inside/stop.h"
 
-/* Have the process make a memfd with this NAME, which is short; *FD is its descriptor. */
-int memfd_make(struct stop *stop, const char *name, int *fd);
+struct memfd {
+	int theirs; /* the descriptor in the process */
+	int ours;
+	dev_t dev;
+	ino_t ino;
+};
 
-/* Open descriptor FD of the process here, for reading and writing. -errno with a message. */
-int memfd_open(const struct stop *stop, int fd);
+/*
+ * Have the process make a memfd with this NAME, which is short, and open it here for reading and writing. The memfd
+ * is new, has BYTES bytes, and cannot shrink: a mapping of it never faults. On failure, no descriptor stays open.
+ */
+int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *memfd);
+
+/* Have the process close its descriptor, and close ours. */
+int memfd_close(struct stop *stop, struct memfd *memfd);
+
+/* Is the memory at ADDR in MAPS of this memfd? */
+bool memfd_is_at(const struct maps *maps, uint64_t addr, dev_t dev, ino_t ino);
 
 #endif

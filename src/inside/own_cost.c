@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/memfd.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -52,7 +53,6 @@ struct own {
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
-	struct block_site built[SITES];
 	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
 	uint64_t code_off; /* of the code of the sites, in the block */
 };
@@ -165,9 +165,12 @@ static int build(struct own *own)
 
 	/* The trampolines read the address of the block there. */
 	memcpy(own->inside->block, header, sizeof(*header));
+	own->inside->sites = calloc(SITES, sizeof(*own->inside->sites));
+	if (!own->inside->sites)
+		return ctx_no_memory(own->inside->ctx);
 	/* The wrapper, which no gate lets run, is the return behind the site. */
 	for (size_t i = 0; i < SITES; i++)
-		own->built[i] = (struct block_site){
+		own->inside->sites[i] = (struct block_site){
 			.addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM,
 			.opcode = SITE_OFF,
 			.gate = BLOCK_GATE_PRIVATE,
@@ -251,7 +254,6 @@ int own_cost_measure(struct ocp_ctx *ctx, bool times, unsigned int depth, struct
 	own.spec.roles = own.roles;
 	own.build.spec = &own.spec;
 	own.build.parts = &(struct layout_parts){ .n = 1 };
-	own.build.sites = own.built;
 	if (!err)
 		err = lay_out(&own, ctx);
 	if (!err)

@@ -12,7 +12,6 @@
 #include "inside/own_stores.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include "inside/blocks.h"
 #include "inside/memfd.h"
 #include "tracee/maps.h"
@@ -112,23 +110,32 @@ static int fill(const struct stop *stop, int ours, const struct stores *stores, 
 			 (int)stop->pid, n < 0 ? strerror(errno) : "no room");
 }
 
-/* Map the memfd THEIRS of the process, which is OURS here. */
-static int map_image(struct stop *stop, int theirs, int ours, const struct stores *stores,
+/* The descriptor may have been that of another file when the process mapped it. */
+static int check_image(const struct stop *stop, const struct memfd *memfd, uint64_t addr)
+{
+	struct maps maps;
+	int err = maps_read(stop->ctx, stop->pid, &maps);
+
+	if (!err && !memfd_is_at(&maps, addr, memfd->dev, memfd->ino))
+		err = no_stores(stop, addr, "is another file: another process changes descriptors");
+	maps_free(&maps);
+	return err;
+}
+
+static int map_image(struct stop *stop, const struct memfd *memfd, const struct stores *stores,
 		     uint64_t *addr)
 {
 	const size_t bytes = stores_image_bytes(stores);
 	const uint64_t args[6] = {
-		0, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, (uint64_t)theirs, 0
+		0, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, (uint64_t)memfd->theirs, 0
 	};
-	int err;
+	int err = stop_call(stop, "mmap", SYS_mmap, args, addr);
 
-	if (ftruncate(ours, (off_t)bytes) != 0)
-		return ctx_error(stop->ctx, -errno, "pid %d: memory for its stores: %s",
-				 (int)stop->pid, strerror(errno));
-	err = stop_call(stop, "mmap", SYS_mmap, args, addr);
 	if (err)
 		return err;
-	err = fill(stop, ours, stores, *addr);
+	err = check_image(stop, memfd, *addr);
+	if (!err)
+		err = fill(stop, memfd->ours, stores, *addr);
 	if (err)
 		stop_unmap(stop, *addr, *addr + bytes);
 	return err;
@@ -136,19 +143,16 @@ static int map_image(struct stop *stop, int theirs, int ours, const struct store
 
 static int make_image(struct stop *stop, const struct stores *stores, uint64_t *addr)
 {
-	int theirs, ours, close_err, err = memfd_make(stop, STORES_NAME, &theirs);
+	const size_t bytes = stores_image_bytes(stores);
+	struct memfd memfd;
+	int close_err, err = memfd_make(stop, STORES_NAME, bytes, &memfd);
 
 	if (err)
 		return err;
-	ours = memfd_open(stop, theirs);
-	err = ours < 0 ? ours : map_image(stop, theirs, ours, stores, addr);
-	if (ours >= 0)
-		close(ours);
-	if (err == -ETIMEDOUT || err == -ESRCH)
-		return err;
-	close_err = stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)theirs }, NULL);
+	err = map_image(stop, &memfd, stores, addr);
+	close_err = memfd_close(stop, &memfd);
 	if (!err && close_err && close_err != -ETIMEDOUT && close_err != -ESRCH)
-		stop_unmap(stop, *addr, *addr + stores_image_bytes(stores));
+		stop_unmap(stop, *addr, *addr + bytes);
 	return err ? err : close_err;
 }
 

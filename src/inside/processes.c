@@ -10,23 +10,38 @@
 #include "inside/inside.h"
 #include "tracee/proc_file.h"
 
+/* Of maps that are longer, only the beginning is looked at: see proc_file.c. */
+enum { MAX_MAPS_BYTES = 16 << 20 };
+
+/* Does LINE, of LENGTH bytes, end with the path of a block? Newlines in paths are escaped. */
+static bool is_of_block(const char *line, size_t length)
+{
+	static const char end[] = " " BLOCK_PATH "\n";
+
+	return length >= strlen(end) && strcmp(line + length - strlen(end), end) == 0;
+}
+
 /* False, too, if PID has ended or may not be looked at. */
 static bool has_block(pid_t pid)
 {
 	char path[PROC_PATH_BYTES], *line = NULL;
+	size_t room = 0, used = 0;
 	bool found = false;
-	size_t room = 0;
+	ssize_t n;
 	FILE *file;
 
 	proc_path(path, pid, "maps");
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	while (!found && getline(&line, &room, file) > 0)
-		found = strstr(line, BLOCK_PATH) != NULL;
+	while (!found && used < MAX_MAPS_BYTES && (n = getline(&line, &room, file)) > 0) {
+		found = is_of_block(line, (size_t)n);
+		used += (size_t)n;
+	}
 	free(line);
 	fclose(file);
-	return found;
+	/* CAP_PERFMON opens the maps of any process. */
+	return found && proc_may_inspect(pid);
 }
 
 static int add(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)

@@ -47,11 +47,15 @@ static void take_private_gates(const struct inside *inside, struct site_bytes *b
 
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes)
 {
-	const struct block_site *sites = inside_sites(inside);
 	const size_t n = inside->header.n_sites;
-	int err = 0;
+	const struct block_site *sites;
+	int err;
 
 	*bytes = NULL;
+	err = inside_take_sites(inside);
+	if (err)
+		return err;
+	sites = inside_sites(inside);
 	if (inside->reader && !site_reader_is_for(inside->reader, sites, n)) {
 		site_reader_free(inside->reader);
 		inside->reader = NULL;
@@ -67,7 +71,7 @@ int inside_read_sites(struct inside *inside, struct site_bytes **bytes)
 
 int inside_state(struct inside *inside, struct inside_state *state)
 {
-	const struct block_site *sites = inside_sites(inside);
+	const struct block_site *sites;
 	struct site_bytes *bytes;
 	int err;
 
@@ -75,6 +79,7 @@ int inside_state(struct inside *inside, struct inside_state *state)
 	err = inside_read_sites(inside, &bytes);
 	if (err)
 		return err;
+	sites = inside_sites(inside);
 	for (size_t i = 0; i < inside->header.n_sites; i++) {
 		const enum site_now now = site_now(&sites[i], &bytes[i]);
 
@@ -83,4 +88,9 @@ int inside_state(struct inside *inside, struct inside_state *state)
 		state->n_foreign += now == SITE_NOW_FOREIGN;
 	}
 	return 0;
+}
+
+struct inside_state inside_state_found(const struct inside *inside)
+{
+	return inside->seen;
 }

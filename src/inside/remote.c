@@ -33,7 +33,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -83,14 +82,11 @@ struct remote {
 static int check_class(struct ocp_ctx *ctx, pid_t pid)
 {
 	unsigned char ident[EI_NIDENT] = { 0 };
-	char path[PROC_PATH_BYTES];
+	const int fd = proc_open_exe(pid);
 	ssize_t n;
-	int fd;
 
-	proc_path(path, pid, "exe");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return proc_why_no_access(ctx, pid, errno);
+		return proc_why_no_access(ctx, pid, -fd);
 	n = read(fd, ident, sizeof(ident));
 	close(fd);
 	if (n == sizeof(ident) && ident[EI_CLASS] == ELFCLASS64)

@@ -2,6 +2,7 @@
 #include "inside/site_reader.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,23 +137,45 @@ const uint64_t *site_reader_addrs(const struct site_reader *reader)
 	return reader->sorted;
 }
 
-static bool read_piece(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
-{
-	const struct iovec piece = { (void *)(uintptr_t)addr, bytes };
+/*
+ * The pages that cannot be read. The sites of a plugin that has been unloaded lie on few of them, one behind
+ * the other. A hostile process can put each site on another page: after this number of pages, reading stops.
+ */
+struct holes {
+	uint64_t page; /* the latest one */
+	size_t n;
+};
 
-	return memory_read_in_order(memory, &piece, 1, buf, bytes) == 0;
+enum { PAGE_BYTES = 4096, MAX_HOLES = 16384 };
+
+static bool read_piece(const struct memory *memory, struct holes *holes, uint64_t addr, void *buf,
+		       size_t bytes)
+{
+	const uint64_t page = addr / PAGE_BYTES;
+
+	if (holes->n >= MAX_HOLES || (holes->n && page == holes->page))
+		return false;
+	if (memory_try_read(memory, addr, buf, bytes))
+		return true;
+	/* The end of a piece may lie on the page behind. */
+	if ((addr + bytes - 1) / PAGE_BYTES == page)
+		holes->page = page;
+	holes->n++;
+	return false;
 }
 
 /* One by one: a site whose plugin has been unloaded reads as zeros, which is foreign. */
 static void read_singly(struct site_reader *reader, const struct memory *memory)
 {
+	struct holes code = { 0 }, gates = { 0 };
+
 	for (size_t i = 0; i < reader->n; i++) {
 		struct site_bytes *bytes = &reader->bytes[i];
 
-		if (!read_piece(memory, reader->addrs[i], bytes->code, SITE_BYTES))
+		if (!read_piece(memory, &code, reader->addrs[i], bytes->code, SITE_BYTES))
 			memset(bytes->code, 0, SITE_BYTES);
-		if (!reader->gates[i] ||
-		    !read_piece(memory, reader->gates[i], &bytes->gate, sizeof(bytes->gate)))
+		if (!reader->gates[i] || !read_piece(memory, &gates, reader->gates[i], &bytes->gate,
+						     sizeof(bytes->gate)))
 			bytes->gate = 0;
 	}
 }

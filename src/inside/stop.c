@@ -10,6 +10,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 #include "inside/blocks.h"
+#include "inside/gadgets.h"
 #include "inside/threads.h"
 #include "tracee/proc_file.h"
 #include "tracee/thread_step.h"
@@ -64,14 +65,34 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 	return false;
 }
 
+/* Does a thread make a call of a tool that was killed (remote.h)? A late munmap would remove what we map. */
+static bool makes_a_call(const struct stop *stop)
+{
+	for (size_t i = 0; i < tracee_n_threads(stop->tracee); i++) {
+		int signal;
+
+		if (gadgets_are_next(stop->pid, tracee_tid(stop->tracee, i, &signal)))
+			return true;
+	}
+	return false;
+}
+
 /* Is the routine of a tool that was killed under way (own_stores.h)? */
-static bool is_busy(const struct stop *stop)
+static bool runs_a_routine(const struct stop *stop)
 {
 	for (size_t i = 0; i < stop->maps.n; i++)
 		if (is_of_stores(&stop->maps.mappings[i]) &&
 		    have_address(stop, &stop->maps.mappings[i]))
 			return true;
 	return false;
+}
+
+/* What the process still does for a tool that was killed, or NULL. */
+static const char *busy_with(const struct stop *stop)
+{
+	if (makes_a_call(stop))
+		return "makes a system call";
+	return runs_a_routine(stop) ? "switches probes" : NULL;
 }
 
 /* A process that ends loses its mappings while another of its threads still has the memory. */
@@ -95,15 +116,17 @@ int stop_check_alive(const struct stop *stop)
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
 	int err = maps_read(stop->ctx, stop->pid, &stop->maps);
+	const char *what = NULL;
 	int end_err;
 
 	if (!err)
 		err = check_alive(stop, &stop->maps);
-	stop->is_busy = !err && is_busy(stop);
-	if (stop->is_busy)
-		err = ctx_error(stop->ctx, -EBUSY,
-				"pid %d: still switches probes for a tool that was killed",
-				(int)stop->pid);
+	if (!err)
+		what = busy_with(stop);
+	stop->is_busy = what;
+	if (what)
+		err = ctx_error(stop->ctx, -EBUSY, "pid %d: still %s for a tool that was killed",
+				(int)stop->pid, what);
 	if (!err)
 		err = work(stop, arg);
 	end_err = remote_end(stop->remote);

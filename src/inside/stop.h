@@ -25,7 +25,7 @@ struct stop {
 	struct remote_plan *plan; /* NULL: nothing can be called in this process */
 	struct maps maps;	  /* read in the stop */
 	struct remote *remote;	  /* begun when it is first needed */
-	bool is_busy; /* the routine of a killed tool is under way (own_stores.h): nothing was done */
+	bool is_busy;		  /* with a call or routine of a killed tool: nothing was done */
 };
 
 /* Without a plan: see stop_plan(). */

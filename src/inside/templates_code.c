@@ -192,6 +192,7 @@ asm("	template enter\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
+    "	lfence\n"				/* what the program did before the stop is done */
     "	rdtsc\n"				/* as early as possible; all stops get the same time */
     "	push	%rsi\n"
     "	push	%rdi\n"
@@ -289,7 +290,9 @@ asm("	template routine_start\n"
     "	mov	%rax, %rsi\n"
     "	lea	SP(%rsp), %rax\n"
     "	mov	%rax, RING_SP(%rsi)\n"
+    "	lfence\n"				/* what the start has to do is done */
     "	rdtsc\n"				/* as late as possible */
+    "	lfence\n"				/* what the program does after the start begins now */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"

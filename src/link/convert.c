@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/plural.h"
+#include "program/arg_places.h"
 #include "program/dormant/code_scan.h"
 #include "program/dormant/external.h"
 #include "program/dormant/marker.h"
@@ -135,7 +136,19 @@ static void report_use(struct conversion *conv, const struct use *use)
 		log_use(conv, OCP_LOG_WARN, use, text);
 	}
 	for (size_t i = 0; use->args && i < use->marker->n_args; i++) {
-		if (use->args[i].operand[0])
+		const char *operand = use->args[i].operand;
+
+		/* Not a failure: debuggers can read the register. */
+		if (arg_is_in_float_register(operand, strlen(operand))) {
+			snprintf(
+				text, sizeof(text),
+				"arg%zu is " ARG_FLOAT_REGISTER
+				": tools print ? (let x = Sys.opaque_identity ... before the probe "
+				"keeps it readable)",
+				i);
+			log_use(conv, OCP_LOG_WARN, use, text);
+		}
+		if (operand[0])
 			continue;
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text),

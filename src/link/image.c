@@ -142,11 +142,11 @@ int image_read(struct ocp_ctx *ctx, const char *path, struct image *image)
 	if (!err)
 		err = parse_tables(image);
 	if (err)
-		image_free(image);
+		image_release(image);
 	return err;
 }
 
-void image_free(struct image *image)
+void image_release(struct image *image)
 {
 	free(image->bytes);
 	free(image->segments);

@@ -36,7 +36,7 @@ struct image_symbol {
 
 /* -ENOEXEC: not an x86-64 ELF executable. -EBADMSG: its headers are inconsistent. */
 int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
-void image_free(struct image *image);
+void image_release(struct image *image);
 
 /* The first section of this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);

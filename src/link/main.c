@@ -131,7 +131,7 @@ static int run(struct ocp_ctx *ctx, const struct options *options)
 		err = image_write(&image, options->output ? options->output : options->input);
 	if (!err && !options->quiet)
 		say_result(options, &result);
-	image_free(&image);
+	image_release(&image);
 	return err;
 }
 

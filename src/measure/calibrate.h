@@ -22,6 +22,8 @@ int calibration_result(struct calibration *calibration, bool wait, struct ocp_co
 		       const char **why);
 /* Wait for a first, rough measurement, 30 ms at most. False: it failed. */
 bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
+/* The result, or the first measurement, whatever is known. Does not wait. False: neither, or it failed. */
+bool calibration_so_far(struct calibration *calibration, struct ocp_costs *costs);
 /* Wait until the uprobes are removed, and free CALIBRATION. Accepts NULL. */
 void calibration_free(struct calibration *calibration);
 

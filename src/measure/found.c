@@ -39,7 +39,7 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 		return err;
 	ctx_error(ctx, err, "pid %d: what describes its counters is %s", (int)pid,
 		  err == -EBADMSG ? "damaged" : "of another version of ocaml-probes");
-	ctx_hint(ctx, "ocaml-probes doctor -pid %d -fix ends it; its totals are lost", (int)pid);
+	ctx_hint(ctx, "ocaml-probes doctor -pid %d --fix ends it; its totals are lost", (int)pid);
 	return err;
 }
 
@@ -47,21 +47,22 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
  * 1: PID counts inside; 0: it does not. A block whose sites are all restored waits only for its removal. After
  * -EBADMSG and -EPROTO, FOUND has all but the meta.
  */
-static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
+static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
+		       struct found *found)
 {
-	struct inside_state state = { 0 };
+	struct inside_state state;
 	const void *meta;
 	size_t bytes;
 	int err;
 
 	*found = (struct found){ .pid = pid };
-	err = inside_find(ctx, pid, &found->inside);
+	err = inside_find_within(ctx, pid, room, &found->inside);
 	if (err <= 0)
 		return err;
-	err = inside_state(found->inside, &state);
-	if (err || !(state.n_patched + state.n_switched)) {
+	state = inside_state_found(found->inside);
+	if (!(state.n_patched + state.n_switched)) {
 		found_free(found);
-		return err;
+		return 0;
 	}
 	meta = inside_meta(found->inside, &bytes);
 	err = inside_meta_read(ctx, meta, bytes, inside_n_sites(found->inside), &found->meta);
@@ -70,6 +71,11 @@ static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
 		return is_damaged(ctx, pid, err);
 	}
 	return 1;
+}
+
+static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
+{
+	return look_within(ctx, pid, NULL, found);
 }
 
 /* Forked children share the memory, which tells when it was made. */
@@ -91,12 +97,26 @@ static bool is_same(const struct found *a, const struct found *b)
 /* ---- all processes -------------------------------------------------------------------------- */
 
 /*
+ * Who does not run as we do could waste our time and memory, and those of root, under any name. The owner of
+ * /proc/PID does not tell: it is root for a process that is not dumpable.
+ */
+static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct proc_status status;
+
+	return proc_status_read(ctx, pid, &status) != 0 || status.real_uid != geteuid() ||
+	       status.effective_uid != geteuid();
+}
+
+/*
  * Call FN(DATA, found) for each process that counts inside, and that can be looked at, until FN does not
- * return 0. FN may take what FOUND has, and leave it empty.
+ * return 0. FN may take what FOUND has, and leave it empty. Blocks of other users are read up to
+ * INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning names each process beyond these limits.
  */
 static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *found), void *data)
 {
 	struct ocp_ctx *scratch = ocp_ctx_new(); /* what cannot be looked at is passed over */
+	struct inside_room room = { INSIDE_ROOM_SITES, INSIDE_ROOM_BYTES };
 	struct inside_processes processes;
 	int err;
 
@@ -104,10 +124,15 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *fou
 		return ctx_no_memory(ctx);
 	err = inside_find_processes(ctx, &processes);
 	for (size_t i = 0; !err && i < processes.n; i++) {
+		const pid_t pid = processes.pids[i];
 		struct found found;
+		const int seen =
+			look_within(scratch, pid, is_foreign(scratch, pid) ? &room : NULL, &found);
 
-		if (look(scratch, processes.pids[i], &found) == 1)
+		if (seen == 1)
 			err = fn(data, &found);
+		else if (seen == -E2BIG)
+			ctx_log(ctx, OCP_LOG_WARN, "%s", ocp_error(scratch));
 		found_free(&found);
 	}
 	inside_processes_free(&processes);
@@ -236,8 +261,8 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 		if (found->meta.numbers[i] >= meter->table.n_sites)
 			return false;
 	return !meter->program_name && meter->n_pids && meter->split <= OCP_BY_SITE &&
-	       meter->arg_requests.key_arg < 0 && meter->n_pairs == inside_n_pairs(found->inside) &&
-	       start_ns >= 0 && start_ns <= clock_ns(CLOCK_MONOTONIC);
+	       meter->n_pairs == inside_n_pairs(found->inside) && start_ns >= 0 &&
+	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
 /* A hit of these costs more. */
@@ -372,16 +397,73 @@ static int remove_from(struct ocp_ctx *ctx, pid_t pid)
 	return err;
 }
 
+/* The processes of a meter that is called NAME; a conflict is that of find_name(). */
+struct named {
+	struct ocp_ctx *ctx;
+	const char *name;
+	pid_t *pids;
+	size_t n;
+};
+
+static int add_named(void *data, struct found *found)
+{
+	struct named *named = data;
+	pid_t *grown;
+
+	if (strcmp(found->meta.name, named->name) != 0)
+		return 0;
+	grown = reallocarray(named->pids, named->n + 1, sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(named->ctx);
+	named->pids = grown;
+	named->pids[named->n++] = found->pid;
+	return 0;
+}
+
+/* Each once. One that has ended, or that another tool has freed, needs nothing. */
+static int remove_from_all(struct ocp_ctx *ctx, const struct named *named)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < named->n; i++) {
+		err = remove_from(ctx, named->pids[i]);
+		if (err == -ENOENT || err == -ESRCH)
+			err = 0;
+	}
+	return err;
+}
+
+/*
+ * A process that was searched may have forked before its turn came: so the children are searched, too. A process
+ * can make a block as often as it is freed, so there is an end to this.
+ */
+static int remove_named(struct ocp_ctx *ctx, const char *name)
+{
+	enum { MAX_ROUNDS = 4 };
+	pid_t pid;
+	int err = find_name(ctx, name, &pid);
+
+	for (int i = 0; !err && pid && i < MAX_ROUNDS; i++) {
+		struct named named = { .ctx = ctx, .name = name };
+
+		err = for_each(ctx, add_named, &named);
+		if (!err)
+			err = remove_from_all(ctx, &named);
+		free(named.pids);
+		/* A conflict that arises now is between meters that are not the one that was ended. */
+		if (!err && find_name(ctx, name, &pid) != 0)
+			return 0;
+	}
+	if (!err && pid)
+		err = ctx_error(ctx, -EBUSY,
+				"'%s': pid %d begins to count again each time it is ended", name,
+				(int)pid);
+	return err;
+}
+
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 {
-	int err = name ? find_name(ctx, name, &pid) : 0;
-
-	if (!err)
-		err = remove_from(ctx, pid);
-	/* The next process of a meter that counts in several. */
-	while (!err && name && find_name(ctx, name, &pid) == 0 && pid)
-		err = remove_from(ctx, pid);
-	return err;
+	return name ? remove_named(ctx, name) : remove_from(ctx, pid);
 }
 
 /* Has PID started after the monotonic time NS? The clock of starts runs on while the machine sleeps. */

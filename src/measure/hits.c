@@ -8,6 +8,7 @@
 #include "measure/args/value.h"
 #include "measure/slower.h"
 #include "measure_slower.h"
+#include "program/arg_places.h"
 #include "program/wrapper_args.h"
 
 struct taking {
@@ -125,6 +126,10 @@ char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit,
 			       ? NULL
 			       : why;
 	operand = find_operand(site->args, arg, &n);
+	if (arg_is_in_float_register(operand, (size_t)n))
+		return asprintf(&why, "which is %s (%.*s)", ARG_FLOAT_REGISTER, n, operand) < 0
+			       ? NULL
+			       : why;
 	return asprintf(&why, "whose place cannot be read (%.*s)", n, operand) < 0 ? NULL : why;
 }
 

@@ -345,6 +345,8 @@ static int open_engine(struct ocp_meter *meter)
 				  (!meter_is_inside(meter) && has_lost_its_first_thread(meter)),
 		.max_processes = MAX_PROCESSES,
 		.children = meter->children,
+		.counts_processes =
+			meter->counts_processes && (meter->n_procs != 1 || meter->children),
 		.exe = meter->program ? meter->program_path : NULL,
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
@@ -353,6 +355,11 @@ static int open_engine(struct ocp_meter *meter)
 	meter->table.max_sites = meter->spec.max_sites;
 	meter_fill_spec(meter, &meter->spec);
 	err = meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
+	if (err == -EOPNOTSUPP && meter_drop_keys(meter)) {
+		ctx_log(meter->ctx, OCP_LOG_WARN, "pairs are matched by thread: %s",
+			ocp_error(meter->ctx));
+		err = meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
+	}
 	if (!err && meter->spec.n_histograms)
 		meter->arg_requests.histogram_room = meter->spec.n_histograms;
 	return err;
@@ -425,6 +432,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 				meter_where(meter));
 	if (!err)
 		err = meter_check_inside(meter);
+	if (!err)
+		err = meter_find_keys(meter);
 	if (!err)
 		err = arg_requests_resolve(&meter->arg_requests);
 	for (size_t i = 0; !err && !meter_is_inside(meter) && i < meter->n_procs; i++)

@@ -17,6 +17,17 @@
 struct meter_pair {
 	char *start, *stop;
 	bool is_calls; /* of the function START; STOP is "" */
+	/* The numbers of arguments, as in filter.h; -1: none. See meter_keys.c. */
+	int key_arg;	  /* that matches starts and stops; none: they are matched by thread */
+	int compared_arg; /* by thread: of which is counted how often it differs */
+	bool is_chosen;	  /* the key was not asked for */
+};
+
+/* Who says by what pairs are matched. */
+enum meter_keys {
+	KEYS_AS_ASKED, /* by ocp_meter_set_key(), or by thread */
+	KEYS_FOUND,    /* by an argument that both probes have, if there is one */
+	KEYS_COMPARED, /* by thread; such an argument is compared */
 };
 
 /* A probe that begins or ends pairs, whether it exists or not: its part of meter->roles. */
@@ -24,6 +35,7 @@ struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
+	uint32_t key_args, compared_args; /* bit N: of a pair by the argument N */
 	/*
 	 * It is a function whose calls are timed. Its last role is the beginning of a call. Two more
 	 * follow, which are not among the n_roles: the end, and the confirmation of a call. Then
@@ -41,6 +53,13 @@ struct measured_process {
 	uint64_t signature;   /* 0: unknown */
 	uint64_t start_time;  /* only of single processes */
 	bool is_walked;	      /* its stacks can be walked */
+};
+
+/* Of a program without probes: must it be one in native OCaml code when the meter is opened? */
+enum meter_ocaml {
+	METER_OCAML_LATER,  /* it may load some */
+	METER_NOT_BYTECODE, /* the same, but bytecode loads none */
+	METER_OCAML_NOW,
 };
 
 struct ocp_meter {
@@ -63,9 +82,13 @@ struct ocp_meter {
 	enum ocp_split split;
 	unsigned int depth;
 	bool children, wants_estimate;
+	enum meter_ocaml needs_ocaml;
+	bool counts_processes;	  /* see spending.h */
 	unsigned int stack_depth; /* 0: stacks are not walked */
 	struct engine_domains domains;
 	struct arg_requests arg_requests;
+	enum meter_keys keys;
+	bool is_thread_wanted; /* by --key none */
 
 	/* what was found */
 	struct site_table table;
@@ -88,11 +111,12 @@ struct ocp_meter {
 	size_t n_site_frames;
 	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
-	bool is_pinned;	       /* it continues to measure after it is freed */
-	bool is_found;	       /* in a process that counts inside: an earlier tool has made it */
-	bool has_passed_over;  /* see meter_passes_over() */
-	size_t n_asked;	       /* found: the first of the pids; the others share their counters */
-	size_t n_alive;	       /* of these, those that still count */
+	bool is_pinned;	      /* it continues to measure after it is freed */
+	bool is_foreign;      /* it had no probes when it was opened, and is not an OCaml program */
+	bool is_found;	      /* in a process that counts inside: an earlier tool has made it */
+	bool has_passed_over; /* see meter_passes_over() */
+	size_t n_asked;	      /* found: the first of the pids; the others share their counters */
+	size_t n_alive;	      /* of these, those that still count */
 	const char *kept_name; /* which it gets if it counts inside; NULL: none */
 
 	/* the request as text, for readers of a pinned meter */
@@ -149,6 +173,17 @@ int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct map
 			    const struct stat *st);
 bool meter_asks_for_code(const struct ocp_meter *meter);
 
+/*
+ * meter_keys.c: find out by what the pairs are matched, when the sites are known. If the kernel reads no
+ * arguments, meter_drop_keys() leaves the pairs by thread; false: no argument was found.
+ * The texts are for the user, who frees them: which keys were found; why pairs by thread may mix up
+ * requests. NULL: there is nothing to tell.
+ */
+int meter_find_keys(struct ocp_meter *meter);
+bool meter_drop_keys(struct ocp_meter *meter);
+char *meter_keys_text(const struct ocp_meter *meter);
+char *meter_threads_text(const struct ocp_meter *meter);
+
 /* NULL if no pair has NAME. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);
 /* The name of what is measured, for messages. */
@@ -156,10 +191,14 @@ const char *meter_where(const struct ocp_meter *meter);
 
 /*
  * meter_none_yet.c: meter_has_none_yet() is true if no file has probes. meter_check_can_load()
- * returns -ENOENT if no process can load any. meter_log_none_yet() logs which probes are missing.
+ * returns -ENOENT if no process can load any, and -ENODATA if meter_need_ocaml() asks for more than
+ * the program is. meter_log_none_yet() logs which probes are missing. meter_remained_foreign() is
+ * true if there was no OCaml at the start, and there are no probes now.
  */
 bool meter_has_none_yet(const struct ocp_meter *meter);
+void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs);
 int meter_check_can_load(struct ocp_meter *meter);
+bool meter_remained_foreign(const struct ocp_meter *meter);
 void meter_log_none_yet(const struct ocp_meter *meter);
 
 /*
@@ -227,6 +266,8 @@ bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
  */
 void meter_start_calibration(struct ocp_meter *meter);
 void meter_start_calibration_early(struct ocp_meter *meter);
+/* The costs, or a first estimate of them, without waiting. False: nothing is known. */
+bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /*
  * meter_attach.c: attach to N files, or to all files. If there is no file yet, tell the engine
@@ -236,6 +277,11 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 int meter_attach_all(struct ocp_meter *meter);
 /* Attach to the sites of FILE that are on, and detach from the others. */
 int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file);
+/*
+ * Measure every probe whose number is PART modulo N_PARTS, and no other one. Also before the attach. For those
+ * who look at many probes without slowing down the process much: those of pairs are switched, too.
+ */
+int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts);
 /* Detach from files that are being overwritten. -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
 

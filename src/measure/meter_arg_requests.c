@@ -89,7 +89,6 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 	const struct arg_requests *requests = &meter->arg_requests;
 	const size_t most = requests->n_histograms + SPARE_HISTOGRAMS;
 
-	spec->key_arg = requests->key_arg < 0 ? ENGINE_NO_KEY : requests->key_arg;
 	spec->filter = requests->has_filter ? &requests->filter : NULL;
 	if (requests->hist_arg >= 0) {
 		spec->hist_arg = (unsigned int)requests->hist_arg;

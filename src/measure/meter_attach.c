@@ -10,10 +10,10 @@
 /* ---- attaching ------------------------------------------------------------------------------ */
 
 /* The roles that SITE plays: see struct meter_end. Calls that are flat need no frames. */
-static void fill_roles(const struct measured_probe *probe, const struct site *site, bool by_key,
+static void fill_roles(const struct measured_probe *probe, const struct site *site,
 		       struct engine_site *out)
 {
-	const bool by_thread = site->is_flat && !by_key && probe->n_roles == 1;
+	const bool by_thread = site->is_flat && probe->n_roles == 1;
 	const uint32_t calls = probe->first_role + probe->n_roles - 1; /* if probe->has_calls */
 
 	out->first_role = probe->first_role;
@@ -37,8 +37,6 @@ static void fill_roles(const struct measured_probe *probe, const struct site *si
 static int fill_engine_file(const struct ocp_meter *meter, const struct measured_file *file,
 			    struct engine_site *sites, struct engine_file *engine_file)
 {
-	const bool by_key = meter->arg_requests.key_arg >= 0;
-
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
 		const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
@@ -57,7 +55,7 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 			.frame_depth = site->frame_depth,
 			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};
-		fill_roles(probe, site, by_key, &sites[i]);
+		fill_roles(probe, site, &sites[i]);
 		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
@@ -239,6 +237,18 @@ int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 		return apply_to_files(meter, probe, on);
 	probe->is_off = !on;
 	return 0;
+}
+
+int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < meter->table.n_probes; i++)
+		meter->table.probes[i].is_off = i % n_parts != part;
+	for (size_t i = 0; !err && meter->is_attached && i < meter->table.n_files; i++)
+		if (!meter->table.files[i].is_gone)
+			err = meter_switch_file(meter, &meter->table.files[i]);
+	return err;
 }
 
 /* ---- files that are overwritten ------------------------------------------------------------- */

@@ -4,13 +4,14 @@
  * is read only if functions are asked for.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "elf/elf_file.h"
+#include "elf/named_symbols.h"
 #include "measure/meter.h"
 #include "process/code_images.h"
 #include "process/image.h"
@@ -33,6 +34,7 @@ static bool selection_has_code(const struct selection *selection)
 	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
 	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
 	       selection_has_kind(selection, ITEM_GC_PHASE) ||
+	       selection_has_kind(selection, ITEM_NOTE) ||
 	       selection_has_kind(selection, ITEM_LINE) ||
 	       selection_has_kind(selection, ITEM_FILE_LINES);
 }
@@ -145,13 +147,11 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 /* The program, or the first process: where names are looked for. */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {
-	char path[PROC_PATH_BYTES];
-	int fd;
+	const pid_t pid = meter->procs[0]->pid;
+	const int fd = proc_open_exe(pid);
 
 	*where = meter_where(meter);
-	proc_path(path, meter->procs[0]->pid, "exe");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? ctx_error(meter->ctx, -errno, "%s: %s", path, strerror(errno))
+	return fd < 0 ? ctx_error(meter->ctx, fd, "/proc/%d/exe: %s", (int)pid, strerror(-fd))
 		      : program_open_fd(meter->ctx, fd, *where, own);
 }
 
@@ -190,7 +190,7 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 	if (!err) {
 		origin.name = found.path;
 		fd = maps_open_file(origin.pid, &found);
-		err = fd < 0 ? ctx_error(meter->ctx, -errno, "%s: %s", found.path, strerror(errno))
+		err = fd < 0 ? ctx_error(meter->ctx, fd, "%s: %s", found.path, strerror(-fd))
 			     : program_open_from(meter->ctx, fd, &origin, &prog);
 		if (!err) {
 			err = code_probes_unknown(meter->ctx, prog, text, found.path);
@@ -199,6 +199,64 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 	}
 	maps_free(&maps);
 	return err;
+}
+
+/* Does the file of M, which PID has mapped, define the function SYMBOL? */
+static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, const char *symbol)
+{
+	struct named_symbol asked = { .name = symbol };
+	const int fd = maps_open_file(pid, m);
+	struct elf_file *elf;
+	bool is_stripped;
+
+	if (fd < 0)
+		return false;
+	if (elf_file_open(ctx, fd, m->path, &elf) == 0) {
+		named_symbols_find(ctx, elf, &asked, 1, &is_stripped);
+		elf_file_close(elf);
+	}
+	close(fd);
+	return asked.is_defined && !asked.is_thread_local;
+}
+
+enum { LIBRARIES_BYTES = 512 };
+
+/* Write the names of c:NAME, TEXT, in the libraries of PID to LIST: "'c:libc.so.6:NAME' or ...". "": none. */
+static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
+			      char list[LIBRARIES_BYTES])
+{
+	enum { MAX_NAMED = 3 };
+	const char *symbol = item_body(text);
+	struct maps maps = { 0 };
+	size_t n = 0, used = 0;
+
+	list[0] = '\0';
+	if (strlen(symbol) > NAMED_SYMBOL_BYTES || maps_read(ctx, pid, &maps))
+		return;
+	for (size_t i = 0; n < MAX_NAMED && used < LIBRARIES_BYTES && i < maps.n; i++) {
+		const char *slash = strrchr(maps.mappings[i].path, '/');
+
+		if (slash && mapped_files_is_first(&maps, i) &&
+		    defines(ctx, pid, &maps.mappings[i], symbol))
+			used += (size_t)snprintf(list + used, LIBRARIES_BYTES - used, "%s'c:%s:%s'",
+						 n++ ? " or " : "", slash + 1, symbol);
+	}
+	maps_free(&maps);
+}
+
+/* A process that runs what is measured; 0: none. */
+static pid_t any_process(const struct ocp_meter *meter)
+{
+	pid_t *pids, first;
+	size_t n;
+
+	if (!meter->program)
+		return meter->n_procs ? meter->procs[0]->pid : 0;
+	if (ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
+		return 0;
+	first = n ? pids[0] : 0;
+	free(pids);
+	return first;
 }
 
 /*
@@ -234,8 +292,11 @@ static int explain_unknown(struct ocp_meter *meter, const char *text)
 	struct ocp_program *own = NULL;
 	const char *where = meter_where(meter);
 	const char *colon = strchr(item_body(text), ':');
+	char libraries[LIBRARIES_BYTES] = "";
 	int err;
 
+	if (item_kind_of(text) == ITEM_C_FUNCTION && !colon)
+		find_in_libraries(meter->ctx, any_process(meter), text, libraries);
 	if (item_kind_of(text) == ITEM_C_FUNCTION && colon && meter->n_procs)
 		return explain_library(meter, text, (size_t)(colon - item_body(text)));
 	if (is_line && meter->n_procs) {
@@ -247,6 +308,8 @@ static int explain_unknown(struct ocp_meter *meter, const char *text)
 	if (!err)
 		err = code_probes_unknown(meter->ctx, own ? own : meter->program, text, where);
 	ocp_program_free(own);
+	if (*libraries)
+		ctx_hint(meter->ctx, "did you mean %s?", libraries);
 	return err;
 }
 

@@ -25,13 +25,13 @@ void meter_start_calibration(struct ocp_meter *meter)
 void meter_start_calibration_early(struct ocp_meter *meter)
 {
 	const struct arg_requests *requests = &meter->arg_requests;
-	struct engine_spec spec = { .split = meter->split,
-				    .n_pairs = meter->n_pairs,
-				    .depth = meter->depth,
-				    .key_arg = ENGINE_NO_KEY };
+	const struct engine_role role = { .is_keyed = requests->key_arg >= 0 };
+	const struct engine_spec spec = { .split = meter->split,
+					  .roles = &role,
+					  .n_roles = 1,
+					  .n_pairs = meter->n_pairs,
+					  .depth = meter->depth };
 
-	if (requests->key_arg >= 0)
-		spec.key_arg = requests->key_arg;
 	if (!meter->calibration && meter_asks_for_code(meter) && !requests->has_filter &&
 	    requests->hist_arg < 0 && selection_is_empty(&requests->printed) && !requests->slower)
 		meter->calibration = calibration_start(meter->ops, &spec, true);
@@ -85,7 +85,7 @@ bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMA
 
 static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
 {
-	const char *why = "it was never attached, or out of memory";
+	const char *why = "it was never attached, or there was no memory or thread for it";
 	int err = -ENODATA;
 
 	*costs = meter->pinned_costs;
@@ -103,6 +103,15 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	if (!count_stepped(&meter->table))
 		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
 	return 0;
+}
+
+bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	if (!meter->calibration || !calibration_so_far(meter->calibration, costs))
+		return false;
+	if (!count_stepped(&meter->table))
+		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
+	return true;
 }
 
 int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)

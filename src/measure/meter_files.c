@@ -36,6 +36,8 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 		probe->n_roles = end->n_roles;
 		probe->begins_pair = end->begins_pair;
 		probe->has_calls = end->has_calls;
+		probe->key_args = end->key_args;
+		probe->compared_args = end->compared_args;
 	}
 	probe->is_counted = selection_takes(&meter->counted, name);
 	probe->is_printed = selection_takes(&meter->arg_requests.printed, name);

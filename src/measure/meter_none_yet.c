@@ -5,8 +5,9 @@
  * program has probes but not the requested one, or if it cannot load any files.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include "elf/elf_file.h"
 #include "measure/meter.h"
 #include "process/process.h"
+#include "process/process_kind.h"
+#include "tracee/proc_file.h"
 
 bool meter_has_none_yet(const struct ocp_meter *meter)
 {
@@ -40,12 +43,9 @@ static bool can_load(struct elf_file *elf)
 static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
 	struct elf_file *elf;
-	char path[32];
+	const int fd = proc_open_exe(proc->pid);
 	bool can = true;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)proc->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return true;
 	if (elf_file_open(meter->ctx, fd, proc->images.exe_path, &elf) == 0) {
@@ -56,6 +56,63 @@ static bool process_can_load(const struct ocp_meter *meter, const struct ocp_pro
 	return can;
 }
 
+void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs)
+{
+	meter->needs_ocaml = needs;
+}
+
+static enum program_kind kind_of_program(const struct ocp_meter *meter)
+{
+	enum program_kind kind;
+	pid_t *pids;
+	size_t n;
+
+	if (program_kind_read(meter->ctx, meter->program->elf, &kind))
+		return PROGRAM_NATIVE;
+	if (kind != PROGRAM_FOREIGN ||
+	    ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
+		return kind;
+	/* They may have loaded a library with OCaml code. */
+	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
+		kind = process_kind(meter->ctx, pids[i]);
+	free(pids);
+	return kind;
+}
+
+/* That of the first process, which is named, unless another one runs native code. */
+static enum program_kind kind_of_processes(const struct ocp_meter *meter)
+{
+	const enum program_kind first = process_kind(meter->ctx, meter->procs[0]->pid);
+	enum program_kind kind = first;
+
+	for (size_t i = 1; i < meter->n_procs && kind != PROGRAM_NATIVE; i++)
+		kind = process_kind(meter->ctx, meter->procs[i]->pid);
+	return kind == PROGRAM_NATIVE ? kind : first;
+}
+
+static int check_kind(struct ocp_meter *meter)
+{
+	char who[PATH_MAX + 32] = "";
+	enum program_kind kind;
+
+	if (meter->needs_ocaml == METER_OCAML_LATER)
+		return 0;
+	kind = meter->program ? kind_of_program(meter) : kind_of_processes(meter);
+	meter->is_foreign = kind == PROGRAM_FOREIGN;
+	if (meter->is_foreign && meter->needs_ocaml == METER_NOT_BYTECODE)
+		return 0;
+	if (meter->program)
+		return program_kind_need_native(meter->ctx, kind, meter_where(meter));
+	snprintf(who, sizeof(who), "pid %d (%s)", (int)meter->procs[0]->pid,
+		 meter->procs[0]->images.exe_path);
+	return program_kind_need_native(meter->ctx, kind, who);
+}
+
+bool meter_remained_foreign(const struct ocp_meter *meter)
+{
+	return meter->is_foreign && meter_has_none_yet(meter);
+}
+
 int meter_check_can_load(struct ocp_meter *meter)
 {
 	bool can = meter->program && can_load(meter->program->elf);
@@ -63,7 +120,7 @@ int meter_check_can_load(struct ocp_meter *meter)
 	for (size_t i = 0; !can && i < meter->n_procs; i++)
 		can = process_can_load(meter, meter->procs[i]);
 	if (can)
-		return 0;
+		return check_kind(meter);
 	return ctx_error(meter->ctx, -ENOENT,
 			 "%s: has no OCaml probes and can load none: it is statically linked, "
 			 "without a dynamic loader",
@@ -93,8 +150,9 @@ void meter_log_none_yet(const struct ocp_meter *meter)
 	if (meter->counted.all || printed->all) {
 		ctx_log(meter->ctx, OCP_LOG_WARN,
 			"%s: no probes yet: those of files that are loaded later are measured from "
-			"then on",
-			meter_where(meter));
+			"then on%s",
+			meter_where(meter),
+			meter->is_foreign ? "" : "; functions need none (fn:NAME)");
 		return;
 	}
 	log_selection(meter, &meter->counted);

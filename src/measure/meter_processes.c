@@ -47,7 +47,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 	const char *next;
 	char *text;
 
-	if (proc_file_read(meter->ctx, pid, "maps", &text, NULL))
+	if (proc_memory_file_read(meter->ctx, pid, "maps", &text, NULL))
 		return 0;
 	/* start-end perms offset device inode path: see tracee/maps.c */
 	for (const char *line = text; *line; line = next) {

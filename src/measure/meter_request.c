@@ -59,7 +59,11 @@ static int add_pair(struct ocp_meter *meter, const char *start, const char *stop
 		return ctx_no_memory(meter->ctx);
 	meter->pairs = pairs;
 	pair = &pairs[meter->n_pairs++];
-	*pair = (struct meter_pair){ strdup(start), strdup(stop), is_calls };
+	*pair = (struct meter_pair){ .start = strdup(start),
+				     .stop = strdup(stop),
+				     .is_calls = is_calls,
+				     .key_arg = -1,
+				     .compared_arg = -1 };
 	return pair->start && pair->stop ? 0 : ctx_no_memory(meter->ctx);
 }
 
@@ -84,8 +88,16 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	case ITEM_FILE_LINES:
 		return ctx_error(meter->ctx, -EINVAL,
 				 "'%s': a line has no end: two lines make a pair", start);
+	case ITEM_NOTE:
+		return ctx_error(meter->ctx, -EINVAL, "'%s': a note is a moment: two make a pair",
+				 start);
+	case ITEM_FUNCTION_REGEXP:
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': a pattern of functions; the time is that of one function",
+				 start);
 	default:
-		return ctx_error(meter->ctx, -EINVAL, "'%s': not the name of one function", start);
+		return ctx_error(meter->ctx, -EINVAL, "'%s': neither START,STOP nor a function",
+				 start);
 	}
 	if (has_pair(meter, start, ""))
 		return ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start);
@@ -123,7 +135,7 @@ static int apply_arguments(const struct measure_request *request, struct ocp_met
 		err = meter_print_item(meter, &request->printed.list[i]);
 	if (!err && request->filter)
 		err = ocp_meter_filter(meter, request->filter);
-	if (!err && request->key)
+	if (!err && measure_request_has_key(request))
 		err = ocp_meter_set_key(meter, request->key);
 	if (!err && request->hist)
 		err = ocp_meter_histogram(meter, request->hist);
@@ -149,6 +161,11 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 		err = ocp_meter_set_depth(meter, request->depth);
 	if (!err)
 		err = apply_arguments(request, meter);
+	meter->is_thread_wanted = request->key && !measure_request_has_key(request);
+	if (measure_request_has_key(request))
+		meter->keys = KEYS_AS_ASKED;
+	else
+		meter->keys = request->key || request->depth ? KEYS_COMPARED : KEYS_FOUND;
 	meter->spans = request->spans;
 	meter_walk_stacks(meter, request->stack_depth);
 	if (request->children)

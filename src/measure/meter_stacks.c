@@ -146,10 +146,12 @@ static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 	}
 	if (!err && site && frames->n)
 		err = make_site_frame(meter, site, frames->list[0], &frames->list[0]);
-	if (!err && stack->end == WALK_TOO_DEEP && meter->stack_depth < MAX_STACK_DEPTH)
+	if (!err && stack->end == WALK_TOO_DEEP && meter->stack_depth < MAX_STACK_DEPTH) {
 		err = push(meter, frames, &cut_stack, 1);
-	else if (!err && stack->end != WALK_COMPLETE)
+	} else if (!err && stack->end != WALK_COMPLETE) {
+		stack_walker_tell_end(frame_names_walker(meter->frame_names), stack);
 		err = push(meter, frames, frame_names_of_end(stack->end), 1);
+	}
 	return err;
 }
 

@@ -90,9 +90,8 @@ int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 
 	if (!err)
 		err = check_folder(ctx, folder, false);
-	return err == -ENOENT
-		       ? ctx_error(ctx, err, "'%s': no pinned measurement of this name", name)
-		       : err;
+	return err == -ENOENT ? ctx_error(ctx, err, "'%s': no kept measurement of this name", name)
+			      : err;
 }
 
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder)
@@ -149,7 +148,7 @@ int pin_list_folders(struct ocp_ctx *ctx, char ***names, size_t *n)
 
 int pin_is_taken(struct ocp_ctx *ctx, const char *name)
 {
-	ctx_error(ctx, -EEXIST, "'%s': a pinned measurement of this name exists", name);
+	ctx_error(ctx, -EEXIST, "'%s': a kept measurement of this name exists", name);
 	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
 	return -EEXIST;
 }

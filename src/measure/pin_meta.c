@@ -7,8 +7,7 @@
  *	split N                        enum ocp_split
  *	cost HIT_NS EMPTY_PAIR_NS [PAIRED_HIT_NS]
  *	program =PATH | pid PID ...
- *	key N                          the argument that matches pairs; -1: by thread
- *	pair =START =STOP              in the order of their numbers
+ *	pair BY_KEY =START =STOP       in the order of their numbers; BY_KEY: 1 by an argument, 0 by thread
  *	probe COUNTED =NAME            in the order of their numbers
  *	file =PATH                     in the order of their numbers
  *	site PROBE FILE VA OFF LINE COL =SYMBOL =SOURCE   in the order of `hits`
@@ -149,9 +148,8 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 {
 	const struct site_table *table = &meter->table;
 
-	put_format(text, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f",
-		   meter->start_ns, (int)meter->split, meter->arg_requests.key_arg,
-		   costs->cost_per_hit_ns, costs->empty_pair_ns);
+	put_format(text, FORMAT "\nstart %" PRId64 "\nsplit %d\ncost %f %f", meter->start_ns,
+		   (int)meter->split, costs->cost_per_hit_ns, costs->empty_pair_ns);
 	if (costs->cost_per_paired_hit_ns > 0)
 		put_format(text, " %f", costs->cost_per_paired_hit_ns);
 	strbuf_lit(text, "\n");
@@ -163,7 +161,7 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 	for (size_t i = 0; i < meter->n_pids; i++)
 		put_format(text, "pid %d\n", (int)meter->pids[i]);
 	for (size_t i = 0; i < meter->n_pairs; i++) {
-		strbuf_str(text, "pair");
+		strbuf_str(text, meter->pairs[i].key_arg >= 0 ? "pair 1" : "pair 0");
 		put_word(text, meter->pairs[i].start);
 		put_word(text, meter->pairs[i].stop);
 		strbuf_lit(text, "\n");
@@ -273,7 +271,7 @@ static bool has_room(void **array, size_t n, size_t size)
 struct reader {
 	struct ocp_meter *meter;
 	struct site *sites; /* of each measured site, for its address */
-	bool has_start, has_split, has_key, has_costs;
+	bool has_start, has_split, has_costs;
 };
 
 static bool read_start(struct reader *r, char **line)
@@ -295,20 +293,6 @@ static bool read_split(struct reader *r, char **line)
 		return false;
 	r->meter->split = (enum ocp_split)split;
 	r->has_split = true;
-	return true;
-}
-
-static bool read_key(struct reader *r, char **line)
-{
-	const bool by_thread = *line && strcmp(*line, "-1") == 0;
-	uint64_t key = 0;
-
-	if (by_thread)
-		*line = NULL;
-	if (r->has_key || (!by_thread && !take_number(line, 10, MEASURE_NO_ARG - 1, &key)))
-		return false;
-	r->meter->arg_requests.key_arg = by_thread ? -1 : (int)key;
-	r->has_key = true;
 	return true;
 }
 
@@ -346,14 +330,19 @@ static bool read_pid(struct reader *r, char **line)
 static bool read_pair(struct reader *r, char **line)
 {
 	struct ocp_meter *meter = r->meter;
-	const char *start = take_word(line), *stop = start ? take_word(line) : NULL;
+	uint64_t by_key;
+	const char *start = take_number(line, 10, 1, &by_key) ? take_word(line) : NULL;
+	const char *stop = start ? take_word(line) : NULL;
 	struct meter_pair *pair;
 
 	if (!stop || !has_room((void **)&meter->pairs, meter->n_pairs, sizeof(*meter->pairs)))
 		return false;
 	pair = &meter->pairs[meter->n_pairs++];
-	*pair = (struct meter_pair){ .start = strdup(start), .stop = strdup(stop) };
-	pair->is_calls = !*stop;
+	*pair = (struct meter_pair){ .start = strdup(start),
+				     .stop = strdup(stop),
+				     .is_calls = !*stop,
+				     .key_arg = by_key ? 0 : -1,
+				     .compared_arg = -1 };
 	return pair->start && pair->stop;
 }
 
@@ -470,11 +459,13 @@ static bool read_line(struct reader *r, char *line)
 		const char *what;
 		bool (*read)(struct reader *r, char **line);
 	} lines[] = {
-		{ "start", read_start },	 { "split", read_split },     { "key", read_key },
-		{ "cost", read_costs },		 { "program", read_program }, { "pid", read_pid },
-		{ "pair", read_pair },		 { "probe", read_probe },     { "past", read_past },
-		{ "uses", read_uses },		 { "file", read_file },	      { "site", read_site },
-		{ "uncounted", read_uncounted }, { "nobody", read_nobody },
+		{ "start", read_start },   { "split", read_split },
+		{ "cost", read_costs },	   { "program", read_program },
+		{ "pid", read_pid },	   { "pair", read_pair },
+		{ "probe", read_probe },   { "past", read_past },
+		{ "uses", read_uses },	   { "file", read_file },
+		{ "site", read_site },	   { "uncounted", read_uncounted },
+		{ "nobody", read_nobody },
 	};
 	const char *what = strsep(&line, " ");
 
@@ -516,8 +507,8 @@ static bool is_complete(const struct reader *r)
 {
 	const struct ocp_meter *meter = r->meter;
 
-	return r->has_start && r->has_split && r->has_key && r->has_costs &&
-	       meter->table.n_probes > 0 && (meter->program_name != NULL) != (meter->n_pids > 0);
+	return r->has_start && r->has_split && r->has_costs && meter->table.n_probes > 0 &&
+	       (meter->program_name != NULL) != (meter->n_pids > 0);
 }
 
 /* Whoever wrote the text may have put there what controls a terminal. */
@@ -590,8 +581,9 @@ int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 /* Does the line say what is measured, and not when, at what cost, or where it was found? */
 static bool is_wish(const char *line)
 {
-	static const char *const wishes[] = { BRAND,  "split ", "key ",	 "program",
-					      "pid ", "pair ",	"probe " };
+	static const char *const wishes[] = {
+		BRAND, "split ", "program", "pid ", "pair ", "probe "
+	};
 
 	for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++)
 		if (strncmp(line, wishes[i], strlen(wishes[i])) == 0)

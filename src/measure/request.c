@@ -30,6 +30,11 @@ bool measure_request_is_empty(const struct measure_request *request)
 	return !request->counted.n && !request->printed.n && !request->n_pairs;
 }
 
+bool measure_request_has_key(const struct measure_request *request)
+{
+	return request->key && strcmp(request->key, "none") != 0;
+}
+
 static bool have_code(const struct items *items)
 {
 	for (size_t i = 0; i < items->n; i++)
@@ -121,6 +126,7 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 		.spans = request->spans,
 		.children = request->children,
 		.budget = request->budget,
+		.has_no_budget = request->has_no_budget,
 	};
 	if (copy_parts(copy, request) == 0)
 		return copy;
@@ -159,9 +165,9 @@ bool measure_request_equal(const struct measure_request *a, const struct measure
 	       a->stack_depth == b->stack_depth && a->print_limit == b->print_limit &&
 	       a->has_print_limit == b->has_print_limit && a->children == b->children &&
 	       a->has_slower == b->has_slower && a->slower_ns == b->slower_ns &&
-	       a->budget == b->budget && equal_texts(a->key, b->key) &&
-	       equal_texts(a->filter, b->filter) && equal_texts(a->hist, b->hist) &&
-	       equal_texts(a->by, b->by);
+	       a->budget == b->budget && a->has_no_budget == b->has_no_budget &&
+	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
+	       equal_texts(a->hist, b->hist) && equal_texts(a->by, b->by);
 }
 
 static enum request_fault check_by(const struct measure_request *request)
@@ -170,8 +176,6 @@ static enum request_fault check_by(const struct measure_request *request)
 		return REQUEST_BY_WITHOUT_PROBE;
 	if (request->split != OCP_BY_PROBE)
 		return REQUEST_BY_AND_SPLIT;
-	if (request->key)
-		return REQUEST_BY_AND_KEY;
 	if (request->stack_depth)
 		return REQUEST_BY_AND_STACK;
 	if (request->has_slower)
@@ -195,7 +199,7 @@ enum request_fault measure_request_check(const struct measure_request *request)
 		return REQUEST_DEPTH_WITHOUT_PAIR;
 	if (request->key && !request->n_pairs)
 		return REQUEST_KEY_WITHOUT_PAIR;
-	if (request->depth && request->key)
+	if (request->depth && measure_request_has_key(request))
 		return REQUEST_DEPTH_AND_KEY;
 	if (request->hist && !request->counted.n)
 		return REQUEST_HIST_WITHOUT_COUNT;
@@ -240,7 +244,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		const char *name;
 	} needs[] = {
 		{ request->filter, "--filter" },
-		{ request->key, "--key" },
+		{ measure_request_has_key(request), "--key" },
 		{ request->hist, "--hist" },
 		{ request->by, "--by" },
 		{ request->printed.n, "--print" },

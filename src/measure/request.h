@@ -45,12 +45,15 @@ struct measure_request {
 	/* Columns of lines that are not counted, see code/line_places.h. Not owned; NULL: none. */
 	const struct line_spans *spans;
 	bool children;
-	double budget; /* a share of one core; 0: not given */
+	double budget;	    /* a share of one core; 0: not given */
+	bool has_no_budget; /* `none` was given */
 };
 
 void measure_request_free(struct measure_request *request);
 /* True if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
+/* True if the request names an argument that matches pairs. The key "none" is by thread. */
+bool measure_request_has_key(const struct measure_request *request);
 /* True if the request names a function, or other code without probes. */
 bool measure_request_has_code(const struct measure_request *request);
 
@@ -81,7 +84,6 @@ enum request_fault {
 	REQUEST_STACK_AND_SPLIT,
 	REQUEST_BY_WITHOUT_PROBE,
 	REQUEST_BY_AND_SPLIT,
-	REQUEST_BY_AND_KEY,
 	REQUEST_BY_AND_STACK,
 	REQUEST_BY_AND_SLOWER,
 	REQUEST_BY_AND_CODE,

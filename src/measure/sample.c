@@ -14,6 +14,7 @@
 #include "measure/domain_pairs.h"
 #include "measure/losses.h"
 #include "measure/meter.h"
+#include "measure/spending.h"
 
 struct row {
 	struct ocp_hits hits;
@@ -24,7 +25,7 @@ struct row {
 struct ocp_sample {
 	struct ocp_meter *meter;
 	int64_t time_ns;
-	uint64_t all_hits, stepped_hits, paired_hits, walk_ns;
+	struct hit_sums sums;
 	struct ocp_losses losses;
 	struct ocp_probe_hits *probes;
 	size_t n_probes;
@@ -87,13 +88,13 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 			continue;
 		probe = &sample->probes[place[site->probe_index]];
 		probe->hits += site->counts ? site_hits[i] : 0;
-		sample->all_hits += site_hits[i];
-		sample->stepped_hits += site->is_stepped ? site_hits[i] : 0;
-		sample->paired_hits += table->probes[site->probe_index].n_roles ? site_hits[i] : 0;
+		sample->sums.all += site_hits[i];
+		sample->sums.stepped += site->is_stepped ? site_hits[i] : 0;
+		sample->sums.paired += table->probes[site->probe_index].n_roles ? site_hits[i] : 0;
 		probe->n_sites += site->site != NULL;
 	}
 	for (size_t i = 0; i < sample->n_probes; i++)
-		sample->all_hits += table->probes[i].past_hits;
+		sample->sums.all += table->probes[i].past_hits;
 	free(place);
 	return 0;
 }
@@ -244,7 +245,8 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			/* During measuring, the counters are not read at one moment. */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
-			.by_key = meter->arg_requests.key_arg >= 0,
+			.by_key = meter->pairs[i].key_arg >= 0,
+			.mismatched = pair->mismatched,
 		};
 	}
 	return err;
@@ -288,7 +290,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	sample->meter = meter;
 	sample->time_ns = elapsed_ns(meter);
 	err = read_engine(meter, &reading);
-	sample->walk_ns = reading.walk_ns;
+	sample->sums.walk_ns = reading.walk_ns;
 	if (!err)
 		err = make_probes(sample, reading.hits);
 	if (!err)
@@ -304,6 +306,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	if (!err)
 		err = losses_make(&meter->table, &meter->arg_requests, &reading.losses,
 				  &sample->losses);
+	sample->sums.unlisted = sample->losses.passed_over + sample->losses.filtered;
 	free(reading.hits);
 	free(reading.pairs);
 	free(reading.histograms);
@@ -445,6 +448,7 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 		pair->orphan_stops -= old->orphan_stops;
 		pair->map_full -= old->map_full;
 		pair->not_keyed -= old->not_keyed;
+		pair->mismatched -= old->mismatched;
 		for (size_t j = 0; j < OCP_BUCKETS; j++)
 			out->buckets[i][j] = later->buckets[i][j] - earlier->buckets[i][j];
 		pair->buckets = out->buckets[i];
@@ -464,14 +468,15 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 		return ctx_no_memory(later->meter->ctx);
 	sample->meter = later->meter;
 	sample->time_ns = later->time_ns - earlier->time_ns;
-	sample->all_hits = later->all_hits - earlier->all_hits;
+	sample->sums.all = later->sums.all - earlier->sums.all;
 	/* A site that was removed in between takes its hits along. */
-	if (later->stepped_hits > earlier->stepped_hits)
-		sample->stepped_hits = later->stepped_hits - earlier->stepped_hits;
-	if (later->paired_hits > earlier->paired_hits)
-		sample->paired_hits = later->paired_hits - earlier->paired_hits;
-	sample->walk_ns = later->walk_ns - earlier->walk_ns;
+	if (later->sums.stepped > earlier->sums.stepped)
+		sample->sums.stepped = later->sums.stepped - earlier->sums.stepped;
+	if (later->sums.paired > earlier->sums.paired)
+		sample->sums.paired = later->sums.paired - earlier->sums.paired;
+	sample->sums.walk_ns = later->sums.walk_ns - earlier->sums.walk_ns;
 	err = losses_subtract(later->meter->ctx, &later->losses, &earlier->losses, &sample->losses);
+	sample->sums.unlisted = sample->losses.passed_over + sample->losses.filtered;
 	if (!err)
 		err = subtract_probes(sample, later, earlier);
 	if (!err)
@@ -502,26 +507,19 @@ int64_t ocp_sample_time_ns(const struct ocp_sample *sample)
 	return sample->time_ns;
 }
 
+uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample)
+{
+	return hit_sums_stepped(&sample->sums);
+}
+
 double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample, const struct ocp_costs *costs)
 {
-	const double hits = (double)ocp_sample_all_hits(sample);
-	const double stepped = (double)sample->stepped_hits, paired = (double)sample->paired_hits;
-	double ns = costs->cost_per_hit_ns;
-
-	if (hits <= 0)
-		return ns;
-	/* The cost of a hit is calibrated without the walk of its stack, which is timed each time. */
-	ns += (double)sample->walk_ns / hits;
-	if (costs->cost_per_paired_hit_ns > 0)
-		ns += (costs->cost_per_paired_hit_ns - costs->cost_per_hit_ns) * paired / hits;
-	if (costs->cost_per_stepped_hit_ns <= 0)
-		return ns;
-	return ns + (costs->cost_per_stepped_hit_ns - costs->cost_per_hit_ns) * stepped / hits;
+	return hit_sums_cost_ns(&sample->sums, costs);
 }
 
 uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)
 {
-	return sample->all_hits + sample->losses.passed_over + sample->losses.filtered;
+	return sample->sums.all + sample->sums.unlisted;
 }
 
 const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample)

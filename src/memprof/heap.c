@@ -3,12 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-enum {
-	FIRST_SLOTS = 1 << 12,
-	MAX_BLOCKS = 1 << 25, /* that are alive */
-	MAX_STACKS = 1 << 20, /* different ones; the empty one stands for all others */
-};
+enum { FIRST_SLOTS = 1 << 12 };
 
 /* A sampled block that is alive. */
 struct block {
@@ -30,7 +27,10 @@ struct heap {
 	size_t n_stack_slots;
 	struct block *blocks; /* a hash table without chains */
 	size_t n_blocks, n_block_slots;
-	size_t max_blocks, max_stacks;
+	size_t n_frames;
+	size_t max_blocks, max_stacks, max_frames;
+	uint64_t
+		key; /* odd, and secret: the program must not choose blocks or stacks that collide */
 	struct heap_totals totals;
 	uint64_t number; /* of the block of the last event */
 };
@@ -44,7 +44,10 @@ int heap_new(struct ocp_ctx *ctx, struct heap **out)
 		return ctx_no_memory(ctx);
 	h->ctx = ctx;
 	h->n_stack_slots = h->n_block_slots = FIRST_SLOTS;
-	heap_limit(h, MAX_BLOCKS, MAX_STACKS);
+	heap_limit(h, HEAP_BLOCKS, HEAP_STACKS, HEAP_FRAMES);
+	if (getrandom(&h->key, sizeof(h->key), GRND_NONBLOCK) < 0)
+		h->key = (uintptr_t)h;
+	h->key |= 1;
 	h->stack_slots = calloc(h->n_stack_slots, sizeof(*h->stack_slots));
 	h->blocks = calloc(h->n_block_slots, sizeof(*h->blocks));
 	if (h->stack_slots && h->blocks)
@@ -54,10 +57,11 @@ int heap_new(struct ocp_ctx *ctx, struct heap **out)
 	return ctx_no_memory(ctx);
 }
 
-void heap_limit(struct heap *h, size_t blocks, size_t stacks)
+void heap_limit(struct heap *h, size_t blocks, size_t stacks, size_t frames)
 {
 	h->max_blocks = blocks;
 	h->max_stacks = stacks;
+	h->max_frames = frames;
 }
 
 void heap_free(struct heap *h)
@@ -72,26 +76,27 @@ void heap_free(struct heap *h)
 	free(h);
 }
 
-static uint64_t mix(uint64_t x)
+/* The high bits of the product depend on all bits of X. */
+static uint64_t mix(const struct heap *h, uint64_t x)
 {
-	x = (x ^ x >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-	return x ^ x >> 29;
+	x *= h->key;
+	return x ^ x >> 32;
 }
 
 /* ---- stacks ----------------------------------------------------------------------------------- */
 
-static uint64_t hash_frames(const uint64_t *frames, uint32_t depth)
+static uint64_t hash_frames(const struct heap *h, const uint64_t *frames, uint32_t depth)
 {
 	uint64_t hash = depth;
 
 	for (uint32_t i = 0; i < depth; i++)
-		hash = mix(hash + frames[i]);
+		hash = mix(h, hash + frames[i]);
 	return hash;
 }
 
 static size_t stack_slot(const struct heap *h, const uint64_t *frames, uint32_t depth)
 {
-	size_t slot = hash_frames(frames, depth) & (h->n_stack_slots - 1);
+	size_t slot = hash_frames(h, frames, depth) & (h->n_stack_slots - 1);
 
 	for (; h->stack_slots[slot]; slot = (slot + 1) & (h->n_stack_slots - 1)) {
 		const struct heap_stack *stack = &h->stacks[h->stack_slots[slot] - 1];
@@ -136,7 +141,9 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	uint64_t *copy;
 	int err;
 
-	if (!h->stack_slots[slot] && depth && h->n_stacks >= h->max_stacks - 1) {
+	/* The empty stack stands for those above the limits. */
+	if (!h->stack_slots[slot] && depth &&
+	    (h->n_stacks >= h->max_stacks - 1 || depth > h->max_frames - h->n_frames)) {
 		h->totals.other_stacks++;
 		depth = 0;
 		slot = stack_slot(h, frames, depth);
@@ -151,6 +158,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	if (!copy)
 		return ctx_no_memory(h->ctx);
 	memcpy(copy, frames, depth * sizeof(*copy));
+	h->n_frames += depth;
 	*number = h->n_stacks;
 	h->stack_slots[stack_slot(h, frames, depth)] = (uint32_t)++h->n_stacks;
 	h->stacks[*number] = (struct heap_stack){ .frames = copy, .depth = depth };
@@ -161,7 +169,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 
 static size_t block_slot(const struct heap *h, uint64_t id)
 {
-	size_t slot = mix(id) & (h->n_block_slots - 1);
+	size_t slot = mix(h, id) & (h->n_block_slots - 1);
 
 	while (h->blocks[slot].id && h->blocks[slot].id != id)
 		slot = (slot + 1) & (h->n_block_slots - 1);
@@ -193,7 +201,7 @@ static void remove_block(struct heap *h, size_t slot)
 	const size_t mask = h->n_block_slots - 1;
 
 	for (size_t i = (slot + 1) & mask; h->blocks[i].id; i = (i + 1) & mask) {
-		const size_t wanted = mix(h->blocks[i].id) & mask;
+		const size_t wanted = mix(h, h->blocks[i].id) & mask;
 
 		if (((i - wanted) & mask) < ((i - slot) & mask))
 			continue;

@@ -29,16 +29,23 @@ struct heap_stack {
 	double life_ns;			     /* of the dead, times their samples */
 };
 
+/* Limits: the program chooses how many blocks and call stacks there are. */
+enum {
+	HEAP_BLOCKS = 1 << 19, /* that are alive and followed: some 100 bytes each */
+	HEAP_STACKS = 1 << 16, /* different call stacks */
+	HEAP_FRAMES = 1 << 22, /* of all these stacks */
+};
+
 struct heap;
 
 int heap_new(struct ocp_ctx *ctx, struct heap **out);
 void heap_free(struct heap *heap);
 
 /*
- * Follow at most BLOCKS that are alive, and tell at most STACKS call stacks apart, at least one. Without
- * this, 2^25 and 2^20. What is above is counted in struct heap_totals.
+ * Set other limits than the above. STACKS is at least 1. What exceeds the limits is counted in struct
+ * heap_totals.
  */
-void heap_limit(struct heap *heap, size_t blocks, size_t stacks);
+void heap_limit(struct heap *heap, size_t blocks, size_t stacks, size_t frames);
 
 /* Enter EVENT. *STACK is the number of the call stack of its block; SIZE_MAX: the block is not known. */
 int heap_enter(struct heap *heap, const struct memprof_event *event, size_t *stack);

@@ -196,7 +196,6 @@ static int open_session(struct heaps *h, struct followed *f)
 		give_up(h, f, err);
 		return err == -ENOMEM ? err : 0;
 	}
-	heap_limit(f->heap, HEAPS_BLOCKS, HEAPS_STACKS);
 	f->number = ++h->last_number;
 	f->answers = (struct memprof_answers){ 0 };
 	f->is.state = HEAP_ASKED;
@@ -491,6 +490,9 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 	if (losses->forks)
 		fprintf(to, "pid %d: %" PRIu64 " forks: children are not in its numbers\n", pid,
 			losses->forks);
+	if (losses->is_false)
+		fprintf(to, "pid %d: has damaged the counts of lost events: they are not known\n",
+			pid);
 	if (losses->is_damaged)
 		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
 }

@@ -17,10 +17,8 @@
 
 enum {
 	HEAPS_MAX = 32, /* processes that are profiled at one time */
-	/* For each of them: */
+	/* For each of them, besides the limits of memprof/heap.h: */
 	HEAPS_RING = 8 << 20,	/* bytes */
-	HEAPS_BLOCKS = 1 << 19, /* that are alive and followed: some 40 bytes each */
-	HEAPS_STACKS = 1 << 16, /* different call stacks */
 	HEAPS_EVENTS = 1 << 16, /* that one call of heaps_read takes */
 	HEAPS_DEPTH = 64,	/* frames of a call stack */
 	HEAPS_TEXT_BYTES = 256,

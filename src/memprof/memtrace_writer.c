@@ -161,10 +161,10 @@ static int make_room(struct memtrace_writer *w, size_t bytes)
 	return bytes > memtrace_packet_room(&w->events) ? memtrace_writer_flush(w) : 0;
 }
 
-/* Memory of custom blocks is outside of the heap, as is that of memtrace's external allocations. */
+/* Memory of custom blocks and of mapped files is outside of the heap, as is that of memtrace's external allocations. */
 static unsigned int source_of(const struct memprof_event *event)
 {
-	if (event->source == MEMPROF_CUSTOM)
+	if (event->source == MEMPROF_CUSTOM || event->source == MEMPROF_MAP_FILE)
 		return FROM_OUTSIDE;
 	return event->kind == MEMPROF_ALLOC_MAJOR ? FROM_MAJOR : FROM_MINOR;
 }
@@ -243,7 +243,9 @@ uint64_t memtrace_writer_left_out(const struct memtrace_writer *w)
 
 static void put_info_text(struct memtrace_packet *packet, const char *text)
 {
-	memtrace_put_text(packet, text, strnlen(text, MAX_INFO_TEXT), "");
+	const size_t length = strlen(text);
+
+	memtrace_put_text(packet, text, length < MAX_INFO_TEXT ? length : MAX_INFO_TEXT, "");
 }
 
 static int write_info(struct memtrace_writer *w, const struct memtrace_info *info)

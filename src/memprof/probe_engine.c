@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/link_close.h"
 #include "measure/engine/pid_namespace.h"
 #include "measure/engine/uprobe_link.h"
 #include "memprof.skel.h"
@@ -49,6 +50,7 @@ struct engine {
 	unsigned long *consumer; /* positions increase without end */
 	const unsigned long *producer;
 	const char *data;
+	unsigned long last; /* no record from here on is read; 0: all records are */
 };
 
 /* ---- open and close --------------------------------------------------------------------------- */
@@ -115,7 +117,7 @@ static int load(struct engine *e)
 static void close_links(struct engine *e)
 {
 	while (e->n_links)
-		close(e->links[--e->n_links].fd);
+		link_close(e->links[--e->n_links].fd);
 }
 
 static int engine_detach(struct engine *e)
@@ -244,7 +246,7 @@ static void give_up(struct engine *e, size_t first, size_t n, uint64_t *hits)
 	for (size_t i = e->n_links; i-- > 0;) {
 		if (e->links[i].first_site != first)
 			continue;
-		close(e->links[i].fd);
+		link_close(e->links[i].fd);
 		e->links[i] = e->links[--e->n_links];
 	}
 	if (hits)
@@ -299,7 +301,8 @@ static uint64_t copy_record(const char *at, size_t n, struct memprof_record *rec
 bool probe_engine_next(struct engine *e, struct memprof_record *record, uint64_t *words)
 {
 	unsigned long at = *e->consumer;
-	const unsigned long end = __atomic_load_n(e->producer, __ATOMIC_ACQUIRE);
+	const unsigned long end =
+		e->last ? e->last : __atomic_load_n(e->producer, __ATOMIC_ACQUIRE);
 
 	*words = 0;
 	while (at < end && !*words) {
@@ -315,6 +318,11 @@ bool probe_engine_next(struct engine *e, struct memprof_record *record, uint64_t
 		__atomic_store_n(e->consumer, at, __ATOMIC_RELEASE);
 	}
 	return *words != 0;
+}
+
+void probe_engine_finish(struct engine *e)
+{
+	e->last = __atomic_load_n(e->producer, __ATOMIC_ACQUIRE);
 }
 
 int probe_engine_losses(const struct engine *e, struct memprof_probe_losses *losses)

@@ -25,6 +25,9 @@ int probe_engine_set_args(struct engine *engine, const struct site_args *args, s
  */
 bool probe_engine_next(struct engine *engine, struct memprof_record *record, uint64_t *words);
 
+/* From now on, take only the records that wait at this moment. */
+void probe_engine_finish(struct engine *engine);
+
 /* The events that have not come into the buffer so far. */
 int probe_engine_losses(const struct engine *engine, struct memprof_probe_losses *losses);
 

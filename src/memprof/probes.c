@@ -152,7 +152,7 @@ static bool decode(const struct memprof_probes *p, uint64_t n, struct memprof_ev
 		return false;
 	event->n_samples = at[EVENT_SAMPLES];
 	event->size = at[EVENT_SIZE];
-	event->source = (enum memprof_source)(at[EVENT_SOURCE] & 0xff);
+	event->source = memprof_source_of(at[EVENT_SOURCE] & 0xff);
 	event->depth = (uint32_t)(at[EVENT_SOURCE] >> 8);
 	event->stack = at + EVENT_STACK;
 	return event->depth == n - EVENT_STACK && memprof_event_is_sound(event);
@@ -172,6 +172,11 @@ bool memprof_probes_next(struct memprof_probes *p, uint64_t session, struct memp
 			p->refused[event->kind]++;
 	}
 	return false;
+}
+
+void memprof_probes_finish(struct memprof_probes *p)
+{
+	probe_engine_finish(p->meter->engine);
 }
 
 int memprof_probes_add_losses(const struct memprof_probes *p, struct memprof_losses *losses)

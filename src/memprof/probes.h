@@ -32,6 +32,9 @@ size_t memprof_probes_count(const struct memprof_probes *probes);
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);
 
+/* From now on, take only the events that are waiting at this moment. */
+void memprof_probes_finish(struct memprof_probes *probes);
+
 /* Add the events that have had no room, or that could not be read, to LOSSES. */
 int memprof_probes_add_losses(const struct memprof_probes *probes, struct memprof_losses *losses);
 

@@ -134,7 +134,15 @@ enum {
 	MEMPROF_SOURCE_SHIFT = 56,
 };
 
-enum memprof_source { MEMPROF_NORMAL, MEMPROF_MARSHAL, MEMPROF_CUSTOM };
+/* From OCaml 5.4 on, files that are mapped have a source of their own. Later ones can have more. */
+enum memprof_source {
+	MEMPROF_NORMAL,
+	MEMPROF_MARSHAL,
+	MEMPROF_CUSTOM,
+	MEMPROF_MAP_FILE,
+	MEMPROF_OTHER, /* in the tool: any other one */
+	MEMPROF_SOURCES
+};
 
 /*
  * A frame is the return address of a call, or, with this bit, the address of debug information: that of

@@ -87,9 +87,14 @@ static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof
 	return *writer;
 }
 
+enum memprof_source memprof_source_of(uint64_t number)
+{
+	return number < MEMPROF_OTHER ? (enum memprof_source)number : MEMPROF_OTHER;
+}
+
 bool memprof_event_is_sound(const struct memprof_event *event)
 {
-	return event->source <= MEMPROF_CUSTOM && event->size >> 48 == 0 && event->n_samples &&
+	return event->source < MEMPROF_SOURCES && event->size >> 48 == 0 && event->n_samples &&
 	       event->n_samples <= event->size + 1;
 }
 
@@ -101,7 +106,7 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 		return false;
 	event->n_samples = at[0];
 	event->size = at[1] & ((UINT64_C(1) << MEMPROF_SOURCE_SHIFT) - 1);
-	event->source = (enum memprof_source)(at[1] >> MEMPROF_SOURCE_SHIFT);
+	event->source = memprof_source_of(at[1] >> MEMPROF_SOURCE_SHIFT);
 	event->depth = writer->depth = (uint32_t)fresh + head->kept;
 	event->stack = writer->stack + MEMPROF_MAX_DEPTH - event->depth;
 	memcpy(writer->stack + MEMPROF_MAX_DEPTH - event->depth, at + 2, fresh * sizeof(*at));
@@ -149,7 +154,7 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
  */
 static uint64_t bytes_written(struct ring_reader *r)
 {
-	if (r->head == r->tail)
+	if (r->head == r->tail && !r->is_last)
 		r->head = __atomic_load_n(&r->ring->head, __ATOMIC_ACQUIRE);
 	return r->head - r->tail;
 }
@@ -191,6 +196,12 @@ bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
 	if (r->in_ticks)
 		event_clock_look(&r->clock);
 	return false;
+}
+
+void ring_reader_finish(struct ring_reader *r)
+{
+	r->head = __atomic_load_n(&r->ring->head, __ATOMIC_ACQUIRE);
+	r->is_last = true;
 }
 
 bool ring_reader_has_rest(const struct ring_reader *r)

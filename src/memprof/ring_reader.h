@@ -19,6 +19,7 @@ struct ring_reader {
 	struct ring_writer *writers[MEMPROF_MAX_WRITERS]; /* what each has said; NULL: nothing */
 	struct event_clock clock;			  /* for times in ticks */
 	bool in_ticks;
+	bool is_last; /* no record after HEAD is read */
 	bool is_damaged;
 };
 
@@ -32,8 +33,14 @@ void ring_reader_fini(struct ring_reader *reader);
 /* False: there is no whole record, or the ring is damaged. The call stack is there until the next call. */
 bool ring_reader_next(struct ring_reader *reader, struct memprof_event *event);
 
+/* From now on, read only the records that the ring has at this moment. */
+void ring_reader_finish(struct ring_reader *reader);
+
 /* Is there something that is no whole record? */
 bool ring_reader_has_rest(const struct ring_reader *reader);
+
+/* The source that OCaml has given NUMBER. */
+enum memprof_source memprof_source_of(uint64_t number);
 
 /* Are the numbers of an allocation bounded, so that sums of them do not overflow? */
 bool memprof_event_is_sound(const struct memprof_event *event);

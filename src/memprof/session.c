@@ -16,6 +16,7 @@
 
 #include "inside/ticks.h"
 #include "memprof/ring_reader.h"
+#include "tracee/memfd_file.h"
 #include "tracee/proc_file.h"
 
 enum { USUAL_DATA = 16 << 20, SIGNPOST_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
@@ -32,11 +33,12 @@ struct memprof_session {
 
 /* ---- the signpost ----------------------------------------------------------------------------- */
 
-/* NUMBER is an open file of PID. Is it the signpost? */
+/* NUMBER is an open file of PID. Is it the signpost? Its link may change, and so may what it leads to. */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
 	static const char expected[] = "/memfd:" MEMPROF_NAME;
 	char name[32], path[PROC_PATH_BYTES], link[sizeof(expected)];
+	struct stat st;
 	ssize_t n;
 	int fd;
 	bool is_it;
@@ -48,11 +50,11 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 	n = readlink(path, link, sizeof(link));
 	if (n < (ssize_t)sizeof(expected) - 1 || memcmp(link, expected, sizeof(expected) - 1) != 0)
 		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = memfd_file_open(path, O_RDONLY, &st);
 	if (fd < 0)
 		return false;
 	memset(post, 0, sizeof(*post));
-	is_it = (fcntl(fd, F_GET_SEALS) & SIGNPOST_SEALS) == SIGNPOST_SEALS &&
+	is_it = memfd_file_is_sealed(fd, SIGNPOST_SEALS) &&
 		pread(fd, post, sizeof(*post), 0) >=
 			(ssize_t)offsetof(struct memprof_signpost, features) &&
 		post->magic == MEMPROF_MAGIC;
@@ -161,17 +163,27 @@ static int copy_descriptor(pid_t pid, int number, int *copy)
 	return err;
 }
 
+/* The process chooses what its descriptor is. Of another file, the status could make us wait. */
+static bool is_local_socket(int fd, uint64_t inode)
+{
+	struct stat st;
+	int domain;
+	socklen_t bytes = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX &&
+	       fstat(fd, &st) == 0 && st.st_ino == inode;
+}
+
 /* Take the program's socket. The kernel asks for the right to trace another program. */
 static int take_socket(struct memprof_session *s)
 {
 	const int err = copy_descriptor(s->pid, (int)s->post.socket_fd, &s->request);
-	struct stat st;
 
 	if (s->request < 0 && err == -ENOSYS)
 		return ctx_error(s->ctx, err, "memprof needs Linux 5.9");
 	if (s->request < 0 && err != -EBADF)
 		return proc_why_no_access(s->ctx, s->pid, -err);
-	if (s->request < 0 || fstat(s->request, &st) != 0 || st.st_ino != s->post.socket_ino)
+	if (s->request < 0 || !is_local_socket(s->request, s->post.socket_ino))
 		return ctx_error(s->ctx, -EAGAIN,
 				 "pid %d: has closed the socket of ocaml-probes.memprof; try again",
 				 (int)s->pid);
@@ -341,6 +353,22 @@ bool memprof_next(struct memprof_session *s, struct memprof_event *event)
 	return ring_reader_next(&s->reader, event);
 }
 
+void memprof_finish(struct memprof_session *s)
+{
+	ring_reader_finish(&s->reader);
+}
+
+/* A program cannot lose so many events before the tool reads some. */
+static bool is_possible(const struct memprof_losses *losses)
+{
+	const uint64_t limit = UINT64_C(1) << 48;
+
+	for (int i = 0; i < MEMPROF_KINDS; i++)
+		if (losses->events[i] >= limit)
+			return false;
+	return losses->samples < limit && losses->forks < limit;
+}
+
 struct memprof_losses memprof_losses(const struct memprof_session *s, bool at_end)
 {
 	const struct memprof_ring *ring = s->reader.ring;
@@ -353,5 +381,9 @@ struct memprof_losses memprof_losses(const struct memprof_session *s, bool at_en
 
 	for (int i = 0; i < MEMPROF_KINDS; i++)
 		losses.events[i] = __atomic_load_n(&ring->lost[i], __ATOMIC_RELAXED);
+	if (!is_possible(&losses))
+		losses = (struct memprof_losses){ .is_damaged = losses.is_damaged,
+						  .is_cut = losses.is_cut,
+						  .is_false = true };
 	return losses;
 }

@@ -41,6 +41,7 @@ struct memprof_losses {
 	uint64_t samples;		/* of the allocations among them */
 	bool is_cut; /* the program has ended, or the ring is damaged, in the middle of a record */
 	bool is_damaged; /* nothing is read from the ring any more */
+	bool is_false;	 /* the program has written numbers of losses that cannot be: all are 0 */
 	uint64_t forks;
 };
 
@@ -79,6 +80,9 @@ void memprof_stop(struct memprof_session *session);
 
 /* Take the next event. False: no event is waiting. */
 bool memprof_next(struct memprof_session *session, struct memprof_event *event);
+
+/* From now on, memprof_next takes only the events that are waiting at this moment. */
+void memprof_finish(struct memprof_session *session);
 
 /* What is missing. AT_END: nothing more will come. */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "process/mapped_files.h"
+#include "process/process_kind.h"
 
 static void free_image(struct code_image *image)
 {
@@ -124,9 +125,12 @@ static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *f
 			read_library(ctx, pid, &files->maps.mappings[i], images);
 	if (images->n)
 		return 0;
-	return ctx_error(ctx, -ENODATA,
-			 "pid %d (%s): not an OCaml program, or stripped of its symbols", (int)pid,
-			 images->exe_path);
+	err = process_need_native(ctx, pid);
+	return err ? err
+		   : ctx_error(ctx, -ENODATA,
+			       "pid %d (%s): a stripped OCaml program, compiled without -g: no "
+			       "function has a name",
+			       (int)pid, images->exe_path);
 }
 
 int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images)

@@ -4,7 +4,6 @@
  */
 #include "process/gc_read.h"
 
-#include <math.h>
 #include <string.h>
 
 struct copy_4 {
@@ -44,7 +43,7 @@ static int copy_4(const struct gc_reader *r, struct read_4 *to)
 /* Sums are doubles, and whole numbers. */
 static bool is_sum(double value)
 {
-	return value >= 0 && value < 0x1p63 && floor(value) == value;
+	return value >= 0 && value < 0x1p63 && (double)(uint64_t)value == value;
 }
 
 /*

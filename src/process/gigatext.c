@@ -63,7 +63,7 @@ static int check_smaps(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan)
 {
 	uint64_t addr;
 	char *text;
-	int err = proc_file_read(ctx, pid, "smaps", &text, NULL);
+	int err = proc_memory_file_read(ctx, pid, "smaps", &text, NULL);
 
 	if (err)
 		return err;

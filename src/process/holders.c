@@ -26,8 +26,8 @@
 #include "process/process.h"
 
 struct held_site {
-	const struct image *image;
-	uint64_t offset;
+	struct holder_place place;
+	size_t number;		/* in the caller's list */
 	bool is_known, is_mine; /* of a holder; of the one that is looked at */
 };
 
@@ -36,7 +36,7 @@ struct search {
 	struct holders *holders;
 	bool has_silent_events; /* the process has perf events of which nothing is known */
 	/* The last answer of is_path_of. */
-	const struct image *image;
+	int fd;
 	char path[PATH_MAX];
 	bool is_same;
 };
@@ -87,27 +87,43 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 }
 
 /*
- * Is PATH, which the kernel tells as this process would see it, the file of IMAGE? In another mount
+ * Is PATH, which the kernel tells as this process would see it, the file of PLACE? In another mount
  * namespace, and after a removal, nothing is there; then the paths must be the same.
  */
-static bool is_file_of(const struct image *image, const char *path)
+static bool is_file_of(const struct holder_place *place, const char *path)
 {
 	struct stat there, ours;
 
 	if (stat(path, &there) != 0)
-		return strcmp(path, image->path) == 0;
-	return fstat(image->prog->fd, &ours) == 0 && there.st_dev == ours.st_dev &&
+		return strcmp(path, place->path) == 0;
+	return fstat(place->fd, &ours) == 0 && there.st_dev == ours.st_dev &&
 	       there.st_ino == ours.st_ino;
 }
 
-static bool is_path_of(struct search *s, const struct image *image, const char *path)
+static bool is_path_of(struct search *s, const struct holder_place *place, const char *path)
 {
-	if (image != s->image || strcmp(path, s->path) != 0) {
-		s->image = image;
+	if (place->fd != s->fd || strcmp(path, s->path) != 0) {
+		s->fd = place->fd;
 		snprintf(s->path, sizeof(s->path), "%s", path);
-		s->is_same = is_file_of(image, path);
+		s->is_same = is_file_of(place, path);
 	}
 	return s->is_same;
+}
+
+/* The first site, in the order of their offsets, that is not before OFFSET. */
+static size_t first_at(const struct holders *holders, uint64_t offset)
+{
+	size_t low = 0, high = holders->n_sites;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (holders->sites[middle].place.offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset)
@@ -116,10 +132,12 @@ static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset
 
 	if (pid && pid != ocp_process_tgid(s->proc))
 		return;
-	for (size_t i = 0; i < s->holders->n_sites; i++) {
+	for (size_t i = first_at(s->holders, offset); i < s->holders->n_sites; i++) {
 		struct held_site *site = &s->holders->sites[i];
 
-		if (site->offset == offset && is_path_of(s, site->image, path))
+		if (site->place.offset != offset)
+			break;
+		if (is_path_of(s, &site->place, path))
 			site->is_known = site->is_mine = true;
 	}
 }
@@ -162,19 +180,21 @@ static void look_at_descriptors(struct search *s, pid_t pid)
 		closedir(dir);
 }
 
-/* The name of the program as it was called, or as the kernel has it. */
-static void read_name(struct ocp_ctx *ctx, pid_t pid, char name[HOLDER_NAME_BYTES])
+/* The parent of PID, and the name of its program as it was called, or as the kernel has it. */
+static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 {
 	struct proc_status status;
 	char *text;
 
-	name[0] = '\0';
+	if (proc_status_read(ctx, pid, &status) == 0) {
+		snprintf(holder->name, HOLDER_NAME_BYTES, "%s", status.name);
+		holder->parent_pid = status.parent_pid;
+	}
 	if (proc_file_read(ctx, pid, "cmdline", &text, NULL) == 0) {
-		snprintf(name, HOLDER_NAME_BYTES, "%s", base_of(text));
+		if (*text)
+			snprintf(holder->name, HOLDER_NAME_BYTES, "%s", base_of(text));
 		free(text);
 	}
-	if (!*name && proc_status_read(ctx, pid, &status) == 0)
-		snprintf(name, HOLDER_NAME_BYTES, "%s", status.name);
 }
 
 static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
@@ -190,7 +210,7 @@ static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
 	if (name)
 		snprintf(new->name, sizeof(new->name), "%s", name);
 	else
-		read_name(s->proc->ctx, pid, new->name);
+		describe(s->proc->ctx, pid, new);
 	for (size_t i = 0; !may_hold && i < holders->n_sites; i++)
 		new->n_sites += holders->sites[i].is_mine;
 	return 0;
@@ -221,27 +241,77 @@ static void count_unknown(struct holders *holders)
 		holders->n_unknown += !holders->sites[i].is_known;
 }
 
-static int collect_sites(struct ocp_process *proc, const struct ocp_sites *sites,
-			 struct holders *holders)
+static bool has_copies(const struct holders *holders, const struct holder *child)
+{
+	for (size_t i = 0; i < holders->n; i++) {
+		const struct holder *parent = &holders->list[i];
+
+		if (parent->pid == child->parent_pid && parent->may_hold == child->may_hold &&
+		    parent->n_sites >= child->n_sites)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A child that this project's tools start to close a link has copies of all of their descriptors
+ * for a moment.
+ */
+static void drop_children(struct holders *holders)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < holders->n; i++)
+		holders->list[i].is_copy = has_copies(holders, &holders->list[i]);
+	for (size_t i = 0; i < holders->n; i++)
+		if (!holders->list[i].is_copy)
+			holders->list[n++] = holders->list[i];
+	holders->n = n;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct held_site *x = a, *y = b;
+
+	return (x->place.offset > y->place.offset) - (x->place.offset < y->place.offset);
+}
+
+static int collect_places(struct ocp_process *proc, const struct holder_place *places, size_t n,
+			  struct holders *holders)
+{
+	holders->sites = calloc(n + 1, sizeof(*holders->sites));
+	if (!holders->sites)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < n; i++)
+		holders->sites[i] = (struct held_site){ .place = places[i], .number = i };
+	holders->n_sites = n;
+	qsort(holders->sites, n, sizeof(*holders->sites), compare_places);
+	return 0;
+}
+
+/* The places of the sites with an int3. The caller frees them. */
+static int list_sites(struct ocp_process *proc, const struct ocp_sites *sites,
+		      struct holder_place **places, size_t *n_places, size_t *n_probes)
 {
 	const size_t n = ocp_sites_count(sites);
 	size_t last = SIZE_MAX;
 
-	holders->sites = calloc(n + 1, sizeof(*holders->sites));
-	if (!holders->sites)
+	*n_places = *n_probes = 0;
+	*places = calloc(n + 1, sizeof(**places));
+	if (!*places)
 		return ctx_no_memory(proc->ctx);
 	for (size_t i = 0; i < n; i++) {
 		const struct ocp_site *site = ocp_sites_get(sites, i);
 		const struct image *image = &proc->images.images[site->image_index];
-		struct held_site *held = &holders->sites[holders->n_sites];
+		struct holder_place *place = &(*places)[*n_places];
 
 		if (!site->has_int3)
 			continue;
-		held->image = image;
-		if (!elf_file_va_to_off(image->prog->elf, site->va, &held->offset))
-			held->offset = UINT64_MAX;
-		holders->n_sites++;
-		holders->n_probes += site->probe != last;
+		*place = (struct holder_place){ .fd = image->prog->fd, .path = image->path };
+		if (!elf_file_va_to_off(image->prog->elf, site->va, &place->offset))
+			place->offset = UINT64_MAX;
+		++*n_places;
+		*n_probes += site->probe != last;
 		last = site->probe;
 	}
 	return 0;
@@ -264,17 +334,19 @@ static int look_at_all(struct search *s)
 	return err;
 }
 
-int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders)
+int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
+		    struct holders *holders)
 {
-	struct search search = { .proc = proc, .holders = holders };
+	struct search search = { .proc = proc, .holders = holders, .fd = -1 };
 	struct proc_status status;
 	int err;
 
 	*holders = (struct holders){ 0 };
-	err = collect_sites(proc, sites, holders);
+	err = collect_places(proc, places, n, holders);
 	if (err || !holders->n_sites)
 		return err;
 	err = look_at_all(&search);
+	drop_children(holders);
 	/* A debugger's breakpoints are in no link. */
 	if (!err && proc_status_read(proc->ctx, proc->pid, &status) == 0 && status.tracer_pid)
 		err = add(&search, status.tracer_pid, NULL, true);
@@ -282,9 +354,30 @@ int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct
 	return err;
 }
 
+int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders)
+{
+	struct holder_place *places;
+	size_t n, n_probes;
+	int err;
+
+	*holders = (struct holders){ 0 };
+	err = list_sites(proc, sites, &places, &n, &n_probes);
+	if (!err)
+		err = holders_find_at(proc, places, n, holders);
+	holders->n_probes = n_probes;
+	free(places);
+	return err;
+}
+
+void holders_known(const struct holders *holders, bool *is_known)
+{
+	for (size_t i = 0; i < holders->n_sites; i++)
+		is_known[holders->sites[i].number] = holders->sites[i].is_known;
+}
+
 int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name)
 {
-	struct search search = { .proc = proc, .holders = holders };
+	struct search search = { .proc = proc, .holders = holders, .fd = -1 };
 	int err = look_at(&search, getpid(), name);
 
 	count_unknown(holders);

@@ -13,6 +13,8 @@ struct holder {
 	pid_t pid; /* the calling process may be one, with links that it has opened */
 	char name[HOLDER_NAME_BYTES];
 	size_t n_sites;
+	pid_t parent_pid;
+	bool is_copy; /* of the parent's */
 	/*
 	 * The kernel does not tell where its events are, or it is a debugger that traces the process:
 	 * it may hold the sites that nobody else has. n_sites is 0.
@@ -31,10 +33,24 @@ struct holders {
 
 /*
  * Find the holders of those of SITES, read from PROC, that have an int3, among the processes that
- * this one may inspect: the kernel tells in /proc/PID/fdinfo where the links are (Linux 6.16). The
- * caller frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
+ * this one may inspect: the kernel tells in /proc/PID/fdinfo where the links are (Linux 6.16). A
+ * child with copies of its parent's descriptors is no holder of its own. The caller frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
  */
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
+
+/* A place with an int3. */
+struct holder_place {
+	int fd;		  /* of the file */
+	const char *path; /* of the file, as the process sees it */
+	uint64_t offset;  /* in the file */
+};
+
+/* The same for N places; n_probes is 0. FDs and paths are kept until holders_free. */
+int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
+		    struct holders *holders);
+/* Set IS_KNOWN of each of these places: does a holder have it for sure? */
+void holders_known(const struct holders *holders, bool *is_known);
+
 /* Add the links that this process has opened, as a holder called NAME. */
 int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name);
 void holders_free(struct holders *holders);

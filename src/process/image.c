@@ -59,6 +59,7 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 		err = read_image(ctx, fd, m,
 				 &(const struct file_origin){ .name = m->path, .pid = pid },
 				 &list->images[0]);
+	err = mapped_files_check_exec(ctx, pid, m, err);
 	if (!err && list->images[0].prog)
 		list->n = 1;
 	return err;
@@ -133,6 +134,7 @@ int image_exe_open(struct ocp_ctx *ctx, pid_t pid, struct image_exe *exe)
 		err = elf_file_open(ctx, exe->fd, files.exe->path, &exe->elf);
 	if (!err)
 		err = mapped_files_need_bias(ctx, exe->elf, files.exe, &exe->bias);
+	err = mapped_files_check_exec(ctx, pid, files.exe, err);
 	if (!err) {
 		exe->path = strdup(files.exe->path);
 		err = exe->path ? 0 : ctx_no_memory(ctx);

@@ -15,7 +15,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,11 +78,8 @@ void mapped_files_free(struct mapped_files *files)
 
 int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 {
-	char path[PROC_PATH_BYTES];
-
-	proc_path(path, pid, "exe");
-	*fd = open(path, O_RDONLY | O_CLOEXEC);
-	return *fd < 0 ? proc_why_no_access(ctx, pid, errno) : 0;
+	*fd = proc_open_exe(pid);
+	return *fd < 0 ? proc_why_no_access(ctx, pid, -*fd) : 0;
 }
 
 /* Is M, which could not be opened, still mapped? The process may have ended or made an exec. */
@@ -101,16 +97,24 @@ static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping
 	return is_there;
 }
 
+int mapped_files_check_exec(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, int err)
+{
+	if (err != -EBADMSG || is_still_mapped(ctx, pid, m))
+		return err;
+	return ctx_error(ctx, -ESRCH, "pid %d: has executed another program, or has ended",
+			 (int)pid);
+}
+
 int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m)
 {
-	const int fd = maps_open_file(pid, m), err = fd < 0 ? errno : 0;
+	const int fd = maps_open_file(pid, m);
 
-	if (!err)
+	if (fd >= 0)
 		return fd;
 	if (is_still_mapped(ctx, pid, m))
 		ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s", (int)pid,
-			m->path, strerror(err));
-	return -err;
+			m->path, strerror(-fd));
+	return fd;
 }
 
 /* ---- the load bias -------------------------------------------------------------------------- */

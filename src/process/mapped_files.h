@@ -30,6 +30,12 @@ bool mapped_files_is_first(const struct maps *maps, size_t i);
 int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
 
 /*
+ * What was read of the executable of PID, of which M is a mapping, ended with ERR. Returns ERR, or -ESRCH with a
+ * message if M has gone: the process has executed another program, or has ended.
+ */
+int mapped_files_check_exec(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, int err);
+
+/*
  * Open the file of M, a mapping of PID. Returns a negative errno if it cannot be read; a warning tells so
  * if it is still mapped.
  */

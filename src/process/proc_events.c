@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum {
-	ANSWER_MS = 200,		/* for the kernel to say that it will tell */
+	ANSWER_NS = 200000000,		/* for the kernel to acknowledge the request */
 	BUFFER_BYTES = 4 * 1024 * 1024, /* some 10 000 events */
 };
 
@@ -58,16 +60,23 @@ static bool take(int fd, struct proc_event *event)
 	}
 }
 
-/* In another namespace the kernel keeps silent. */
+/*
+ * In another namespace the kernel does not answer. It may still send events, because another process
+ * listens: so the deadline counts, not a time without events.
+ */
 static int await_answer(int fd)
 {
+	const int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
 	struct pollfd ready = { fd, POLLIN, 0 };
 	struct proc_event event;
+	int64_t left_ns = ANSWER_NS;
 
-	while (poll(&ready, 1, ANSWER_MS) > 0)
+	while (left_ns > 0 && poll(&ready, 1, (int)(left_ns / 1000000) + 1) > 0) {
 		while (take(fd, &event))
 			if (event.what == PROC_EVENT_NONE)
 				return -(int)event.event_data.ack.err;
+		left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
+	}
 	return -EOPNOTSUPP;
 }
 

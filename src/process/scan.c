@@ -11,7 +11,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,15 +94,13 @@ static int grow(struct scan *scan)
 static int open_file(pid_t pid, const struct mapping *m)
 {
 	int fd = maps_open_file(pid, m), err = 0;
-	char path[64];
 	struct stat st;
 
 	if (fd >= 0)
 		return fd;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = proc_open_exe(pid);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st) != 0)
 		err = -errno;
 	else if (st.st_ino != m->inode)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "process/trampolines.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "inside/block_copy.h"
 #include "inside/blocks.h"
 
 /* To read blocks of which one has gone: each time it is another one. */
@@ -18,35 +20,6 @@ struct block {
 	uint16_t *gates;
 };
 
-static int read_at(const struct block *block, uint64_t off, void *to, size_t bytes)
-{
-	const struct iovec remote = { (void *)(uintptr_t)(block->header->addr + off), bytes };
-
-	return bytes ? memory_read_in_order(block->memory, &remote, 1, to, bytes) : 0;
-}
-
-static bool is_in_code(const struct block_header *h, uint64_t addr)
-{
-	bool is_there = false;
-
-	for (uint64_t i = 0; i < h->n_parts; i++)
-		is_there |= addr - h->parts[i].addr - h->code_off < h->parts[i].code_bytes;
-	return is_there;
-}
-
-/* Can what the block says of its site number I be true? */
-static bool is_possible(const struct block *block, size_t i)
-{
-	const struct block_header *h = block->header;
-	const struct block_site *site = &block->sites[i];
-
-	if (!is_in_code(h, site->trampoline))
-		return false;
-	if (site->gate == BLOCK_GATE_PRIVATE)
-		return site->gate_addr == h->addr + h->gates_off + i * sizeof(uint16_t);
-	return site->gate == BLOCK_GATE_SEMAPHORE;
-}
-
 static int add_sites(const struct block *block, struct trampolines *to)
 {
 	struct trampoline *larger =
@@ -58,8 +31,6 @@ static int add_sites(const struct block *block, struct trampolines *to)
 	for (size_t i = 0; i < block->header->n_sites; i++) {
 		const struct block_site *site = &block->sites[i];
 
-		if (!is_possible(block, i))
-			continue;
 		to->list[to->n++] = (struct trampoline){
 			.site = site->addr,
 			.addr = site->trampoline,
@@ -71,7 +42,7 @@ static int add_sites(const struct block *block, struct trampolines *to)
 	return 0;
 }
 
-/* Add the sites of a block that is complete. */
+/* Add the sites of a complete block. Add none if the block describes a site that cannot exist. */
 static int read_block(struct block *block, struct trampolines *to)
 {
 	const struct block_header *h = block->header;
@@ -82,13 +53,14 @@ static int read_block(struct block *block, struct trampolines *to)
 	if (!block->sites || !block->gates)
 		err = ctx_no_memory(block->ctx);
 	if (!err)
-		err = read_at(block, h->sites_off, block->sites,
-			      h->n_sites * sizeof(*block->sites));
+		err = block_copy_sites(block->memory, h, NULL, block->sites);
 	if (!err)
-		err = read_at(block, h->gates_off, block->gates,
-			      h->n_sites * sizeof(*block->gates));
+		err = block_copy(block->memory, h, h->gates_off, h->n_sites * sizeof(*block->gates),
+				 block->gates);
 	if (!err)
 		err = add_sites(block, to);
+	if (err == -EBADMSG)
+		err = 0;
 	free(block->sites);
 	free(block->gates);
 	return err;

@@ -12,6 +12,7 @@
 #include "code/runtime.h"
 #include "elf/named_symbols.h"
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/link_close.h"
 #include "process/gc_gauges.h"
 #include "process/image.h"
 #include "profile/entry_place.h"
@@ -106,24 +107,31 @@ static int find_place(struct allocation *a, struct code_file *code, const struct
 	return err;
 }
 
-static int attach_small(struct allocation *a, struct code_file *code, const struct target *target,
-			const struct runtime *runtime, const struct named_symbol *symbol, int *link)
+/* SYMBOL is that of small blocks. */
+static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
+		       const struct runtime *runtime, const struct named_symbol *symbol)
 {
-	const struct image_exe *exe = target->exe;
-	const bool is_5 = runtime->layout.has_domains;
-	const __u64 cookie = is_5 ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
-	unsigned long offset;
-	bool is_stepped;
-	int err;
-
 	if (!symbol->is_defined)
-		return ctx_error(a->ctx, -ENODATA,
+		return ctx_error(ctx, -ENODATA,
 				 "%s: has no symbol %s, which allocation is "
 				 "sampled at",
 				 exe->path, symbol->name);
-	if (!is_5 && !cookie)
-		return ctx_error(a->ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
-	err = find_place(a, code, target, symbol, &offset, &is_stepped);
+	if (!runtime->layout.has_domains && !runtime->places.caml_state)
+		return ctx_error(ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
+	return 0;
+}
+
+static int attach_small(struct allocation *a, struct code_file *code, const struct target *target,
+			const struct runtime *runtime, const struct named_symbol *symbol, int *link)
+{
+	const __u64 cookie =
+		runtime->layout.has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
+	unsigned long offset;
+	bool is_stepped;
+	int err = check_small(a->ctx, target->exe, runtime, symbol);
+
+	if (!err)
+		err = find_place(a, code, target, symbol, &offset, &is_stepped);
 	return err ? err : attach(a, a->bpf.small, target, &offset, &cookie, 1, link);
 }
 
@@ -178,26 +186,34 @@ static int attach_all(struct allocation *a, const struct target *target,
 	return err;
 }
 
+static int find_symbols(struct ocp_ctx *ctx, const struct image_exe *exe, struct runtime *runtime,
+			struct named_symbol symbols[N_LARGE + 1])
+{
+	static const char *const names[N_LARGE + 1] = {
+		"caml_alloc_shr",
+		"caml_alloc_shr_noexc",
+		"caml_alloc_shr_no_track_noexc",
+		"caml_alloc_shr_with_profinfo",
+		"caml_alloc_shr_reserved",
+		"caml_alloc_shr_no_raise",
+		"caml_alloc_small_dispatch",
+	};
+	bool is_stripped;
+	int err = runtime_recognise(ctx, exe->elf, runtime);
+
+	for (size_t i = 0; i <= N_LARGE; i++)
+		symbols[i] = (struct named_symbol){ .name = names[i] };
+	return err ? err : named_symbols_find(ctx, exe->elf, symbols, N_LARGE + 1, &is_stripped);
+}
+
 static int attach_process(struct allocation *a, pid_t pid, const struct image_exe *exe, int links[])
 {
-	struct named_symbol symbols[] = {
-		{ .name = "caml_alloc_shr" },
-		{ .name = "caml_alloc_shr_noexc" },
-		{ .name = "caml_alloc_shr_no_track_noexc" },
-		{ .name = "caml_alloc_shr_with_profinfo" },
-		{ .name = "caml_alloc_shr_reserved" },
-		{ .name = "caml_alloc_shr_no_raise" },
-		{ .name = "caml_alloc_small_dispatch" },
-	};
+	struct named_symbol symbols[N_LARGE + 1];
 	struct runtime runtime;
 	char path[64];
 	const struct target target = { pid, exe, path };
-	bool is_stripped;
-	int err = runtime_recognise(a->ctx, exe->elf, &runtime);
+	int err = find_symbols(a->ctx, exe, &runtime, symbols);
 
-	if (!err)
-		err = named_symbols_find(a->ctx, exe->elf, symbols,
-					 sizeof(symbols) / sizeof(*symbols), &is_stripped);
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", exe->fd);
@@ -284,12 +300,15 @@ static void end_sampling(struct allocation *a, struct sampled_process *process)
 	process->last_heaps = sampled.heaps;
 }
 
+/* The numbers of PROCESS remain. */
 static void stop_process(struct allocation *a, struct sampled_process *process)
 {
 	end_sampling(a, process);
+	gc_reader_free(process->reader);
+	process->reader = NULL;
 	for (int i = 0; i < LINKS_A_PROCESS; i++) {
 		if (process->links[i] >= 0)
-			close(process->links[i]);
+			link_close(process->links[i]);
 		process->links[i] = -1;
 	}
 }
@@ -309,6 +328,28 @@ static int start_process(struct allocation *a, pid_t pid, struct sampled_process
 	return err ? err : begin_sampling(a, process);
 }
 
+int allocation_check(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct named_symbol symbols[N_LARGE + 1];
+	struct gc_reader *reader = NULL;
+	struct runtime runtime;
+	struct image_exe exe;
+	int err = check_kernel(ctx);
+
+	if (!err)
+		err = gc_reader_open(ctx, pid, &reader);
+	gc_reader_free(reader);
+	if (!err)
+		err = image_exe_open(ctx, pid, &exe);
+	if (err)
+		return err;
+	err = find_symbols(ctx, &exe, &runtime, symbols);
+	if (!err)
+		err = check_small(ctx, &exe, &runtime, &symbols[N_LARGE]);
+	image_exe_close(&exe);
+	return err;
+}
+
 int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
 {
 	struct sampled_process process = { .tgid = tgid, .links = { -1, -1 } };
@@ -321,7 +362,6 @@ int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
 	err = start_process(a, pid, &process);
 	if (err) {
 		stop_process(a, &process);
-		gc_reader_free(process.reader);
 		return err;
 	}
 	a->processes[a->n++] = process;
@@ -333,9 +373,9 @@ void allocation_refresh(struct allocation *a)
 	for (size_t i = 0; i < a->n; i++) {
 		struct sampled_process *process = &a->processes[i];
 
-		/* Others that start need its place in the map. */
+		/* Processes that start later need its place in the map, and its descriptors. */
 		if (process->is_sampled && refresh_process(a, process) == -ESRCH)
-			end_sampling(a, process);
+			stop_process(a, process);
 	}
 }
 
@@ -349,7 +389,7 @@ void allocation_stop_large(struct allocation *a)
 	a->large_stopped = true;
 	for (size_t i = 0; i < a->n; i++) {
 		if (a->processes[i].links[1] >= 0)
-			close(a->processes[i].links[1]);
+			link_close(a->processes[i].links[1]);
 		a->processes[i].links[1] = -1;
 	}
 }
@@ -391,10 +431,8 @@ void allocation_close(struct allocation *a)
 {
 	if (!a)
 		return;
-	for (size_t i = 0; i < a->n; i++) {
+	for (size_t i = 0; i < a->n; i++)
 		stop_process(a, &a->processes[i]);
-		gc_reader_free(a->processes[i].reader);
-	}
 	free(a->processes);
 	free(a);
 }

@@ -24,6 +24,8 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 /* Detaches. */
 void allocation_close(struct allocation *allocation);
 
+/* Can the allocation of PID be sampled? The ctx has the reason if not. */
+int allocation_check(struct ocp_ctx *ctx, pid_t pid);
 /* Sample PID, which programs know as TGID. -ENODATA if it is no OCaml program. */
 int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tgid);
 

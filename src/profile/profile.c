@@ -38,8 +38,10 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 	int err = 0;
 
 	m->n = 0;
-	if (stack->end != WALK_COMPLETE)
+	if (stack->end != WALK_COMPLETE) {
+		stack_walker_tell_end(frame_names_walker(m->names), stack);
 		err = push(m, frame_names_of_end(stack->end));
+	}
 	for (uint32_t i = stack->n; i-- > 0 && !err;) {
 		err = frame_names_find(m->names, stack->frames[i], &frames, &n);
 		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
@@ -205,11 +207,71 @@ static bool is_in_collector(const struct maker *m)
 	return false;
 }
 
+static bool is_one_of(const char *function, const char *const *names)
+{
+	for (; *names; names++)
+		if (strcmp(*names, function) == 0)
+			return true;
+	return false;
+}
+
+/* A minor collection; those of OCaml 5 wait for each other in it. */
+static bool is_minor(const char *function)
+{
+	static const char *const names[] = { "caml_empty_minor_heap",
+					     "caml_empty_minor_heap_promote",
+					     "caml_empty_minor_heaps_once",
+					     "caml_stw_empty_minor_heap",
+					     "caml_minor_collection",
+					     "caml_gc_minor",
+					     NULL };
+
+	return is_one_of(function, names);
+}
+
+static bool is_major(const char *function)
+{
+	static const char *const names[] = {
+		"caml_compact_heap",	       "caml_compact_heap_maybe",
+		"caml_finish_major_cycle",     "caml_gc_compaction",
+		"caml_gc_full_major",	       "caml_gc_major",
+		"caml_gc_major_slice",	       "major_collection_slice",
+		"caml_major_collection_slice", NULL
+	};
+
+	return is_one_of(function, names);
+}
+
+/* The innermost function that tells: a major slice may begin with a minor collection. */
+static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
+			       struct collector_time *time)
+{
+	time->all += sample->value;
+	time->samples += sample->n;
+	if (!is_in_collector(m)) {
+		time->doubtful += sample->stack->end != WALK_COMPLETE ? sample->n : 0;
+		return;
+	}
+	time->collector += sample->value;
+	for (size_t i = m->n; i-- > 0;) {
+		const char *function = m->frames[i]->function;
+
+		if (m->frames[i]->kind != FRAME_C)
+			continue;
+		if (is_minor(function) || is_major(function)) {
+			*(is_minor(function) ? &time->minor : &time->major) += sample->value;
+			return;
+		}
+	}
+}
+
 static int add_sample(struct maker *m, const struct profile_sample *sample, struct profile *profile)
 {
 	struct named_stack stack = { .samples = sample->n, .value = sample->value };
 	int err = name_stack(m, sample);
 
+	if (!err && profile_is_sampled(profile->kind))
+		add_collector_time(m, sample, &profile->collector);
 	if (err || !m->n || (profile->kind == PROFILE_GC && !is_in_collector(m)))
 		return err;
 	stack.n = m->n;
@@ -236,7 +298,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 
 	*profile = (struct profile){
 		.kind = spec->kind,
-		.hz = spec->hz,
+		.hz = profile_is_sampled(spec->kind) ? spec->hz : 0,
 		.processes = reading->n_processes,
 		.always_waiting = reading->n_always_waiting,
 		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
@@ -275,6 +337,13 @@ void profile_free(struct profile *profile)
 double profile_share(const struct profile *profile, uint64_t value)
 {
 	return profile->value ? 100.0 * (double)value / (double)profile->value : 0;
+}
+
+bool profile_knows_collector(const struct profile *profile)
+{
+	const struct collector_time *time = &profile->collector;
+
+	return time->collector && (time->doubtful + profile->lost) * 100 <= time->samples;
 }
 
 const char *profile_kind_name(enum profile_kind kind)

@@ -3,6 +3,7 @@
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "unwind/frame_names.h"
@@ -18,8 +19,17 @@ struct named_stack {
 	uint64_t objects, live, live_objects;
 };
 
+/* CPU time in samples, of PROFILE_CPU and PROFILE_GC: all of it, and that in the collector. */
+struct collector_time {
+	uint64_t all, collector, minor,
+		major; /* of the collector, some is neither minor nor major */
+	uint64_t samples,
+		doubtful; /* doubtful: samples that lack callers, which may be the collector */
+};
+
 struct profile {
 	enum profile_kind kind;
+	struct collector_time collector;
 	unsigned int hz;	    /* samples per second; PROFILE_CPU */
 	uint64_t start_ns;	    /* since 1970 */
 	uint64_t duration_ns;	    /* for which samples were taken */
@@ -70,6 +80,12 @@ static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 
 /* VALUE in per cent of all values of PROFILE. */
 double profile_share(const struct profile *profile, uint64_t value);
+
+/*
+ * Is it known what the collector takes? Not if it was never seen, since a program may lack the names of its
+ * functions, nor if more than 1% of the samples may be its own or not.
+ */
+bool profile_knows_collector(const struct profile *profile);
 
 /* "cpu", "wait", "alloc", "gc" */
 const char *profile_kind_name(enum profile_kind kind);

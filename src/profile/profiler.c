@@ -153,7 +153,7 @@ static int attach_all(struct profiler *p)
 	int err = 0;
 
 	if (p->spec.kind == PROFILE_WORDS) {
-		const struct engine_spec counting = { .key_arg = ENGINE_NO_KEY };
+		const struct engine_spec counting = { 0 };
 
 		/* Each process has its uprobes. */
 		if (p->spec.counts_cost)

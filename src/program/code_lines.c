@@ -2,6 +2,7 @@
 #include "program/code_lines.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,13 +141,22 @@ int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct oc
 
 /* ---- lines that are not there --------------------------------------------------------------- */
 
+static int no_tables(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
+		     const char *where)
+{
+	char *who;
+	int err;
+
+	if (asprintf(&who, "'%s': %s", text, where) < 0)
+		return ctx_no_memory(ctx);
+	err = line_places_no_tables(ctx, prog->elf, who);
+	free(who);
+	return err;
+}
+
 static int unknown_file(struct ocp_ctx *ctx, const struct line_places *places, const char *text,
 			size_t file_bytes, const char *where)
 {
-	if (!places->has_rows)
-		return ctx_error(ctx, -ENODATA,
-				 "'%s': %s has no debug information of OCaml code (ocamlopt -g)",
-				 text, where);
 	ctx_error(ctx, -ENOENT, "'%s': %s has no code of a source file of this name", text, where);
 	if (places->nearest)
 		ctx_hint(ctx, "did you mean '%s%s%s'?", ITEM_LINE_PREFIX, places->nearest,
@@ -190,7 +200,9 @@ int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 	int line, err = code_lines_of(ctx, &lines, prog, functions, text, NULL, &places);
 	const size_t file_bytes = item_line_file(text, &line);
 
-	if (!err && !places->file)
+	if (!err && !places->has_rows)
+		err = no_tables(ctx, prog, text, where);
+	else if (!err && !places->file)
 		err = unknown_file(ctx, places, text, file_bytes, where);
 	else if (!err && text[file_bytes])
 		err = unknown_line(ctx, places, text, line);

@@ -5,6 +5,7 @@
  */
 #include "program/code_probes.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +19,18 @@
 #include "code/runtime.h"
 #include "program/code_lines.h"
 #include "program/code_sites.h"
+#include "program/foreign_notes.h"
 #include "program/item.h"
 
-enum { HASHED_BYTES = 16 };
+enum { HASHED_BYTES = 16, MAX_NOTE_BYTES = 1 << 28 };
 
-/* A function, a phase, or a place where a line begins: one is not NULL. What is asked of it. */
+/* A function, a phase, a place where a line begins, or a note: one is not NULL. What is asked of it. */
 struct chosen {
 	const struct function *function;
 	const struct gc_phase_place *phase;
 	const struct line_place *place; /* of a source in the finder */
-	char *name;			/* of its probe */
+	uint64_t note_va, semaphore_va;
+	char *name; /* of its probe */
 	bool is_timed, has_args, has_bounds;
 	bool is_named; /* by its own name, not by a regular expression or the name of a file */
 };
@@ -248,6 +251,45 @@ static int choose_lines(struct finder *f, struct code_wish *wish)
 	return choose_places(f, wish, wish->text, its, n);
 }
 
+/* SECTION has the BYTES. */
+static int choose_noted(struct finder *f, struct code_wish *wish, const uint8_t *bytes,
+			const struct elf_section *section)
+{
+	struct foreign_notes *foreign = malloc(sizeof(*foreign));
+	struct note_reader reader;
+	struct note note;
+	int err = foreign ? foreign_notes_open(f->prog->elf, foreign) : ctx_no_memory(f->ctx);
+
+	note_reader_init(&reader, bytes, section->bytes);
+	while (!err && note_next(&reader, &note) > 0) {
+		struct chosen chosen = { .is_named = true };
+
+		if (!foreign_notes_is(foreign, &note, item_body(wish->text)))
+			continue;
+		chosen.note_va = foreign_notes_va(foreign, &note);
+		if (note.semaphore_va)
+			chosen.semaphore_va = note.semaphore_va + (chosen.note_va - note.site_va);
+		err = choose(f, &chosen, wish, wish->text);
+	}
+	free(foreign);
+	return err;
+}
+
+static int choose_note(struct finder *f, struct code_wish *wish)
+{
+	struct elf_section section;
+	uint8_t *bytes = NULL;
+	int err = elf_file_find_section(f->prog->elf, ".note.stapsdt", SHT_NOTE, &section);
+
+	if (err <= 0)
+		return err;
+	err = elf_file_read_section(f->prog->elf, &section, MAX_NOTE_BYTES, &bytes);
+	if (!err)
+		err = choose_noted(f, wish, bytes, &section);
+	free(bytes);
+	return err;
+}
+
 static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = 0;
@@ -267,6 +309,9 @@ static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 		case ITEM_FILE_LINES:
 			err = choose_lines(f, &wishes[i]);
 			break;
+		case ITEM_NOTE:
+			err = choose_note(f, &wishes[i]);
+			break;
 		default:
 			err = choose_c(f, &wishes[i]);
 		}
@@ -275,7 +320,9 @@ static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 
 static uint64_t address_of(const struct chosen *chosen)
 {
-	return chosen->function ? chosen->function->va : chosen->place ? chosen->place->va : 0;
+	return chosen->function ? chosen->function->va
+	       : chosen->place	? chosen->place->va
+				: chosen->note_va;
 }
 
 /* By probe, then by address. */
@@ -329,6 +376,25 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 	return err;
 }
 
+/* Which of two IFUNCs was called is not known if both have chosen the same code: memcpy and memmove. */
+static int tell_shared(struct finder *f, const struct chosen *chosen)
+{
+	const struct function *other = NULL;
+	char names[256] = "";
+	int err;
+
+	do {
+		err = code_sites_sharing(&f->sites, f->code->functions, chosen->function, &other);
+		if (other && strlen(names) + strlen(other->name) + 3 < sizeof(names))
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+				 *names ? ", " : "", other->name);
+	} while (!err && other);
+	if (*names)
+		ctx_log(f->ctx, OCP_LOG_WARN, "'%s': includes calls of %s, which has the same code",
+			chosen->name, names);
+	return err;
+}
+
 static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t probe)
 {
 	const struct code_needs needs = { .time = chosen->is_timed,
@@ -337,13 +403,17 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 	char *why;
 	int err;
 
-	if (chosen->place)
+	if (chosen->note_va)
+		err = code_sites_add_note(&f->sites, chosen->note_va, chosen->semaphore_va, probe,
+					  &needs, &why);
+	else if (chosen->place)
 		err = code_sites_add_line(&f->sites, chosen->place, probe, &why);
 	else if (chosen->phase)
 		err = code_sites_add_phase(&f->sites, chosen->phase, probe, &needs, &why);
 	else
 		err = code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
-
+	if (!err && !why && chosen->function && chosen->function->is_chosen)
+		err = tell_shared(f, chosen);
 	return err || !why ? err : refuse(f, chosen, why);
 }
 
@@ -608,6 +678,27 @@ static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const c
 	ctx_hint(ctx, "did you mean %s?", text);
 }
 
+/* NAME has a version that no function has. Hint at those that there are; false: there are none. */
+static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functions,
+			     const char *name)
+{
+	const struct function *const *found;
+	char text[512] = "";
+	size_t n;
+
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(name, "@"), name);
+	found = functions_versions(functions, text, &n);
+	*text = '\0';
+	for (size_t i = 0; found && i < n; i++)
+		if (found[i]->version &&
+		    strlen(text) + strlen(found[i]->version) + 3 < sizeof(text))
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+				 *text ? ", " : "", found[i]->version);
+	if (*text)
+		ctx_hint(ctx, "it has the versions %s", text);
+	return *text;
+}
+
 static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
 		   const char *where)
 {
@@ -623,12 +714,14 @@ static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const
 				 "'%s': %s has no symbols, so its functions of C have no names",
 				 text, where);
 	ctx_set_error(ctx, "'%s': no such function in %s", text, where);
+	if (is_c && strchr(body, '@') && hint_at_versions(ctx, functions, body))
+		return -ENOENT;
 	if (near.n)
 		hint_at(ctx, &near, text, (size_t)(body - text));
 	else if (is_c && source == FUNCTIONS_OF_DYNSYM)
 		ctx_hint(ctx, "it is stripped: only its global functions of C have names");
 	else if (is_c)
-		ctx_hint(ctx, "`nm` lists them");
+		ctx_hint(ctx, "`nm` lists them, and c:LIBRARY:NAME names those of libraries");
 	else
 		ctx_hint(ctx, "`ocaml-probes functions` lists them");
 	return -ENOENT;
@@ -663,6 +756,9 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 		return err ? err : unknown_phase(ctx, text);
 	}
+	if (item_kind_of(text) == ITEM_NOTE)
+		return ctx_error(ctx, -ENOENT, "'%s': %s has no such note (.note.stapsdt)", text,
+				 where);
 	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':') &&
 	    !prog->is_library)
 		return ctx_error(ctx, -ENOENT, "'%s': no such library in %s, or no such function",

@@ -8,11 +8,13 @@
 #include "program/code_sites.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "code/code_pause.h"
+#include "code/ifunc.h"
 #include "code/runtime.h"
 #include "code/x86_function.h"
 
@@ -51,6 +53,7 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 	const struct function *all = functions_list(functions, &n);
 
 	*sites = (struct code_sites){ .ctx = ctx,
+				      .elf = elf,
 				      .entries = calloc(n + n_known + 1, sizeof(uint64_t)) };
 	if (!sites->entries)
 		return ctx_no_memory(ctx);
@@ -70,7 +73,9 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 void code_sites_close(struct code_sites *sites)
 {
 	code_file_close(sites->file);
+	ifuncs_free(sites->ifuncs);
 	free(sites->entries);
+	sites->ifuncs = NULL;
 	sites->file = NULL;
 	sites->entries = NULL;
 }
@@ -211,8 +216,6 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 
 	if (fault)
 		return refuse(sites, "counted", fault, why);
-	if (needs->time && is_c && function->is_chosen)
-		return refuse(sites, "timed", "the dynamic linker chooses its code", why);
 	if (needs->time && !is_c && decoded->no_time)
 		return refuse(sites, "timed", decoded->no_time, why);
 	err = add_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
@@ -238,17 +241,120 @@ static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes, bool 
 			   : code_function_find_place(sites->ctx, &bytes, sites->file, decoded);
 }
 
-int code_sites_add_function(struct code_sites *sites, const struct function *function,
-			    uint32_t probe, const struct code_needs *needs, char **why)
+static int add_function(struct code_sites *sites, const struct function *function, uint32_t probe,
+			const struct code_needs *needs, char **why)
 {
 	struct code_function decoded = { 0 };
-	int err;
+	int err = decode(sites, function->va, function->bytes, needs->time, &decoded, why);
 
-	*why = NULL;
-	err = decode(sites, function->va, function->bytes, needs->time, &decoded, why);
 	if (!err && !*why)
 		err = add_decoded(sites, function, probe, &decoded, needs, why);
 	code_function_free(&decoded);
+	return err;
+}
+
+/* What FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
+static int choices_of(struct code_sites *sites, const struct function *function,
+		      struct ifunc_choice list[IFUNC_CHOICES], size_t *n)
+{
+	int err = sites->ifuncs ? 0 : ifuncs_read(sites->ctx, sites->elf, &sites->ifuncs);
+
+	*n = 0;
+	return err ? err
+		   : ifuncs_choices(sites->ctx, sites->ifuncs, sites->file, function, list, n);
+}
+
+/* *WHY is that of CHOICE: say so. */
+static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
+{
+	char *longer;
+	const int n = asprintf(&longer, "%s, at 0x%" PRIx64 ", which this IFUNC may choose", *why,
+			       choice->va);
+
+	if (n < 0)
+		return ctx_no_memory(sites->ctx);
+	free(*why);
+	*why = longer;
+	return 0;
+}
+
+/*
+ * Only one of the choices is ever called in a process. Parts of them jump to each other, so a call
+ * is what passes the first instruction.
+ */
+static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
+		       const struct code_needs *needs, char **why)
+{
+	const struct code_needs its = { .time = needs->time, .args = true };
+	struct ifunc_choice list[IFUNC_CHOICES];
+	struct function choice = *function;
+	size_t n;
+	int err = choices_of(sites, function, list, &n);
+
+	if (!err && !n)
+		return refuse(
+			sites, needs->time ? "timed" : "counted",
+			"it is an IFUNC, and its code does not tell which function it chooses",
+			why);
+	for (size_t i = 0; !err && !*why && i < n; i++) {
+		choice.va = list[i].va;
+		choice.bytes = list[i].bytes;
+		err = add_function(sites, &choice, probe, &its, why);
+	}
+	return *why ? name_choice(sites, &choice, why) : err;
+}
+
+int code_sites_add_function(struct code_sites *sites, const struct function *function,
+			    uint32_t probe, const struct code_needs *needs, char **why)
+{
+	const size_t n = sites->n;
+	int err;
+
+	*why = NULL;
+	if (!function->is_chosen || function->language != FUNCTION_C)
+		return add_function(sites, function, probe, needs, why);
+	err = add_choices(sites, function, probe, needs, why);
+	if (*why)
+		sites->n = n;
+	return err;
+}
+
+enum { MAX_EXAMINED = 256 }; /* IFUNCs; libc has some 60 */
+
+static bool have_one_in_common(const struct ifunc_choice *a, size_t n_a,
+			       const struct ifunc_choice *b, size_t n_b)
+{
+	for (size_t i = 0; i < n_a; i++)
+		for (size_t j = 0; j < n_b; j++)
+			if (a[i].va == b[j].va)
+				return true;
+	return false;
+}
+
+int code_sites_sharing(struct code_sites *sites, const struct functions *all,
+		       const struct function *function, const struct function **after)
+{
+	struct ifunc_choice own[IFUNC_CHOICES], its[IFUNC_CHOICES];
+	size_t n, n_own, n_its, n_examined = 0;
+	const struct function *list = functions_list(all, &n);
+	int err = choices_of(sites, function, own, &n_own);
+
+	for (size_t i = *after ? (size_t)(*after - list) + 1 : 0; !err && i < n; i++) {
+		const struct function *other = &list[i];
+
+		/* Names that begin with __ are the library's own. */
+		if (!other->is_chosen || other->is_hidden || other->va == function->va ||
+		    strncmp(other->name, "__", 2) == 0 || (i && other->va == list[i - 1].va))
+			continue;
+		if (n_examined++ == MAX_EXAMINED)
+			break;
+		err = choices_of(sites, other, its, &n_its);
+		if (!err && have_one_in_common(own, n_own, its, n_its)) {
+			*after = other;
+			return 0;
+		}
+	}
+	*after = NULL;
 	return err;
 }
 
@@ -434,6 +540,27 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 		}
 	}
 	return err || is_counted ? err : add_counted(sites, place, probe, needs->time);
+}
+
+/* ---- notes ---------------------------------------------------------------------------------- */
+
+int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphore_va,
+			uint32_t probe, const struct code_needs *needs, char **why)
+{
+	const struct spot spot = { .va = va, .cost = CODE_EMULATED, .events = SITE_COUNTS };
+	struct code_bytes bytes;
+	int err;
+
+	*why = NULL;
+	if (needs->time)
+		return refuse(sites, "timed", "it is a moment; START,STOP has a time", why);
+	if (code_file_bytes(sites->file, true, va, 1, &bytes) || bytes.bytes[0] != SITE_NOP)
+		return refuse(sites, "counted", "its note names an instruction that is no nop",
+			      why);
+	err = add_site(sites, probe, false, &spot);
+	if (!err)
+		sites->sites[sites->n - 1].tracer_semaphore_va = semaphore_va;
+	return err;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */

@@ -21,6 +21,8 @@ struct code_needs {
 /* A list of sites that grows. The caller frees `sites`. */
 struct code_sites {
 	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct ifuncs *ifuncs; /* NULL: not read yet */
 	struct code_file *file;
 	uint64_t *entries;
 	size_t n_entries;
@@ -41,12 +43,23 @@ void code_sites_close(struct code_sites *sites);
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
 			    uint32_t probe, const struct code_needs *needs, char **why);
 
+/*
+ * The first IFUNC after FUNCTION, an IFUNC of ALL, that can choose the same code under another name;
+ * NULL: none. FUNCTION is found in ALL. Start with AFTER NULL, then the last answer.
+ */
+int code_sites_sharing(struct code_sites *sites, const struct functions *all,
+		       const struct function *function, const struct function **after);
+
 /* Where FUNCTION jumps to, if it does nothing else; 0: it does more, or cannot be decoded. */
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
 
 /* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, const struct code_needs *needs, char **why);
+
+/* Append the nop at VA of a note, whose semaphore is at SEMAPHORE_VA, or 0. The same *WHY. */
+int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphore_va,
+			uint32_t probe, const struct code_needs *needs, char **why);
 
 /* Append the site of the line at PLACE. The same *WHY. */
 int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,

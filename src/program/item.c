@@ -16,7 +16,8 @@
 static size_t prefix_bytes(const char *text)
 {
 	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX,
-						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX };
+						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX,
+						ITEM_NOTE_PREFIX };
 
 	/* Most names differ in the first character already. */
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -65,6 +66,8 @@ enum item_kind item_kind_of(const char *text)
 		return ITEM_C_FUNCTION;
 	if (strncmp(text, ITEM_GC_PHASE_PREFIX, strlen(ITEM_GC_PHASE_PREFIX)) == 0)
 		return ITEM_GC_PHASE;
+	if (strncmp(text, ITEM_NOTE_PREFIX, strlen(ITEM_NOTE_PREFIX)) == 0)
+		return ITEM_NOTE;
 	if (strncmp(text, ITEM_LINE_PREFIX, strlen(ITEM_LINE_PREFIX)) == 0)
 		return text[item_line_file(text, &line)] ? ITEM_LINE : ITEM_FILE_LINES;
 	if (strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0)

@@ -10,6 +10,7 @@
  *	gc:PHASE	a phase of the collector: see code/gc_phases.h
  *	line:FILE:LINE	the places where a line of the source begins: see code/line_places.h
  *	line:FILE	each line of the source, by itself
+ *	note:NAME	a probe of <sys/sdt.h> of provider `ocaml` or, as note:PROVIDER:NAME, of another one
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H
@@ -27,12 +28,14 @@ enum item_kind {
 	ITEM_GC_PHASE,
 	ITEM_LINE,
 	ITEM_FILE_LINES,
+	ITEM_NOTE,
 };
 
 #define ITEM_FUNCTION_PREFIX   "fn:"
 #define ITEM_C_FUNCTION_PREFIX "c:"
 #define ITEM_GC_PHASE_PREFIX   "gc:"
 #define ITEM_LINE_PREFIX       "line:"
+#define ITEM_NOTE_PREFIX       "note:"
 
 struct item {
 	enum item_kind kind;

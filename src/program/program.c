@@ -41,6 +41,7 @@
 #include "program/abi.h"
 #include "program/arg_names.h"
 #include "program/arg_notes.h"
+#include "program/foreign_notes.h"
 #include "program/name_table.h"
 #include "program/note.h"
 #include "program/site_groups.h"
@@ -99,11 +100,25 @@ static int add_noted(struct ocp_program *prog, struct noted_list *noted, const s
 	return 0;
 }
 
-/* List the notes of OCaml's providers, and number their names. Each name is looked at once. */
+static void tell_foreign(const struct ocp_program *prog, size_t n)
+{
+	if (n)
+		ctx_log(prog->ctx, OCP_LOG_INFO,
+			"%s: %zu probe%s of provider 'ocaml' belong%s to no OCaml code: %s can be "
+			"counted as note:NAME",
+			elf_file_name(prog->elf), n, plural(n), n == 1 ? "s" : "",
+			n == 1 ? "it" : "they");
+}
+
+/*
+ * List the notes of OCaml's providers, and number their names. Each name is looked at once. What is FOREIGN is
+ * left out.
+ */
 static int list_notes(struct ocp_program *prog, const struct elf_section *section,
-		      struct noted_list *noted)
+		      struct foreign_notes *foreign, struct noted_list *noted)
 {
 	struct name_table names = { 0 };
+	size_t n_foreign = 0;
 	struct note_reader reader;
 	enum site_abi abi;
 	struct note note;
@@ -116,6 +131,10 @@ static int list_notes(struct ocp_program *prog, const struct elf_section *sectio
 
 		if (!abi_of_provider(note.provider, &abi))
 			continue;
+		if (abi == SITE_ABI_V0 && foreign_notes_has(foreign, &note)) {
+			n_foreign++;
+			continue;
+		}
 		err = name_table_number(&names, prog, note.name, length, &found.probe);
 		if (!err && prog->n_probes > n && !name_is_valid(note.name))
 			err = bad_note(prog, section->off + note.off,
@@ -128,6 +147,7 @@ static int list_notes(struct ocp_program *prog, const struct elf_section *sectio
 	name_table_free(&names);
 	if (err)
 		return err;
+	tell_foreign(prog, n_foreign);
 	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
 }
 
@@ -177,8 +197,13 @@ static int check_count(struct ocp_program *prog, size_t n_sites)
 static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
 {
 	struct noted_list noted = { 0 };
+	struct foreign_notes *foreign = malloc(sizeof(*foreign));
 	uint32_t *rank = NULL;
-	int err = list_notes(prog, section, &noted);
+	int err = foreign ? foreign_notes_open(prog->elf, foreign) : ctx_no_memory(prog->ctx);
+
+	if (!err)
+		err = list_notes(prog, section, foreign, &noted);
+	free(foreign);
 
 	if (!err)
 		err = check_count(prog, noted.n);

@@ -149,6 +149,8 @@ static void add_pair(struct strbuf *out, const struct watch_pair *pair)
 	strbuf_u64(out, sum->map_full);
 	add_key(out, "not_keyed");
 	strbuf_u64(out, sum->not_keyed);
+	add_key(out, "mismatched");
+	strbuf_u64(out, sum->mismatched);
 	add_key(out, "rate");
 	add_rate(out, pair->rate);
 	add_key(out, "p50_ns");

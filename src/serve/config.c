@@ -21,12 +21,13 @@ enum { MAX_NAME_BYTES = 1024 };
 /* Owns the strings of a config, except those of its requests. */
 struct config_memory {
 	struct json_object *root;
+	struct config_keys *keys;
+	char *file;
 };
 
 struct reader {
 	struct ocp_ctx *ctx;
 	const char *file;
-	struct config_keys *keys;
 	struct config *config;
 	struct json_object *exes, *pids; /* of the targets read so far, see first_of */
 };
@@ -42,16 +43,14 @@ static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 
 static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 {
-	const int line = config_keys_line(r->keys, where);
-	char why[256], place[16] = "";
+	char why[256];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	if (line)
-		snprintf(place, sizeof(place), "%d:", line);
-	ctx_set_error(r->ctx, "%s:%s %s: %s", r->file, place, where, why);
+	ctx_set_error(r->ctx, "%s", why);
+	config_blame(r->ctx, r->config, where);
 }
 
 /* A macro, so that static analysis sees that the value is an error, as with ctx_error. */
@@ -59,7 +58,9 @@ static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 
 static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
 {
-	snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key);
+	/* A longer name is truncated. */
+	if (snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
+		*name = '\0';
 }
 
 static void name_element(char name[CONFIG_WHERE_BYTES], const char *where, size_t i)
@@ -104,6 +105,100 @@ static int take_object(struct reader *r, const char *where, struct json_object *
 			    : no_such_key(r, member, name, keys, n);
 	}
 	return err;
+}
+
+/* ---- whose fault it is ---------------------------------------------------------------------- */
+
+void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where)
+{
+	const struct config_memory *memory = config->memory;
+	const int line = memory->keys ? config_keys_line(memory->keys, where) : 0;
+
+	if (line)
+		ctx_error_prefix(ctx, "%s:%d: %s", memory->file, line, where);
+	else
+		ctx_error_prefix(ctx, "%s: %s", memory->file, where);
+}
+
+/* Does TEXT quote VALUE, a string: 'VALUE'? */
+static bool quotes(const char *text, struct json_object *value)
+{
+	char *quoted;
+	bool does;
+
+	if (!json_object_is_type(value, json_type_string) ||
+	    asprintf(&quoted, "'%s'", json_object_get_string(value)) < 0)
+		return false;
+	does = strstr(text, quoted);
+	free(quoted);
+	return does;
+}
+
+/* The same of VALUE or of the elements of a list, also of lists. Sets WHERE to the place of the string. */
+static bool finds_quoted(const char *text, struct json_object *value,
+			 char where[CONFIG_WHERE_BYTES])
+{
+	char element[CONFIG_WHERE_BYTES];
+
+	if (!json_object_is_type(value, json_type_array))
+		return quotes(text, value);
+	for (size_t i = 0; i < json_object_array_length(value); i++) {
+		name_element(element, where, i);
+		if (!finds_quoted(text, json_object_array_get_idx(value, i), element))
+			continue;
+		memcpy(where, element, CONFIG_WHERE_BYTES);
+		return true;
+	}
+	return false;
+}
+
+/* The key that the message TEXT speaks of by its kind; NULL: none. */
+static const char *key_in_words(const char *text)
+{
+	static const struct {
+		const char *words, *key;
+	} all[] = {
+		{ "for the filter", "filter" },
+		{ "filter ", "filter" },
+		{ "for the key", "key" },
+		{ "engine", "engine" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strstr(text, all[i].words))
+			return all[i].key;
+	return NULL;
+}
+
+static bool is_about_the_file(int err)
+{
+	return err != -ENOMEM && err != -EPERM && err != -EACCES && err != -EOPNOTSUPP;
+}
+
+void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err)
+{
+	static const char *const keys[] = { "count", "time", "key", "filter", "exe" };
+	const char *said = key_in_words(ocp_error(ctx));
+	struct json_object *targets, *target, *value;
+	char where[CONFIG_WHERE_BYTES], of_target[CONFIG_WHERE_BYTES];
+
+	if (!is_about_the_file(err) ||
+	    !json_object_object_get_ex(config->memory->root, "targets", &targets))
+		return;
+	name_element(of_target, "targets", i);
+	target = json_object_array_get_idx(targets, i);
+	for (size_t k = 0; !said && k < sizeof(keys) / sizeof(keys[0]); k++) {
+		name_member(where, of_target, keys[k]);
+		if (json_object_object_get_ex(target, keys[k], &value) &&
+		    finds_quoted(ocp_error(ctx), value, where)) {
+			config_blame(ctx, config, where);
+			return;
+		}
+	}
+	if (!said || !json_object_object_get_ex(target, said, &value))
+		said = config->targets[i].exe ? "exe" : "pid";
+	name_member(where, of_target, said);
+	config_blame(ctx, config, where);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -262,6 +357,8 @@ static int take_function(struct reader *r, const char *where, struct json_object
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
 		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
+	case ITEM_NOTE:
+		return wrong(r, where, "'%s': a note is a moment: two make a pair", name);
 	default:
 		return wrong(r, where, "'%s' is not one function, fn:NAME or c:NAME", name);
 	}
@@ -544,7 +641,7 @@ static int take_config(struct reader *r)
 	struct json_object *root = r->config->memory->root;
 
 	if (!json_object_is_type(root, json_type_object))
-		return ctx_error(r->ctx, -EINVAL, "%s: not a JSON object", r->file);
+		return ctx_error(r->ctx, -EINVAL, "%s:1: not a JSON object", r->file);
 	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
 }
 
@@ -572,17 +669,21 @@ static int parse(struct reader *r, const char *text, size_t n)
 	if (end < n)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
 				 r->file, config_line_of(text, end));
-	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
+	return config_keys_find(r->ctx, r->file, text, n, &r->config->memory->keys);
 }
 
-static struct config *new_config(struct ocp_ctx *ctx)
+static struct config *new_config(struct ocp_ctx *ctx, const char *file)
 {
 	struct config *config = calloc(1, sizeof(*config));
 
 	if (config)
 		config->memory = calloc(1, sizeof(*config->memory));
 	if (config && config->memory)
+		config->memory->file = strdup(file);
+	if (config && config->memory && config->memory->file)
 		return config;
+	if (config)
+		free(config->memory);
 	free(config);
 	ctx_set_error(ctx, "out of memory");
 	return NULL;
@@ -591,12 +692,11 @@ static struct config *new_config(struct ocp_ctx *ctx)
 int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		 struct config **out)
 {
-	struct reader reader = { .ctx = ctx, .file = file, .config = new_config(ctx) };
+	struct reader reader = { .ctx = ctx, .file = file, .config = new_config(ctx, file) };
 	int err = reader.config ? parse(&reader, text, n) : -ENOMEM;
 
 	if (!err)
 		err = take_config(&reader);
-	config_keys_free(reader.keys);
 	if (err) {
 		config_free(reader.config);
 		return err;
@@ -625,6 +725,8 @@ void config_free(struct config *config)
 	for (size_t i = 0; i < config->n_targets; i++)
 		measure_request_free(&config->targets[i].request);
 	json_object_put(config->memory->root);
+	config_keys_free(config->memory->keys);
+	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);
 	free(config->hosts);

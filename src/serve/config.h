@@ -51,6 +51,13 @@ int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct confi
 /* Parse TEXT, the N bytes of FILE followed by a zero byte. */
 int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		 struct config **out);
+/* Put "FILE:LINE: WHERE: " before the recorded error, which is about the value at WHERE. */
+void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where);
+/*
+ * The same for ERR, an error about the target number I: WHERE is the key whose value the message quotes, or else
+ * that of the program. Errors about privileges stay as they are.
+ */
+void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err);
 /* Takes NULL. */
 void config_free(struct config *config);
 

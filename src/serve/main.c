@@ -12,7 +12,7 @@ static int set_once(const struct command *command, const char *name, const char 
 		    const char **to)
 {
 	if (*to)
-		return say_usage(command, "-%s: given twice", name);
+		return say_usage(command, "--%s: given twice", name);
 	*to = value;
 	return EXIT_DONE;
 }
@@ -23,7 +23,7 @@ static int add_host(const struct command *command, struct serve_options *own, co
 	const char **grown;
 
 	if (why)
-		return say_usage(command, "-host '%s': %s", name, why);
+		return say_usage(command, "--host '%s': %s", name, why);
 	grown = realloc(own->hosts, (own->n_hosts + 1) * sizeof(*grown));
 	if (!grown) {
 		say("out of memory");
@@ -39,7 +39,7 @@ static int set_memprof(const struct command *command, struct serve_options *own,
 	own->memprof = true;
 	own->memprof_rate = MEMPROF_USUAL_RATE;
 	if (value && !memprof_rate_read(value, &own->memprof_rate))
-		return say_usage(command, "-memprof '%s': not a number from 1e-9 to 1", value);
+		return say_usage(command, "--memprof '%s': not a number from 1e-9 to 1", value);
 	return EXIT_DONE;
 }
 
@@ -82,7 +82,7 @@ static int set_own(const struct command *command, struct options *options, const
 	if (strcmp(name, "token-file") == 0)
 		return set_once(command, name, value, &own->token_file);
 	why = buckets_parse(&own->buckets, value);
-	return why ? say_usage(command, "-buckets '%s': %s", value, why) : EXIT_DONE;
+	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
 /* Check the options against each other. */
@@ -94,24 +94,25 @@ static int check(const struct command *command, const struct options *options)
 	if (options->n_args)
 		return say_usage(command, "'%s': unexpected", options->args[0]);
 	if (!!options->n_pids + !!options->exe + !!own->config > 1)
-		return say_usage(command, "-pid, -exe and -config are mutually exclusive");
+		return say_usage(command, "-pid, --exe and --config are mutually exclusive");
 	if (own->config &&
 	    (!measure_request_is_empty(request) || request->budget > 0 || request->depth ||
 	     request->key || request->filter || options->engine != ENGINE_DEFAULT))
 		return say_usage(command,
-				 "-config excludes measuring options; set them in the file");
+				 "--config excludes measuring options; set them in the file");
 	if (own->label_pid && options->engine == ENGINE_INSIDE)
 		return say_usage(command, "--engine inside excludes --label-pid");
 	if (own->token_file && !own->control && !own->profile && !own->memprof)
-		return say_usage(command, "-token-file requires -control, -profile or -memprof");
+		return say_usage(command,
+				 "--token-file requires --control, --profile or --memprof");
 	if (own->memprof && !options->n_pids && !options->exe && !own->config)
-		return say_usage(command, "-memprof requires -pid, -exe or -config");
+		return say_usage(command, "--memprof requires -pid, --exe or --config");
 	if (own->n_hosts && own->textfile && !own->listen && !own->config)
-		return say_usage(command, "-host requires -listen");
+		return say_usage(command, "--host requires --listen");
 	if (options->interval_ns && !own->textfile && !own->config)
-		return say_usage(command, "-interval requires -textfile");
+		return say_usage(command, "--interval requires --textfile");
 	if (own->textfile && !*own->textfile)
-		return say_usage(command, "-textfile '': not a file");
+		return say_usage(command, "--textfile '': not a file");
 	return EXIT_DONE;
 }
 
@@ -144,5 +145,6 @@ static const struct command command_serve = {
 
 int main(int argc, char **argv)
 {
+	reserve_standard_descriptors();
 	return flush_stdout(run_command(&command_serve, argc, argv));
 }

@@ -398,6 +398,16 @@ static void add_orphans(struct writer *w, const struct family *family,
 	}
 }
 
+static void add_mismatched(struct writer *w, const struct family *family,
+			   const struct watch_target *target)
+{
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct labels labels = labels_of(target, &target->pairs[i]);
+
+		add_counter(w, family, &labels, target->pairs[i].sum.mismatched);
+	}
+}
+
 static void add_open(struct writer *w, const struct family *family,
 		     const struct watch_target *target)
 {
@@ -569,6 +579,10 @@ static const struct {
 	{ { "probes_pair_orphans", COUNTER, NULL,
 	    "Orphans of a pair: starts without a stop, and stops without a start." },
 	  add_orphans },
+	{ { "probes_pair_mismatched", COUNTER, NULL,
+	    "Pairs by thread that have the start of one request and the stop of another: an argument "
+	    "differs." },
+	  add_mismatched },
 	{ { "probes_pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
 	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
 	{ { "probes_cpu_overhead_seconds", COUNTER, "seconds",

@@ -63,6 +63,7 @@ static int watch_all(struct server *s, const struct config *config)
 	for (size_t i = 0; i < n_targets; i++) {
 		if (config)
 			specs[i] = (struct watch_spec){ .exe = config->targets[i].exe,
+							.may_be_missing = true,
 							.pid = config->targets[i].pid,
 							.engine = config->targets[i].engine,
 							.request = &config->targets[i].request };
@@ -72,6 +73,8 @@ static int watch_all(struct server *s, const struct config *config)
 							.request = &options->request };
 	}
 	err = watch_set(s->backend.watch, specs, n);
+	if (err && config && n_targets)
+		config_blame_target(s->ctx, config, watch_failed_spec(s->backend.watch), err);
 	free(specs);
 	return err;
 }
@@ -141,25 +144,33 @@ static bool names_programs(const struct server *s, const struct config *config)
 	return config ? config->n_targets : s->options->n_pids || s->options->exe;
 }
 
+/* KEY of the file NEW, or its absence, cannot be applied. */
+static int needs_restart(struct server *s, const struct config *new, const char *key)
+{
+	const int err = ctx_error(s->ctx, -EINVAL, "cannot change without a restart");
+
+	config_blame(s->ctx, new, key);
+	return err;
+}
+
 /* Can the configuration change to NEW without a restart? */
 static int check_change(struct server *s, const struct config *new)
 {
 	if (!equal(listen_address(s, s->config), listen_address(s, new)))
-		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change without a restart",
-				 s->own->config);
+		return needs_restart(s, new, "listen");
 	if (changes_hosts(s, new))
-		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change without a restart",
-				 s->own->config);
+		return needs_restart(s, new, "hosts");
 	if (labels_pid(s, s->config) != labels_pid(s, new))
-		return ctx_error(s->ctx, -EINVAL, "%s: label_pid: cannot change without a restart",
-				 s->own->config);
+		return needs_restart(s, new, "label_pid");
 	if ((s->own->memprof || (s->backend.heaps && s->own->control)) &&
-	    names_programs(s, s->config) && !names_programs(s, new))
-		return ctx_error(
-			s->ctx, -EINVAL,
-			"%s: targets: cannot be left out without a restart: Gc.Memprof runs only "
-			"in programs that are named",
-			s->own->config);
+	    names_programs(s, s->config) && !names_programs(s, new)) {
+		const int err = ctx_error(s->ctx, -EINVAL,
+					  "cannot be left out without a restart: Gc.Memprof runs "
+					  "only in programs that are named");
+
+		config_blame(s->ctx, new, "targets");
+		return err;
+	}
 	return 0;
 }
 
@@ -446,13 +457,13 @@ static int open_listener(struct server *s)
 				    : 0;
 	err = listen_open(s->ctx, address, &s->listener);
 	if (!err && has_token(s) && !s->listener.is_loopback)
-		return ctx_error(s->ctx, -EINVAL,
-				 "--%s: %s: not a loopback address, so other machines could %s",
-				 option, address,
-				 s->own->control ? "switch probes" : "profile programs");
-	if (err)
-		return err;
-	return start_front(s);
+		err = ctx_error(s->ctx, -EINVAL,
+				"--%s: %s: not a loopback address, so other machines could %s",
+				option, address,
+				s->own->control ? "switch probes" : "profile programs");
+	if (err && s->config && s->config->listen == address)
+		config_blame(s->ctx, s->config, "listen");
+	return err ? err : start_front(s);
 }
 
 /* Report the budget given by the options. A configuration's budgets are in the status. */
@@ -539,10 +550,11 @@ static int start(struct server *s)
 	raise_fd_limit();
 	if (!err && s->own->config)
 		err = config_read(s->ctx, s->own->config, s->signal_fd, &s->config);
-	if (!err && s->own->memprof && !names_programs(s, s->config))
+	if (!err && s->own->memprof && !names_programs(s, s->config)) {
 		err = ctx_error(s->ctx, -EINVAL,
-				"%s: no targets: --memprof is for programs that are named",
-				s->own->config);
+				"not given: --memprof is for programs that are named");
+		config_blame(s->ctx, s->config, "targets");
+	}
 	if (!err)
 		err = open_listener(s);
 	if (err)
@@ -553,8 +565,11 @@ static int start(struct server *s)
 	err = s->backend.watch ? watch_all(s, s->config) : -ENOMEM;
 	if (!err)
 		err = watch_tick(s->backend.watch);
-	if (!err && s->textfile)
+	if (!err && s->textfile) {
 		err = write_textfile(s);
+		if (err && s->config && s->config->textfile == s->textfile)
+			config_blame(s->ctx, s->config, "textfile");
+	}
 	if (!err)
 		err = add_timer(s, WATCH_TICK_MS * INT64_C(1000000), &s->tick_fd);
 	if (!err && s->options->interval_ns)

@@ -92,7 +92,7 @@ static void compare(const struct options *options, struct ocp_process **procs, s
 {
 	const double asked = options->request.budget;
 	const double budget = asked > 0 ? asked : ENGINE_AUTO_BUDGET;
-	double rate, share;
+	double rate = 0, share = 0;
 	int err = look(options, procs, n, &rate, &share);
 
 	if (err == -ENOTSUP || err == -EPERM || err == -EACCES)

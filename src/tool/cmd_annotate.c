@@ -23,9 +23,7 @@ static int unknown_source(const struct options *options, const struct code_image
 	struct ocp_ctx *ctx = options->ctx;
 
 	if (!has_rows)
-		return ctx_error(ctx, -ENODATA,
-				 "%s: has no debug information of OCaml code (ocamlopt -g)",
-				 images->exe_path);
+		return line_places_no_tables(ctx, images->images[0].elf, images->exe_path);
 	ctx_error(ctx, -ENOENT, "'%s': %s has no code of a source file of this name",
 		  options->args[0], images->exe_path);
 	if (nearest)

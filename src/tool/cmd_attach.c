@@ -5,6 +5,7 @@
  * changes none. If a process fails later (it has exited, is traced, or does not stop), the others
  * are still switched, and the failed ones are named.
  */
+#include "tool/measure_limit.h"
 #include "tool/measure_session.h"
 #include "tool/session.h"
 #include "tool/commands.h"
@@ -151,6 +152,9 @@ static int open_measure(struct options *options, const struct opened *opened,
 	for (size_t i = 0; i < options->n_pids; i++)
 		procs[i] = opened[i].proc;
 	code = measure_open(measure, options, procs, options->n_pids);
+	measure->has_limit = true;
+	if (code == EXIT_DONE)
+		code = measure_limit_sample(measure, procs, options->n_pids);
 	free(procs);
 	return code;
 }
@@ -180,24 +184,39 @@ static int code_with_command(const struct workload *workload, int code)
 	return end_like(workload->status);
 }
 
+/* Of the processes of --exe, some may have ended since they were found. */
+static int open_all(struct options *options, struct opened *opened)
+{
+	size_t n = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < options->n_pids; i++) {
+		const pid_t pid = options->pids[i];
+
+		err = ocp_process_open(options->ctx, pid, &opened[n].proc);
+		if (err && !(err == -ESRCH && options->exe))
+			return say_process_error(options, pid, err);
+		if (!err)
+			options->pids[n++] = pid;
+	}
+	options->n_pids = n;
+	return n || !err || options_measure(options) ? EXIT_DONE : say_error(options->ctx, err);
+}
+
 static int run_with(struct options *options, struct opened *opened)
 {
+	struct measure_session measure = { 0 };
+	struct workload workload = { 0 };
+	struct session session = { 0 };
+	int code = open_all(options, opened);
 	/*
 	 * With --exe, later processes are measured too, so the session does not end with the
 	 * current ones.
 	 */
 	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
-	struct measure_session measure = { 0 };
-	struct workload workload = { 0 };
-	struct session session = { 0 };
-	int code = EXIT_DONE;
 
-	for (size_t i = 0; i < options->n_pids; i++) {
-		int err = ocp_process_open(options->ctx, options->pids[i], &opened[i].proc);
-
-		if (err)
-			return say_process_error(options, options->pids[i], err);
-	}
+	if (code != EXIT_DONE)
+		return code;
 	if (!options_measure(options) && !is_temporary(options))
 		return update_all(options, opened);
 	code = open_session(opened, n_awaited, &session);

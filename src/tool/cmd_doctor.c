@@ -7,13 +7,30 @@
 #include <unistd.h>
 #include "base/plural.h"
 #include "inside/inside.h"
+#include "measure/unheld_int3s.h"
 #include "process/holders.h"
 
 struct diagnosis {
 	struct ocp_findings *findings;
 	struct holders holders; /* of sites with an int3 */
-	size_t n_inside;	/* sites that count inside of the process */
+	struct unheld_int3s unheld;
+	size_t n_inside; /* sites that count inside of the process */
 };
+
+/* What --fix has done, and what it could not do. */
+struct outcome {
+	struct ocp_repaired repaired;
+	struct ocp_findings *left;
+	size_t n_int3s; /* removed */
+	struct unheld_int3s unheld;
+	const char *why_unheld; /* why these are left; NULL: another uprobe may be there */
+};
+
+/* Are there int3s that nobody can hold? */
+static bool are_left_over(const struct unheld_int3s *unheld)
+{
+	return unheld->n && !*unheld->doubt;
+}
 
 /* Who holds sites is told in one line, see print_holders. */
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
@@ -55,16 +72,19 @@ static void print_possible_holders(const struct holders *holders)
 	}
 }
 
-static void print_holders(const struct holders *holders)
+/* N_LEFT of the sites have an int3 that nobody holds: see print_unheld. */
+static void print_holders(const struct holders *holders, size_t n_left)
 {
+	const size_t n_unknown = holders->n_unknown > n_left ? holders->n_unknown - n_left : 0;
 	const char *before = ": ";
 
-	if (!holders->n_sites)
+	if (holders->n_sites <= n_left)
 		return;
-	printf("note: uprobes or breakpoints are on %zu site%s of %zu probe%s, which is no "
-	       "disagreement",
-	       holders->n_sites, plural(holders->n_sites), holders->n_probes,
-	       plural(holders->n_probes));
+	printf("note: uprobes or breakpoints are on %zu site%s", holders->n_sites - n_left,
+	       plural(holders->n_sites - n_left));
+	if (!n_left)
+		printf(" of %zu probe%s", holders->n_probes, plural(holders->n_probes));
+	fputs(", which is no disagreement", stdout);
 	for (size_t i = 0; i < holders->n; i++) {
 		const struct holder *holder = &holders->list[i];
 
@@ -75,17 +95,53 @@ static void print_holders(const struct holders *holders)
 		printf(" has %zu", holder->n_sites);
 		before = ", ";
 	}
-	if (holders->n_unknown) {
-		printf("%s%zu of an unknown program", before, holders->n_unknown);
+	if (n_unknown) {
+		printf("%s%zu of an unknown program", before, n_unknown);
 		print_possible_holders(holders);
 	}
+	putchar('\n');
+}
+
+static void print_unheld(const struct unheld_int3s *unheld)
+{
+	const size_t n = unheld->n;
+
+	if (!n)
+		return;
+	printf("%s%zu int3%s in the code, %zu at sites of probes, belong%s to no link of a uprobe (",
+	       are_left_over(unheld) ? "" : "note: ", n, plural(n), unheld->n_sites,
+	       n == 1 ? "s" : "");
+	if (are_left_over(unheld)) {
+		fputs("left by a killed tool, through a defect of the kernel; each hit is a trap",
+		      stdout);
+	} else {
+		fputs("left by a killed tool, or of: ", stdout);
+		print_text(unheld->doubt);
+		fputs("; --fix removes what nobody holds", stdout);
+	}
+	puts(")");
+}
+
+static void print_unheld_left(const struct outcome *outcome)
+{
+	const size_t n = outcome->unheld.n;
+
+	if (outcome->n_int3s)
+		printf("fixed: %zu int3%s removed that a killed tool had left\n", outcome->n_int3s,
+		       plural(outcome->n_int3s));
+	if (!n)
+		return;
+	printf("left: %zu int3%s: ", n, plural(n));
+	print_text(outcome->why_unheld
+			   ? outcome->why_unheld
+			   : "another uprobe is there, or the kernel refuses to remove them");
 	putchar('\n');
 }
 
 /* INSIDE, which is NULL if no site counts, is the caller's. */
 static int find_inside(const struct options *options, struct inside **inside, size_t *n)
 {
-	struct inside_state state = { 0 };
+	struct inside_state state;
 	int found = inside_find(options->ctx, options->pid, inside);
 
 	*n = 0;
@@ -93,13 +149,13 @@ static int find_inside(const struct options *options, struct inside **inside, si
 		*inside = NULL;
 		return found;
 	}
-	found = inside_state(*inside, &state);
+	state = inside_state_found(*inside);
 	*n = state.n_patched + state.n_switched;
 	if (!*n) {
 		inside_close(*inside);
 		*inside = NULL;
 	}
-	return found;
+	return 0;
 }
 
 static void print_inside(pid_t pid, size_t n)
@@ -203,8 +259,20 @@ static struct json_object *findings_json(const struct ocp_findings *findings)
 	return array;
 }
 
-static struct json_object *repaired_json(const struct ocp_repaired *repaired)
+static struct json_object *unheld_json(const struct unheld_int3s *unheld)
 {
+	struct json_object *to = json_object_new_object();
+
+	json_object_object_add(to, "int3s", json_object_new_uint64(unheld->n));
+	json_object_object_add(to, "sites", json_object_new_uint64(unheld->n_sites));
+	json_object_object_add(to, "certain", json_object_new_boolean(!*unheld->doubt));
+	json_object_object_add(to, "doubt", json_object_new_string(unheld->doubt));
+	return to;
+}
+
+static struct json_object *repaired_json(const struct outcome *outcome)
+{
+	const struct ocp_repaired *repaired = &outcome->repaired;
 	struct json_object *to = json_object_new_object();
 
 	json_object_object_add(to, "probes", json_object_new_uint64(repaired->probes));
@@ -213,12 +281,13 @@ static struct json_object *repaired_json(const struct ocp_repaired *repaired)
 	json_object_object_add(to, "semaphores", json_object_new_uint64(repaired->semaphores));
 	json_object_object_add(to, "undone", json_object_new_uint64(repaired->undone));
 	json_object_object_add(to, "completed", json_object_new_uint64(repaired->completed));
+	json_object_object_add(to, "int3s", json_object_new_uint64(outcome->n_int3s));
 	return to;
 }
 
-/* REPAIRED and LEFT are NULL if no repair was requested, or if it failed. */
+/* OUTCOME is NULL if no repair was requested, or if it failed. */
 static void print_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
-		       const struct ocp_repaired *repaired, const struct ocp_findings *left)
+		       const struct outcome *outcome)
 {
 	struct json_object *top = json_object_new_object();
 
@@ -228,8 +297,10 @@ static void print_json(const struct ocp_process *proc, const struct diagnosis *d
 	json_object_object_add(top, "findings", findings_json(diagnosis->findings));
 	json_object_object_add(top, "holders", holders_json(&diagnosis->holders));
 	json_object_object_add(top, "counted_inside", json_object_new_uint64(diagnosis->n_inside));
-	json_object_object_add(top, "fixed", repaired ? repaired_json(repaired) : NULL);
-	json_object_object_add(top, "left", left ? findings_json(left) : NULL);
+	json_object_object_add(top, "unheld", unheld_json(&diagnosis->unheld));
+	json_object_object_add(top, "fixed", outcome ? repaired_json(outcome) : NULL);
+	json_object_object_add(top, "left", outcome ? findings_json(outcome->left) : NULL);
+	json_object_object_add(top, "left_unheld", outcome ? unheld_json(&outcome->unheld) : NULL);
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);
 }
@@ -254,43 +325,57 @@ static void print_repaired(const struct ocp_repaired *r)
 		puts("fixed: nothing, no byte was written");
 }
 
+/*
+ * int3s that cannot be removed, say without CAP_BPF, do not make the repair fail: they may be in use.
+ * The reason stays in the ctx.
+ */
+static void remove_int3s(struct options *options, struct ocp_process *proc, struct outcome *outcome)
+{
+	if (unheld_int3s_remove(proc, &outcome->n_int3s, &outcome->unheld))
+		outcome->why_unheld = ocp_error(options->ctx);
+}
+
 /* Repair even if all is well: a killed tool may have left a record that needs no action. */
 static int fix(struct options *options, struct ocp_process *proc, const struct diagnosis *diagnosis)
 {
 	const struct ocp_findings *findings = diagnosis->findings;
-	struct ocp_findings *left = NULL;
-	struct ocp_repaired repaired;
+	struct outcome outcome = { 0 };
 	int err = fix_inside(options), code;
 
 	if (!err)
-		err = ocp_process_repair(proc, options->repair_flags, &repaired);
+		err = ocp_process_repair(proc, options->repair_flags, &outcome.repaired);
 	if (!err)
-		err = ocp_process_diagnose(proc, &left);
+		err = ocp_process_diagnose(proc, &outcome.left);
 	if (err) {
 		if (options->json)
-			print_json(proc, diagnosis, NULL, NULL);
+			print_json(proc, diagnosis, NULL);
 		return say_error(options->ctx, err);
 	}
-	code = disagrees(left) ? EXIT_FAILED : EXIT_DONE;
+	remove_int3s(options, proc, &outcome);
+	code = disagrees(outcome.left) || are_left_over(&outcome.unheld) ? EXIT_FAILED : EXIT_DONE;
 	if (options->json) {
-		print_json(proc, diagnosis, &repaired, left);
-	} else if (disagrees(findings) || repaired.probes) {
-		print_repaired(&repaired);
-		print_findings("left: ", left);
+		print_json(proc, diagnosis, &outcome);
+	} else {
+		if (disagrees(findings) || outcome.repaired.probes) {
+			print_repaired(&outcome.repaired);
+			print_findings("left: ", outcome.left);
+		}
+		print_unheld_left(&outcome);
 	}
-	ocp_findings_free(left);
+	ocp_findings_free(outcome.left);
 	return code;
 }
 
 static int conclude(struct options *options, struct ocp_process *proc,
 		    const struct diagnosis *diagnosis)
 {
-	int code = disagrees(diagnosis->findings) ? EXIT_FAILED : EXIT_DONE;
+	int code = disagrees(diagnosis->findings) || are_left_over(&diagnosis->unheld) ? EXIT_FAILED
+										       : EXIT_DONE;
 
 	if (options->fix)
 		code = fix(options, proc, diagnosis);
 	else if (options->json)
-		print_json(proc, diagnosis, NULL, NULL);
+		print_json(proc, diagnosis, NULL);
 	if (ocp_process_probe_count(proc) == 0 && !options->quiet)
 		say("pid %d (%s): has no OCaml probes", (int)options->pid, ocp_process_exe(proc));
 	return code;
@@ -308,10 +393,14 @@ static int examine(struct options *options, struct ocp_process *proc)
 	inside_close(inside);
 	if (!err)
 		err = find_holders(options, proc, &diagnosis.holders);
+	if (!err)
+		err = unheld_int3s_find(proc, &diagnosis.unheld);
 	code = err ? say_error(options->ctx, err) : EXIT_DONE;
 	if (code == EXIT_DONE && !options->json) {
 		print_findings("", diagnosis.findings);
-		print_holders(&diagnosis.holders);
+		print_holders(&diagnosis.holders,
+			      are_left_over(&diagnosis.unheld) ? diagnosis.unheld.n_sites : 0);
+		print_unheld(&diagnosis.unheld);
 		print_inside(options->pid, diagnosis.n_inside);
 	}
 	if (code == EXIT_DONE)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "tool/collector_share.h"
 #include "tool/gc_output.h"
 #include "tool/gc_pauses.h"
 #include "tool/session.h"
@@ -21,7 +22,8 @@ enum {
 struct gc_session {
 	struct options *options;
 	struct gc_reader *reader;
-	struct gc_pauses *pauses; /* NULL: they are not measured */
+	struct gc_pauses *pauses;      /* NULL: they are not measured */
+	struct collector_share *share; /* NULL: it is not sampled */
 	int64_t start_ns;
 	/* Figures and their times: at the start, at the start of the interval, the last ones. */
 	struct gc_gauges first, before, now;
@@ -111,6 +113,7 @@ static enum ending run_session(struct gc_session *s, struct session *session)
 			return ENDED_BY_ERROR;
 		if (ending != NOT_ENDED)
 			return ending;
+		collector_share_refresh(s->share);
 		if (session_now_ns() >= interval_end_ns) {
 			write_report(s, false);
 			s->before = s->now;
@@ -138,6 +141,9 @@ static int measure(struct gc_session *s, struct session *session)
 	if (ending == ENDED_WITH_PROCESS && !s->runs_another && !s->options->quiet)
 		say("pid %d has ended", (int)s->options->pid);
 	write_report(s, true);
+	if (!s->options->json)
+		collector_share_print(s->share);
+	fflush(stdout);
 	if (s->now.lacks_ended_domains && !s->options->quiet)
 		say("warning: %s: is stripped, so what ended domains have allocated is not known",
 		    gc_reader_exe(s->reader));
@@ -160,10 +166,13 @@ static int run(struct options *options)
 	/* The figures need no privilege. Pauses are measured by the kernel. */
 	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
 		say("pauses are not measured: %s", ocp_error(options->ctx));
+	if (!options->json)
+		s.share = collector_share_begin(options->pid);
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
 		code = measure(&s, &session);
 	session_close(&session);
+	collector_share_close(s.share);
 	gc_pauses_close(s.pauses);
 	gc_reader_free(s.reader);
 	return code;

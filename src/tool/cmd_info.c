@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tool/commands.h"
 
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "process/process_kind.h"
 #include "tool/sites_output.h"
+#include "watch/verdicts.h"
+
+enum { EXAM_MS = 10000 };
 
 /* The process that traces the process in question. */
 struct tracer {
@@ -71,6 +76,14 @@ static void print_lines(const struct ocp_process *proc, const enum ocp_state *st
 		printf("%s %s\n", ocp_process_probe_name(proc, i), state_name(states[i]));
 }
 
+static void say_none(const struct options *options, const struct ocp_process *proc)
+{
+	if (options->quiet)
+		return;
+	say("pid %d (%s): has no OCaml probes", (int)ocp_process_pid(proc), ocp_process_exe(proc));
+	say_functions_hint(options);
+}
+
 static int print_states(struct options *options, struct ocp_process *proc)
 {
 	enum ocp_state *states = calloc(ocp_process_probe_count(proc) + 1, sizeof(*states));
@@ -93,8 +106,8 @@ static int print_states(struct options *options, struct ocp_process *proc)
 		sites_print_table(proc, sites);
 	else if (!err)
 		print_lines(proc, states);
-	if (!err)
-		say_no_probes(options, proc);
+	if (!err && ocp_process_probe_count(proc) == 0)
+		say_none(options, proc);
 	if (!err && sites && !options->json && !options->quiet)
 		sites_say_unknown_args(proc, sites);
 	if (!err && sites && tracer.pid && !options->quiet)
@@ -107,16 +120,27 @@ static int print_states(struct options *options, struct ocp_process *proc)
 
 static int run(struct options *options)
 {
+	struct verdicts *verdicts;
 	struct ocp_process *proc;
-	int err, code;
+	int err, none = 0, code;
 
 	if (!options->pid)
 		return say_usage(&command_info, "-pid is required");
-	err = ocp_process_open(options->ctx, options->pid, &proc);
-	if (err)
-		return say_error(options->ctx, err);
-	code = print_states(options, proc);
-	ocp_process_free(proc);
+	verdicts = verdicts_new(options->ctx);
+	if (!verdicts)
+		return say_error(options->ctx, -ENOMEM);
+	/* As root, this process must not spend its time and memory on a file that any user has made. */
+	verdicts_set_strangers(verdicts);
+	do
+		err = ocp_process_open(options->ctx, options->pid, &proc);
+	while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
+	if (!err && ocp_process_probe_count(proc) == 0)
+		none = process_need_native(options->ctx, options->pid);
+	code = err || none ? say_error(options->ctx, err ? err : none)
+			   : print_states(options, proc);
+	if (!err)
+		ocp_process_free(proc);
+	verdicts_free(verdicts);
 	return code;
 }
 

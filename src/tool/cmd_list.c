@@ -8,9 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/plural.h"
+#include "base/sanitize.h"
+#include "process/process_kind.h"
 #include "program/host_sites.h"
 #include "tool/list_args.h"
 #include "tool/list_follow.h"
+#include "tool/session.h"
+#include "watch/verdicts.h"
+
+#define EXAM_NS INT64_C(10000000000)
 
 /* ARGS are the sites with their arguments, or NULL. */
 static void print_json(const char *path, const struct ocp_program *prog, struct json_object *args)
@@ -65,6 +71,7 @@ static void explain_none(const struct options *options, const struct ocp_program
 
 	if (program_count_host_sites(prog, &n) || n == 0) {
 		say("%s: has no OCaml probes", options->prog);
+		say_functions_hint(options);
 		return;
 	}
 	say("%s: has no OCaml probes of its own, but %zu site%s of probes of the program that loads it",
@@ -81,16 +88,18 @@ static int list_program(struct options *options)
 	err = ocp_program_open(options->ctx, options->prog, &prog);
 	if (err)
 		return say_error(options->ctx, err);
-	status = print_program(options, prog);
-	if (ocp_program_probe_count(prog) == 0 && !options->quiet)
+	if (ocp_program_probe_count(prog) == 0)
+		err = program_file_need_native(options->ctx, options->prog);
+	status = err ? say_error(options->ctx, err) : print_program(options, prog);
+	if (!err && ocp_program_probe_count(prog) == 0 && !options->quiet)
 		explain_none(options, prog);
 	ocp_program_free(prog);
 	return status;
 }
 
-/* Collects the processes for JSON output, which is one object. */
+/* Collects the processes: those whose files are being examined are found by another scan. */
 struct process_list {
-	bool text;
+	FILE *text; /* NULL: as JSON */
 	struct json_object *array;
 };
 
@@ -124,12 +133,12 @@ static int list_process(void *data, struct ocp_process *proc)
 	if (err)
 		return 0;
 	if (list->text) {
-		printf("%7d %6zu %7zu ", (int)ocp_process_pid(proc), n, enabled);
-		print_text(ocp_process_exe(proc));
+		fprintf(list->text, "%7d %6zu %7zu ", (int)ocp_process_pid(proc), n, enabled);
+		put_one_line(list->text, ocp_process_exe(proc));
 		if (ocp_process_container(proc))
-			printf(" [container %.12s, pid %d there]", ocp_process_container(proc),
-			       (int)ocp_process_ns_pid(proc));
-		putchar('\n');
+			fprintf(list->text, " [container %.12s, pid %d there]",
+				ocp_process_container(proc), (int)ocp_process_ns_pid(proc));
+		putc('\n', list->text);
 		return 0;
 	}
 	to = json_object_new_object();
@@ -142,16 +151,66 @@ static int list_process(void *data, struct ocp_process *proc)
 	return 0;
 }
 
-static int list_processes(struct options *options)
+/* Scan with an empty LIST. Text is collected in *BYTES. */
+static int scan_into(struct options *options, struct process_list *list, char **bytes,
+		     struct ocp_scan_summary *summary)
 {
-	struct process_list list = { .text = !options->json, .array = json_object_new_array() };
-	struct ocp_scan_summary summary;
+	size_t n;
 	int err;
 
-	if (list.text)
+	free(*bytes);
+	*bytes = NULL;
+	json_object_put(list->array);
+	list->array = json_object_new_array();
+	list->text = options->json ? NULL : open_memstream(bytes, &n);
+	if (!list->array || (!options->json && !list->text))
+		return -ENOMEM;
+	err = ocp_scan(options->ctx, list_process, list, summary);
+	if (list->text && fclose(list->text) != 0 && !err)
+		err = -ENOMEM;
+	return err;
+}
+
+/*
+ * The files of other users are examined first: as root, this process must not spend its time and memory on a
+ * file that any user has made. The results of the examination are what another scan goes by.
+ */
+static int scan_examined(struct options *options, struct process_list *list, char **bytes,
+			 struct ocp_scan_summary *summary)
+{
+	struct verdicts *verdicts = verdicts_new(options->ctx);
+	const int64_t until_ns = session_now_ns() + EXAM_NS;
+	size_t n_pending;
+	int64_t left_ns;
+	int err;
+
+	if (!verdicts)
+		return -ENOMEM;
+	verdicts_set_strangers(verdicts);
+	do {
+		err = scan_into(options, list, bytes, summary);
+		left_ns = until_ns - session_now_ns();
+	} while (!err && left_ns > 0 && verdicts_await(verdicts, (int)(left_ns / 1000000)));
+	n_pending = verdicts_pending(verdicts);
+	if (!err && n_pending)
+		say("%zu file%s of other users could not be examined in time: such processes are "
+		    "left out",
+		    n_pending, plural(n_pending));
+	verdicts_free(verdicts);
+	return err;
+}
+
+static int list_processes(struct options *options)
+{
+	struct process_list list = { 0 };
+	struct ocp_scan_summary summary;
+	char *text = NULL;
+	int err = scan_examined(options, &list, &text, &summary);
+
+	if (!err && !options->json) {
 		puts("    PID PROBES ENABLED EXE");
-	err = ocp_scan(options->ctx, list_process, &list, &summary);
-	if (!err && !list.text) {
+		fputs(text, stdout);
+	} else if (!err) {
 		struct json_object *top = json_object_new_object();
 
 		json_object_object_add(top, "version", json_object_new_int(1));
@@ -161,6 +220,7 @@ static int list_processes(struct options *options)
 		json_object_put(top);
 	}
 	json_object_put(list.array);
+	free(text);
 	if (err)
 		return say_error(options->ctx, err);
 	if (summary.denied && !options->quiet)

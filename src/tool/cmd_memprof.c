@@ -19,6 +19,8 @@
 #include "memprof/probes.h"
 #include "memprof/rate.h"
 #include "memprof/session.h"
+#include "process/process_kind.h"
+#include "profile/allocation.h"
 #include "profile/folded_writer.h"
 #include "profile/formats/html_writer.h"
 #include "profile/formats/pprof_writer.h"
@@ -194,8 +196,8 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 }
 
 /*
- * Take the events of TURN_NS, or all of them: a program may write faster than the tool reads.
- * ALL is for a program that writes no more.
+ * Take the events of TURN_NS, since a program may write faster than the tool reads. With ALL, take all events
+ * that wait at this moment; later calls take no others.
  */
 static int take_events(struct memprof_run *r, bool all)
 {
@@ -203,6 +205,10 @@ static int take_events(struct memprof_run *r, bool all)
 	struct memprof_event event;
 	int err = 0, n = 0;
 
+	if (all)
+		memprof_finish(r->memprof);
+	if (all && r->probes)
+		memprof_probes_finish(r->probes);
 	for (; !err && next_event(r, &event); n++) {
 		err = take_event(r, &event);
 		if (!all && n % EVENTS_A_LOOK == 0 && session_now_ns() > until_ns)
@@ -413,6 +419,8 @@ static int report(struct memprof_run *r)
 		memprof_json_end(&report);
 	else if (!r->own->folded)
 		err = memprof_print_table(r->options->ctx, &report);
+	else if (!r->options->quiet)
+		memprof_print_losses(&report, stderr);
 	say_refusals(r);
 	if (!err && !heap_totals(r->heap).blocks && !r->options->quiet)
 		say(has_started(r) ? "no samples: the program has allocated too little at this rate"
@@ -457,6 +465,28 @@ static int run_session(struct memprof_run *r, struct session *session)
 	return err ? say_error(r->options->ctx, err) : EXIT_DONE;
 }
 
+/*
+ * A program that is not native OCaml code cannot be linked with the library. Of one that is, the hint is to
+ * sample allocation without the library: say why, if that is not possible.
+ */
+static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
+{
+	int err = memprof_check(ctx, pid, spec);
+	struct ocp_ctx *own;
+
+	if (err != -ENODATA || process_need_native(ctx, pid) != 0)
+		return err;
+	err = memprof_check(ctx, pid, spec);
+	own = ocp_ctx_new();
+	if (own && allocation_check(own, pid))
+		ctx_hint(
+			ctx,
+			"`ocaml-probes profile --alloc`, which needs no library, is not possible: %s",
+			ocp_error(own));
+	ocp_ctx_free(own);
+	return err;
+}
+
 static int open_run(struct memprof_run *r)
 {
 	struct ocp_ctx *ctx = r->options->ctx;
@@ -465,7 +495,7 @@ static int open_run(struct memprof_run *r)
 	if (!err)
 		err = profile_file_check(ctx, r->own->pprof);
 	if (!err)
-		err = memprof_check(ctx, r->options->pid, &r->own->spec);
+		err = check_linked(ctx, r->options->pid, &r->own->spec);
 	if (!err)
 		err = heap_new(ctx, &r->heap);
 	/* Before the request: the program can end soon after it. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
+#include "process/process_kind.h"
 #include "profile/profile.h"
 #include "tool/profile_files.h"
 #include "tool/profile_report.h"
@@ -49,6 +50,8 @@ struct profile_session {
 	double cost_ns;
 	int64_t large_end_ns; /* when large blocks were stopped; 0: they were not */
 	bool is_over_budget;
+	bool is_foreign; /* no OCaml code in any process */
+	bool is_empty;	 /* no samples */
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -189,14 +192,51 @@ static int find_processes(struct options *options)
 	return code;
 }
 
+/* Processes of a file that was named come and go: one that has just ended is none of them. */
 static int add_processes(struct profile_session *s)
 {
-	for (size_t i = 0; i < s->options->n_pids; i++) {
-		int err = profiler_add_process(s->profiler, s->options->pids[i]);
+	struct options *options = s->options;
+	size_t n = 0;
 
-		if (err)
+	for (size_t i = 0; i < options->n_pids; i++) {
+		const pid_t pid = options->pids[i];
+		const int err = profiler_add_process(s->profiler, pid);
+
+		if (err && (!options->exe || (err != -ESRCH && err != -ENOENT)))
 			return err;
+		if (!err)
+			options->pids[n++] = pid;
 	}
+	options->n_pids = n;
+	return 0;
+}
+
+/* 0 if any of them runs native OCaml code. */
+static int need_native(const struct options *options)
+{
+	int err = options->exe ? program_file_need_native(options->ctx, options->exe) : 0;
+
+	if (options->exe && !err)
+		return 0;
+	for (size_t i = 0; i < options->n_pids; i++) {
+		err = process_need_native(options->ctx, options->pids[i]);
+		if (!err)
+			return 0;
+	}
+	return err;
+}
+
+/* The CPU and the waits of other programs can be profiled, too. */
+static int check_native(struct profile_session *s)
+{
+	const struct options *options = s->options;
+	const int err = need_native(options);
+
+	s->is_foreign = err;
+	if (!err || s->own->spec.kind == PROFILE_GC || s->own->spec.kind == PROFILE_WORDS)
+		return err;
+	if (!options->quiet)
+		say("warning: %s; the functions are those of C", ocp_error(options->ctx));
 	return 0;
 }
 
@@ -313,7 +353,8 @@ static int report(struct profile_session *s)
 	if (s->own->diff)
 		what.before = &s->old.profile;
 	err = profile_report(s->options->ctx, &what, &profile);
-	if (!profile.samples && !s->options->quiet)
+	s->is_empty = !profile.samples;
+	if (s->is_empty && !s->options->quiet)
 		say("no samples: %s", nothing[s->own->spec.kind]);
 	profile_free(&profile);
 	return err;
@@ -366,6 +407,8 @@ static int run_session(struct profile_session *s, struct session *session)
 	err = report(s);
 	if (err)
 		return say_error(s->options->ctx, err);
+	if (s->is_empty && s->is_foreign)
+		return EXIT_FAILED;
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 
@@ -383,6 +426,8 @@ static int profile_with(struct options *options, const struct profile_options *o
 		err = profile_file_check(options->ctx, own->pprof);
 	if (!err && own->diff)
 		err = profile_read_old(options->ctx, own->diff, spec.kind, true, &s.old);
+	if (!err)
+		err = check_native(&s);
 	if (!err)
 		err = profiler_open(options->ctx, &spec, &s.profiler);
 	if (!err)
@@ -455,12 +500,12 @@ static int run(struct options *options)
 	return code == EXIT_DONE ? profile_with(options, own) : code;
 }
 
-/* `--diff OLD NEW`: NEW is a file, whatever its name is. */
-static bool compares(const struct options *options)
+/* `--diff OLD NEW`: NEW is a file, whatever its name is, if there is one. */
+static bool is_new_file(const struct options *options, const char *word)
 {
 	const struct profile_options *own = options->own;
 
-	return own && own->diff;
+	return own && own->diff && access(word, F_OK) == 0;
 }
 
 const struct command command_profile = {
@@ -468,7 +513,7 @@ const struct command command_profile = {
 	.help = &help_profile,
 	.many_pids = true,
 	.takes_words = true,
-	.keeps_numbers = compares,
+	.keeps_number = is_new_file,
 	.run = run,
 	.set_own = set_own,
 };

@@ -66,7 +66,7 @@ static int check_usage(const struct command *command, const struct options *opti
 		return say_usage(command, options->pid ? "-pid and a name are mutually exclusive"
 						       : "one name, or -pid, is required");
 	if (options->json && options->csv)
-		return say_usage(command, "-json and -csv are mutually exclusive");
+		return say_usage(command, "--json and --csv are mutually exclusive");
 	return table_options_check(command, options);
 }
 
@@ -143,9 +143,10 @@ static int run_detach(struct options *options)
 }
 
 /* Names can consist of digits. */
-static bool keeps_numbers(const struct options *options)
+static bool keeps_number(const struct options *options, const char *word)
 {
 	(void)options;
+	(void)word;
 	return true;
 }
 
@@ -153,7 +154,7 @@ const struct command command_read = {
 	.name = "read",
 	.help = &help_read,
 	.takes_words = true,
-	.keeps_numbers = keeps_numbers,
+	.keeps_number = keeps_number,
 	.run = run_read,
 };
 
@@ -161,6 +162,6 @@ const struct command command_detach = {
 	.name = "detach",
 	.help = &help_detach,
 	.takes_words = true,
-	.keeps_numbers = keeps_numbers,
+	.keeps_number = keeps_number,
 	.run = run_detach,
 };

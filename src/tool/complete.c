@@ -21,6 +21,8 @@
 
 #include "cli/operands.h"
 #include "process/code_images.h"
+#include "process/process.h"
+#include "program/program.h"
 #include "tool/commands.h"
 
 struct request {
@@ -203,6 +205,88 @@ static void offer_probes(struct request *request, size_t n_option)
 	ocp_program_free(prog);
 }
 
+/* ---- arguments of probes -------------------------------------------------------------------- */
+
+enum { MAX_ARGS_OFFERED = 64 };
+
+/* What has been offered: each name once. */
+struct arg_offers {
+	const struct request *request;
+	const char *lists[3]; /* values of options that name probes; NULL: not given */
+	char names[MAX_ARGS_OFFERED][OCP_ARG_NAME_BYTES];
+	size_t n;
+};
+
+static void offer_arg(struct arg_offers *offers, const char *name)
+{
+	for (size_t i = 0; i < offers->n; i++)
+		if (strcmp(offers->names[i], name) == 0)
+			return;
+	if (offers->n == MAX_ARGS_OFFERED)
+		return;
+	snprintf(offers->names[offers->n++], OCP_ARG_NAME_BYTES, "%s", name);
+	offer(offers->request, name, "");
+}
+
+/* Is PROBE named in the words before, or is none? */
+static bool is_asked_for(const struct arg_offers *offers, const char *probe)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < sizeof(offers->lists) / sizeof(offers->lists[0]); i++) {
+		const char *list = offers->lists[i];
+
+		if (list && is_listed(list, strlen(list), probe))
+			return true;
+		has_any |= list != NULL;
+	}
+	return !has_any;
+}
+
+/* The names of the arguments of SITE; the positions of those without one. */
+static void offer_args_of(struct arg_offers *offers, const struct site *site)
+{
+	const char *operand = site->args + strspn(site->args, " ");
+
+	for (size_t i = 0; *operand && i < MAX_ARGS_OFFERED; i++) {
+		char name[OCP_ARG_NAME_BYTES];
+
+		ocp_arg_name(site->arg_names, i, name);
+		if (!*name)
+			snprintf(name, sizeof(name), "arg%zu", i);
+		offer_arg(offers, name);
+		operand += strcspn(operand, " ");
+		operand += strspn(operand, " ");
+	}
+}
+
+static void offer_args_in(struct arg_offers *offers, const struct ocp_program *prog)
+{
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (is_asked_for(offers, prog->probes[prog->sites[i].probe].name))
+			offer_args_of(offers, &prog->sites[i]);
+}
+
+/* Offer the arguments of the probes that are named before, or of all, of the given process or file. */
+static void offer_args(const struct request *request)
+{
+	const char *pid = given_pid(request), *file = given_file(request);
+	struct arg_offers offers = { .request = request,
+				     .lists = { value_of(request, "count"),
+						value_of(request, "time"),
+						value_of(request, "print") } };
+	struct ocp_process *proc = NULL;
+	struct ocp_program *prog = NULL;
+
+	if (pid && ocp_process_open(request->ctx, (pid_t)atoi(pid), &proc) == 0)
+		for (size_t i = 0; i < proc->images.n; i++)
+			offer_args_in(&offers, proc->images.images[i].prog);
+	else if (!pid && file && ocp_program_open(request->ctx, file, &prog) == 0)
+		offer_args_in(&offers, prog);
+	ocp_process_free(proc);
+	ocp_program_free(prog);
+}
+
 /* Offer the OCaml functions of the given process or file, but for names that a shell would quote. */
 static void offer_functions(const struct request *request)
 {
@@ -266,6 +350,8 @@ static void offer_values(struct request *request, const char *option, size_t n_o
 	else if (begins_with(kind, "NAME,") || begins_with(kind, "NAMES") ||
 		 begins_with(kind, "START,") || begins_with(kind, "RE"))
 		offer_probes(request, n_option);
+	else if (begins_with(kind, "argN|NAME"))
+		offer_args(request);
 	else if (memchr(kind, '|', bytes))
 		offer_words(request, kind, bytes);
 }

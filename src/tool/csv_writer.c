@@ -34,13 +34,20 @@ static void print_field(const char *text)
 }
 
 /* The last column is there only with --time-of-day. */
-static void end_row(int64_t wall_ns)
+static void end_line(int64_t wall_ns)
 {
 	char wall[WALL_BYTES];
 
 	if (wall_ns)
 		printf(",%s", utc_text(wall, wall_ns));
 	putchar('\n');
+}
+
+/* Of what is no pair: the column `mismatched` is empty. */
+static void end_row(int64_t wall_ns)
+{
+	putchar(',');
+	end_line(wall_ns);
 }
 
 static void print_start(const struct report *report, const char *kind)
@@ -90,9 +97,10 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,", pair->orphan_starts,
-	       pair->orphan_stops, pair->map_full, pair->open);
-	end_row(report->wall_ns);
+	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,,%" PRIu64,
+	       pair->orphan_starts, pair->orphan_stops, pair->map_full, pair->open,
+	       pair->mismatched);
+	end_line(report->wall_ns);
 }
 
 /* Print N empty columns. */
@@ -224,7 +232,7 @@ static void print_header(int64_t wall_ns)
 {
 	fputs("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
 	      "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
-	      "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column",
+	      "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column,mismatched",
 	      stdout);
 	puts(wall_ns ? ",time" : "");
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "code/runtime.h"
 #include "tracee/proc_file.h"
 #include "program/program.h"
+#include "watch/verdicts.h"
 
 /* Files are replaced and rewritten, so the inode does not tell all. */
 struct follow_file {
@@ -22,7 +24,7 @@ struct follow_file {
 };
 
 /* The files of the machine are few, but a build runs thousands of new ones. */
-enum { MAX_FILES = 4096 };
+enum { MAX_FILES = 4096, EXAM_MS = 12000 };
 
 static bool is_of(const struct follow_file *file, const struct stat *st)
 {
@@ -31,13 +33,34 @@ static bool is_of(const struct follow_file *file, const struct stat *st)
 	       file->changed.tv_nsec == st->st_ctim.tv_nsec;
 }
 
-/* Read the file of FD, which belongs to this function. Damaged files are no OCaml programs. */
-static int read_program(struct ocp_ctx *ctx, int fd, struct follow_program *program)
+/* Open the file of FD, which belongs to this function. Wait until it has been examined. */
+static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
+			const char *name, struct ocp_program **prog)
 {
+	const struct file_origin origin = { .name = name, .pid = pid };
+	int again, err;
+
+	do {
+		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		err = again < 0 ? -errno : program_open_from(ctx, again, &origin, prog);
+	} while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
+	close(fd);
+	return err;
+}
+
+/* Read the file of FD, which belongs to this function. Damaged files are no OCaml programs. */
+static int read_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
+			struct follow_program *program)
+{
+	char path[PROC_PATH_BYTES], name[PATH_MAX] = "";
 	struct ocp_program *prog;
 	struct runtime runtime;
-	int err = program_open_fd(ctx, fd, "/proc/PID/exe", &prog);
+	int err;
 
+	proc_path(path, pid, "exe");
+	if (readlink(path, name, sizeof(name) - 1) <= 0)
+		snprintf(name, sizeof(name), "%s", path);
+	err = open_program(ctx, verdicts, fd, pid, name, &prog);
 	if (err)
 		return err == -ENOMEM ? err : 0;
 	program->n_probes = ocp_program_probe_count(prog);
@@ -66,16 +89,14 @@ static int add_file(struct ocp_ctx *ctx, struct follow_files *files, const struc
 int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
 		      struct follow_program *program)
 {
-	char path[PROC_PATH_BYTES];
 	struct follow_file file;
 	struct stat st;
-	int fd, err;
+	const int fd = proc_open_exe(pid);
+	int err;
 
-	proc_path(path, pid, "exe");
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	*program = (struct follow_program){ 0 };
 	if (fd < 0)
-		return errno == ENOENT || errno == ESRCH ? -ESRCH : 0;
+		return fd == -ENOENT || fd == -ESRCH ? -ESRCH : 0;
 	if (fstat(fd, &st) != 0) {
 		close(fd);
 		return -ESRCH;
@@ -88,7 +109,7 @@ int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid
 		return 0;
 	}
 	*program = (struct follow_program){ .dev = st.st_dev, .ino = st.st_ino };
-	err = read_program(ctx, fd, program);
+	err = read_program(ctx, files->verdicts, fd, pid, program);
 	if (err)
 		return err;
 	file = (struct follow_file){ .dev = st.st_dev,
@@ -99,8 +120,18 @@ int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid
 	return add_file(ctx, files, &file);
 }
 
+int follow_files_open(struct ocp_ctx *ctx, struct follow_files *files)
+{
+	*files = (struct follow_files){ .verdicts = verdicts_new(ctx) };
+	if (!files->verdicts)
+		return -ENOMEM;
+	verdicts_set_strangers(files->verdicts);
+	return 0;
+}
+
 void follow_files_free(struct follow_files *files)
 {
+	verdicts_free(files->verdicts);
 	free(files->list);
 	*files = (struct follow_files){ 0 };
 }

@@ -9,11 +9,15 @@
 #include "ocaml_probes.h"
 
 struct follow_file;
+struct verdicts;
 
 struct follow_files {
+	struct verdicts *verdicts; /* on the files of other users */
 	struct follow_file *list;
 	size_t n;
 };
+
+int follow_files_open(struct ocp_ctx *ctx, struct follow_files *files);
 
 /* An executable that contains the runtime of OCaml for native code, or OCaml probes. */
 struct follow_program {

@@ -2,7 +2,6 @@
 #include "tool/gc_pauses.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "code/gc_phases.h"
 #include "measure/domain_pairs.h"
 #include "program/program.h"
+#include "tracee/proc_file.h"
 
 /* Rows of phases and domains; 4 KB each. Later domains are in the sums only. */
 enum { MAX_DOMAIN_ROWS = 1024 };
@@ -47,13 +47,11 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	struct gc_phase_place places[N_GC_PHASES];
 	struct ocp_program *prog = NULL;
 	struct runtime runtime;
-	char path[64];
-	int fd, err;
+	const int fd = proc_open_exe(pid);
+	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+		return ctx_error(ctx, fd, "/proc/%d/exe: %s", (int)pid, strerror(-fd));
 	err = program_open_fd(ctx, fd, exe, &prog);
 	if (!err)
 		err = runtime_recognise(ctx, prog->elf, &runtime);

@@ -4,6 +4,7 @@
  * changes when members change their meaning; adding members keeps it.
  */
 #include "measure/args/value.h"
+#include "tool/cpu_shares.h"
 #include "tool/group_output.h"
 #include "tool/stack_output.h"
 #include "tool/writer.h"
@@ -97,6 +98,7 @@ struct json_object *json_of_pair(const struct ocp_pair *pair)
 	add_uint(object, "orphan_stops", pair->orphan_stops);
 	add_uint(object, "map_full", pair->map_full);
 	add_uint(object, "not_keyed", pair->not_keyed);
+	add_uint(object, "mismatched", pair->mismatched);
 	add_uint(object, "open", pair->open);
 	json_object_object_add(object, "buckets", buckets_json(pair->buckets));
 	return object;
@@ -272,6 +274,7 @@ static void write_json(const struct report *report)
 	if (report->is_total && report->engine_reason)
 		add_string(top, "engine_reason", report->engine_reason);
 	if (report->is_total) {
+		add_uint(top, "stepped_hits", ocp_sample_stepped_hits(report->sample));
 		add_double(top, "cost_per_hit_ns",
 			   ocp_sample_cost_per_hit_ns(report->sample, report->costs));
 		if (ocp_sample_pair_count(report->sample))
@@ -281,6 +284,10 @@ static void write_json(const struct report *report)
 			add_double(top, "empty_stepped_pair_ns",
 				   report->costs->empty_stepped_pair_ns);
 		add_double(top, "cpu_overhead", report_cost(report));
+		if (report->share) {
+			add_double(top, "program_cpu_s", report->share->cpu_ns / 1e9);
+			add_double(top, "program_share", cpu_share_of(report->share));
+		}
 	}
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);

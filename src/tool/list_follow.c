@@ -77,7 +77,8 @@ struct follower {
 	int events; /* of the kernel; negative: none */
 	struct new_child children[MAX_CHILDREN];
 	size_t n_children;
-	int64_t end_ns; /* INT64_MAX: go on until a signal */
+	int64_t end_ns;	 /* INT64_MAX: go on until a signal */
+	int write_error; /* errno of the first event that could not be written */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -158,14 +159,15 @@ static void write_line(const char *event, const struct followed *process,
 }
 
 /* At once, so that a pipe gets each line when it is written. */
-static void write_event(const struct follower *f, const char *event, const struct followed *process,
+static void write_event(struct follower *f, const char *event, const struct followed *process,
 			const struct ending_of *ending)
 {
 	if (f->options->json)
 		write_json(event, process, ending);
 	else
 		write_line(event, process, ending);
-	fflush(stdout);
+	if (fflush(stdout) != 0 && !f->write_error)
+		f->write_error = errno;
 }
 
 /* ---- processes that end --------------------------------------------------------------------- */
@@ -486,12 +488,17 @@ static int follow(struct follower *f, struct session *session)
 
 	if (!f->options->json)
 		puts("TIME     EVENT        PID OCAML        PROBES EXE");
-	fflush(stdout);
+	if (flush_stdout(EXIT_DONE) != EXIT_DONE)
+		return EXIT_FAILED;
 	for (;;) {
 		begin_ns = session_now_ns();
 		err = follow_round(f);
 		if (err)
 			return say_error(f->options->ctx, err);
+		if (f->write_error) {
+			say("standard output: %s", strerror(f->write_error));
+			return EXIT_FAILED;
+		}
 		if (session_now_ns() >= f->end_ns)
 			return EXIT_DONE;
 		switch (wait_for_round(f, session, begin_ns, &err)) {
@@ -515,6 +522,8 @@ int list_follow(struct options *options)
 	struct session session;
 	int code = session_open(&session, NULL, 0);
 
+	if (code == EXIT_DONE && follow_files_open(options->ctx, &f.files))
+		code = say_error(options->ctx, -ENOMEM);
 	if (options->for_ns)
 		f.end_ns = session_now_ns() + options->for_ns;
 	if (code == EXIT_DONE)

@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : NULL;
 	const struct tool_command *command;
 
+	reserve_standard_descriptors();
 	if (!name) {
 		say("no command given");
 		fputs("hint: ocaml-probes help\n", stderr);

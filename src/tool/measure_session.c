@@ -21,6 +21,7 @@
 #include "measure/meter.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"
+#include "tool/measure_limit.h"
 #include "tool/writer.h"
 
 enum {
@@ -125,6 +126,9 @@ static int64_t wall_time(const struct measure_session *s, int64_t at_ns)
 static void write_report(struct measure_session *s, const struct ocp_sample *sample, int64_t at_ns,
 			 bool is_total, const struct stack_rows *stacks)
 {
+	struct cpu_share share;
+	const bool has_share =
+		is_total && !s->lacks_costs && cpu_shares_total(&s->shares, &s->costs, &share);
 	const struct report report = {
 		.sample = sample,
 		.at_ns = at_ns,
@@ -135,6 +139,7 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.counted = &s->options->request.counted,
 		.wall_ns = wall_time(s, at_ns),
 		.costs = &s->costs,
+		.share = has_share ? &share : NULL,
 		.engine = s->engine.is_inside ? "inside" : "bpf",
 		.engine_reason = s->engine.reason[0] ? s->engine.reason : NULL,
 		.prints = s->options->request.printed.n != 0,
@@ -147,6 +152,14 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 
 	s->has_written = true;
 	s->writer->write(&report);
+}
+
+/*
+ * Standard output is closed, or the disk is full. main() reports it, unless SIGPIPE ends the process.
+ */
+static bool is_output_lost(void)
+{
+	return fflush(stdout) != 0 || ferror(stdout);
 }
 
 static enum ending write_interval(struct measure_session *s)
@@ -162,7 +175,9 @@ static enum ending write_interval(struct measure_session *s)
 	ocp_sample_free(since);
 	ocp_sample_free(s->last);
 	s->last = now;
-	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
+	if (s->err)
+		return ENDED_BY_ERROR;
+	return is_output_lost() ? ENDED_BY_SIGNAL : NOT_ENDED;
 }
 
 static void print_slow(struct measure_session *s, const struct slow_pair *pair)
@@ -215,11 +230,7 @@ static enum ending print_hits(struct measure_session *s)
 		s->err = s->print_err;
 	if (s->err)
 		return ENDED_BY_ERROR;
-	/*
-	 * Standard output is closed, or the disk is full; main() reports it, unless SIGPIPE ends
-	 * the process.
-	 */
-	if (s->n_printed + s->n_slow != n_before && (fflush(stdout) || ferror(stdout)))
+	if (s->n_printed + s->n_slow != n_before && is_output_lost())
 		return ENDED_BY_SIGNAL;
 	return NOT_ENDED;
 }
@@ -250,6 +261,7 @@ static int find_costs(struct measure_session *s)
 	int err = s->has_costs ? 0 : ocp_meter_costs(s->meter, &s->costs);
 
 	s->has_costs = true;
+	s->lacks_costs |= err != 0;
 	return err;
 }
 
@@ -273,11 +285,36 @@ static enum ending check_budget(struct measure_session *s)
 	return ENDED_BY_TIME;
 }
 
+/* Note what the processes have paid until now. */
+static enum ending look_at_shares(struct measure_session *s)
+{
+	s->err = cpu_shares_look(&s->shares, s->meter);
+	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
+
+/* The limit does not wait for the cost of a hit: the first looks count when it is known. */
+static enum ending check_limit(struct measure_session *s)
+{
+	const double limit = s->has_limit ? measure_limit_of(s->options) : 0;
+	struct cpu_share share = { 0 };
+	struct ocp_costs costs;
+
+	if (look_at_shares(s))
+		return ENDED_BY_ERROR;
+	if (!limit || !meter_costs_so_far(s->meter, &costs) ||
+	    !cpu_shares_exceed(&s->shares, &costs, limit, &share))
+		return NOT_ENDED;
+	s->is_over_budget = true;
+	end_progress(s);
+	measure_limit_say(s, &share);
+	return ENDED_BY_TIME;
+}
+
 /* ---- the session ---------------------------------------------------------------------------- */
 
 static enum ending run(struct measure_session *s, struct session *session)
 {
-	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, PRINT, N_TIMERS };
+	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, LIMIT, PRINT, N_TIMERS };
 	const struct options *o = s->options;
 	struct timer timers[N_TIMERS] = {
 		[END] = timer_every(s->start_ns, o->for_ns),
@@ -285,6 +322,7 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
 		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
 		[BUDGET] = timer_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0),
+		[LIMIT] = timer_every(s->start_ns, BUDGET_NS),
 		[PRINT] = timer_every(s->start_ns, has_records(s) ? PRINT_NS : 0),
 	};
 
@@ -304,6 +342,8 @@ static enum ending run(struct measure_session *s, struct session *session)
 			ending = refresh(s);
 		if (ending == NOT_ENDED && timer_is_due(&timers[BUDGET], now_ns))
 			ending = check_budget(s);
+		if (ending == NOT_ENDED && timer_is_due(&timers[LIMIT], now_ns))
+			ending = check_limit(s);
 		if (ending != NOT_ENDED)
 			return ending;
 	}
@@ -315,9 +355,16 @@ static int finish(struct measure_session *s)
 	struct stack_rows stacks = { 0 };
 	const bool has_stacks = s->options->request.stack_depth != 0;
 
+	/* Without it, the share is that of the look before. */
+	look_at_shares(s);
 	s->err = ocp_meter_detach(s->meter);
 	if (!s->err && has_records(s))
 		print_hits(s);
+	if (!s->err && meter_remained_foreign(s->meter)) {
+		say("%s: not an OCaml program, and it has loaded no file with probes",
+		    s->options->prog);
+		return EXIT_FAILED;
+	}
 	/* The counts are valid without it. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
@@ -339,10 +386,39 @@ static int finish(struct measure_session *s)
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 
+/* Add the processes that OPTIONS name. */
+static int fill_meter(const struct options *options, struct ocp_process **procs, size_t n,
+		      struct ocp_meter *meter)
+{
+	int err = 0;
+
+	if (!options->keep)
+		meter_count_processes(meter);
+	if (options->exe)
+		err = ocp_meter_add_program(meter, options->exe);
+	for (size_t i = 0; !err && !options->exe && i < n; i++)
+		err = ocp_meter_add_process(meter, procs[i]);
+	return err;
+}
+
+int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
+		       struct ocp_process **procs, size_t n, struct ocp_meter **meter)
+{
+	int err;
+
+	*meter = ocp_meter_new(ctx);
+	if (!*meter)
+		return -ENOMEM;
+	err = fill_meter(options, procs, n, *meter);
+	if (!err)
+		err = measure_request_apply(&options->request, *meter);
+	return err ? err : ocp_meter_open(*meter);
+}
+
 static int prepare(struct measure_session *s, struct ocp_process **procs, size_t n)
 {
 	const struct options *options = s->options;
-	int err = 0;
+	int err;
 
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
@@ -352,15 +428,14 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 		meter_use_inside(s->meter);
 	if (!options->quiet)
 		ocp_meter_expect_estimate(s->meter);
-	if (options->exe)
-		err = ocp_meter_add_program(s->meter, options->exe);
-	for (size_t i = 0; !err && !options->exe && i < n; i++)
-		err = ocp_meter_add_process(s->meter, procs[i]);
+	err = fill_meter(options, procs, n, s->meter);
 	if (!err && options->keep)
 		err = s->engine.is_inside ? meter_name_inside(s->meter, options->keep)
 					  : ocp_pinned_check(options->ctx, options->keep);
 	if (!err)
 		err = measure_request_apply(&options->request, s->meter);
+	/* A program that is just starting has not loaded its libraries. */
+	meter_need_ocaml(s->meter, options->prog ? METER_NOT_BYTECODE : METER_OCAML_NOW);
 	return err ? err : ocp_meter_open(s->meter);
 }
 
@@ -390,6 +465,19 @@ static void say_estimate(struct measure_session *s)
 		say("%s", text);
 }
 
+/* By what pairs are matched, if nobody has asked for it. */
+static void say_matching(struct measure_session *s)
+{
+	char *keys = meter_keys_text(s->meter), *threads = meter_threads_text(s->meter);
+
+	if (keys)
+		say("%s", keys);
+	if (threads)
+		say("warning: %s", threads);
+	free(keys);
+	free(threads);
+}
+
 int measure_attach(struct measure_session *s)
 {
 	const struct options *options = s->options;
@@ -399,12 +487,20 @@ int measure_attach(struct measure_session *s)
 
 	if (!options->quiet)
 		say_estimate(s);
+	/* The limit needs the cost of a hit within a second. */
+	if (s->has_limit && measure_limit_of(options))
+		meter_start_calibration(s->meter);
 	err = ocp_meter_attach(s->meter);
 	if (err)
 		return say_error(options->ctx, err);
 	s->start_ns = session_now_ns();
+	if (!options->keep && look_at_shares(s) != NOT_ENDED) {
+		ocp_meter_detach(s->meter);
+		return say_error(options->ctx, s->err);
+	}
 	if (options->quiet)
 		return EXIT_DONE;
+	say_matching(s);
 	n_asked = ocp_meter_process_count(s->meter);
 	n_probes = ocp_meter_probe_count(s->meter);
 	n_sites = ocp_meter_site_count(s->meter);
@@ -472,5 +568,6 @@ void measure_close(struct measure_session *s)
 {
 	ocp_sample_free(s->last);
 	unread_args_free(&s->unread);
+	cpu_shares_free(&s->shares);
 	ocp_meter_free(s->meter);
 }

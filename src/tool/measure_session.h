@@ -4,6 +4,7 @@
 #define TOOL_MEASURE_SESSION_H
 
 #include "tool/choose_engine.h"
+#include "tool/cpu_shares.h"
 #include "tool/session.h"
 #include "tool/unread_args.h"
 #include "cli/cli.h"
@@ -15,7 +16,7 @@ struct measure_session {
 	const void *writer_data;
 	struct ocp_sample *last; /* at the last interval; NULL: none */
 	struct ocp_costs costs;
-	bool has_costs;
+	bool has_costs, lacks_costs; /* has_costs: they were asked for */
 	struct chosen_engine engine;
 	bool has_written;
 	uint64_t n_printed; /* printed hits */
@@ -26,6 +27,9 @@ struct measure_session {
 	bool has_lines; /* what is measured are lines of a source */
 	bool is_stale;	/* a file was overwritten */
 	bool is_over_budget;
+	/* Has a limit without --budget: see measure_limit.h. */
+	bool has_limit;
+	struct cpu_shares shares;
 	int64_t start_ns;
 	int err, print_err;
 };
@@ -37,6 +41,12 @@ struct measure_session {
  */
 int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		 size_t n);
+/*
+ * The meter that measures what OPTIONS ask for by BPF, opened; its messages go to CTX. Also after an error, the
+ * caller frees it.
+ */
+int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
+		       struct ocp_process **procs, size_t n, struct ocp_meter **meter);
 int measure_attach(struct measure_session *s);
 int measure_wait(struct measure_session *s, struct session *session);
 /* Instead of waiting: keep the meter running after the tool exits. */

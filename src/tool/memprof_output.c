@@ -35,30 +35,38 @@ static double share(uint64_t part, uint64_t all)
 	return all ? 100.0 * (double)part / (double)all : 0;
 }
 
-static void print_losses(const struct memprof_report *report)
+void memprof_print_losses(const struct memprof_report *report, FILE *to)
 {
 	const struct memprof_losses *losses = &report->losses;
 	const struct heap_totals totals = heap_totals(report->heap);
 
 	if (lost_events(losses))
-		printf("%" PRIu64 " events lost, %s: allocations %" PRIu64 " with %" PRIu64
-		       " samples, promotions %" PRIu64 ", deallocations %" PRIu64 "\n",
-		       lost_events(losses),
-		       report->by_probes ? "for which there was no room, or which could not be read"
-					 : "for which there was no room",
-		       losses->events[MEMPROF_ALLOC_MINOR] + losses->events[MEMPROF_ALLOC_MAJOR],
-		       losses->samples, losses->events[MEMPROF_PROMOTE],
-		       losses->events[MEMPROF_DEALLOC_MINOR] +
-			       losses->events[MEMPROF_DEALLOC_MAJOR]);
+		fprintf(to,
+			"%" PRIu64 " events lost, %s: allocations %" PRIu64 " with %" PRIu64
+			" samples, promotions %" PRIu64 ", deallocations %" PRIu64 "\n",
+			lost_events(losses),
+			report->by_probes
+				? "for which there was no room, or which could not be read"
+				: "for which there was no room",
+			losses->events[MEMPROF_ALLOC_MINOR] + losses->events[MEMPROF_ALLOC_MAJOR],
+			losses->samples, losses->events[MEMPROF_PROMOTE],
+			losses->events[MEMPROF_DEALLOC_MINOR] +
+				losses->events[MEMPROF_DEALLOC_MAJOR]);
+	if (losses->is_false)
+		fprintf(to,
+			"the program has damaged the counts of lost events: they are not known\n");
 	if (losses->is_damaged)
-		printf("the program has damaged the ring of events: the rest is missing\n");
+		fprintf(to, "the program has damaged the ring of events: the rest is missing\n");
 	else if (losses->is_cut)
-		printf("the program ended in the middle of an event\n");
+		fprintf(to, "the program ended in the middle of an event\n");
 	if (totals.left_out)
-		printf("%" PRIu64 " blocks were not followed: too many are alive\n",
-		       totals.left_out);
+		fprintf(to, "%" PRIu64 " blocks were not followed: more than %d are alive\n",
+			totals.left_out, HEAP_BLOCKS);
+	if (totals.other_stacks)
+		fprintf(to, "%" PRIu64 " blocks have no call stack: there are too many\n",
+			totals.other_stacks);
 	if (losses->forks)
-		printf("%" PRIu64 " forks: children are not profiled\n", losses->forks);
+		fprintf(to, "%" PRIu64 " forks: children are not profiled\n", losses->forks);
 }
 
 static void print_head(const struct memprof_report *report)
@@ -71,7 +79,7 @@ static void print_head(const struct memprof_report *report)
 	       report->seconds, totals.blocks, words,
 	       report->seconds > 0 ? words / report->seconds : 0, totals.live_blocks,
 	       (double)totals.live_samples / report->rate);
-	print_losses(report);
+	memprof_print_losses(report, stdout);
 }
 
 static void print_frame(const struct named_frame *frame)
@@ -202,7 +210,9 @@ void memprof_json_event(const struct memprof_event *event, size_t stack)
 {
 	static const char *const sources[] = { [MEMPROF_NORMAL] = "normal",
 					       [MEMPROF_MARSHAL] = "marshal",
-					       [MEMPROF_CUSTOM] = "custom" };
+					       [MEMPROF_CUSTOM] = "custom",
+					       [MEMPROF_MAP_FILE] = "map_file",
+					       [MEMPROF_OTHER] = "other" };
 
 	printf("{\"event\":\"%s\",\"block\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"domain\":%" PRIu32
 	       ",\"minor_collections\":%" PRIu32 ",\"major_collections\":%" PRIu32,
@@ -219,12 +229,15 @@ void memprof_json_event(const struct memprof_event *event, size_t stack)
 void memprof_json_end(const struct memprof_report *report)
 {
 	const struct memprof_losses *losses = &report->losses;
+	const struct heap_totals totals = heap_totals(report->heap);
 
 	printf("{\"event\":\"end\",\"seconds\":%.9f", report->seconds);
 	printf(",\"lost\":{");
 	for (int i = MEMPROF_ALLOC_MINOR; i < MEMPROF_KINDS; i++)
 		printf("\"%s\":%" PRIu64 ",", event_names[i], losses->events[i]);
-	printf("\"samples\":%" PRIu64 "},\"damaged\":%s,\"cut\":%s,\"forks\":%" PRIu64 "}\n",
-	       losses->samples, losses->is_damaged ? "true" : "false",
+	printf("\"samples\":%" PRIu64 "},\"not_followed\":%" PRIu64 ",\"without_stack\":%" PRIu64
+	       ",\"damaged\":%s,\"cut\":%s,\"forks\":%" PRIu64 "}\n",
+	       losses->samples, totals.left_out, totals.other_stacks,
+	       losses->is_damaged || losses->is_false ? "true" : "false",
 	       losses->is_cut ? "true" : "false", losses->forks);
 }

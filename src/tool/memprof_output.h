@@ -4,6 +4,7 @@
 #define TOOL_MEMPROF_OUTPUT_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include "memprof/heap_profile.h"
 
 struct memprof_report {
@@ -17,6 +18,8 @@ struct memprof_report {
 	bool lifetimes; /* print them, too */
 };
 
+/* Print what is missing in the report, and why. The table has the same lines. */
+void memprof_print_losses(const struct memprof_report *report, FILE *to);
 int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report *report);
 
 /* JSON, a line for each event. */

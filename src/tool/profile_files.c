@@ -95,8 +95,10 @@ FILE *profile_file_stream(struct profile_file *file)
 
 int profile_file_finish(struct profile_file *file)
 {
+	/* fclose() alone does not tell of what could not be written earlier. */
+	const bool is_written = fflush(file->to) == 0 && !ferror(file->to);
 	const bool is_closed = fclose(file->to) == 0;
-	int err = is_closed && rename(file->temporary, file->path) == 0
+	int err = is_written && is_closed && rename(file->temporary, file->path) == 0
 			  ? 0
 			  : say_why(file->ctx, file->path);
 
@@ -141,6 +143,7 @@ int profile_file_write(struct ocp_ctx *ctx, const char *path,
 	err = write(ctx, data, file->to);
 	if (!err)
 		return profile_file_finish(file);
+	ctx_error_prefix(ctx, "%s", path);
 	profile_file_abandon(file);
 	return err;
 }

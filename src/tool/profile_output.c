@@ -26,9 +26,13 @@ static void print_value(const struct profile *profile)
 	switch (profile->kind) {
 	case PROFILE_CPU:
 	case PROFILE_GC:
-		printf("samples: %s %s, %.1f%% of a core\n", time,
+		printf("samples: %s %s, %.1f%% of a core", time,
 		       profile->kind == PROFILE_CPU ? "on the CPU" : "in the collector",
 		       seconds > 0 ? 100 * value / 1e9 / seconds : 0);
+		if (profile->kind == PROFILE_GC && profile_knows_collector(profile))
+			printf(", %.1f%% of the program's CPU time",
+			       100 * value / (double)profile->collector.all);
+		putchar('\n');
 		break;
 	case PROFILE_WAITS:
 		printf("waits: %s in all threads\n", time);
@@ -114,6 +118,22 @@ void profile_print_stack(const struct named_stack *stack, int indent)
 	}
 }
 
+void profile_print_collector(const struct profile *profile)
+{
+	const struct collector_time *time = &profile->collector;
+	const uint64_t others = time->collector - time->minor - time->major;
+	const double percent = 100 / (double)time->all, least = 0.05;
+
+	if (!profile_knows_collector(profile))
+		return;
+	printf("\nthe collector takes %.1f%% of this program's CPU time (minor %.1f, major %.1f",
+	       (double)time->collector * percent, (double)time->minor * percent,
+	       (double)time->major * percent);
+	if ((double)others * percent >= least)
+		printf(", other %.1f", (double)others * percent);
+	puts(")");
+}
+
 int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 {
 	struct profile_function *functions;
@@ -135,6 +155,8 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 	}
 	if (profile->n > TOP_STACKS)
 		printf("  and %zu more\n", profile->n - TOP_STACKS);
+	if (profile->kind == PROFILE_CPU)
+		profile_print_collector(profile);
 	return 0;
 }
 
@@ -170,6 +192,17 @@ static struct json_object *json_of_losses(const struct profile *profile)
 	return object;
 }
 
+static struct json_object *json_of_collector(const struct profile *profile)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_int(object, "cpu_ns", profile->collector.all);
+	add_int(object, "collector_ns", profile->collector.collector);
+	add_int(object, "minor_ns", profile->collector.minor);
+	add_int(object, "major_ns", profile->collector.major);
+	return object;
+}
+
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 {
 	struct json_object *root = json_object_new_object(), *stacks = json_object_new_array();
@@ -189,6 +222,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 		add_int(root, "always_waiting", profile->always_waiting);
 	add_int(root, "samples", profile->samples);
 	add_int(root, unit, profile->value);
+	if (profile_knows_collector(profile))
+		json_object_object_add(root, "collector", json_of_collector(profile));
 	add_int(root, "truncated", profile->truncated);
 	if (profile->unsure_words)
 		add_int(root, "unsure_words", profile->unsure_words);

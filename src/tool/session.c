@@ -47,7 +47,8 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 		if (fd < 0) {
 			int code = errno == ESRCH ? EXIT_GONE : EXIT_FAILED;
 
-			say("pid %d: %s", (int)pids[i], strerror(errno));
+			say("pid %d: %s", (int)pids[i],
+			    errno == ESRCH ? "no such process" : strerror(errno));
 			return code;
 		}
 		s->fds[s->n_fds++] = (struct pollfd){ fd, POLLIN, 0 };

@@ -101,7 +101,7 @@ static void print_group(const struct stack_row *rows, size_t n)
 		print_frames(&rows[i].frames, SHOWN_FRAMES);
 	}
 	if (n > SHOWN_STACKS)
-		printf("  %zu more stack%s not shown; -json has all\n", n - SHOWN_STACKS,
+		printf("  %zu more stack%s not shown; --json has all\n", n - SHOWN_STACKS,
 		       n - SHOWN_STACKS == 1 ? " is" : "s are");
 }
 

@@ -9,10 +9,12 @@
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "measure/args/value.h"
+#include "tool/cpu_shares.h"
 #include "tool/group_output.h"
 #include "tool/stack_output.h"
 #include "tool/table_rows.h"
 #include "base/plural.h"
+#include "base/sanitize.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,
@@ -26,37 +28,39 @@ enum {
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
+/* Where a row's hits were: SYMBOL+OFFSET (FILE:LINE), or as much of this as is known. */
+static void print_site(char *text, size_t size, const struct ocp_hits *row)
+{
+	/* Other formats include the directory. */
+	const char *slash = row->source ? strrchr(row->source, '/') : NULL;
+	char where[256];
+
+	if (row->source)
+		snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source, row->line);
+	else
+		snprintf(where, sizeof(where), "0x%" PRIx64, row->va);
+	if (row->symbol)
+		snprintf(text, size, "%s+0x%" PRIx64 " (%s)", row->symbol, row->symbol_off, where);
+	else
+		snprintf(text, size, "%s", where);
+}
+
 /*
- * The part of the probe that the row is about (site, thread or process); "" for none. Returns its
- * length.
+ * The part of the probe that the row is about (site, thread or process); "" for none. Symbols and
+ * names of threads are the program's choice. Returns its length.
  */
 static int print_part(char *text, size_t size, const struct report *report,
 		      const struct ocp_hits *row)
 {
-	const char *slash;
-	char where[256];
-
-	switch (report->split) {
-	case OCP_BY_SITE:
-		/* Other formats include the directory. */
-		slash = row->source ? strrchr(row->source, '/') : NULL;
-		if (row->source)
-			snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source,
-				 row->line);
-		else
-			snprintf(where, sizeof(where), "0x%" PRIx64, row->va);
-		if (row->symbol)
-			return snprintf(text, size, "%s+0x%" PRIx64 " (%s)", row->symbol,
-					row->symbol_off, where);
-		return snprintf(text, size, "%s", where);
-	case OCP_BY_THREAD:
-		return snprintf(text, size, "%d/%d %s", (int)row->pid, (int)row->tid, row->comm);
-	case OCP_BY_PROCESS:
-		return snprintf(text, size, "%d %s", (int)row->pid, row->comm);
-	default:
-		text[0] = '\0';
-		return 0;
-	}
+	text[0] = '\0';
+	if (report->split == OCP_BY_SITE)
+		print_site(text, size, row);
+	else if (report->split == OCP_BY_THREAD)
+		snprintf(text, size, "%d/%d %s", (int)row->pid, (int)row->tid, row->comm);
+	else if (report->split == OCP_BY_PROCESS)
+		snprintf(text, size, "%d %s", (int)row->pid, row->comm);
+	make_one_line(text);
+	return (int)strlen(text);
 }
 
 static const char *part_title(enum ocp_split split)
@@ -331,6 +335,8 @@ static void print_pair_details(const struct report *report, const struct ocp_pai
 	       ", not keyed %" PRIu64 ", open %" PRIu64 "\n",
 	       name, pair->orphan_starts, pair->orphan_stops, pair->map_full, pair->not_keyed,
 	       pair->open);
+	if (pair->mismatched)
+		printf("%s: mismatched %" PRIu64 "\n", name, pair->mismatched);
 	if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
 		printf("note: %s\n", note);
 	if (report->is_total)
@@ -475,11 +481,12 @@ static void print_footer(const struct report *report)
 {
 	const uint64_t hits = ocp_sample_all_hits(report->sample);
 	const double cost_ns = ocp_sample_cost_per_hit_ns(report->sample, report->costs);
+	char share[SHARE_BYTES];
 
 	print_losses(report);
-	printf("CPU overhead: %.0f hits/s x %.*f ns per hit = %.2f%% of a core\n",
+	printf("CPU overhead: %.0f hits/s x %.*f ns per hit = %.2f%% of a core%s\n",
 	       report_rate(report, hits), cost_ns > 0 && cost_ns < FEW_NS, cost_ns,
-	       100 * report_cost(report));
+	       100 * report_cost(report), share_text(share, report->share));
 }
 
 static void write_table(const struct report *report)

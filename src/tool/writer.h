@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "ocaml_probes.h"
 
+struct cpu_share;
 struct items;
 struct named_frames;
 struct slow_pair;
@@ -28,6 +29,8 @@ struct report {
 	const struct items *counted; /* what the user asked for; NULL: unknown */
 	int64_t wall_ns; /* at_ns by the clock of the day, since 1970; 0: not asked for */
 	const struct ocp_costs *costs;
+	/* What the hits of the span have cost, in the CPU time of the programs; NULL: not known. */
+	const struct cpu_share *share;
 	const char *engine;		 /* which has measured; NULL: not told */
 	const char *engine_reason;	 /* why it was chosen; NULL: the user has chosen it */
 	bool prints;			 /* hits are printed too */

@@ -72,10 +72,10 @@ static void print_pairs(const struct view_snapshot *seen)
 	for (size_t i = 0; i < seen->n_pairs; i++) {
 		const struct seen_pair *pair = &seen->pairs[i];
 
-		printf("%10s  %11s  %11s  %11s  %8" PRIu64 "  %8" PRIu64 "  %-7zu  ",
+		printf("%10s  %11s  %11s  %11s  %8" PRIu64 "  %8" PRIu64 "  %10" PRIu64 "  %-7zu  ",
 		       write_rate(rate, pair->rate), write_ns(p50, pair->p50_ns),
 		       write_ns(p99, pair->p99_ns), write_ns(max, pair->max_ns), pair->open,
-		       pair->orphans, pair->target + 1);
+		       pair->orphans, pair->mismatched, pair->target + 1);
 		pair_name(name, sizeof(name), pair->start, pair->stop);
 		print_name(name);
 	}

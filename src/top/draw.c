@@ -250,14 +250,20 @@ static int draw_problem(const struct top *top, int y)
 	return 1;
 }
 
-/* Draw advice for the pair with the most orphans. Returns the number of lines used. */
+static uint64_t faults_of(const struct seen_pair *pair)
+{
+	return pair->orphans + pair->mismatched;
+}
+
+/* Draw advice for the pair with the most orphans and mismatches. Returns the number of lines used. */
 static int draw_pair_note(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
 	const struct seen_pair *worst = NULL;
 
 	for (size_t i = 0; i < seen->n_pairs; i++)
-		if (seen->pairs[i].note && (!worst || seen->pairs[i].orphans > worst->orphans))
+		if (seen->pairs[i].note &&
+		    (!worst || faults_of(&seen->pairs[i]) > faults_of(worst)))
 			worst = &seen->pairs[i];
 	if (!worst)
 		return 0;
@@ -407,11 +413,11 @@ static const struct {
 	{ "q Ctrl-C", "quit; handlers stay on or off" },
 	{ "hits/s", "hits in the last second; likewise pairs/s" },
 	{ "last minute", "hits/s over time; the lowest bar is zero" },
-	{ "p50 p99", "half, or 99%, of the last minute's pairs took at most this" },
-	{ "max", "the longest pair since the start" },
+	{ "p50 p99 max", "half, 99% of the last minute's pairs took this; the longest ever" },
 	{ "open", "starts without a stop so far" },
 	{ "orphans", "starts and stops without a partner: an exception skipped it (use Fun.protect "
 		     "~finally), or another thread has it (use --key argN)" },
+	{ "mismatched", "of two requests: an argument differs (leave out --key none)" },
 	{ "handler", "on, off, mixed, or ? if it cannot be read" },
 	{ "counted", "yes, no, or pair: the probe is part of a pair" },
 	{ "live words", "words alive, of those allocated since the start (--memprof)" },

@@ -399,5 +399,6 @@ int main(int argc, char **argv)
 {
 	/* Set the encoding and character widths only; numbers and messages stay in the C locale. */
 	setlocale(LC_CTYPE, "");
+	reserve_standard_descriptors();
 	return flush_stdout(run_command(&command_top, argc, argv));
 }

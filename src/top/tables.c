@@ -193,6 +193,18 @@ static void draw_pair(const struct top *top, int y, const struct column *columns
 		attron(paint_colour(COLOUR_NOTE));
 	paint_cell(y, &columns[7], text_count(text, pair->orphans, columns[7].width));
 	attroff(paint_colour(COLOUR_NOTE));
+	if (pair->mismatched)
+		attron(paint_colour(COLOUR_NOTE));
+	paint_cell(y, &columns[8], text_count(text, pair->mismatched, columns[8].width));
+	attroff(paint_colour(COLOUR_NOTE));
+}
+
+static bool has_mismatch(const struct view_snapshot *seen)
+{
+	for (size_t i = 0; i < seen->n_pairs; i++)
+		if (seen->pairs[i].mismatched)
+			return true;
+	return false;
 }
 
 void draw_pairs(struct top *top, int y, int lines)
@@ -209,6 +221,11 @@ void draw_pairs(struct top *top, int y, int lines)
 		{ .title = "max", .rank = 4, .min = 6, .is_right = true },
 		{ .title = "open", .rank = 5, .min = 5, .want = 7, .is_right = true },
 		{ .title = "orphans", .rank = 6, .min = 7, .want = 9, .is_right = true },
+		/* Only where there are any. */
+		{ .title = "mismatched",
+		  .rank = has_mismatch(seen) ? 2 : -1,
+		  .min = 10,
+		  .is_right = true },
 	};
 	const size_t n = sizeof(columns) / sizeof(columns[0]);
 	size_t *shown = calloc(seen->n_pairs + 1, sizeof(*shown));

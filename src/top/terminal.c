@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -21,7 +23,13 @@
 
 #include "cli/cli.h"
 
-enum { ESCAPE_MS = 100, LEAVING_BYTES = 256 };
+enum {
+	ESCAPE_MS = 100,
+	LEAVING_BYTES = 256,
+	/* curses keeps some copies of the screen, with 28 bytes for a character. */
+	MOST_LINES = 500,
+	MOST_COLUMNS = 2000,
+};
 
 static struct {
 	SCREEN *screen;
@@ -52,11 +60,34 @@ static bool can(const char *capability)
 	return value && value != (char *)-1;
 }
 
-/* Check the terminal that setupterm found. */
+/*
+ * With file capabilities, curses would read a description of the terminal that the user has written:
+ * curses compares user IDs only.
+ */
+static void forget_descriptions(void)
+{
+	static const char *const names[] = { "TERMINFO", "TERMINFO_DIRS", "TERMCAP", "TERMPATH",
+					     "HOME" };
+
+	if (!getauxval(AT_SECURE))
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+}
+
+/* Check the terminal that setupterm found. Its size is the kernel's, or that of LINES and COLUMNS. */
 static int check_screen(const char *term)
 {
+	const int height = tigetnum("lines"), width = tigetnum("cols");
+	char size[64];
+
 	if (!can("cup") || !can("clear"))
 		return refuse("this terminal cannot position the cursor: TERM is ", term);
+	if (height > MOST_LINES || width > MOST_COLUMNS) {
+		snprintf(size, sizeof(size), "%dx%d, more than %dx%d", width, height, MOST_COLUMNS,
+			 MOST_LINES);
+		return refuse("this terminal is too large: ", size);
+	}
 	return EXIT_DONE;
 }
 
@@ -65,6 +96,7 @@ int terminal_check(void)
 	const char *term = getenv("TERM");
 	int code, found;
 
+	forget_descriptions();
 	if (!isatty(STDIN_FILENO))
 		return refuse("standard input is not a terminal", "");
 	if (!isatty(STDOUT_FILENO))
@@ -212,5 +244,5 @@ void terminal_resize(void)
 	struct winsize size;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col)
-		resizeterm(size.ws_row, size.ws_col);
+		resizeterm(MIN(size.ws_row, MOST_LINES), MIN(size.ws_col, MOST_COLUMNS));
 }

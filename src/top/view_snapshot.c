@@ -140,6 +140,7 @@ static void copy_pairs(struct view_snapshot *seen, size_t target, const struct w
 			.max_ns = pair->sum.max_ns,
 			.open = pair->sum.open,
 			.orphans = pair->sum.orphan_starts + pair->sum.orphan_stops,
+			.mismatched = pair->sum.mismatched,
 			.note = keep(at, note_of(note, pair)),
 		};
 		seen->longest_pair =

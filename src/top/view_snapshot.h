@@ -27,8 +27,8 @@ struct seen_pair {
 	const char *start, *stop;
 	size_t target;
 	double rate;
-	uint64_t p50_ns, p99_ns, max_ns, open, orphans;
-	const char *note; /* advice about orphans; NULL: none */
+	uint64_t p50_ns, p99_ns, max_ns, open, orphans, mismatched;
+	const char *note; /* advice about orphans and mismatches; NULL: none */
 };
 
 struct seen_target {

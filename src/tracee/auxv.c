@@ -25,7 +25,7 @@ int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value)
 {
 	size_t n_bytes;
 	char *bytes;
-	int err = proc_file_read(ctx, pid, "auxv", &bytes, &n_bytes);
+	int err = proc_memory_file_read(ctx, pid, "auxv", &bytes, &n_bytes);
 
 	*value = 0;
 	if (err)

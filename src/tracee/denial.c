@@ -115,7 +115,14 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 	}
 	if (d->has_capability)
 		return explain_in_spite(ctx, d);
-	if (d->our_uid != 0 && (d->real_uid != d->our_real_uid || d->effective_uid != d->our_uid)) {
+	/* The user has started it, and does not have what the file's mode gives to it. */
+	if (d->our_uid != 0 && d->real_uid == d->our_real_uid && d->effective_uid != d->our_uid) {
+		ctx_error(ctx, -EPERM, "pid %d (%s): runs as uid %u (setuid), you are uid %u",
+			  (int)d->pid, d->name, d->effective_uid, d->our_uid);
+		ctx_hint(ctx, "run %s", denial_remedy(d));
+		return -EPERM;
+	}
+	if (d->our_uid != 0 && d->real_uid != d->our_real_uid) {
 		ctx_error(ctx, -EPERM, "pid %d (%s): belongs to uid %u, you are uid %u",
 			  (int)d->pid, d->name, d->real_uid, d->our_uid);
 		ctx_hint(ctx, "run as that user, or %s", denial_remedy(d));

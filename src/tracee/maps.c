@@ -10,15 +10,13 @@
 #include "tracee/maps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/foreign_file.h"
 #include "tracee/proc_file.h"
 
 /* Parse a number in BASE and the character AFTER. Returns the text behind, or NULL. */
@@ -102,7 +100,7 @@ int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps)
 int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps)
 {
 	char *text;
-	int err = proc_file_read(ctx, pid, "maps", &text, NULL);
+	int err = proc_memory_file_read(ctx, pid, "maps", &text, NULL);
 
 	*maps = (struct maps){ 0 };
 	return err ? err : maps_parse(ctx, text, maps);
@@ -145,23 +143,17 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t addr)
 int maps_open_file(pid_t pid, const struct mapping *m)
 {
 	char name[64], path[PATH_MAX];
-	struct stat st;
 	size_t root;
 	int fd;
 
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
 	proc_path(path, pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = foreign_file_read(path, 0);
 	if (fd >= 0)
 		return fd;
 	proc_path(path, pid, "root");
 	root = strlen(path);
 	if (snprintf(path + root, sizeof(path) - root, "%s", m->path) >= (int)(sizeof(path) - root))
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+		return -ENAMETOOLONG;
+	return foreign_file_read(path, m->inode);
 }

@@ -42,7 +42,7 @@ void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
 /* The mapping that holds ADDR, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
 
-/* Open the file of mapping M of PID for reading; on failure return -1 with errno set. */
+/* Open the file of mapping M of PID, a regular one, for reading. Returns -errno, without a message. */
 int maps_open_file(pid_t pid, const struct mapping *m);
 
 #endif

@@ -355,3 +355,10 @@ int memory_read_in_order(const struct memory *memory, const struct iovec *remote
 	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %zu bytes from 0x%" PRIx64,
 			 (int)memory->pid, bytes, (uint64_t)(uintptr_t)remote->iov_base);
 }
+
+bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
+{
+	const struct iovec local = { buf, bytes }, remote = { (void *)(uintptr_t)addr, bytes };
+
+	return process_vm_readv(memory->pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}

@@ -59,6 +59,9 @@ int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);
 
+/* False if the BYTES at ADDR cannot be read. For very many of them: it looks for no reason. */
+bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes);
+
 /* -ESRCH, with a message, if the address space is gone. */
 int memory_check_alive(const struct memory *memory);
 

@@ -8,11 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/foreign_file.h"
 #include "base/interrupted.h"
 #include "tracee/denial.h"
 
 enum {
 	FIRST_READ_BYTES = 16384,
+	/*
+	 * The owner of a process decides how long its maps are: 65 530 mappings, each with a path of 4 KiB. Of
+	 * a real process they are a few MiB.
+	 */
+	MAX_READ_BYTES = 16 << 20,
 	/* Of /proc/PID/stat, see proc_pid_stat(5). */
 	STAT_BYTES = 1024,
 	STATE_FIELD = 3,
@@ -45,6 +51,10 @@ static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
 			return 0;
 		}
 		used += (size_t)n;
+		if (used > MAX_READ_BYTES) {
+			free(buf);
+			return -EFBIG;
+		}
 		if (room - used < FIRST_READ_BYTES / 2) {
 			char *larger = realloc(buf, room * 2);
 
@@ -77,7 +87,50 @@ int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text
 		return proc_why_no_access(ctx, pid, errno);
 	err = read_all(ctx, fd, text, bytes);
 	close(fd);
+	if (err == -EFBIG)
+		return ctx_error(ctx, err, "%s: is larger than %d MiB, and is not read", path,
+				 MAX_READ_BYTES >> 20);
 	return err ? proc_why_no_access(ctx, pid, -err) : 0;
+}
+
+int proc_open_exe(pid_t pid)
+{
+	char path[PROC_PATH_BYTES];
+
+	proc_path(path, pid, "exe");
+	return foreign_file_read(path, 0);
+}
+
+/* The kernel checks ptrace access, and nothing else, before it names the executable. */
+bool proc_may_inspect(pid_t pid)
+{
+	char path[PROC_PATH_BYTES], first;
+
+	proc_path(path, pid, "exe");
+	return readlink(path, &first, 1) >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static int check_access(struct ocp_ctx *ctx, pid_t pid)
+{
+	return proc_may_inspect(pid) ? 0 : proc_why_no_access(ctx, pid, errno);
+}
+
+int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text,
+			  size_t *bytes)
+{
+	int err = check_access(ctx, pid);
+
+	*text = NULL;
+	if (!err)
+		err = proc_file_read(ctx, pid, name, text, bytes);
+	/* It may have executed a program that this user must not see. */
+	if (!err)
+		err = check_access(ctx, pid);
+	if (err) {
+		free(*text);
+		*text = NULL;
+	}
+	return err;
 }
 
 /* Read /proc/PID/stat, as any process may. Returns its field 3, the state; NULL on failure. */
@@ -168,7 +221,7 @@ void proc_status_parse(const char *text, struct proc_status *status)
 	const char *name = status_field(text, "Name"), *state = status_field(text, "State");
 	const char *tracer = status_field(text, "TracerPid"), *uid = status_field(text, "Uid");
 	const char *threads = status_field(text, "Threads"), *tgid = status_field(text, "Tgid");
-	const char *ns_pid = status_field(text, "NSpid");
+	const char *ns_pid = status_field(text, "NSpid"), *parent = status_field(text, "PPid");
 
 	*status = (struct proc_status){ 0 };
 	if (name)
@@ -179,6 +232,8 @@ void proc_status_parse(const char *text, struct proc_status *status)
 		status->state = *state;
 	if (tgid)
 		status->tgid = (pid_t)strtol(tgid, NULL, 10);
+	if (parent)
+		status->parent_pid = (pid_t)strtol(parent, NULL, 10);
 	if (tracer)
 		status->tracer_pid = (pid_t)strtol(tracer, NULL, 10);
 	if (uid) {

@@ -19,9 +19,26 @@ void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name);
 
 /*
  * Read /proc/PID/NAME whole into *TEXT (NUL-terminated, freed by the caller), its length into
- * *BYTES if that is not NULL.
+ * *BYTES if that is not NULL. -EFBIG: it is far too long.
  */
 int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes);
+
+/* Open the executable of PID for reading. Returns -errno, without a message. */
+int proc_open_exe(pid_t pid);
+
+/*
+ * May this user inspect PID (PTRACE_MODE_READ_FSCREDS, ptrace(2))? False with errno EACCES or EPERM. True for a process
+ * that has ended.
+ */
+bool proc_may_inspect(pid_t pid);
+
+/*
+ * The same of a file that shows memory: maps, smaps, auxv. Linux 6.13 and later let CAP_PERFMON read these files of
+ * any process. A tool that has it as a file capability must not pass them on to a user who may not inspect the
+ * process, so this function also asks for the access that ptrace(2) calls PTRACE_MODE_READ_FSCREDS.
+ */
+int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text,
+			  size_t *bytes);
 
 /* What /proc/PID/status says. */
 struct proc_status {
@@ -29,6 +46,7 @@ struct proc_status {
 	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
 	pid_t tgid;	  /* the thread's process */
 	pid_t ns_pid;	  /* its id in its own pid namespace */
+	pid_t parent_pid; /* 0: outside of our pid namespace */
 	pid_t tracer_pid; /* 0: not traced */
 	uid_t real_uid, effective_uid;
 	unsigned long threads; /* of the process, without those that have been reaped */

@@ -177,7 +177,7 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
  */
 static int run_to_loaded(struct spawn *spawn)
 {
-	struct rtld rtld;
+	struct rtld rtld = { 0 };
 	int found = rtld_find(spawn->ctx, spawn->pid, &rtld);
 
 	if (found <= 0)

@@ -17,7 +17,18 @@
 #include "unwind/exact_frame.h"
 #include "unwind/kernel_symbols.h"
 
-enum { MAX_INLINED = 64, FIRST_SLOTS = 4096, MAX_PATH_PART = 128 };
+enum {
+	MAX_INLINED = 64,
+	FIRST_SLOTS = 4096,
+	MAX_PATH_PART = 128,
+	/* A program chooses the frames that it reports by Gc.Memprof. */
+	MAX_FOUND = 1 << 20,
+};
+
+/* They need no memory. */
+static const struct named_frame unknown_frame = { .function = "[unknown]", .kind = FRAME_UNKNOWN };
+static const struct named_frame other_frame = { .function = "[too many frames]",
+						.kind = FRAME_UNKNOWN };
 
 /* The bounds of a function. */
 struct extent {
@@ -36,7 +47,7 @@ struct file_names {
 
 /* The names of one frame. */
 struct found_frame {
-	const struct walked_file *file; /* NULL: of the kernel, or in no file */
+	const struct walked_file *file; /* NULL: of the kernel */
 	uint64_t address; /* in a file its link-time address, with WALK_EXACT or not */
 	struct named_frame *frames;
 	size_t n;
@@ -219,7 +230,7 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 	err = name_locations(names, locations, *n, frames);
 	if (err || *n)
 		return err;
-	frames[0] = (struct named_frame){ .function = "[unknown]", .kind = FRAME_UNKNOWN };
+	frames[0] = unknown_frame;
 	*n = 1;
 	return 0;
 }
@@ -377,7 +388,7 @@ static int keep_frames(struct frame_names *names, size_t slot, const struct walk
 	return 0;
 }
 
-/* ADDRESS, in FILE or in none (NULL), is named for the first time. */
+/* ADDRESS, in the file of PLACE, is named for the first time. */
 static int name_new(struct frame_names *names, const struct walked_place *place,
 		    enum frame_place what, size_t slot, uint64_t address)
 {
@@ -385,9 +396,7 @@ static int name_new(struct frame_names *names, const struct walked_place *place,
 	size_t n = 1;
 	int err = 0;
 
-	if (!place->file)
-		named[0] = (struct named_frame){ .function = "[unknown]", .kind = FRAME_UNKNOWN };
-	else if (what == FRAME_DEBUGINFO)
+	if (what == FRAME_DEBUGINFO)
 		err = name_debuginfo(names, place, named, &n);
 	else
 		err = name_in_file(names, place, what == FRAME_EXACT, named, &n);
@@ -399,11 +408,17 @@ static int find_named(struct frame_names *names, const struct walked_place *plac
 		      size_t *n)
 {
 	size_t slot;
-	int err = make_room(names);
+	int err = place->file ? make_room(names) : 0;
 
-	if (err)
+	*frames = &unknown_frame;
+	*n = 1;
+	if (err || !place->file)
 		return err;
 	slot = slot_of(names, place->file, address);
+	if (!names->found[slot].n && names->n_found == MAX_FOUND) {
+		*frames = &other_frame;
+		return 0;
+	}
 	if (!names->found[slot].n)
 		err = name_new(names, place, what, slot, address);
 	*frames = names->found[slot].frames;
@@ -460,6 +475,11 @@ int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 		.function = "[truncated: " why "]", .kind = FRAME_TRUNCATED                        \
 	}
 
+const struct stack_walker *frame_names_walker(const struct frame_names *names)
+{
+	return names->walker;
+}
+
 const struct named_frame *frame_names_of_end(enum walk_end end)
 {
 	static const struct named_frame ends[WALK_ENDS] = {
@@ -472,6 +492,7 @@ const struct named_frame *frame_names_of_end(enum walk_end end)
 		[WALK_NO_REGISTER] = TRUNCATED("a register is not known"),
 		[WALK_NO_PROGRESS] = TRUNCATED("the frames are in no order"),
 		[WALK_BUSY] = TRUNCATED("too many walks at one time"),
+		[WALK_FULL] = TRUNCATED("more than 512 mappings of code"),
 	};
 
 	return &ends[end < WALK_ENDS ? end : WALK_NO_RULE];

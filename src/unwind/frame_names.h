@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "unwind/stack_store.h"
 #include "unwind/stack_walker.h"
 
 enum frame_kind {
@@ -56,6 +57,9 @@ int frame_names_find_place(struct frame_names *names, const struct walked_place 
 /* Name an address of the kernel. */
 int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 			    const struct named_frame **frame);
+
+/* The walker that it was opened with. */
+const struct stack_walker *frame_names_walker(const struct frame_names *names);
 
 /* What stands in the place of the callers where a stack ended early: "[truncated: ...]". */
 const struct named_frame *frame_names_of_end(enum walk_end end);

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,21 @@ struct known_file {
 	ino_t ino;
 	struct walk_inode inode; /* of its first mapping */
 	int table_fd;
+	char *why_none; /* it has no table for this reason; NULL: it has one */
+	bool is_told;
+};
+
+/* A file that cannot be read. */
+struct blind_file {
+	struct walk_inode inode;
+	char *path, *why;
+	bool is_told;
+};
+
+/* Code of such a file, in any process. */
+struct blind_range {
+	uint64_t start, end;
+	struct blind_file *file;
 };
 
 struct known_process {
@@ -44,6 +60,10 @@ struct stack_walker {
 	size_t n_rules;
 	size_t n_rows;
 	size_t n_loaded; /* files whose tables the programs have */
+	struct blind_file **blind;
+	size_t n_blind;
+	struct blind_range *ranges;
+	size_t n_ranges;
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -124,8 +144,19 @@ static void free_file(struct known_file *file)
 		close(file->file.fd);
 	if (file->table_fd >= 0)
 		close(file->table_fd);
+	free(file->why_none);
 	free(file->path);
 	free(file);
+}
+
+/* A message of PATH, without that. */
+static const char *without_path(const char *message, const char *path)
+{
+	const size_t n = strlen(path);
+
+	return strncmp(message, path, n) == 0 && strncmp(message + n, ": ", 2) == 0
+		       ? message + n + 2
+		       : message;
 }
 
 /* FILE stays without a table if its code cannot be unwound. */
@@ -142,9 +173,9 @@ static int make_table(struct stack_walker *w, struct known_file *file)
 	unwind_table_free(err ? NULL : table);
 	if (err == -ENOMEM)
 		return err;
-	ctx_log(w->ctx, OCP_LOG_WARN, "%s: stacks end in its code: %s", file->path,
-		err ? ocp_error(w->ctx) : "no call frame information");
-	return 0;
+	file->why_none = strdup(err ? without_path(ocp_error(w->ctx), file->path)
+				    : "no call frame information");
+	return file->why_none ? 0 : ctx_no_memory(w->ctx);
 }
 
 /* Room for one more file. */
@@ -221,6 +252,106 @@ static struct walk_inode inode_of(const struct mapping *m)
 	return (struct walk_inode){ (uint64_t)m->dev_major << 20 | m->dev_minor, m->inode };
 }
 
+/* ---- files that cannot be read -------------------------------------------------------------- */
+
+static struct blind_file *find_blind(const struct stack_walker *w, const struct walk_inode *inode,
+				     const char *path)
+{
+	for (size_t i = 0; i < w->n_blind; i++)
+		if (w->blind[i]->inode.dev == inode->dev && w->blind[i]->inode.ino == inode->ino &&
+		    strcmp(w->blind[i]->path, path) == 0)
+			return w->blind[i];
+	return NULL;
+}
+
+static void free_blind(struct blind_file *file)
+{
+	free(file->path);
+	free(file->why);
+	free(file);
+}
+
+static int add_blind(struct stack_walker *w, const struct mapping *m, const char *why,
+		     struct blind_file **out)
+{
+	struct blind_file *file = calloc(1, sizeof(*file));
+	void *list = reallocarray(w->blind, w->n_blind + 1, sizeof(struct blind_file *));
+
+	if (list)
+		w->blind = list;
+	if (file) {
+		file->inode = inode_of(m);
+		file->path = strdup(m->path);
+		file->why = strdup(why);
+	}
+	if (!list || !file || !file->path || !file->why) {
+		if (file)
+			free_blind(file);
+		return ctx_no_memory(w->ctx);
+	}
+	w->blind[w->n_blind++] = *out = file;
+	return 0;
+}
+
+/* Remember that M has code of FILE. */
+static int add_range(struct stack_walker *w, const struct mapping *m, struct blind_file *file)
+{
+	void *list;
+
+	for (size_t i = 0; i < w->n_ranges; i++)
+		if (w->ranges[i].file == file && w->ranges[i].start == m->start &&
+		    w->ranges[i].end == m->end)
+			return 0;
+	list = reallocarray(w->ranges, w->n_ranges + 1, sizeof(*w->ranges));
+	if (!list)
+		return ctx_no_memory(w->ctx);
+	w->ranges = list;
+	w->ranges[w->n_ranges++] = (struct blind_range){ m->start, m->end, file };
+	return 0;
+}
+
+/* The file of M cannot be read, since WHY. */
+static int leave_out(struct stack_walker *w, const struct mapping *m, const char *why)
+{
+	const struct walk_inode inode = inode_of(m);
+	struct blind_file *file = find_blind(w, &inode, m->path);
+	int err = file ? 0 : add_blind(w, m, why, &file);
+
+	return err ? err : add_range(w, m, file);
+}
+
+void stack_walker_tell_end(const struct stack_walker *w, const struct stored_stack *stack)
+{
+	const uint64_t frame = stack->n ? stack->frames[stack->n - 1] : 0;
+	const uint64_t address = frame & ~WALK_EXACT;
+	const uint32_t number = walk_frame_table(frame);
+
+	if (stack->end != WALK_NO_RULE || !stack->n)
+		return;
+	if (frame & WALK_IN_FILE) {
+		struct known_file *file = number < w->n_files ? w->files[number] : NULL;
+
+		if (file && file->why_none && !file->is_told) {
+			ctx_log(w->ctx, OCP_LOG_WARN, "%s: stacks end in its code: %s", file->path,
+				file->why_none);
+			file->is_told = true;
+		}
+		return;
+	}
+	for (size_t i = 0; i < w->n_ranges; i++) {
+		struct blind_file *file = w->ranges[i].file;
+
+		if (file->is_told || address < w->ranges[i].start || address > w->ranges[i].end)
+			continue;
+		ctx_log(w->ctx, OCP_LOG_WARN, "%s: stacks end in its code: %s",
+			*file->path ? file->path : "code that belongs to no file", file->why);
+		file->is_told = true;
+		return;
+	}
+}
+
+/* ---- the file of a mapping ------------------------------------------------------------------ */
+
 /* The file that M maps, which is read if it is new. *OUT is NULL if it cannot be read. */
 static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 		     struct known_file **out)
@@ -232,19 +363,21 @@ static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 	*out = m->inode ? NULL : find_vdso(w);
 	if (*out)
 		return 0;
+	if (find_blind(w, &inode, m->path))
+		return leave_out(w, m, "");
 	fd = m->inode ? maps_open_file(pid, m) : vdso_open(m);
-	if (fd < 0 || fstat(fd, &st) != 0) {
-		ctx_log(w->ctx, OCP_LOG_WARN, "pid %d: stacks end in %s: %s", (int)pid,
-			*m->path ? m->path : "code that belongs to no file", strerror(errno));
+	err = fd < 0 ? fd : 0;
+	if (!err && fstat(fd, &st) != 0)
+		err = -errno;
+	if (err) {
 		if (fd >= 0)
 			close(fd);
-		return 0;
+		/* The process may have ended, or this may be so in it alone. */
+		return kill(pid, 0) != 0 ? 0 : leave_out(w, m, strerror(-err));
 	}
 	err = add_file(w, fd, m->path, &st, &inode, out);
-	if (!err || err == -ENOMEM)
-		return err;
-	ctx_log(w->ctx, OCP_LOG_WARN, "pid %d: stacks end in %s", (int)pid, ocp_error(w->ctx));
-	return 0;
+	return !err || err == -ENOMEM ? err
+				      : leave_out(w, m, without_path(ocp_error(w->ctx), m->path));
 }
 
 /* ---- files, for programs -------------------------------------------------------------------- */
@@ -343,12 +476,10 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 	struct walk_mapping *to = &image->mappings[image->n];
 	struct known_file *file;
 	uint64_t bias;
-	int err;
+	int err = find_file(w, process->pid, m, &file);
 
-	if (image->n == WALK_MAPPINGS)
-		return 0;
-	err = find_file(w, process->pid, m, &file);
-	if (err)
+	/* Programs find those for which there is no room in the kernel's tree. */
+	if (err || image->n == WALK_MAPPINGS)
 		return err;
 	*to = (struct walk_mapping){ .start = m->start, .end = m->end, .table = WALK_NO_TABLE };
 	if (file && mapped_files_bias(file->file.elf, m, &bias)) {
@@ -374,16 +505,13 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 		if (m->executable && strcmp(m->path, "[vsyscall]") != 0)
 			err = add_mapping(w, process, m);
 	}
-	if (process->image->n == WALK_MAPPINGS)
-		ctx_log(w->ctx, OCP_LOG_WARN,
-			"pid %d: stacks end in code above the first %d mappings", (int)process->pid,
-			WALK_MAPPINGS);
 	maps_free(&maps);
 	if (!err)
 		err = load_tables(w);
 	if (err)
 		return err;
-	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0)
+	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0 &&
+	    errno != E2BIG) /* without room, its mappings are found in the kernel's tree */
 		return ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
 				 (int)process->pid, strerror(errno));
 	/*
@@ -592,6 +720,10 @@ void stack_walker_close(struct stack_walker *w)
 		free_file(w->files[i]);
 	for (size_t i = 0; i < w->n_processes; i++)
 		free_process(w->processes[i]);
+	for (size_t i = 0; i < w->n_blind; i++)
+		free_blind(w->blind[i]);
+	free(w->blind);
+	free(w->ranges);
 	free(w->files);
 	free(w->processes);
 	free(w->rules);

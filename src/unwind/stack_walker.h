@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "elf/elf_file.h"
+#include "unwind/stack_store.h"
 #include "walk.h"
 
 /* Descriptors of the maps of bpf/walk.h. They belong to the caller. */
@@ -25,7 +26,7 @@ struct walked_file {
 	struct elf_file *elf;
 	const char *path; /* as the first process saw it */
 	uint32_t table;	  /* its number in frames, and that of its rows */
-	uint32_t n_rows;  /* 0: stacks end in it */
+	uint32_t n_rows;  /* 0: stacks end in it; see stack_walker_tell_end() */
 };
 
 struct stack_walker;
@@ -34,8 +35,8 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 void stack_walker_close(struct stack_walker *walker);
 
 /*
- * Let stacks of PID be walked; programs know the process as TGID. A file that cannot be read, or has
- * no call frame information, is left out with a warning: stacks end in its code.
+ * Let stacks of PID be walked; programs know the process as TGID. Stacks end in the code of a file that
+ * cannot be read, or has no call frame information. It is not read again.
  */
 int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
 
@@ -67,6 +68,9 @@ struct walked_place {
 /* False if the file is unknown. The process may have ended. */
 bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
+
+/* Warn if STACK ends in a file without a table: once for each file. */
+void stack_walker_tell_end(const struct stack_walker *walker, const struct stored_stack *stack);
 
 /* The rows of all tables. */
 size_t stack_walker_rows(const struct stack_walker *walker);

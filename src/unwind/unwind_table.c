@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "code/frametable.h"
+#include "code/runtime.h"
 #include "elf/eh_frame.h"
 #include "unwind/runtime_code.h"
 
@@ -23,7 +24,8 @@ struct builder {
 	const char *name;
 	struct unwind_table *table;
 	size_t rows_room, rules_room;
-	uint32_t *slots; /* of a hash table: rule numbers + 1 */
+	uint32_t *slots;  /* of a hash table: rule numbers + 1 */
+	uint8_t roots_at; /* in words, see struct walk_rule */
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -112,7 +114,7 @@ static bool is_callback(const struct cfi_rule *cfi)
 }
 
 /* A rule that the walker can follow; all zero if there is none. */
-static struct walk_rule rule_of(const struct cfi_rule *cfi)
+static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *cfi)
 {
 	static const uint8_t kinds[] = {
 		[CFA_UNKNOWN] = WALK_CFA_UNKNOWN, [CFA_REGISTER] = WALK_CFA_REGISTER,
@@ -134,8 +136,10 @@ static struct walk_rule rule_of(const struct cfi_rule *cfi)
 	rule.rip_at = place_of(cfi->saved[KEPT_RIP]);
 	/* OCaml 5 says that of its runtime's functions too, which have a return address like any other. */
 	rule.flags = cfi->is_signal && rule.rip_at != WALK_AT_CFA ? WALK_SIGNAL : 0;
-	if (is_callback(cfi))
+	if (is_callback(cfi)) {
 		rule.flags |= WALK_CALLBACK;
+		rule.roots_at = b->roots_at;
+	}
 	rule.rip_off = cfi->off[KEPT_RIP];
 	/* The first six of enum cfi_kept and of enum walk_register are the same. */
 	for (int i = 0; i < WALK_SAVED; i++) {
@@ -172,7 +176,7 @@ static int add_row(struct builder *b, uint64_t va, uint32_t number)
 static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 {
 	struct builder *b = data;
-	const struct walk_rule rule = rule_of(cfi);
+	const struct walk_rule rule = rule_of(b, cfi);
 	uint32_t number;
 	int err = intern(b, &rule, &number);
 
@@ -307,8 +311,9 @@ static struct walk_rule load_twice_rule(uint8_t reg, int32_t off)
 	return rule;
 }
 
-static struct walk_rule rule_of_code(const struct unwind_table *t, const struct code_place *place)
+static struct walk_rule rule_of_code(const struct builder *b, const struct code_place *place)
 {
+	const struct unwind_table *t = b->table;
 	struct walk_rule rule = t->rules[unwind_table_find(t, place->like)];
 
 	switch (place->frame) {
@@ -331,6 +336,7 @@ static struct walk_rule rule_of_code(const struct unwind_table *t, const struct 
 		rule.add[0] = STATE_C_STACK;
 		rule.add[1] = C_STACK_FRAME;
 		rule.flags |= WALK_CALLBACK;
+		rule.roots_at = b->roots_at;
 		break;
 	case CODE_FRAME_OF_PARENT:
 		return load_twice_rule(WALK_RSP, PARENT);
@@ -345,7 +351,7 @@ static struct walk_rule rule_of_code(const struct unwind_table *t, const struct 
 static int correct_by_code(void *data, const struct code_place *place)
 {
 	struct corrections *c = data;
-	const struct walk_rule rule = rule_of_code(c->b->table, place);
+	const struct walk_rule rule = rule_of_code(c->b, place);
 	const struct walk_rule beside = plain_rule(WALK_RSP, 8);
 	int err = add_correction(c, place->from, place->to, &rule);
 
@@ -427,10 +433,14 @@ int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_t
 {
 	struct builder b = { .ctx = ctx, .name = elf_file_name(elf) };
 	const struct walk_rule unknown = { 0 };
+	uint16_t roots;
 	uint32_t number;
-	int err;
+	int err = runtime_local_roots(ctx, elf, &roots);
 
 	*out = NULL;
+	if (err)
+		return err;
+	b.roots_at = (uint8_t)(roots / sizeof(uint64_t));
 	b.table = calloc(1, sizeof(*b.table));
 	b.slots = calloc(SLOTS, sizeof(*b.slots));
 	if (!b.table || !b.slots) {

@@ -31,19 +31,16 @@ int vdso_open(const struct mapping *m)
 	size_t bytes;
 	int fd;
 
-	errno = ENOENT;
 	if (strcmp(m->path, "[vdso]") != 0 || !start)
-		return -1;
+		return -ENOENT;
 	bytes = own_bytes((uint64_t)start);
-	errno = ENOENT;
 	if (!bytes || bytes != m->end - m->start)
-		return -1;
+		return -ENOENT;
 	fd = memfd_create("vdso", MFD_CLOEXEC);
 	if (fd < 0)
-		return -1;
+		return -errno;
 	if (write(fd, start, bytes) == (ssize_t)bytes)
 		return fd;
 	close(fd);
-	errno = EIO;
-	return -1;
+	return -EIO;
 }

@@ -7,7 +7,7 @@
 
 /*
  * A descriptor of a copy of the vDSO, if M, of any process, is its mapping. The copy is made from our
- * own, which the same kernel has mapped. -1 with errno: M is not the vDSO, or not the same one.
+ * own, which the same kernel has mapped. -errno: M is not the vDSO, or not the same one.
  */
 int vdso_open(const struct mapping *m);
 

@@ -160,7 +160,8 @@ static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, b
 	return err;
 }
 
-static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool *has_probes)
+static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all_runtimes,
+		     bool *has_probes)
 {
 	struct ocp_program *prog;
 	struct runtime runtime;
@@ -174,27 +175,27 @@ static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool *ha
 		err = read_externals(ctx, prog, &may);
 	*has_probes = ocp_program_probe_count(prog) || may;
 	/* A watch reads the figures of the collector of programs with probes. Only the time matters. */
-	if (!err && *has_probes && !file->origin.is_library &&
+	if (!err && (*has_probes || all_runtimes) && !file->origin.is_library &&
 	    runtime_recognise(ctx, prog->elf, &runtime) == -ENOMEM)
 		err = -ENOMEM;
 	ocp_program_free(prog);
 	return err == -ENOMEM || err == -EFBIG ? err : 0;
 }
 
-static void examine(struct ocp_ctx *ctx, const struct exam_file *file, unsigned int memory_mib,
-		    struct shared_result *result)
+static void examine(struct ocp_ctx *ctx, const struct exam_file *file,
+		    const struct exam_limits *limits, struct shared_result *result)
 {
 	char why[sizeof(result->why)];
 	bool has_probes;
 	int err;
 
 	atomic_store(&result->state, EXAM_BEGUN);
-	err = read_file(ctx, file, &has_probes);
+	err = read_file(ctx, file, limits->all_runtimes, &has_probes);
 	if (err == -EFBIG) {
 		set_result(result, EXAM_EXCEEDS, exam_reason(ocp_error(ctx), &file->origin));
 	} else if (err == -ENOMEM) {
 		snprintf(why, sizeof(why), "reading it takes more than %u MiB of memory",
-			 memory_mib);
+			 limits->memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
 		/* Other faults of the file are harmless, and reported elsewhere. */
@@ -215,7 +216,7 @@ static void be_examiner(pid_t parent, const struct exam_file *files, size_t n,
 	file_rules_set(ctx, &its);
 	for (size_t i = 0; i < n; i++) {
 		limit_time(limits->cpu_ms, n);
-		examine(ctx, &files[i], limits->memory_mib, &results[i]);
+		examine(ctx, &files[i], limits, &results[i]);
 	}
 	_exit(EXIT_SUCCESS);
 }

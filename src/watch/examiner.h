@@ -16,6 +16,7 @@
 struct exam_limits {
 	unsigned int cpu_ms, wall_ms;
 	unsigned int memory_mib; /* above the initial use */
+	bool all_runtimes;	 /* look for OCaml's runtime in programs without probes, too */
 };
 
 struct exam_file {

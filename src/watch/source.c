@@ -236,6 +236,18 @@ void source_tell_estimate(struct source *source)
 		ctx_log(source->ctx, OCP_LOG_WARN, "pid %d: %s", (int)source->pid, text);
 }
 
+void source_tell_matching(const struct source *source, const char *title)
+{
+	char *keys = meter_keys_text(source->meter), *threads = meter_threads_text(source->meter);
+
+	if (keys)
+		ctx_log(source->ctx, OCP_LOG_WARN, "%s: %s", title, keys);
+	if (threads)
+		ctx_log(source->ctx, OCP_LOG_WARN, "%s: %s", title, threads);
+	free(keys);
+	free(threads);
+}
+
 int source_attach(struct source *source)
 {
 	int err;
@@ -324,7 +336,9 @@ void source_ask_costs(struct source *source, int64_t now_ns)
 		return;
 	source->asked_costs = true;
 	if (err)
-		ctx_log(source->ctx, OCP_LOG_INFO, "%s", ocp_error(source->ctx));
+		ctx_log(source->ctx, OCP_LOG_WARN,
+			"CPU overhead is unknown, and budgets are not kept: %s",
+			ocp_error(source->ctx));
 	else
 		source->costs = costs;
 	if (source->sample)

@@ -36,16 +36,18 @@ struct source {
 	size_t n_children;
 	pid_t *pids; /* found processes, ascending */
 	size_t n_pids;
-	bool knows_pids;	     /* false: there may be more */
-	struct container container;  /* of all processes; all "": any container */
-	bool is_mixed;		     /* bound to a container, but also run in another */
-	bool is_stale;		     /* a file of it was overwritten and is no longer measured */
-	struct ocp_sample *sample;   /* the newest; NULL: none yet */
-	uint64_t hits, hits_at_tick; /* total of the sample, and at the last tick */
-	struct ocp_costs costs;	     /* all 0: unknown */
-	double cost_per_hit_ns;	     /* of the hits so far; 0: unknown */
-	double cpu_overhead;	     /* of the last tick */
-	bool was_cut;		     /* counters were switched off since the last tick */
+	bool knows_pids;	    /* false: there may be more */
+	struct container container; /* of all processes; all "": any container */
+	bool is_mixed;		    /* bound to a container, but also run in another */
+	bool is_stale;		    /* a file of it was overwritten and is no longer measured */
+	struct ocp_sample *sample;  /* the newest; NULL: none yet */
+	uint64_t hits;		    /* total of the sample */
+	uint64_t charged_hits;	    /* of them, those that were in the cpu_overhead of a tick */
+	int64_t uncharged_ns;	    /* the time of the ticks since then */
+	struct ocp_costs costs;	    /* all 0: unknown */
+	double cost_per_hit_ns;	    /* of the hits so far; 0: unknown */
+	double cpu_overhead;	    /* of the last tick; 0 while the costs are unknown */
+	bool was_cut;		    /* counters were switched off since the last tick */
 	bool asked_costs;
 	int64_t attached_ns;   /* CLOCK_MONOTONIC */
 	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: unknown or has one */
@@ -71,6 +73,8 @@ int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find
 int source_attach(struct source *source);
 /* Log what a hit will cost if the kernel single-steps sites. Before source_attach. */
 void source_tell_estimate(struct source *source);
+/* Say by what its pairs are matched, for the user of TITLE, if nobody has asked for that. */
+void source_tell_matching(const struct source *source, const char *title);
 /* SOURCE may be NULL. */
 void source_free(struct source *source);
 

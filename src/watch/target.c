@@ -240,6 +240,7 @@ static void add_to_pair(struct ocp_pair *sum, uint64_t *buckets, const struct oc
 	sum->orphan_stops += part->orphan_stops;
 	sum->map_full += part->map_full;
 	sum->not_keyed += part->not_keyed;
+	sum->mismatched += part->mismatched;
 	sum->open += part->open;
 	sum->by_key = part->by_key;
 	for (size_t i = 0; i < OCP_BUCKETS; i++)

@@ -77,6 +77,7 @@ struct target {
 	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
+	bool has_told_matching;	  /* by what pairs are matched */
 	bool is_over_budget;	  /* measuring ended because of the budget */
 	struct file_id *given_up; /* files no longer measured for that reason */
 	size_t n_given_up;

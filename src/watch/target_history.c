@@ -72,18 +72,30 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 		(float)((double)record->quarter_hits * 1e9 / (double)record->quarter_ns);
 }
 
+/*
+ * The cost of a hit is known some time after the attach. The first tick that knows it charges all hits
+ * until then to all of the time until then: a budget would miss a program that is busy only at first.
+ */
+static void tick_cost(struct source *source, int64_t dt_ns)
+{
+	source->cpu_overhead = 0;
+	source->uncharged_ns += dt_ns;
+	if (!source->asked_costs)
+		return;
+	source->cpu_overhead = (double)(source->hits - source->charged_hits) *
+			       source->cost_per_hit_ns / (double)source->uncharged_ns;
+	source->charged_hits = source->hits;
+	source->uncharged_ns = 0;
+}
+
 void target_tick(struct target *target, size_t column, size_t quarter, int64_t dt_ns)
 {
 	const double seconds = (double)dt_ns / 1e9;
 
 	target->view.cpu_overhead = 0;
 	for (size_t i = 0; i < target->n_sources; i++) {
-		struct source *source = target->sources[i];
-
-		source->cpu_overhead = (double)(source->hits - source->hits_at_tick) *
-				       source->cost_per_hit_ns / (double)dt_ns;
-		target->view.cpu_overhead += source->cpu_overhead;
-		source->hits_at_tick = source->hits;
+		tick_cost(target->sources[i], dt_ns);
+		target->view.cpu_overhead += target->sources[i]->cpu_overhead;
 	}
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		tick_probe(target, i, column, quarter, dt_ns);

@@ -25,7 +25,7 @@ enum {
 };
 
 /* Wall time is longer than processor time, for files on slow disks. */
-static const struct exam_limits exam_limits = {
+static const struct exam_limits usual_limits = {
 	.cpu_ms = 1000,
 	.wall_ms = 10000,
 	.memory_mib = 128,
@@ -58,7 +58,9 @@ struct batch {
 struct verdicts {
 	struct ocp_ctx *ctx;
 	struct file_rules rules;
+	struct exam_limits limits;
 	bool is_all;
+	bool trusts_owners; /* see verdicts_set_strangers */
 	/* Hash table by device and inode, with open addressing. */
 	struct known_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
@@ -152,15 +154,18 @@ static int get_file(struct verdicts *v, const struct file_key *key, struct known
 	return 0;
 }
 
-/* False: the file cannot be a program. */
-static bool identify(int fd, struct file_key *key)
+/* -ENOEXEC: the file cannot be a program. */
+static int identify(int fd, struct file_key *key, bool *is_trusted)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return false;
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENOEXEC;
+	*is_trusted = st.st_uid == 0 || st.st_uid == geteuid();
 	*key = (struct file_key){ st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim };
-	return true;
+	return 0;
 }
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -192,13 +197,19 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
 	struct known_file *file;
-	struct file_key key;
+	struct file_key key = { 0 };
+	bool is_trusted = false;
 	int err;
 
 	if (!v->is_all && !origin->is_library)
 		return FILE_UNKNOWN;
-	if (!identify(fd, &key))
+	err = identify(fd, &key, &is_trusted);
+	if (err == -ENOEXEC)
 		return FILE_WITHOUT_PROBES;
+	if (err)
+		return ctx_error(v->ctx, err, "%s: %s", origin->name, strerror(-err));
+	if (is_trusted && v->trusts_owners)
+		return FILE_UNKNOWN;
 	err = get_file(v, &key, &file);
 	if (err)
 		return err;
@@ -216,7 +227,8 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 static void report(struct verdicts *v, struct known_file *file, const struct file_origin *origin,
 		   const char *why)
 {
-	const char *what_to_do = origin->is_library ? "" : "; use --exe FILE to measure it";
+	const char *what_to_do =
+		origin->is_library || v->trusts_owners ? "" : "; use --exe FILE to measure it";
 	char who[32] = "";
 
 	if (file->standing == STANDING_EXCEEDS)
@@ -232,9 +244,10 @@ static void on_exceeds(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
 	struct known_file *file;
-	struct file_key key;
+	struct file_key key = { 0 };
+	bool is_trusted = false;
 
-	if (identify(fd, &key) && get_file(v, &key, &file) == 0)
+	if (!identify(fd, &key, &is_trusted) && get_file(v, &key, &file) == 0)
 		report(v, file, origin, exam_reason(ocp_error(v->ctx), origin));
 }
 
@@ -297,7 +310,7 @@ static int start(struct verdicts *v)
 
 	v->examined = v->waiting;
 	v->waiting.n = 0;
-	err = examiner_start(v->ctx, v->examined.files, v->examined.n, &v->rules, &exam_limits,
+	err = examiner_start(v->ctx, v->examined.files, v->examined.n, &v->rules, &v->limits,
 			     &v->examiner);
 	if (!err) {
 		v->cannot_examine = false;
@@ -349,6 +362,7 @@ struct verdicts *verdicts_new(struct ocp_ctx *ctx)
 		return NULL;
 	}
 	v->ctx = ctx;
+	v->limits = usual_limits;
 	v->rules = (struct file_rules){
 		.admit = admit,
 		.exceeds = on_exceeds,
@@ -369,6 +383,31 @@ void verdicts_free(struct verdicts *v)
 	clear(&v->waiting);
 	free(v->slots);
 	free(v);
+}
+
+void verdicts_set_strangers(struct verdicts *v)
+{
+	v->is_all = v->trusts_owners = v->limits.all_runtimes = true;
+	v->rules.max_sites = v->rules.max_library_sites = 0;
+}
+
+bool verdicts_await(struct verdicts *v, int wait_ms)
+{
+	const int64_t deadline_ns = now_ns() + wait_ms * (SECOND_NS / 1000);
+	bool is_news = false;
+
+	while (verdicts_pending(v) && now_ns() < deadline_ns)
+		is_news |= verdicts_settle(v, (int)((deadline_ns - now_ns()) / 1000000) + 1);
+	return is_news;
+}
+
+size_t verdicts_pending(const struct verdicts *v)
+{
+	size_t n = v->waiting.n;
+
+	for (size_t i = 0; i < v->examined.n; i++)
+		n += v->examined.files[i].fd >= 0;
+	return n;
 }
 
 void verdicts_set_all(struct verdicts *v, bool all)

@@ -27,6 +27,16 @@ struct verdicts *verdicts_new(struct ocp_ctx *ctx);
 /* VERDICTS may be NULL. */
 void verdicts_free(struct verdicts *verdicts);
 
+/*
+ * Examine the files of untrusted owners, whether they are executables or libraries, and any number of sites is read.
+ * Root and the user of this process are trusted. For commands that list all processes once, or read one.
+ */
+void verdicts_set_strangers(struct verdicts *verdicts);
+/* Wait for the verdicts on the queued files, at most WAIT_MS. False: there were none, or time was short. */
+bool verdicts_await(struct verdicts *verdicts, int wait_ms);
+/* The number of queued files that have no verdict yet. */
+size_t verdicts_pending(const struct verdicts *verdicts);
+
 /* Is every program watched, or only named ones? Initially the latter. */
 void verdicts_set_all(struct verdicts *verdicts, bool all);
 

@@ -47,8 +47,9 @@ struct watch;
 /* One thing to watch. */
 struct watch_spec {
 	const char *exe; /* every process of this file, now or later; NULL: see pid */
-	pid_t pid;	 /* this process and, after it exits, another one of its executable; */
-			 /* 0 without exe: every running program with probes */
+	bool may_be_missing; /* EXE need not exist yet: that is the problem of its target until it does */
+	pid_t pid;	     /* this process and, after it exits, another one of its executable; */
+			     /* 0 without exe: every running program with probes */
 	/*
 	 * What to measure. To keep within its budget, the busiest counters (at most 8 per tick)
 	 * are switched off. If that is not enough, measuring ends, and the target has a problem.
@@ -183,6 +184,8 @@ void watch_free(struct watch *watch);
  * same process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
+/* The number of the spec that an error of the last watch_set was about. */
+size_t watch_failed_spec(const struct watch *watch);
 
 /*
  * Call this every WATCH_TICK_MS. It finds processes that started, exited or loaded plugins, reads

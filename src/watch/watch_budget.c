@@ -33,17 +33,37 @@ void watch_tell_budgets(struct watch *watch)
 
 /* ---- keeping to it -------------------------------------------------------------------------- */
 
+/* How much of the costs PROBE has, compared with other probes. */
+static double weight_of(const struct watch_probe *probe, bool by_rate)
+{
+	const double weight = by_rate ? probe->rate : (double)probe->hits;
+
+	return weight > 0 ? weight : 0; /* a rate may be NaN */
+}
+
+static double sum_weights(const struct target *target, bool by_rate)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		sum += weight_of(&target->probes[i], by_rate);
+	return sum;
+}
+
 /* The probe of TARGET with the most expensive counter that can be switched off; -1: none. */
-static ptrdiff_t busiest_probe(const struct target *target)
+static ptrdiff_t busiest_probe(const struct target *target, bool by_rate)
 {
 	ptrdiff_t busiest = -1;
+	double most = 0;
 
 	for (size_t i = 0; i < target->view.n_probes; i++) {
 		const struct watch_probe *probe = &target->probes[i];
+		const double weight = weight_of(probe, by_rate);
 
-		if (probe->is_counted && !probe->is_in_pair && probe->rate > 0 &&
-		    (busiest < 0 || probe->rate > target->probes[busiest].rate))
-			busiest = (ptrdiff_t)i;
+		if (!probe->is_counted || probe->is_in_pair || weight <= most)
+			continue;
+		busiest = (ptrdiff_t)i;
+		most = weight;
 	}
 	return busiest;
 }
@@ -65,18 +85,24 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 			target->sources[i]->was_cut = true;
 }
 
-/* Switch counters off, the busiest first, until the rest is expected to fit the budget. */
+/*
+ * Switch counters off, the busiest first, until the rest is expected to fit the budget. SHARE may be that of
+ * several ticks, in the last of which nothing was hit: see tick_cost().
+ */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
 {
 	struct target *target = watch->targets.list[number];
 	const double budget = rule->request->budget, too_much = share;
+	const bool by_rate = sum_weights(target, true) > 0;
+	const double all = sum_weights(target, by_rate);
 	ptrdiff_t probe;
 	size_t n = 0;
 	int err = 0;
 
-	while (!err && n < MAX_CUTS && share > budget && (probe = busiest_probe(target)) >= 0) {
-		share -= target->probes[probe].rate * target->view.cost_per_hit_ns / 1e9;
+	while (!err && n < MAX_CUTS && share > budget &&
+	       (probe = busiest_probe(target, by_rate)) >= 0) {
+		share -= too_much * weight_of(&target->probes[probe], by_rate) / all;
 		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
 		target->probe_records[probe]->is_cut = !err;
 		n += !err;

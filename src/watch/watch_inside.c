@@ -268,9 +268,7 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 		err = target_end_sources(rule->target, rule, target_end_source);
 		return err ? err : watch_rule_follow(rule, targets, now_ns);
 	}
-	if (missing && !count_own(rule)) {
-		ctx_error(targets->ctx, -missing, "%s: %s", rule->exe, strerror(missing));
-		return target_set_problem(rule->target, ocp_error(targets->ctx));
-	}
+	if (missing && !count_own(rule))
+		return watch_rule_tell_missing(rule, missing);
 	return why ? target_set_problem(rule->target, why) : watch_inside_tell_outgrown(rule);
 }

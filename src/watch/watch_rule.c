@@ -149,6 +149,13 @@ static int open_first(struct targets *targets, const struct watch_spec *spec,
 	return source_open(targets->ctx, &wanted, &targets->known, &rule->first);
 }
 
+static bool is_waited_for(const struct watch_spec *spec)
+{
+	struct stat st;
+
+	return spec->may_be_missing && !spec->pid && stat(spec->exe, &st) != 0 && errno == ENOENT;
+}
+
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out)
 {
 	struct ocp_ctx *ctx = targets->ctx;
@@ -167,7 +174,7 @@ int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struc
 					  "functions of unnamed programs are not read")
 			      : ocp_meter_check(ctx);
 	} else if (!err) {
-		err = open_first(targets, spec, rule);
+		err = is_waited_for(spec) ? 0 : open_first(targets, spec, rule);
 		if (!err)
 			err = name_executable(ctx, rule, spec);
 	}
@@ -227,8 +234,12 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	err = source_attach(source);
 	if (!err)
 		err = target_add_source(target, source);
-	if (err)
+	if (err) {
 		source_free(source);
+	} else if (!target->has_told_matching) {
+		source_tell_matching(source, target->title);
+		target->has_told_matching = true;
+	}
 	return err;
 }
 
@@ -323,6 +334,12 @@ static int end_old_generations(struct watch_rule *rule, struct target *target,
 	return err;
 }
 
+int watch_rule_tell_missing(struct watch_rule *rule, int why)
+{
+	return target_set_problem(rule->target,
+				  why == ENOENT ? "does not exist; waiting for it" : strerror(why));
+}
+
 /* Check whether the path leads to another file now. */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
@@ -331,11 +348,10 @@ static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t
 	int err;
 
 	if (stat(rule->exe, &st) != 0) {
+		const int why = errno;
+
 		err = end_old_generations(rule, target, NULL, now_ns);
-		if (err || target->n_sources)
-			return err;
-		ctx_error(target->ctx, -errno, "%s: %s", rule->exe, strerror(errno));
-		return target_set_problem(target, ocp_error(target->ctx));
+		return err || target->n_sources ? err : watch_rule_tell_missing(rule, why);
 	}
 	err = end_old_generations(rule, target, &st, now_ns);
 	if (err || has_source_of(target, rule, &st))

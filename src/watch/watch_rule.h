@@ -60,6 +60,9 @@ bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_ru
 /* Attach the first source, and give it to the target of the rule. */
 int watch_rule_start(struct watch_rule *rule);
 
+/* The executable cannot be found, for the reason WHY, an errno: that is the problem of the target. */
+int watch_rule_tell_missing(struct watch_rule *rule, int why);
+
 /*
  * Open and end sources as needed now. A failure to measure is the problem of the target. Returns
  * -ENOMEM or 0.

@@ -55,6 +55,7 @@ static int prepare(struct watch *watch, const struct watch_spec *specs, size_t n
 		struct watch_rule *rule = find_rule(watch, &specs[i]);
 		const bool is_new = !rule;
 
+		watch->failed_spec = i;
 		if (is_new)
 			err = watch_rule_new(&watch->targets, &specs[i], &rule);
 		if (err)
@@ -136,6 +137,8 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = target_set_problem(rule->target, NULL);
 	if (!err && rule->is_inside && !rule->pid)
 		err = begin_inside(watch, rule);
+	else if (!err && !rule->pid && !rule->target->n_sources)
+		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 	if (!err)
 		return 0;
 	/* The ticks retry it. */
@@ -183,7 +186,7 @@ static int commit(struct watch *watch, struct change *change)
  * Attach the programs that were not watched before first, since a failure at this point needs no
  * undoing.
  */
-static int start_early(struct watch *watch, struct change *change)
+static int start_early(struct watch *watch, const struct change *change)
 {
 	int err = 0;
 
@@ -194,10 +197,16 @@ static int start_early(struct watch *watch, struct change *change)
 
 		if (!is_fresh)
 			continue;
+		watch->failed_spec = i;
 		source_tell_estimate(rule->first);
 		err = source_attach(rule->first);
 	}
 	return err;
+}
+
+size_t watch_failed_spec(const struct watch *watch)
+{
+	return watch->failed_spec;
 }
 
 /* Such a spec is the only one. */

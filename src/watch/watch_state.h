@@ -20,8 +20,9 @@ struct watch {
 	struct watch_rule **rules; /* one for each spec */
 	size_t n_rules;
 	struct targets targets;
-	size_t n_columns; /* since the start; column N is at N % WATCH_COLUMNS */
-	int64_t tick_ns;  /* CLOCK_MONOTONIC: of the last tick; 0: none yet */
+	size_t failed_spec; /* of the last change, if it failed */
+	size_t n_columns;   /* since the start; column N is at N % WATCH_COLUMNS */
+	int64_t tick_ns;    /* CLOCK_MONOTONIC: of the last tick; 0: none yet */
 	int64_t column_time_ns;
 };
 

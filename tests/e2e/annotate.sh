@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 # Lines of a source, counted by name and by `annotate`, against a program that counts its own lines, and
 # against ocamlprof. With the compiler in PATH.
+#
+# needs: fixtures
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
 LINES_OF=$ROOT/tests/ocaml/lines
-COMPARE=$(dirname "$0")/compare_lines.py
 
 # ---- helpers ----------------------------------------------------------------------------------
 
@@ -47,8 +49,8 @@ check_lines() { # FLAG...
 	need_command python3
 	build "$@"
 	annotate 60 --json "$TMP/src/lines.ml"
-	compared=$(python3 "$COMPARE" "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)") || fail "$compared"
-	((compared >= 55)) || fail "only $compared lines"
+	compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)"
+	(($(<"$TMP/compared") >= 55)) || fail "only $(<"$TMP/compared") lines"
 }
 
 # ---- exactness --------------------------------------------------------------------------------
@@ -82,7 +84,8 @@ test_ocamlprof() {
 		"$TMP/profiled" 60 <<<go >/dev/null
 		ocamlprof lines.ml >"$TMP/prof"
 	) 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
-	compared=$(python3 "$COMPARE" "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)" "$TMP/prof") || fail "$compared"
+	compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)" "$TMP/prof"
+	compared=$(<"$TMP/compared")
 	((${compared#* } >= 30)) || fail "compared with ocamlprof: only ${compared#* } lines"
 }
 
@@ -255,7 +258,8 @@ test_wrong_lines() {
 	EOT
 	status=0
 	"$TOOL" trace --wait -prog "$TMP/stripped" --count=line:lines.ml:9 -- 1 <<<go >"$TMP/out" 2>&1 || status=$?
-	eq "$status $(cat "$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped has no debug information of OCaml code (ocamlopt -g)" \
+	eq "$status $(cat "$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped was compiled with -g, then stripped: it has no line table
+hint: run the program that is not stripped; functions, fn:NAME, need no line table" \
 		"without debug information"
 }
 

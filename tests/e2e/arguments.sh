@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Arguments of probes: filters, keys, histograms, printed hits; what they say against what the program
 # says of itself (tests/ocaml/requests.ml).
+#
+# needs: fixtures ocaml/compared ocaml/requests
+# ocaml5: all
+# smoke: test_filter
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -10,20 +14,6 @@ start_requests() { # N
 	need_counting
 	start_target "$REQUESTS" "$1"
 	await_line ready
-}
-
-# Start `attach` on TARGET in the background, its output in $TMP/out; return when it measures. Sets
-# MEASURING to its pid.
-start_measuring() { # FLAG...
-	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
-	MEASURING=$!
-	wait_for 'grep -q "ing [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
-	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
-}
-
-stop_measuring() {
-	kill -INT "$MEASURING"
-	wait "$MEASURING"
 }
 
 # Measure N requests with FLAGs.
@@ -41,13 +31,13 @@ told() { # NAME
 	sed -n "s/^$1=//p" "$(output_of)"
 }
 
-# What EXPRESSION is of `t`, the last object of $TMP/out, and `hits`, those that were printed.
+# What EXPRESSION is of `t`, the last object of $TMP/counts, and `hits`, those that were printed.
 of_json() { # EXPRESSION
 	python3 -c '
 import json, sys
 objects = [json.loads(line) for line in open(sys.argv[1])]
 t, hits = objects[-1], [o for o in objects if o["type"] == "hit"]
-print(eval(sys.argv[2]))' "$TMP/out" "$1"
+print(eval(sys.argv[2]))' "$TMP/counts" "$1"
 }
 
 # ---- filters ------------------------------------------------------------------------------------
@@ -81,7 +71,7 @@ test_filter_of_pairs() {
 measure_comparisons() { # FIRST LAST
 	local i pids=()
 	for ((i = $1; i <= $2; i++)); do
-		background "$TOOL" attach -pid "$TARGET" --count --filter "$(sed -n "${i}s/\t.*//p" "$TMP/table")" \
+		background "$TOOL" attach --budget none -pid "$TARGET" --count --filter "$(sed -n "${i}s/\t.*//p" "$TMP/table")" \
 			--json >"$TMP/out.$i" 2>"$TMP/err.$i"
 		pids+=($!)
 	done
@@ -113,17 +103,17 @@ test_comparisons_as_ocaml_has_them() {
 		    print(line.split("\t")[0], " ".join(str(hits[name]) for name in ("int", "float", "int64", "string", "block")),
 		          total["losses"]["filter_mismatches"], sep="\t")
 	EOF
-	diff "$TMP/table" "$TMP/measured" || fail "counts differ from the program's"
+	holds diff "$TMP/table" "$TMP/measured" || fail "counts differ from the program's"
 }
 
 # A filter of the wrong type says so, in every form of output.
 test_filter_of_another_type() {
 	local why="arg1 of probe 'number' is a string and is compared with a number"
 	measure_requests 50 --count=number --filter 'arg1 > 50'
-	grep -Eq '^number +0 ' "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -qxF "50 hits rejected by the filter" "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -qxF "50 hits with an argument of another type than the filter's: $why" "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+	grep -Eq '^number +0 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -qxF "50 hits rejected by the filter" "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -qxF "50 hits with an argument of another type than the filter's: $why" "$TMP/counts" ||
+		fail "$(cat "$TMP/counts")"
 	quit_target
 	measure_requests 50 --count=number --filter 'arg1 > 50' --json
 	eq "$(of_json 't["losses"]["filtered"], t["losses"]["filter_mismatches"]')" "(50, 50)"
@@ -131,9 +121,9 @@ test_filter_of_another_type() {
 	quit_target
 	# What is behind a `!` is true, and is counted all the same.
 	measure_requests 50 --count=number --filter '!(arg0 == "a")' --csv
-	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 32 "columns"
-	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/out")" "number 50"
-	eq "$(awk -F, '$4 == "lost" { print $5, $11, $29 }' "$TMP/out")" \
+	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 33 "columns"
+	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/counts")" "number 50"
+	eq "$(awk -F, '$4 == "lost" { print $5, $11, $29 }' "$TMP/counts")" \
 		"filter_mismatches 50 arg0 of probe 'number' is an int and is compared with a string"
 	quit_target
 	measure_requests 50 --count=number --filter 'arg0 > 0.5 && arg1 != "x"' --json
@@ -161,7 +151,7 @@ test_keys_cross_threads() {
 		quit_target
 	done
 	# By thread there is not one pair.
-	measure_requests 1000 --time request_start,request_stop --json
+	measure_requests 1000 --time request_start,request_stop --key none --json
 	eq "$(of_json 't["pairs"][0]["count"]')" 0 "pairs by thread"
 }
 
@@ -172,7 +162,7 @@ test_keys_end_with_their_process() {
 	tell go
 	await_line end 60
 	tell quit
-	wait "$MEASURING"
+	wait "$COUNTING"
 	finish_target
 	check_pairs
 	eq "$(of_json 't["pairs"][0]["orphan_starts"]')" "$(($(told orphan_starts) + $(told open)))"
@@ -208,52 +198,52 @@ test_histogram() {
 
 test_histogram_as_text_and_csv() {
 	measure_requests 40 --count=number,request_stop --hist arg1
-	grep -Eq '^request_stop status: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
-	grep -Eq '^number text: 0 ints; not an int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -Eq '^request_stop status: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/counts" ||
+		fail "$(cat "$TMP/counts")"
+	grep -Eq '^number text: 0 ints; not an int: 40$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 	quit_target
 	measure_requests 40 --count=request_stop --hist arg1 --csv
-	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 32 "columns"
-	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $24, $25, $26, $27, $28 }' "$TMP/out")" \
+	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 33 "columns"
+	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $24, $25, $26, $27, $28 }' "$TMP/counts")" \
 		"request_stop 43 1 10100 200 500 0"
-	eq "$(awk -F, '$4 == "bucket" { print $11, $26, $27 }' "$TMP/out")" "38 192 207
+	eq "$(awk -F, '$4 == "bucket" { print $11, $26, $27 }' "$TMP/counts")" "38 192 207
 5 480 511"
 }
 
 # Every int from the smallest to the largest has its line, and there are no others.
 test_histogram_across_0_as_text() {
 	measure_requests 4 --count=number --hist arg0
-	eq "$(sed -n 's/^ *\(-\?[0-9]\+\)  .* \([0-9]\+\) |.*|$/\1=\2/p' "$TMP/out" | xargs)" \
+	eq "$(sed -n 's/^ *\(-\?[0-9]\+\)  .* \([0-9]\+\) |.*|$/\1=\2/p' "$TMP/counts" | xargs)" \
 		"-9=1 -8=0 -7=0 -6=0 -5=0 -4=0 -3=1 -2=0 -1=0 0=1 1=0 2=1"
-	eq "$(grep -c ' |.*|$' "$TMP/out")" 12 "lines"
+	eq "$(grep -c ' |.*|$' "$TMP/counts")" 12 "lines"
 }
 
 # ---- printed hits -------------------------------------------------------------------------------
 
 # Every byte is printable and the program's text is there, escaped.
 check_harmless() {
-	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/out" || :)" 0 "lines with other than printable characters"
+	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/counts" || :)" 0 "lines with other than printable characters"
 }
 
 test_print() {
 	local line='^[0-9]+\.[0-9]{6} [0-9]+/[0-9]+ '
 	measure_requests 200 --print number,request_stop --limit 0 --count
 	check_harmless
-	eq "$(grep -Ec "${line}request_stop " "$TMP/out")" "$(told stops)" "stops"
-	eq "$(grep -Ec "${line}number " "$TMP/out")" 200 "numbers"
+	eq "$(grep -Ec "${line}request_stop " "$TMP/counts")" "$(told stops)" "stops"
+	eq "$(grep -Ec "${line}number " "$TMP/counts")" 200 "numbers"
 	# One value, and not the character of that code behind it.
-	grep -qF ' number n=88 text="' "$TMP/out" || fail "$(grep ' number n=88' "$TMP/out")"
-	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop id=199 status=200 name=\"request 199\"$" "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
-	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
-		fail "$(grep number "$TMP/out" | tail -3)"
-	grep -E "$line" "$TMP/out" | sort -c -s -n || fail "not in the order of time"
+	grep -qF ' number n=88 text="' "$TMP/counts" || fail "$(grep ' number n=88' "$TMP/counts")"
+	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop id=199 status=200 name=\"request 199\"$" "$TMP/counts" ||
+		fail "$(cat "$TMP/counts")"
+	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/counts" ||
+		fail "$(grep number "$TMP/counts" | tail -3)"
+	grep -E "$line" "$TMP/counts" | sort -c -s -n || fail "not in the order of time"
 	grep -q "^$((200 + $(told stops))) hits printed, 0 suppressed by --limit, 0 dropped (buffer full)$" \
-		"$TMP/out" || fail "$(tail -3 "$TMP/out")"
+		"$TMP/counts" || fail "$(tail -3 "$TMP/counts")"
 	# Next to the table of all probes.
-	grep -Eq "^request_start +$(told starts) " "$TMP/out" || fail "$(tail -9 "$TMP/out")"
+	grep -Eq "^request_start +$(told starts) " "$TMP/counts" || fail "$(tail -9 "$TMP/counts")"
 }
 
 test_print_as_json() {
@@ -272,11 +262,11 @@ test_print_as_json() {
 
 test_print_as_csv() {
 	measure_requests 50 --print request_stop --limit 0 --csv
-	eq "$(head -1 "$TMP/out" | cut -d, -f1,29)" "type,args"
+	eq "$(head -1 "$TMP/counts" | cut -d, -f1,29)" "type,args"
 	python3 -c '
 import csv, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1])) if r["type"] == "hit"]
-print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/out" >"$TMP/rows"
+print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/counts" >"$TMP/rows"
 	eq "$(cat "$TMP/rows")" "$(told stops) request_stop id=0 status=200 name=\"request 0\""
 }
 
@@ -295,10 +285,10 @@ test_limit() {
 test_reader_that_is_too_slow() {
 	start_requests 40000
 	start_measuring --print 'request_.*' --count=request_start,request_stop --limit 0 --json
-	kill -STOP "$MEASURING"
+	kill -STOP "$COUNTING"
 	tell go
 	await_line end 60
-	kill -CONT "$MEASURING"
+	kill -CONT "$COUNTING"
 	stop_measuring
 	eq "$(of_json 't["losses"]["prints_dropped"] > 0')" True "dropped"
 	eq "$(of_json 'len(hits) + t["losses"]["prints_dropped"]')" \
@@ -309,7 +299,7 @@ test_closed_pipe() {
 	local status=0
 	start_requests 3000
 	{
-		"$TOOL" attach -pid "$TARGET" --print number --limit 0 2>"$TMP/err" || status=$?
+		"$TOOL" attach --budget none -pid "$TARGET" --print number --limit 0 2>"$TMP/err" || status=$?
 		echo "$status" >"$TMP/status"
 	} | {
 		wait_for 'grep -q "measuring 1 probe " "$TMP/err"'
@@ -333,19 +323,15 @@ test_trace_from_the_first_instruction() {
 # With handlers switched on by the same command, every process of a program, also later ones.
 test_together_with_actions_and_programs() {
 	need_counting
-	background "$TOOL" attach --exe "$REQUESTS" --print request_stop --filter 'arg0 = 1' --limit 0 \
-		>"$TMP/out" 2>"$TMP/err"
-	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/err"'
+	start_measuring --exe "$REQUESTS" --print request_stop --filter 'arg0 = 1' --limit 0
 	start_target "$REQUESTS" 10
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable-all --count=number --filter 'arg0 = 2' --for 300ms >"$TMP/count" &
 	tell go
 	await_line end
 	wait $!
-	kill -INT "$MEASURING"
-	wait "$MEASURING"
-	eq "$(grep -c "$TARGET/.* request_stop id=1 status=200 name=\"request 1\"" "$TMP/out")" 1 "$(cat "$TMP/out")"
+	stop_measuring
+	eq "$(grep -c "$TARGET/.* request_stop id=1 status=200 name=\"request 1\"" "$TMP/counts")" 1 "$(cat "$TMP/counts")"
 }
 
 # What is loaded later is printed, too. Each probe has two sites, the last in three files.
@@ -357,14 +343,14 @@ test_files_loaded_later() {
 	start_measuring --print '.*_only' --count=reused --limit 0
 	tell "load $binaries/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "more sites\?, of newly loaded files" "$TMP/err"'
+	wait_for 'grep -q "more sites\?, of newly loaded files" "$TMP/counting.err"'
 	forget_output
 	tell 'go 3'
 	await_line 'done'
 	stop_measuring
-	eq "$(grep -c ' plugin_only' "$TMP/out")" "$(grep -c ' host_only' "$TMP/out")" "$(cat "$TMP/out")"
-	eq "$(grep -c ' plugin_only' "$TMP/out")" 6 "$(cat "$TMP/out")"
-	grep -Eq '^reused +18 ' "$TMP/out" || fail "$(cat "$TMP/out")"
+	eq "$(grep -c ' plugin_only' "$TMP/counts")" "$(grep -c ' host_only' "$TMP/counts")" "$(cat "$TMP/counts")"
+	eq "$(grep -c ' plugin_only' "$TMP/counts")" 6 "$(cat "$TMP/counts")"
+	grep -Eq '^reused +18 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 }
 
 # Two capabilities suffice.
@@ -373,20 +359,20 @@ test_privileges() {
 	need_command setpriv
 	chmod 755 "$TMP" "$(dirname "$TMP")"
 	cp "$TOOL" "$REQUESTS" "$TMP"
-	touch "$TMP/out"
+	touch "$TMP/counts"
 	start_target setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
 		--inh-caps=-all "$TMP/requests" 30
 	await_line ready
 	background setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
 		--ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon \
-		"$TMP/ocaml-probes" attach -pid "$TARGET" --time request_start,request_stop --key arg2 \
+		"$TMP/ocaml-probes" attach --budget none -pid "$TARGET" --time request_start,request_stop --key arg2 \
 		--count=number --hist arg0 --filter 'arg0 >= 0' --print request_start --limit 0 --json \
-		>"$TMP/out" 2>"$TMP/err"
-	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
+		>"$TMP/counts" 2>"$TMP/counting.err"
+	COUNTING=$!
+	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
 	tell go
 	await_line end
-	stop_measuring || fail "$(cat "$TMP/err")"
+	stop_measuring
 	eq "$(of_json 'len(hits)')" "$(told starts)" "printed"
 	eq "$(of_json 't["pairs"][0]["count"], t["histograms"][0]["count"]')" "($(told pairs), 15)"
 }
@@ -439,8 +425,8 @@ test_wrong_use() {
 test_probes_without_the_argument() {
 	local why="probe 'number': no arg2 for the filter: it has 2 arguments in $REQUESTS"
 	measure_requests 60 --count --filter 'arg2 ^= "request 5"' --json
-	eq "$(grep -c "warning: not measured: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
-	grep -q "counting 2 probes (2 sites)" "$TMP/err" || fail "$(cat "$TMP/err")"
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+	grep -q "counting 2 probes (2 sites)" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
 	# 5 and 50 to 59; 50 is begun twice. Of all starts and stops, and of nothing else, there is a verdict.
 	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
 	eq "$(of_json 't["probes"][0]["hits"]')" 12
@@ -450,20 +436,20 @@ test_probes_without_the_argument() {
 	# Also of those that are named, and printed; each by its sites.
 	measure_requests 60 --count=number,request_stop --print 'number\|request_start' --by-site \
 		--filter 'arg2 == "request 50"' --json
-	eq "$(grep -c "warning: not measured: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
 	eq "$(of_json '[(p["name"], p["hits"]) for p in t["probes"]]')" "[('request_stop', 1)]"
 	eq "$(of_json '[h["probe"] for h in hits]')" "['request_start', 'request_start']"
 	quit_target
 	# What ends a pair goes on doing so.
 	measure_requests 60 --count --time request_start,number --filter 'arg2 ^= "request"' --json
-	eq "$(grep -c "warning: not counted: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(grep -c "warning: not counted: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
 	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
 	eq "$(of_json 't["pairs"][0]["count"]')" 60 "pairs"
 	quit_target
 	# Its hits are exact without a histogram, too.
 	measure_requests 60 --count --hist arg2 --json
-	grep -q "warning: counted without a histogram: probe 'number': no arg2" "$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+	grep -q "warning: counted without a histogram: probe 'number': no arg2" "$TMP/counting.err" ||
+		fail "$(cat "$TMP/counting.err")"
 	eq "$(of_json '[p["hits"] for p in t["probes"]][0], [h["name"] for h in t["histograms"]]')" \
 		"(60, ['request_start', 'request_stop'])"
 }
@@ -486,8 +472,8 @@ test_hostile_operands() {
 	tell 'go 2'
 	await_line 'done'
 	stop_measuring
-	eq "$(grep -c ' places .* ? 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
-	grep -Eq '^ints +2 ' "$TMP/out" || fail "$(cat "$TMP/out")"
+	eq "$(grep -c ' places .* ? 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/counts")" 2 "$(cat "$TMP/counts")"
+	grep -Eq '^ints +2 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 }
 
 # The verifier takes seconds for a filter with strings, of a CPU that it may have to share.

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Every kind of file that probes come in, and every way in which a process can have it mapped: all
 # handlers run while all is on, and every byte is as before when all is off again.
+#
+# needs: fixtures ocaml/plugin_host ocaml/plugin.cmxs
+# smoke: test_static
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 BINARIES=$O/tests/fixtures/binaries

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # bpftrace and the tool on the same probe, in either order: both count every hit.
+#
+# needs: fixtures ocaml/counted
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # --by: counts and times by the value of an argument, against the program's own books (tests/ocaml/named).
+#
+# needs: fixtures ocaml
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -11,28 +14,9 @@ NAMED=${NAMED:-$O/tests/named-$(ocamlopt -version)}
 # Uprobes are on a copy.
 start_named() { # ORDERS
 	need_counting
-	pids=()
-	rm -f "$TMP"/out.* "$TMP"/err.*
 	cp "$NAMED/named" "$TMP/named"
 	start_target "$TMP/named" "$1"
 	await_line ready
-}
-
-# Begin a measurement.
-measuring() { # ID FLAG...
-	local id=$1
-	shift
-	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out.$id" 2>"$TMP/err.$id"
-	pids+=($!)
-}
-
-# Let the orders be taken, when all measurements have begun, and end these.
-take_orders() {
-	wait_for "[[ \$(cat $TMP/err.* | grep -Ec 'ing [0-9]+ probes?') -eq ${#pids[@]} ]]"
-	tell go
-	await_line end
-	kill -INT "${pids[@]}"
-	wait "${pids[@]}"
 }
 
 test_books() {
@@ -50,8 +34,8 @@ test_books() {
 	measuring filter --json --count=order --by customer --filter 'id >= 30'
 	measuring mixed --json --count=order --by arg1
 	measuring interval --json --count=order --by customer --interval 20ms
-	take_orders
-	python3 "$ROOT/tests/e2e/by_books.py" "$TMP" "$(output_of)"
+	go_measured
+	compare_with_books by "$TMP" "$(output_of)"
 	quit_target
 }
 
@@ -65,7 +49,7 @@ test_tables() {
 	measuring times --time order,begun --by id
 	measuring csv --csv --count=order --time order,begun --by customer
 	measuring rush --count=order --by rush
-	take_orders
+	go_measured
 	out=$(sed -n '/^order by id/,/^CPU/p' "$TMP/out.counts")
 	eq "$(awk '$1 ~ /^[0-9]+$/ && $2 == 1' <<<"$out" | wc -l)" 20 "rows"
 	matches "$out" $'\nothers \\(50 values\\) +50 '
@@ -100,7 +84,7 @@ test_more_values_than_room() {
 	measuring hits --json --count=order --by id
 	measuring times --json --time order,begun --by id
 	measuring table --count=order --by id --top 2
-	take_orders
+	go_measured
 	python3 - "$TMP" <<-'EOF2'
 		import json, sys
 		def last(name):
@@ -133,17 +117,16 @@ test_messages() {
 	check_error 2 "scaled \(named.ml:[0-9]*\): arg0 \(scaled\) is in a floating-point register" $t --count=scaled --by arg0
 	check_error 2 'argument 5: arg0, arg1, ..., or its name is expected' $t --count=order --by 5
 	check_error 2 "attach: --by needs --count=NAME or --time START,STOP" $t --print order --by id
-	check_error 2 "attach: --by and --key are mutually exclusive" $t --time begun,answered --key rid --by rid
 	check_error 2 "attach: --by and --stack are mutually exclusive" $t --count=order --stack --by id
 	for option in --by-site --by-thread --by-process; do
 		check_error 2 "attach: --by excludes --by-site, --by-thread and --by-process" $t --count=order $option --by id
 	done
-	check_error 2 "attach: --by excludes fn:, c:, gc: and line:" $t --count=fn:Named.take --by arg0
+	check_error 2 "attach: --by groups by arguments of probes; fn:, c:, gc: and line: name no probes" $t --count=fn:Named.take --by arg0
 	check_error 2 "attach: --keep excludes --by" $t --count=order --by id --keep by_test
 	check_error 2 "attach: --by: given twice" $t --count=order --by id --by price
 	# A probe without the argument is counted as a whole.
 	measuring some --json --count=order,begun --by customer
-	take_orders
+	go_measured
 	matches "$(cat "$TMP/err.some")" "counted without groups: probe 'begun': no argument 'customer' for the groups"
 	eq "$(python3 -c '
 import json, sys
@@ -157,11 +140,11 @@ print([(p["name"], p["hits"]) for p in total["probes"]], {g["name"] for g in tot
 test_values_that_are_none() {
 	need_counting
 	cp "$O/tests/ocaml/args" "$TMP/args"
-	"$TOOL" attach --exe "$TMP/args" --json --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
+	"$TOOL" attach --budget none --exe "$TMP/args" --json --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
 	eq "$(tail -n 1 "$TMP/out" | python3 -c '
 import json, sys
 print([(g["value"], g["why"], g["hits"]) for g in json.load(sys.stdin)["groups"]])')" "[(None, 'neither a number nor a string', 2)]"
-	"$TOOL" attach --exe "$TMP/args" --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
+	"$TOOL" attach --budget none --exe "$TMP/args" --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
 	matches "$(cat "$TMP/out")" $'\n\\? \\(neither a number nor a string\\) +2 '
 }
 

@@ -2,6 +2,9 @@
 # Stacks at probes, frame by frame, against what Printexc tells the handlers of random programs.
 #
 #   STACKS  how many of them (default: 2000 a program); SEEDS how many programs (default: 1)
+#
+# needs: fixtures
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -33,15 +36,13 @@ compare() { # DEEPEST [--fibres]
 	start_target "$TMP/trees" "$TMP/stacks" "${STACKS:-2000}" 7 "$1"
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable here
-	background "$TOOL" attach -pid "$TARGET" --print here --stack=127 --json --limit 1000000 \
+	background "$TOOL" attach --budget none -pid "$TARGET" --print here --stack=127 --json --limit 1000000 \
 		>"$TMP/hits" 2>"$TMP/err"
 	wait_for 'grep -q "measuring 1 probe" "$TMP/err"'
 	forget_output
 	grow
 	wait $! || fail "$(cat "$TMP/err")"
-	python3 "$ROOT/tests/e2e/compare_stacks.py" "$TMP/hits" "$TMP/stacks" --inlined "${@:2}" \
-		>"$TMP/compared" ||
-		fail "$(cat "$TMP/compared")"
+	compare_with_books stacks "$TMP/hits" "$TMP/stacks" --inlined "${@:2}"
 	tail -n 1 "$TMP/compared" | tee -a "${STACKS_LOG:-/dev/null}"
 }
 

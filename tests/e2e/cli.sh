@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # The command line: every way to say what is to be switched, on one process or several, and every way
 # to say it wrongly, which changes nothing.
+#
+# needs: fixtures serve link ocaml
+# smoke: test_help test_did_you_mean
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -116,6 +119,7 @@ test_help() {
 		cmp <("$TOOL" help "$command") <("$TOOL" help)
 	done
 	matches "$("$TOOL" version)" '^[0-9]+\.[0-9]+\.[0-9]+$'
+	eq "$("$TOOL" attach --version)" "$("$TOOL" version)" "of a command"
 	status=0
 	"$TOOL" helo >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(cat "$TMP/err")" "2 ocaml-probes: 'helo': no such command
@@ -285,8 +289,8 @@ test_numbers_alone() {
 	check_error 2 "'42': matches no OCaml function" functions 42 -p "$first"
 	check_error 2 "'42': matches no OCaml function" functions -prog "$LOOP" 42
 	check_error 2 "'42': no such probe" bpftrace "$first" count 42
-	check_error 2 "42: No such file" profile --diff 41 42
-	check_error 2 "'43': unexpected" profile --diff 41 42 43
+	check_error 2 "41: No such file" profile --diff 41 42
+	check_error 2 "-pid: not where two files are compared" profile --diff 41 42 43
 	check_error 2 "'42'" read 42
 }
 

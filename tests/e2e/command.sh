@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # attach ... -- COMMAND: it is measured while the command runs, and the command's end is the tool's.
+#
+# needs: fixtures ocaml/counted ocaml/loop
+# smoke: test_exact_while_the_command_runs
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -21,7 +24,7 @@ test_exact_while_the_command_runs() {
 	start_target "$(own_copy "$O/tests/ocaml/counted")" 5000 2
 	await_line ready
 	# shellcheck disable=SC2016,SC2154 # for the command; of lib.sh
-	IN=${target_fd[$TARGET]} OUT=$(output_of) attach "$TARGET" --count --json -- bash -c '
+	IN=${target_fd[$TARGET]} OUT=$(output_of) attach --budget none "$TARGET" --count --json -- bash -c '
 		echo go >&"$IN"
 		until grep -q "^# in_loop was seen" "$OUT"; do sleep 0.02; done'
 	eq "$STATUS" 0 "status: $(cat "$TMP/err")"
@@ -34,7 +37,7 @@ test_exact_while_the_command_runs() {
 test_it_starts_when_all_is_attached() {
 	start_loop
 	# shellcheck disable=SC2016
-	echo input | PID=$TARGET "$TOOL" attach "$TARGET" --count -- bash -c '
+	echo input | PID=$TARGET "$TOOL" attach --budget none "$TARGET" --count -- bash -c '
 		printf "<%s>" "$0" "$@"; echo; cat; "$TOOL" info "$PID" --sites | grep -c int3; echo error >&2' \
 		'a b' '' -- -pid >"$TMP/out" 2>"$TMP/err"
 	eq "$(head -n 3 "$TMP/out")" "<a b><><--><-pid>
@@ -47,7 +50,7 @@ $("$TOOL" info "$TARGET" --sites | sed 1d | wc -l)" "what the command prints"
 
 test_its_end_is_the_tools() {
 	start_loop
-	attach "$TARGET" --count -- sh -c 'exit 7'
+	attach --budget none "$TARGET" --count -- sh -c 'exit 7'
 	eq "$STATUS/$(head -c 6 "$TMP/out")" "7/total," "a status"
 	attach "$TARGET" --count -- true
 	eq "$STATUS" 0 "no status"
@@ -69,7 +72,7 @@ test_signals_are_passed_on() {
 	for signal in TERM INT HUP QUIT USR1 USR2; do
 		: >"$TMP/said"
 		# shellcheck disable=SC2016
-		background "$TOOL" attach "$TARGET" --count -q -- env --default-signal bash -c \
+		background "$TOOL" attach --budget none "$TARGET" --count -q -- env --default-signal bash -c \
 			'trap "echo got; exit 5" "$0"; echo ready; while :; do sleep 0.02; done' "$signal" >"$TMP/said" 2>&1
 		pid=$!
 		wait_for 'grep -qx ready "$TMP/said"'
@@ -121,7 +124,7 @@ test_what_ends_before_the_command() {
 	attach "$TARGET" --count --budget 0.000001% -- sh -c 'sleep 0.5; exit 9'
 	eq "$STATUS" 9 "over budget, and the command fails"
 	# shellcheck disable=SC2016
-	PID=$TARGET attach "$TARGET" --count=gamma -- bash -c '
+	PID=$TARGET attach --budget none "$TARGET" --count=gamma -- bash -c '
 		# How often the tool has waited: it waits again when it has seen the end of the target.
 		waits() { sed -n "s/^voluntary_ctxt_switches:.//p" "/proc/$PPID/status"; }
 		kill -STOP "$PPID"

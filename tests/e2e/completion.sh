@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Tab in a real bash and a real zsh. completion.py presses it.
+#
+# needs: fixtures serve top ocaml/service
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/namespace_lib.sh"
@@ -49,6 +51,9 @@ test_kept_meters() {
 test_answers() {
 	local word
 	start_services
+	# Names, and positions of arguments without one.
+	args_of() { "$TOOL" list -prog "$TMP/only-service" --args | awk -v probe="$1" '
+		$1 == probe && $4 ~ /^arg/ { print $5 == "-" ? $4 : $5 }' | xargs; }
 	answers() { "$TOOL" complete "$@" | cut -f1 | xargs; }
 	eq "$("$TOOL" complete '' | cut -f1 | sort | xargs)" \
 		"$("$TOOL" help | sed -nE 's/^  ([a-z]+) .*/\1/p' | sort | xargs)" "the commands"
@@ -67,6 +72,12 @@ test_answers() {
 	[[ " $(answers attach -pid "$SERVICE" -pid '') " != *" $SERVICE "* ]] || fail "a pid is offered twice"
 	eq "$(answers attach --pid="$SERVICE" -enable cache_hit,cache_)" \
 		"cache_hit,cache_evict cache_hit,cache_miss" "what is not in the list yet"
+	eq "$(answers attach "$SERVICE" --count=request_done --hist '')" "$(args_of request_done)" "arguments of a probe"
+	eq "$(answers attach "$SERVICE" --time request_start,request_done --key '')" \
+		"$({ args_of request_start; args_of request_done; } | xargs -n1 | sort -u | xargs)" "arguments of two probes"
+	eq "$(answers attach --exe "$TMP/only-service" --count=request_start --by=)" \
+		"$(args_of request_start | xargs -n1 | sed 's/^/--by=/' | xargs)" "arguments in a file"
+	[[ " $(answers attach "$SERVICE" --hist '') " != *argN* ]] || fail "the words of the page are offered"
 	eq "$(answers attach "-pid=${SERVICE:0:-1}" | tr ' ' '\n' | grep -x -- "-pid=$SERVICE")" "-pid=$SERVICE"
 	# Nothing, and no message, for what makes no sense.
 	for word in 'nosuch ' 'attach -pid 4194304 -enable ' 'attach --nosuch=' 'info -pid x' 'list -prog /nowhere -x' \

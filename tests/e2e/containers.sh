@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Programs in containers: mount and pid namespaces of their own, overlays as their roots, cgroups with the names that
 # runtimes give them. They are found, named, counted, served and forgotten.
+#
+# needs: fixtures serve ocaml/counted ocaml/service
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -19,7 +22,7 @@ POD_CGROUP=kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${POD//
 among_our_own() { # NAME
 	need_counting
 	need_command unshare curl
-	unshare --mount --pid --fork --mount-proc --propagation private bash "$0" --one "$1"
+	holds unshare --mount --pid --fork --mount-proc --propagation private bash "$0" --one "$1"
 }
 
 # Mount cgroups, with a place of our own below CGROUPS, and make the image that the containers have in common.
@@ -111,7 +114,7 @@ attach() {
 	local counting
 	prepare
 	start_two
-	background "$TOOL" attach --exe "/proc/$PID1/root/app/service" --count --time plain,odd --json \
+	background "$TOOL" attach --budget none --exe "/proc/$PID1/root/app/service" --count --time plain,odd --json \
 		>"$TMP/counts" 2>"$TMP/err"
 	counting=$!
 	wait_for 'grep -Eq "(counting|measuring) [0-9]+ probes" "$TMP/err" || ! kill -0 '"$counting"
@@ -192,7 +195,7 @@ top() {
 	viewer=$!
 	wait_for 'screen_has "service [111111111111]" && screen_has "service [222222222222]" || ((++looks > 600))'
 	screen_has "service [111111111111]" && screen_has "service [222222222222]" || fail "$(cat -v "$TMP/screen")"
-	kill -TERM "$(pgrep -x ocaml-probes-to)"
+	kill -TERM "$(pgrep -P "$viewer")"
 	wait "$viewer"
 }
 
@@ -373,7 +376,7 @@ capabilities_of_the_daemonset() {
 }
 
 test_manifests() {
-	python3 "$ROOT/tests/e2e/check_manifests.py" "$MANIFESTS" "$O" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+	holds python3 "$ROOT/tests/e2e/check_manifests.py" "$MANIFESTS" "$O" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
 }
 
 # Faults that would stay unnoticed until somebody applies the files.
@@ -388,7 +391,7 @@ test_faults_in_manifests() {
 		sed -i "$fault" "$TMP"/tree/tools/containers/{*.y*ml,Dockerfile}
 		! cmp -s <(cat "$MANIFESTS"/{*.y*ml,Dockerfile}) <(cat "$TMP"/tree/tools/containers/{*.y*ml,Dockerfile}) ||
 			fail "$fault: changes nothing"
-		! python3 "$ROOT/tests/e2e/check_manifests.py" "$TMP/tree/tools/containers" "$O" >"$TMP/out" 2>&1 ||
+		! holds python3 "$ROOT/tests/e2e/check_manifests.py" "$TMP/tree/tools/containers" "$O" >"$TMP/out" 2>&1 ||
 			fail "$fault: was not noticed"
 	done <<-'END'
 		s/readOnlyRootFilesystem/readOnlyRootFileSystem/
@@ -427,7 +430,7 @@ print(json.dumps(it))' <"$MANIFESTS/prometheus.yml" >"$TMP/prometheus.yml"
 		        {"labels": '{namespace="shop", pod="front-1", probe="a"}', "value": 3},
 		        {"labels": '{namespace="shop", pod="front-2", probe="a"}', "value": 0.1}]}]}]}))
 	PY
-	promtool test rules "$TMP/test.yml" || fail "the query in README.md"
+	holds promtool test rules "$TMP/test.yml" || fail "the query in README.md"
 }
 
 run_tests "$@"

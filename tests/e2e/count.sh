@@ -1,7 +1,15 @@
 #!/usr/bin/env bash
-# Counting hits through eBPF: exact, next to handlers and toggling, and nothing is left behind.
+# Counting hits, by each engine: exact, next to handlers and toggling, and nothing is left behind.
+#
+# variants: inside
+# needs: fixtures ocaml/counted ocaml/counted_nopie ocaml/loop
+# ocaml5: all
+# smoke: test_exact_pie test_toggling_while_counting
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+
+BINARIES=$O/tests/fixtures/binaries
 
 # "HANDLER-RUNS HITS" of a fixture's probes, added up, at this moment.
 report_of() {
@@ -20,7 +28,7 @@ check_exact() { # PROGRAM
 	tell go
 	await_line '# in_loop was seen.*' 60
 	tell quit
-	wait "$COUNTING"
+	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
 	finish_target
 	eq "$(totals)" "$(handler_runs)" "hits counted and handlers' own counts"
 	eq "$(totals | wc -l)" 8 "probes"
@@ -52,26 +60,26 @@ test_counting_runs_no_handler() {
 	eq "$(totals)" "$(expected_hits)" "hits"
 }
 
-# 1000 toggles by other instances while counting at full speed disturb neither; at the end text and
+# Up to 1000 toggles by other instances while counting at full speed disturb neither; at the end text and
 # semaphores are as they were, byte for byte.
 test_toggling_while_counting() {
-	local before runs hits i
+	local runs hits i toggles=500
+	[[ $ENGINE = bpf ]] || toggles=100
 	need_counting
 	start_target "$O/tests/ocaml/counted" 1000000000 2
 	await_line ready
-	before=$(memory_of "$TARGET")
+	keep_memory
 	start_counting "$TARGET" --json
 	tell go
-	for ((i = 0; i < 500; i++)); do
+	for ((i = 0; i < toggles; i++)); do
 		"$TOOL" attach -pid "$TARGET" -enable in_loop
 		"$TOOL" attach -pid "$TARGET" -disable in_loop
 	done
 	eq "$(handler_runs)" "" "the loops must outlast the toggling; results so far"
 	tell stop
 	await_line '# in_loop was seen.*' 60
-	kill -INT "$COUNTING"
-	wait "$COUNTING"
-	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	stop_measuring
+	check_clean
 	eq "$(totals)" "$(expected_hits)" "hits"
 	tell quit
 	finish_target
@@ -110,8 +118,7 @@ test_handler_runs_only_while_on() {
 		eq "${first%% *}" "${settled%% *}" "handlers' runs, off"
 		[[ ${first##* } != "${second##* }" ]] || fail "the target stands still"
 	done
-	kill -INT "$COUNTING"
-	wait "$COUNTING"
+	stop_measuring
 }
 
 test_sigkill_leaves_nothing() {
@@ -145,7 +152,7 @@ test_ends_by_time_signal_and_process() {
 	need_counting
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
-	check_time 300 "$TOOL" attach -pid "$TARGET" --count --for 300ms
+	check_time 300 "$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$TARGET" --count --for 300ms
 	for signal in INT TERM HUP; do
 		start_counting "$TARGET" --all
 		kill -"$signal" "$COUNTING"
@@ -169,7 +176,7 @@ test_intervals_add_up() {
 	# As long as these are, a tool that is kept from running for a while misses none. Where the whole machine stands still
 	# for a second, it does: it has three tries.
 	for try in 1 2 3; do
-		"$TOOL" attach -pid "$TARGET" --count --for 3500ms --interval 1s --json >"$TMP/json"
+		"$TOOL" attach --budget none "${ENGINE_FLAGS[@]}" -pid "$TARGET" --count --for 3500ms --interval 1s --json >"$TMP/json"
 		[[ $(wc -l <"$TMP/json") -ne 4 ]] || break
 	done
 	eq "$(wc -l <"$TMP/json")" 4 "objects"
@@ -191,23 +198,46 @@ gamma 1
 same time 1"
 }
 
+# Off, on, and off again: a site that was compiled as on stays on.
+check_fixture() { # FIXTURE PROGRAM
+	local what
+	start_target "$2" --wait --threads 2
+	await_line ready
+	keep_memory
+	start_counting "$TARGET" --json
+	for what in '' enable disable; do
+		[[ -z $what ]] || "$TOOL" attach -pid "$TARGET" "-$what-all"
+		forget_output
+		tell 'go 200'
+		await_line 'done'
+	done
+	stop_measuring
+	eq "$(totals)" "$(fixture_hits "$1" 1200)" "$2: hits"
+	check_clean
+	forget_output
+	quit_target
+	eq "$TARGET_STATUS" 0 "$2: status"
+	eq "$(sed -n 's/^\(.*\) handler=\([0-9]*\) hits=\([0-9]*\)$/\1 \2 \3/p' "$(output_of)" |
+		awk '{ name = NF == 3 ? $1 : "" } $(NF - 1) != (name == "started_on" ? $NF : $NF / 3)')" "" "$2: handlers"
+}
+
 # The fixtures: every generation of the ABI, several sites a name, sites astride pages.
 test_every_abi() {
 	local fixture variant
 	need_counting
 	for fixture in v0 v0_single transitional transitional_single v1 v1_dot v2; do
 		for variant in "$fixture" "$fixture-nopie" "$fixture-stripped"; do
-			start_target "$O/tests/fixtures/$variant" --wait
-			await_line ready
-			start_counting "$TARGET" --json
-			tell 'go 1000'
-			await_line 'done'
-			kill -INT "$COUNTING"
-			wait "$COUNTING"
-			eq "$(totals)" "$(fixture_hits "$fixture" 1000)" "$variant: hits"
-			quit_target
+			check_fixture "$fixture" "$O/tests/fixtures/$variant"
 		done
 	done
+}
+
+test_static() {
+	need_counting
+	check_fixture v1 "$BINARIES/static"
+	check_fixture v1 "$BINARIES/static-pie"
+	strip -o "$TMP/stripped-static" "$BINARIES/static"
+	check_fixture v1 "$TMP/stripped-static"
 }
 
 # A process whose first thread has ended is named by another one. The kernel's own filter would find
@@ -215,7 +245,7 @@ test_every_abi() {
 test_the_first_thread_has_ended() {
 	local first thread flags
 	need_counting
-	start_target "$(own_copy "$O/tests/fixtures/binaries/states")" leader
+	start_target "$(own_copy "$BINARIES/states")" leader
 	first=$TARGET
 	wait_for 'grep -q "^State:.Z" "/proc/$TARGET/status"'
 	thread=$(find "/proc/$first/task" -mindepth 1 -maxdepth 1 ! -name "$first" -printf %f)
@@ -240,7 +270,7 @@ test_named_by_another_thread() {
 	start_target "$O/tests/fixtures/v1" --threads 2
 	await_line ready
 	thread=$(find "/proc/$TARGET/task" -mindepth 1 -maxdepth 1 ! -name "$TARGET" -printf '%f\n' | head -n 1)
-	"$TOOL" attach -pid "$thread" --count --by-process --json --for 0.3s >"$TMP/json"
+	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$thread" --count --by-process --json --for 0.3s >"$TMP/json"
 	tail -n 1 "$TMP/json" | finds "\"hits\":[1-9][0-9]*,.*\"pid\":$TARGET," || fail "$(cat "$TMP/json")"
 }
 
@@ -254,5 +284,12 @@ test_wrong_use() {
 	check_error 2 "require --count" attach -pid "$TARGET" -enable alpha --interval 3s
 	check_error 5 "no such process" attach -pid 4194304 --count
 }
+
+# What counts inside stays in the process when the tool is killed (inside_keep.sh).
+not_in inside test_sigkill_leaves_nothing
+# The engine looks for a living first thread.
+not_in inside test_the_first_thread_has_ended
+# Nothing of it is asked of an engine.
+not_in inside test_wrong_use
 
 run_tests "$@"

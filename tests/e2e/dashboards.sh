@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # What tools/dashboards and tools/systemd offer: it fits what `serve` really exports, and what it may
 # do is enough.
+#
+# needs: fixtures serve ocaml/service
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"
@@ -21,7 +23,7 @@ test_alerts() {
 }
 
 test_dashboard_can_be_shown() {
-	"$PYTHON" "$CHECK" schema "$DASHBOARDS/grafana.json" || fail "grafana.json"
+	holds "$PYTHON" "$CHECK" schema "$DASHBOARDS/grafana.json" || fail "grafana.json"
 }
 
 test_what_is_used_is_served() {

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # What a site, a semaphore and a tracer leave to be seen: `info --sites`; what disagrees: `doctor`; and
 # that --fix puts back every byte. The faults are written, and the bytes read, without the tool.
+#
+# needs: fixtures inject ocaml/loop
+# smoke: test_sites_as_the_fixtures_say test_sites_on_without_semaphore
+# variants: asan
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 FIXTURES='v0 v0_single transitional transitional_single v1 v1_dot v2'
 
@@ -231,6 +236,29 @@ gdb_attached() {
 	kill %?gdb
 }
 
+# The tool closes a link of its own after half a second (the cost of a hit is known), by a child that has copies of
+# its descriptors until it closes them.
+test_a_child_is_no_holder() { among_our_own a_child_is_no_holder; }
+
+a_child_is_no_holder() {
+	local program sites pid tool=$TOOL
+	need_command strace
+	program=$(own_copy "$O/tests/ocaml/loop")
+	start_target "$program"
+	await_line ready
+	sites=$("$TOOL" info "$TARGET" --sites | sed 1d | wc -l)
+	printf '#!/bin/sh\nexec strace -f -qq -o "%s" -e trace=close_range -e inject=close_range:delay_enter=600000000 "%s" "$@"\n' \
+		"$TMP/close_range" "$tool" >"$TMP/slow"
+	chmod +x "$TMP/slow"
+	background "$TMP/slow" attach --budget none -pid "$TARGET" --count >"$TMP/counts" 2>&1
+	wait_for '[[ -s $TMP/close_range ]]'
+	pid=$(pgrep -f "^$tool attach" | sort -n | head -n 1)
+	wait_for '[[ $(pgrep -f "^'"$tool"' attach" | wc -l) -eq 2 ]]'
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
+	pkill -KILL -f "^$tool attach"
+}
+
 # One line names all holders: a tool that runs, and a meter that is kept.
 test_holders() { among_our_own holders; }
 
@@ -267,7 +295,7 @@ holders() {
 	# Nor is one of the same bytes in another file of the same name.
 	mkdir "$TMP/elsewhere"
 	cp "$program" "$TMP/elsewhere"
-	background "$TOOL" attach --exe "$TMP/elsewhere/loop" --count >"$TMP/elsewhere/counts" 2>&1
+	background "$TOOL" attach --budget none --exe "$TMP/elsewhere/loop" --count >"$TMP/elsewhere/counts" 2>&1
 	other=$!
 	wait_for 'grep -q "counting [0-9]* probes" "$TMP/elsewhere/counts"'
 	doctor 0
@@ -301,22 +329,39 @@ bpftrace_attached() {
 	eq "$(cat "$TMP/doctor")" "" "findings after bpftrace"
 }
 
-# The tool killed at any moment: one --fix makes all agree.
+# The tool killed in each phase: one --fix makes all agree.
 test_sigkill_of_the_tool() {
-	local before i
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	check_killed_updates memory_of -enable-all -disable-all
+	eq "$(phases)" "journal stop sites semaphores let_go journal" "phases"
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	check_killed_updates memory_of -disable-all -enable-all
+	eq "$(phases)" "journal stop semaphores sites let_go journal" "phases"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# The repair itself is killed in each phase: the next one does what is left.
+test_sigkill_of_the_repair() {
+	local before call attach fix
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	before=$(memory_of "$TARGET")
-	for i in {1..60}; do
-		"$TOOL" attach -pid "$TARGET" -enable-all &
-		sleep "0.00$((i % 5))$((i % 10))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! || :
+	attach=("$TOOL" attach -pid "$TARGET" -enable-all)
+	fix=("$TOOL" doctor -quiet -pid "$TARGET" --fix)
+	kill_at process_vm_writev:1 "${attach[@]}"
+	list_calls "${fix[@]}"
+	for call in "${CALLS[@]}" "after:${CALLS[-1]}"; do
+		kill_at process_vm_writev:1 "${attach[@]}"
+		[[ $(memory_of "$TARGET") != "$before" ]] || fail "nothing to repair"
+		kill_at "$call" "${fix[@]}"
+		await_running
 		doctor 0 --fix
-		[[ $("$TOOL" info -pid "$TARGET") != *mixed* ]] || fail "still mixed"
-		"$TOOL" attach -pid "$TARGET" -disable-all
-		eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+		eq "$(memory_of "$TARGET")" "$before" "after a kill of the repair at $call"
 	done
+	matches " $(phases) " ' sites '
 	tell quit
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Programs that were built with probes and never post-linked: switched where they run, by one byte a
 # site, counted, and left as they were. Their memory is read without the tool.
+#
+# needs: fixtures link ocaml
+# smoke: test_counting_is_exact
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 P=$O/tests/ocaml
 
@@ -19,16 +24,14 @@ counters_of() { # FILE BIAS
 
 # The bytes of PID's code and counters.
 dormant_memory() { # PID
-	local exe bias first last rest address
+	local exe first last rest counters=$TMP/counters-$1
 	exe=$(readlink "/proc/$1/exe")
-	bias=$(bias_of "$1")
 	grep -F "$exe" "/proc/$1/maps" | grep ' r-xp ' | while IFS='- ' read -r first last rest; do
 		dd if="/proc/$1/mem" iflag=skip_bytes,count_bytes skip=$((0x$first)) \
 			count=$((0x$last - 0x$first)) bs=64K status=none
 	done | md5sum
-	for address in $(counters_of "$exe" "$bias"); do
-		echo "$address 4"
-	done | "$O/tests/fixtures/binaries/memory" "$1"
+	[[ -e $counters ]] || counters_of "$exe" "$(bias_of "$1")" | sed 's/$/ 4/' >"$counters"
+	"$O/tests/fixtures/binaries/memory" "$1" <"$counters"
 }
 
 # Counters that are not 0.
@@ -239,23 +242,15 @@ test_switched_while_counted() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
-# The tool killed at any moment: the target runs on, doctor finds what is half done and repairs it.
+# The tool killed in each phase: the target runs on, doctor finds what is half done and repairs it.
 test_sigkill_and_doctor() {
 	local before i
 	start_target "$P/loop_plain"
 	await_line ready
 	before=$(dormant_memory "$TARGET")
-	for i in {1..60}; do
-		"$TOOL" attach -pid "$TARGET" -enable-all &
-		sleep "0.00$((i % 5))$((i % 10))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! || :
-		wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = [RS] ]]'
-	done
-	"$TOOL" doctor -pid "$TARGET" --fix >/dev/null
-	"$TOOL" doctor -pid "$TARGET"
-	"$TOOL" attach -pid "$TARGET" -force -disable-all
-	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
+	check_killed_updates dormant_memory -enable-all -disable-all
+	eq "$(phases)" "journal stop sites semaphores let_go journal" "phases"
+	let_run all
 	# What was to be undone later is undone.
 	background "$TOOL" attach -pid "$TARGET" -enable alpha --for 1h
 	i=$!
@@ -332,47 +327,53 @@ test_plugin() {
 	await_line 'host=1 plugin=1'
 }
 
-# Print the hits of PROGRAM to a file of its name, and add what a hit cost by the tool's own calibration.
-print_hits() {
+# Print the hits of PROGRAM to a file of its name, as the tool does with these FLAGs.
+print_hits() { # PROGRAM FLAG...
 	local program=$1
 	start_target "$P/$program" 60
 	await_line ready
-	background "$TOOL" attach -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' \
-		>"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" attach --budget none -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' "${@:2}" \
+		>"$TMP/$program.out" 2>"$TMP/err"
 	COUNTING=$!
 	wait_for 'grep -q "ing 2 probes" "$TMP/err"'
 	tell go
 	await_line end 20
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
-	sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/out" | sort >"$TMP/$program"
-	sed -n 's/^CPU overhead: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >>"$TMP/$program.cost"
 }
 
-# The least cost of a hit of PROGRAM so far: other load on the machine only adds to a cost.
-least_cost() {
-	sort -n "$TMP/$1.cost" | head -1
-}
-
-# Arguments are read where the load is, as at a nop; the cost that is told is that of such sites.
+# Arguments are read where the load is, as at a nop. All hits are single-stepped there, and none at a nop, also those that the
+# filter rejects; the cost that is told is that of a hit of this kind (tools/bench compares the two).
 test_arguments_of_hits() {
-	local try
+	local program
 	need_counting
-	for try in 1 2 3 4 5; do
-		print_hits requests
-		print_hits requests_plain
-		[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
-		eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
-		[[ $(least_cost requests_plain) -gt $((3 * $(least_cost requests))) ]] && return
+	for program in requests requests_plain; do
+		print_hits "$program"
+		sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/$program.out" | sort >"$TMP/$program"
 	done
-	fail "costs: $(least_cost requests), and $(least_cost requests_plain) with dormant sites"
+	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/requests.out")"
+	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
+	for program in requests requests_plain; do
+		print_hits "$program" --json
+	done
+	eq "$(stepped_hits requests)" "0 of 131" "single-stepped hits at nops"
+	eq "$(stepped_hits requests_plain)" "131 of 131" "single-stepped hits of dormant sites"
+}
+
+stepped_hits() { # PROGRAM
+	tail -n 1 "$TMP/$1.out" | python3 -c 'import json, sys
+top = json.loads(sys.stdin.read())
+print(top["stepped_hits"], "of", top["losses"]["filtered"] + top["printed"])'
 }
 
 # What is no OCaml program, or has no probes, is not searched; and says so as before.
 test_others_are_not_searched() {
-	eq "$("$TOOL" list -prog "$P/loop_bare" 2>&1)" "ocaml-probes: $P/loop_bare: has no OCaml probes"
+	eq "$("$TOOL" list -prog "$P/loop_bare" 2>&1)" "ocaml-probes: $P/loop_bare: has no OCaml probes
+hint: \`ocaml-probes functions -prog $P/loop_bare\` lists what \`attach --count=fn:NAME\` counts without probes"
 	need_command strace
-	strace -o "$TMP/strace" -e trace=pread64 "$TOOL" list -prog /bin/bash
+	# `list` also looks whether it is an OCaml program.
+	! strace -o "$TMP/strace" -e trace=pread64 "$TOOL" bpftrace -prog /bin/bash count alpha 2>"$TMP/err" || fail "it has probes"
+	finds 'has no OCaml probes' "$TMP/err"
 	[[ $(awk '{ sum += $NF } END { print sum }' "$TMP/strace") -lt 131072 ]] ||
 		fail "it reads much: $(cat "$TMP/strace")"
 }

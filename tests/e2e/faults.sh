@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Each system call fails once (tools/faults): a selection of what `make faults` does.
+#
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 TEST_TIMEOUT=1200
 
 faults() { # SCENARIO...
 	need_root
-	"$ROOT/tools/faults/run" "$O" --select "$@"
+	holds "$ROOT/tools/faults/run" "$O" --select "$@"
 }
 
 test_switching() {
@@ -39,7 +41,7 @@ test_looking() {
 # A run that injects nothing is no success.
 test_unknown_scenario() {
 	need_root
-	! "$ROOT/tools/faults/run" "$O" --select nosuch >"$TMP/out" || fail "$(cat "$TMP/out")"
+	! holds "$ROOT/tools/faults/run" "$O" --select nosuch >"$TMP/out" || fail "$(cat "$TMP/out")"
 }
 
 run_tests "$@"

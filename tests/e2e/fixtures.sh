@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The fixtures do what the other tests take for granted: their sites work when a byte is switched by
 # hand, their counts are right, and readelf finds what they say they contain.
+#
+# needs: fixtures
 . "$(dirname "$0")/lib.sh"
 
 fixtures=$(cd "$ROOT/tests/fixtures" && echo *.S)

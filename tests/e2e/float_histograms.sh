@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # --hist of floats: boxed, in fields, on the stack, by name and by position, and mixed with ints, against
 # the program's own books (tests/ocaml/floats.ml).
+#
+# needs: fixtures ocaml/floats ocaml/floats_plain
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -10,34 +13,16 @@ TEST_TIMEOUT=$((180 + 30 * ${SEEDS:-1}))
 # Uprobes are on a copy.
 start_floats() { # [SUFFIX]
 	need_counting
-	pids=()
-	rm -f "$TMP"/out.* "$TMP"/err.*
 	cp "$O/tests/ocaml/floats${1:-}" "$TMP/floats"
 	start_target "$TMP/floats" "$ROUNDS" "${SEED:-1}"
 	await_line ready
-}
-
-measuring() { # ID FLAG...
-	local id=$1
-	shift
-	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out.$id" 2>"$TMP/err.$id"
-	pids+=($!)
-}
-
-# Let the rounds pass, when all measurements have begun, and end these.
-pass_rounds() {
-	wait_for "[[ \$(cat $TMP/err.* | grep -Ec 'ing [0-9]+ probes?') -eq ${#pids[@]} ]]" 60
-	tell go
-	await_line end 60
-	kill -INT "${pids[@]}"
-	wait "${pids[@]}"
 }
 
 # Are the histograms of PROBE in the outputs of IDs those of the books?
 same_books() { # PROBE ID...
 	local probe=$1
 	shift
-	python3 "$ROOT/tests/e2e/float_books.py" "$(output_of)" "$probe" "${@/#/$TMP/out.}" >"$TMP/books"
+	compare_with_books floats "$(output_of)" "$probe" "${@/#/$TMP/out.}"
 }
 
 check_form() { # [SUFFIX]
@@ -49,15 +34,15 @@ check_form() { # [SUFFIX]
 	measuring stored --count=stored --hist stored --json
 	measuring mixed --count=mixed --hist it --json
 	measuring ints --count=boxed --hist n --json
-	pass_rounds
+	go_measured
 	same_books boxed name position
-	eq "$(cat "$TMP/books")" "0 $ROUNDS 0"
+	eq "$(<"$TMP/compared")" "0 $ROUNDS 0"
 	same_books field field field0
-	eq "$(cat "$TMP/books")" "0 $ROUNDS 0"
+	eq "$(<"$TMP/compared")" "0 $ROUNDS 0"
 	same_books stored stored
-	eq "$(cat "$TMP/books")" "0 $ROUNDS 0"
+	eq "$(<"$TMP/compared")" "0 $ROUNDS 0"
 	same_books mixed mixed
-	eq "$(cat "$TMP/books")" "$((ROUNDS / 5 * 3)) $((ROUNDS / 5)) $((ROUNDS / 5))"
+	eq "$(<"$TMP/compared")" "$((ROUNDS / 5 * 3)) $((ROUNDS / 5)) $((ROUNDS / 5))"
 	eq "$(tail -n 1 "$TMP/out.ints" | python3 -c '
 import json, sys
 h = json.load(sys.stdin)["histograms"][0]
@@ -86,9 +71,9 @@ test_with_other_options() {
 	measuring stack --count=boxed --stack=2 --hist x --json
 	measuring print --count=boxed --print boxed --limit 1 --hist x --json
 	measuring thread --count=boxed --by-thread --hist x --json
-	pass_rounds
+	go_measured
 	same_books boxed filter by slower key stack print thread
-	eq "$(cat "$TMP/books")" "0 $ROUNDS 0"
+	eq "$(<"$TMP/compared")" "0 $ROUNDS 0"
 }
 
 # The histograms of intervals add up to that of all, if an interval begins after the last hit.
@@ -104,11 +89,10 @@ test_intervals_add_up() {
 		before=$(wc -l <"$TMP/out.$probe")
 		wait_for "[[ \$(wc -l <$TMP/out.$probe) -ge $((before + 2)) ]]" 60
 	done
-	kill -INT "${pids[@]}"
-	wait "${pids[@]}"
+	end_measurements
 	same_books boxed boxed
 	same_books field field
-	python3 - "$TMP/out.boxed" "$TMP/out.field" <<-'EOF2'
+	holds python3 - "$TMP/out.boxed" "$TMP/out.field" <<-'EOF2'
 		import json, math, sys
 		from collections import Counter
 
@@ -151,7 +135,7 @@ test_text() {
 	measuring boxed --count=boxed --hist x
 	measuring csv --count=boxed --hist x --csv
 	measuring json --count=boxed --hist x --json
-	pass_rounds
+	go_measured
 	grep -Eq '^mixed it: 24 ints, mean .*, sum -?[0-9]+; not an int: 16$' "$TMP/out.mixed" || fail "$(cat "$TMP/out.mixed")"
 	grep -Eq '^mixed it: 8 floats, mean \S+, min \S+, max \S+, sum \S+; not a number: 8$' "$TMP/out.mixed" ||
 		fail "$(cat "$TMP/out.mixed")"
@@ -161,7 +145,7 @@ test_text() {
 	# Exact zeros have a line; empty lines are left out where there are many.
 	grep -Eq '^ +0 +2 \|@+ +\|$' "$TMP/out.boxed" || fail "$(cat "$TMP/out.boxed")"
 	grep -qx '  \.\.\.' "$TMP/out.boxed" || fail "$(cat "$TMP/out.boxed")"
-	eq "$(sed -n 's/^ .* \([0-9]\+\) |.*|$/\1/p' "$TMP/out.boxed" | paste -sd+ | bc)" 36 "in lines"
+	eq "$(sed -n 's/^ .* \([0-9]\+\) |.*|$/\1/p' "$TMP/out.boxed" | awk "{ n += \$1 } END { print n }")" 36 "in lines"
 	# Other formats say the same.
 	python3 - "$TMP" <<-'EOF2'
 		import csv, json, sys
@@ -189,7 +173,7 @@ test_other_seeds() {
 	for ((seed = 2; seed < 2 + ${SEEDS:-1}; seed++)); do
 		SEED=$seed start_floats
 		measuring name --count=boxed --hist x --json
-		pass_rounds
+		go_measured
 		same_books boxed name
 		quit_target
 	done

@@ -1,25 +1,14 @@
 #!/usr/bin/env bash
 # Which processes and files are measured: several, those to come, children, plugins, from the first
 # instruction; and how it ends.
+#
+# needs: fixtures ocaml/bare_host ocaml/counted ocaml/forking ocaml/loop
+# smoke: test_by_process
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
 COUNTED=$O/tests/ocaml/counted
 HOST=$O/tests/fixtures/binaries
-
-# Start measuring with FLAGS alone in the background; return when it measures.
-start_measuring() { # FLAG...
-	: >"$TMP/counting.err"
-	background "$TOOL" attach "$@" >"$TMP/counts" 2>"$TMP/counting.err"
-	COUNTING=$!
-	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
-	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
-}
-
-end_measuring() {
-	kill -INT "$COUNTING"
-	wait "$COUNTING"
-}
 
 # Run a `counted` from start to end. Sets TARGET.
 run_counted() { # ITERATIONS
@@ -48,7 +37,7 @@ test_several_processes() {
 		tell go "${pids[i]}"
 		await_line '# in_loop was seen.*' 60 "${pids[i]}"
 	done
-	end_measuring
+	stop_measuring
 	eq "$(hits_of in_loop)" $((2 * (1000 + 2000))) "hits of the two"
 	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the third's were not passed over"
 	start_measuring -pid "${pids[0]}" -pid "${pids[1]}" --count
@@ -70,7 +59,7 @@ test_by_process() {
 	await_line '# in_loop was seen.*' 60 "$first"
 	quit_target "$first"
 	run_counted 500
-	end_measuring
+	stop_measuring
 	eq "$(awk -F, '$4 == "probe" { print $5, $9, $11 }' "$TMP/counts" | sort)" \
 		"$(printf 'in_loop %s 2000\nin_loop %s 1000\ntail %s 2000\ntail %s 1000\n' \
 			"$first" "$TARGET" "$first" "$TARGET" | sort)"
@@ -95,7 +84,7 @@ test_a_number_that_is_used_again() {
 	"$COUNTED" 500 2 <"$TMP/orders" >"$TMP/stranger" &
 	eq $! "$first" "the stranger's pid"
 	wait $!
-	end_measuring
+	stop_measuring
 	eq "$(hits_of in_loop)" 2000 "hits"
 	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the stranger's were not passed over"
 }
@@ -123,7 +112,7 @@ test_processes_to_come() {
 	COUNTED=$TMP/copy run_counted 1000
 	COUNTED=$TMP/copy run_counted 2000
 	run_counted 4000
-	end_measuring
+	stop_measuring
 	eq "$(hits_of in_loop)" $((2 * (1000 + 2000))) "hits"
 	eq "$(hits_of in_functor)" $((2 * (1000 + 2000))) "hits"
 }
@@ -144,7 +133,7 @@ test_libraries_of_a_program() {
 	await_line 'done' 20 "$other"
 	tell 'go 1000'
 	await_line 'done'
-	end_measuring
+	stop_measuring
 	eq "$(hits_of linked_only)" "$(hits_of host_only)" "hits of library and host"
 	[[ $(hits_of linked_only) -gt 0 ]] || fail "none"
 	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the other's were not passed over"
@@ -159,12 +148,12 @@ test_forked_children() {
 	start_measuring -pid "$TARGET" --count --json
 	tell go
 	await_line 'done' 20
-	end_measuring
+	stop_measuring
 	plain=$(hits_of work)
 	start_measuring -pid "$TARGET" --children --count --json
 	tell go
 	await_line 'done again' 20
-	end_measuring
+	stop_measuring
 	eq "$plain $(hits_of work)" "1000 6000" "hits without and with children"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
@@ -186,7 +175,7 @@ test_a_plugin_that_comes_later() {
 	wait_for 'grep -q "newly loaded files" "$TMP/counting.err"'
 	tell 'go 100'
 	wait_for '[[ $(grep -c "^done" "$(output_of)") -eq 2 ]]'
-	end_measuring
+	stop_measuring
 	eq "$(hits_of plugin_only)" "$(hits_of linked_only)" "hits of plugin and library"
 	[[ $(hits_of plugin_only) -gt 0 ]] || fail "none"
 }
@@ -235,7 +224,7 @@ test_no_probes_yet() {
 	rounds 100
 	load_plugin 2
 	rounds 1000
-	end_measuring
+	stop_measuring
 	eq "$(totals)" "plugin_only 1000
 reused 1000" "hits"
 	matches "$(tail -n 1 "$TMP/counts")" '"start":"plugin_only","stop":"reused","count":1000,.*"orphan_starts":0,"orphan_stops":0'
@@ -248,7 +237,7 @@ test_no_probe_of_that_name_yet() {
 	grep -q "$BARE: no probe 'later' yet" "$TMP/counting.err" || fail "said: $(cat "$TMP/counting.err")"
 	load_plugin 1
 	rounds 1000
-	end_measuring
+	stop_measuring
 	eq "$(totals)" "reused 1000" "hits"
 	# Where there are probes an unknown name is a mistake.
 	check_error 2 "probe 'reusde': no such probe" attach -pid "$TARGET" --count=reusde
@@ -288,17 +277,16 @@ test_no_loader() {
 	printf '#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); return getchar() < 0; }\n' \
 		>"$TMP/static.c"
 	gcc -static -o "$TMP/static" "$TMP/static.c"
-	gcc -o "$TMP/dynamic" "$TMP/static.c"
 	start_target "$TMP/static"
 	await_line ready
 	check_error 2 'can load none: it is statically linked' attach -pid "$TARGET" --count
 	check_error 2 'can load none: it is statically linked' attach --exe "$TMP/static" --count=alpha
 	check_error 2 'can load none: it is statically linked' trace -prog "$TMP/static" --count
 	# The loader, started by itself, has none of its own either, and loads all the same.
-	start_target "$(ldd "$TMP/dynamic" | sed -n 's|^.*\(/[^ ]*/ld-linux[^ ]*\).*|\1|p')" "$TMP/dynamic"
+	start_target "$(ldd "$O/tests/ocaml/bare_host" | sed -n 's|^.*\(/[^ ]*/ld-linux[^ ]*\).*|\1|p')" "$O/tests/ocaml/bare_host"
 	await_line ready
 	start_measuring -pid "$TARGET" --count
-	end_measuring
+	stop_measuring
 }
 
 test_budget() {
@@ -325,7 +313,7 @@ test_forms_agree() {
 	start_measuring -pid "$TARGET" --count --csv
 	tell go
 	await_line '# in_loop was seen.*' 60
-	end_measuring
+	stop_measuring
 	eq "$(awk -F, 'NR == 1 { fields = NF } NF != fields' "$TMP/counts")" "" "rows with another number of fields"
 	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/counts")" "$(expected_hits)" "hits, csv"
 }

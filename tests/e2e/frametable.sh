@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The frame tables of programs, by tests/ocaml/frames/dump, against other witnesses: compare_frames.py.
+# The frame tables of programs, by tests/ocaml/frames/dump, against other witnesses: tests/books/frames.py.
+#
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 
 # Programs of the first compiler in the PATH (tools/matrix/check has others there).
@@ -13,13 +15,12 @@ build() { # OUTPUT [FLAG...]
 }
 
 compare() { # WHAT FILE [OUTPUT]
-	python3 "$ROOT/tests/e2e/compare_frames.py" "$1" "$O/tests/frames_dump" "${@:2}" >"$TMP/compared" 2>&1 ||
-		fail "$*: $(tail -n 1 "$TMP/compared")"
+	compare_with_books "$1" "$O/tests/frames_dump" "${@:2}"
 }
 
 all_witnesses() { # FILE
 	compare tables "$1"
-	compare lines "$1"
+	compare line_numbers "$1"
 	"$1" >"$TMP/output" || fail "$1 does not run"
 	compare backtraces "$1" "$TMP/output"
 	[[ $(<"$TMP/compared") -ge 25 ]] || fail "few backtraces: $(<"$TMP/compared")"
@@ -37,7 +38,7 @@ test_position_independent() {
 	strip -o "$TMP/stripped" "$TMP/main"
 	"$O/tests/frames_dump" "$TMP/main" >"$TMP/rows"
 	"$O/tests/frames_dump" "$TMP/stripped" >"$TMP/stripped-rows"
-	cmp "$TMP/rows" "$TMP/stripped-rows" || fail "stripped, it has others"
+	holds cmp "$TMP/rows" "$TMP/stripped-rows" || fail "stripped, it has others"
 }
 
 test_not_position_independent() {
@@ -63,7 +64,7 @@ test_plugin() {
 	(cd "$TMP/frames" && ocamlopt -shared -g -inline 100 frames.ml other.ml -o ../plugin.cmxs) ||
 		fail "no plugin"
 	compare tables "$TMP/plugin.cmxs"
-	compare lines "$TMP/plugin.cmxs"
+	compare line_numbers "$TMP/plugin.cmxs"
 }
 
 # A program that nobody prepared, and files without tables.

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # `gc`: the figures of the collector, against what the program itself says of them at the same moment.
 # The compiler is the one in PATH; tools/matrix runs this with others.
+#
+# needs: fixtures ocaml
+# ocaml5: all
+# smoke: test_pie
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -185,6 +189,8 @@ PY
 test_refusals() {
 	local dead
 	sleep 100 &
+	# It has executed sleep, and sleeps.
+	wait_for "grep -qx 'Name:.sleep' /proc/$!/status && grep -q '^State:.S' /proc/$!/status"
 	check_error 1 "contains no OCaml runtime" gc -pid $!
 	kill $!
 	true &
@@ -208,7 +214,7 @@ test_an_exec() {
 	eq "$status" 5 "status: $(cat "$TMP/err")"
 	eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET: has ended, or runs another program now" "what it says"
 	matches "$(tail -n 1 "$TMP/json")" '"type":"total"'
-	check_error 1 "/sleep: contains no OCaml runtime" gc -pid "$TARGET"
+	check_error 1 "/sleep: not an OCaml program: it contains no OCaml runtime" gc -pid "$TARGET"
 	kill "$TARGET"
 }
 

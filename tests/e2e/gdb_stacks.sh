@@ -3,6 +3,8 @@
 # random call trees (tests/ocaml/trees), which nobody measures.
 #
 #   STOPS  how many times it is stopped (default: 600); SEEDS in how many programs (default: 1)
+#
+# needs: ocaml fixtures unit-tests
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Executables of the forked compilers, imitated by tests/fixtures/binaries/genuine.S: arguments that
 # their notes place wrongly, and semaphores that a linker has dropped.
+#
+# needs: fixtures
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -18,20 +20,6 @@ go() { # ROUNDS
 	await_line end
 }
 
-# Start `attach` on TARGET in the background; return when it measures. Sets MEASURING to its pid.
-start_measuring() { # FLAG...
-	need_counting
-	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
-	MEASURING=$!
-	wait_for 'grep -q "ing [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
-	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
-}
-
-stop_measuring() {
-	kill -INT "$MEASURING"
-	wait "$MEASURING"
-}
-
 # "NAME VALUE..." lines: what the handlers wrote down, and what was printed, of the last round.
 handlers_got() { # NAME...
 	local name
@@ -43,7 +31,7 @@ handlers_got() { # NAME...
 printed() { # NAME...
 	local name
 	for name; do
-		sed -nE "s/^[0-9.]+ [0-9]+\/[0-9]+ ($name( |$))/\1/p" "$TMP/out" | tail -n 1
+		sed -nE "s/^[0-9.]+ [0-9]+\/[0-9]+ ($name( |$))/\1/p" "$TMP/counts" | tail -n 1
 	done
 }
 
@@ -61,7 +49,7 @@ test_arguments_are_those_of_the_handler() {
 		stop_measuring
 		eq "$(grep -c . <<<"$(handlers_got "${PROVED[@]}")")" 7 "$program: handlers that ran"
 		eq "$(printed "${PROVED[@]}")" "$(handlers_got "${PROVED[@]}")" "$program: arguments"
-		eq "$(grep -c '?' "$TMP/err" || :)" 0 "$program: warnings: $(cat "$TMP/err")"
+		eq "$(grep -c '?' "$TMP/counting.err" || :)" 0 "$program: warnings: $(cat "$TMP/counting.err")"
 		kill "$TARGET"
 	done
 }
@@ -75,10 +63,10 @@ test_what_is_not_proved_is_not_printed() {
 crossed 1002 2 5"
 	eq "$(printed unclear crossed)" "unclear ? 2 ?
 crossed ? 2 ?"
-	eq "$(sed -n "s/.*warning: \(probe '.*': ? is an argument .* not known\).*: /\1: /p" "$TMP/err" | sort)" \
+	eq "$(sed -n "s/.*warning: \(probe '.*': ? is an argument .* not known\).*: /\1: /p" "$TMP/counting.err" | sort)" \
 		"probe 'crossed': ? is an argument whose place is not known: the probe's note and its wrapper disagree
 probe 'unclear': ? is an argument whose place is not known: the wrapper has unknown code" \
-		"$(cat "$TMP/err")"
+		"$(cat "$TMP/counting.err")"
 }
 
 test_filters_and_histograms_read_the_same() {
@@ -88,19 +76,15 @@ test_filters_and_histograms_read_the_same() {
 		start_measuring --count=by_8,by_24 --filter 'arg0 == 1002 && arg2 == 1005' --hist arg2 --json
 		go 3
 		stop_measuring
-		eq "$(totals_of "$TMP/out")" "by_24 3
+		eq "$(totals)" "by_24 3
 by_8 3" "$program: hits"
-		eq "$(tail -n 1 "$TMP/out" | grep -o '"sum":[0-9]*,' | xargs)" "sum:3015, sum:3015,"
+		eq "$(tail -n 1 "$TMP/counts" | grep -o '"sum":[0-9]*,' | xargs)" "sum:3015, sum:3015,"
 		start_measuring --time by_8,by_24 --key arg0 --json
 		go 3
 		stop_measuring
-		tail -n 1 "$TMP/out" | grep -q '"count":3,' || fail "$program: pairs: $(cat "$TMP/out")"
+		tail -n 1 "$TMP/counts" | grep -q '"count":3,' || fail "$program: pairs: $(cat "$TMP/counts")"
 		kill "$TARGET"
 	done
-}
-
-totals_of() { # FILE
-	tail -n 1 "$1" | grep -o '"name":"[A-Za-z0-9_]*","hits":[0-9]*' | sed 's/"name":"\(.*\)","hits":/\1 /'
 }
 
 test_what_is_not_proved_is_refused() {
@@ -118,7 +102,7 @@ test_what_is_not_proved_is_refused() {
 	start_measuring --count=unclear --filter 'arg1 == 2' --json
 	go 2
 	stop_measuring
-	eq "$(totals_of "$TMP/out")" "unclear 2"
+	eq "$(totals)" "unclear 2"
 }
 
 test_sites_say_where_and_why() {
@@ -192,15 +176,15 @@ test_uses_without_site_are_told_when_counting() {
 	tell 'go 100'
 	await_line 'done'
 	stop_measuring
-	eq "$(totals_of "$TMP/out" | grep both)" "both 100" "hits of one of two"
-	eq "$(grep -c "warning: $HALF\$" "$TMP/err")" 1 "$(cat "$TMP/err")"
-	tail -n 1 "$TMP/out" | grep -qF '"uses_without_site":[{"name":"both","uses":2,"without_site":1},' ||
-		fail "$(tail -n 1 "$TMP/out")"
+	eq "$(totals | grep both)" "both 100" "hits of one of two"
+	eq "$(grep -c "warning: $HALF\$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+	tail -n 1 "$TMP/counts" | grep -qF '"uses_without_site":[{"name":"both","uses":2,"without_site":1},' ||
+		fail "$(tail -n 1 "$TMP/counts")"
 	# Only of what is measured.
 	start_measuring --count=with_site --json
 	stop_measuring
-	eq "$(grep -c 'no site' "$TMP/err" || :)" 0 "$(cat "$TMP/err")"
-	tail -n 1 "$TMP/out" | grep -qF '"uses_without_site":[],' || fail "$(tail -n 1 "$TMP/out")"
+	eq "$(grep -c 'no site' "$TMP/counting.err" || :)" 0 "$(cat "$TMP/counting.err")"
+	tail -n 1 "$TMP/counts" | grep -qF '"uses_without_site":[],' || fail "$(tail -n 1 "$TMP/counts")"
 }
 
 test_uses_without_site_are_told_when_timing() {
@@ -208,12 +192,12 @@ test_uses_without_site_are_told_when_timing() {
 	start_measuring --time with_site,both
 	stop_measuring
 	eq "$(grep -c "warning: probe 'both': 1 of its 2 uses have no site; their hits are not counted\$" \
-		"$TMP/err")" 1 "$(cat "$TMP/err")"
+		"$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
 }
 
 test_uses_without_site_are_told_by_bpftrace() {
 	"$TOOL" bpftrace -prog "$O/tests/fixtures/v2" count both >"$TMP/out"
-	grep -qx "# 'both': 1 of its 2 uses have no site; they are not traced." "$TMP/out" ||
+	holds grep -qx "# 'both': 1 of its 2 uses have no site; they are not traced." "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
 }
 
@@ -292,9 +276,9 @@ test_lost_semaphores_and_counting() {
 		start_measuring --count --json
 		go 300
 		stop_measuring
-		eq "$(totals_of "$TMP/out" | sort -u -k2)" "by_24 300
+		eq "$(totals | sort -u -k2)" "by_24 300
 twice 600" "$program: hits"
-		eq "$(totals_of "$TMP/out" | wc -l)" 10 "$program: probes"
+		eq "$(totals | wc -l)" 10 "$program: probes"
 		kill "$TARGET"
 	done
 }

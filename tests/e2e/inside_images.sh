@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # Counting inside a process whose images lie further apart than one jump reaches.
+#
+# needs: fixtures ocaml
+# uses: all-blocks
+ENGINE=inside
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/inside_lib.sh"
@@ -13,7 +17,7 @@ start_plugin_host() {
 	cp "$O/tests/ocaml/plugin_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
 	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
 	await_line ready
-	BEFORE=$(memory_of "$TARGET")
+	keep_memory
 	ROUNDS=0
 }
 
@@ -58,7 +62,7 @@ check_nothing_left() {
 
 test_plugins() {
 	start_plugin_host
-	measure_inside --count --by-site --time reused,plugin_only
+	start_measuring --json --count --by-site --time reused,plugin_only
 	check_parts 2
 	check_error 6 'counts inside already' attach -pid "$TARGET" --count --engine inside --for 10ms
 	rounds 20
@@ -69,7 +73,7 @@ test_plugins() {
 	rounds 20
 	"$TOOL" attach -pid "$TARGET" -disable-all
 	eq "$(handled)" 'host=20 plugin=40' "handlers"
-	end_counting
+	stop_measuring
 	eq "$(hits_by_image)" "plugin.cmxs plugin_only 60
 plugin_host reused 60
 plugin.cmxs reused 60" "hits"
@@ -83,9 +87,9 @@ plugin.cmxs reused 60" "hits"
 # Pairs that begin in one image and end in another one are those of the BPF engine.
 test_pairs_of_two_images() {
 	local pairs=(--time reused,plugin_only --time plugin_only,reused) inside
-	need_counting
+	need_bpf
 	start_plugin_host
-	measure_inside "${pairs[@]}"
+	start_measuring --json "${pairs[@]}"
 	inside=$COUNTING
 	: >"$TMP/bpf.err"
 	background "$TOOL" attach -pid "$TARGET" --json "${pairs[@]}" >"$TMP/bpf" 2>"$TMP/bpf.err"
@@ -93,7 +97,7 @@ test_pairs_of_two_images() {
 	rounds 25
 	kill -INT $!
 	wait $!
-	COUNTING=$inside end_counting
+	COUNTING=$inside stop_measuring
 	eq "$(pairs_of_totals <"$TMP/counts")" "$(pairs_of_totals <"$TMP/bpf")" "pairs"
 	matches "$(pairs_of_totals <"$TMP/counts" | head -n 1)" '^count:25 '
 	check_nothing_left
@@ -109,9 +113,9 @@ print(next(site["address"] for site in json.load(sys.stdin)["sites"] if site["pr
 	poke $((site + 1)) 0xe8
 	rounds 5
 	eq "$(handled)" 'host=0 plugin=5' "handlers before"
-	count_inside
+	start_measuring --count --json
 	rounds 5
-	end_counting
+	stop_measuring
 	eq "$(totals)" "plugin_only 5
 reused 10" "hits"
 	rounds 5
@@ -135,7 +139,7 @@ reused 20" "hits, read"
 reused 40" "hits, detached"
 	check_nothing_left
 
-	count_inside
+	start_measuring --count --json
 	rounds 10
 	kill -KILL "$COUNTING"
 	wait "$COUNTING" || :
@@ -146,7 +150,7 @@ reused 40" "hits, read -pid"
 	"$TOOL" detach -pid "$TARGET" >"$TMP/out"
 	check_nothing_left
 
-	count_inside
+	start_measuring --count --json
 	kill -KILL "$COUNTING"
 	wait "$COUNTING" || :
 	"$TOOL" doctor -pid "$TARGET" | finds '3 sites count inside of the process'
@@ -222,14 +226,14 @@ test_far_is_exact() {
 	local rounds=$((4 * 3000 + 3 * 1000 + 200))
 	start_inside
 	load_far
-	measure_inside --count --time begin,end
+	start_measuring --json --count --time begin,end
 	check_parts 2
 	order 'alarm 300'
 	order 'threads 4 3000'
 	order 'fork 3 1000'
 	order 'storm 200'
 	order 'alarm 0'
-	end_counting
+	stop_measuring
 	eq "$(totals)" "$(hits_of_rounds $((2 * rounds)))" "hits"
 	check_pairs $((2 * rounds))
 	check_restored "$TARGET"
@@ -246,9 +250,9 @@ test_frames_of_a_parent_and_its_child() {
 	local pid
 	start_inside
 	load_far
-	measure_inside --count --time begin,end
+	start_measuring --json --count --time begin,end
 	catch_and_fork
-	end_counting
+	stop_measuring
 	for pid in "$TARGET" "$CHILD"; do
 		check_restored "$pid"
 		grep -q 'memfd:ocaml-probes-inside' "/proc/$pid/maps" || fail "a signal frame of $pid points to memory that is not mapped"
@@ -267,14 +271,14 @@ test_frames_of_a_parent_and_its_child() {
 test_fork_in_the_second_part() {
 	start_inside
 	load_far
-	count_inside
+	start_measuring --count --json
 	catch_and_fork
 	report 1
 	tell release
 	end_child
 	tell halt
 	report 3
-	end_counting
+	stop_measuring
 	check_but_one "$(books - + +)" -1
 	check_restored "$TARGET"
 	check_unmapped
@@ -286,7 +290,7 @@ test_fork_in_the_second_part() {
 test_exec_in_the_second_part() {
 	start_inside
 	load_far
-	count_inside
+	start_measuring --count --json
 	order 'run 1'
 	order 'catch plain'
 	order report
@@ -294,14 +298,14 @@ test_exec_in_the_second_part() {
 	forget_output
 	tell exec
 	await_line ready
-	end_counting
+	stop_measuring
 	matches "$(cat "$TMP/counting.err")" 'it runs another program'
 	check_but_one "$(cat "$TMP/books")" 1
 	check_unmapped
 	load_far
-	count_inside
+	start_measuring --count --json
 	order 'threads 2 1000'
-	end_counting
+	stop_measuring
 	eq "$(totals)" "$(hits_of_rounds 4000)" "hits of the new program"
 	check_restored "$TARGET"
 	check_unmapped

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # What counts inside of a process without its tool: kept, or left by one that was killed. It is found by
 # /proc alone. And which engine --engine auto takes.
+#
+# needs: fixtures asan ocaml/counted
+# uses: all-blocks
+# smoke: test_ordinary_user
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 # One a test script, also for the bash that runs a test alone.
 NAME=ocp_inside_$PPID
@@ -21,7 +27,7 @@ keep() { # FLAG...
 	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(cat "$TMP/keep.err")"
 }
 
-check_clean() { # BEFORE
+check_restored() { # BEFORE
 	eq "$(memory_of "$TARGET")" "$1" "text and semaphores"
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
@@ -29,48 +35,6 @@ check_clean() { # BEFORE
 # The value of MEMBER in the last line of $TMP/json.
 member() { # MEMBER
 	tail -n 1 "$TMP/json" | python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
-}
-
-test_exact_from_keep_to_detach() {
-	local before
-	start_copy counted 100000000 4
-	before=$(memory_of "$TARGET")
-	keep --count --time outer,tail
-	matches "$(cat "$TMP/keep.err")" "kept: ocaml-probes read $NAME"
-	[[ ! -e /sys/fs/bpf/ocaml-probes/$NAME ]] || fail "it has a directory"
-	tell go
-	let_run all
-	"$TOOL" list --kept >"$TMP/list" 2>"$TMP/err"
-	matches "$(grep "^$NAME " "$TMP/list")" "1 of 1 processes alive, pid $TARGET\$"
-	"$TOOL" list --kept --json 2>"$TMP/err" | finds "\"name\":\"$NAME\".*\"pids\":\[$TARGET\]"
-	tell stop
-	await_line '# in_loop was seen.*' 60
-	for where in "$NAME" "-pid $TARGET"; do
-		# shellcheck disable=SC2086 # an option and its value
-		"$TOOL" read $where --json >"$TMP/counts"
-		eq "$(totals)" "$(expected_hits)" "hits, read $where"
-	done
-	"$TOOL" detach "$NAME" --json >"$TMP/counts"
-	eq "$(totals)" "$(expected_hits)" "hits, detached"
-	python3 - "$TMP/counts" <<-'EOF'
-		import json, sys
-		total = json.load(open(sys.argv[1]))
-		hits = {probe["name"]: probe["hits"] for probe in total["probes"]}
-		pair = total["pairs"][0]
-		assert pair["starts"] == pair["count"] == hits["outer"] > 0, (pair, hits)
-		assert total["engine"] == "inside" and total["empty_pair_ns"] > 0, total
-		assert total["cost_per_hit_ns"] > 0 and total["cpu_overhead"] > 0, total
-	EOF
-	check_clean "$before"
-	check_error 2 "'$NAME': no pinned measurement of this name" detach "$NAME"
-	check_error 2 "pid $TARGET: nothing is counted inside of it" read -pid "$TARGET"
-}
-
-test_sites_are_named() {
-	start_copy counted 1000 1
-	keep --count --by-site
-	"$TOOL" detach "$NAME" --all >"$TMP/out"
-	grep -Eq '^in_loop +camlCounted__[a-z_0-9]+\+0x[0-9a-f]+ \(counted\.ml:[0-9]+\)' "$TMP/out" || fail "$(cat "$TMP/out")"
 }
 
 # The owner needs no capabilities, and no BPF file system. Others are refused.
@@ -132,28 +96,37 @@ test_killed_tool() {
 	eq "$(totals)" "$(expected_hits)" "hits, read"
 	"$TOOL" detach -pid "$TARGET" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits, detached"
-	check_clean "$before"
+	check_restored "$before"
+	check_error 2 "pid $TARGET: nothing is counted inside of it" read -pid "$TARGET"
 }
 
-# Killed at any moment of the attach: whatever it has left is read, taken away or repaired.
+detach_kept() {
+	"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+}
+
+# Killed in each phase of the attach: whatever it has left is read, taken away or repaired.
 test_killed_in_between() {
-	local before i n_kept=0
+	local before call keep kept=''
 	start_copy counted 1000 2
 	before=$(memory_of "$TARGET")
-	for ((i = 0; i < KILLS; i++)); do
-		background "$TOOL" attach -pid "$TARGET" --count --engine inside --keep "$NAME" 2>"$TMP/attach.err"
-		sleep "0.0$((10 + i * 7 % 60))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! || :
+	keep=("$TOOL" attach -pid "$TARGET" --count --engine inside --keep "$NAME")
+	list_calls "${keep[@]}"
+	"$TOOL" detach "$NAME" >"$TMP/out"
+	for call in $(spread_calls "$KILLS"); do
+		RESTORE=detach_kept kill_when_reached "$call" "${keep[@]}"
+		await_running
 		if "$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"; then
-			n_kept=$((n_kept + 1))
+			kept+=y
 			"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 		else
-			matches "$(cat "$TMP/err")" 'no pinned measurement of this name'
+			kept+=n
+			matches "$(cat "$TMP/err")" 'no kept measurement of this name'
 			"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
 		fi
-		check_clean "$before"
+		check_restored "$before"
 	done
+	# From some call on it is kept.
+	matches "$kept" '^n+y+$' "kept or not, by the call"
 	keep --count
 	"$TOOL" detach "$NAME" >"$TMP/out"
 	tell go
@@ -194,7 +167,7 @@ test_orphans() {
 	wait_for '"$TOOL" read -q -pid '"$child"' --json >"$TMP/counts"; [[ $(totals) != "$first" ]]'
 	"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err"
 	eq "$("$TOOL" doctor -pid "$child")" "" "doctor"
-	check_error 2 'no pinned measurement of this name' read "$NAME"
+	check_error 2 'no kept measurement of this name' read "$NAME"
 	kill -KILL "$child"
 }
 
@@ -204,22 +177,22 @@ test_the_process_has_ended() {
 	tell go
 	await_line '# in_loop was seen.*' 60
 	quit_target
-	check_error 2 "'$NAME': no pinned measurement of this name" read "$NAME"
+	check_error 2 "'$NAME': no kept measurement of this name" read "$NAME"
 	matches "$(cat "$TMP/err")" 'hint: what counts inside of a process ends with the process'
 	check_error 5 "pid $TARGET: no such process" read -pid "$TARGET"
 }
 
 # BPF's meters and those inside of processes: a name is given once.
 test_one_name_space() {
-	need_counting
+	need_bpf
 	trap '[[ ! -e /sys/fs/bpf/ocaml-probes/$NAME ]] || "$TOOL" detach "$NAME" >/dev/null 2>&1' EXIT
 	start_copy counted 10 1
 	keep --count
-	check_error 1 "a pinned measurement of this name exists" attach -pid "$TARGET" -q --count --keep "$NAME"
-	check_error 1 "a pinned measurement of this name exists" attach -pid "$TARGET" -q --count --engine inside --keep "$NAME"
+	check_error 1 "a kept measurement of this name exists" attach -pid "$TARGET" -q --count --keep "$NAME"
+	check_error 1 "a kept measurement of this name exists" attach -pid "$TARGET" -q --count --engine inside --keep "$NAME"
 	"$TOOL" detach "$NAME" >"$TMP/out"
 	"$TOOL" attach -pid "$TARGET" -q --count --keep "$NAME"
-	check_error 1 "a pinned measurement of this name exists" attach -pid "$TARGET" -q --count --engine inside --keep "$NAME"
+	check_error 1 "a kept measurement of this name exists" attach -pid "$TARGET" -q --count --engine inside --keep "$NAME"
 	eq "$("$TOOL" list --kept 2>"$TMP/err" | grep -c "^$NAME ")" 1 "meters of this name"
 	"$TOOL" detach "$NAME" >"$TMP/out"
 }
@@ -271,7 +244,7 @@ damaged() { # FROM TO STATUS WHY
 	check_error 1 "$3" read -pid "$TARGET"
 	"$TOOL" list --kept >"$TMP/out" 2>"$TMP/err"
 	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
-	check_clean "$before"
+	check_restored "$before"
 	keep --count --time outer,tail
 	edit_meta "$1" "$2"
 	if [[ $3 = *damaged ]]; then
@@ -281,7 +254,7 @@ damaged() { # FROM TO STATUS WHY
 		check_error 1 "$3" detach -pid "$TARGET"
 		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
 	fi
-	check_clean "$before"
+	check_restored "$before"
 }
 
 test_damaged_meta() {
@@ -291,9 +264,9 @@ test_damaged_meta() {
 	damaged ocInMeta ocInMetb 'pid [0-9]*: what describes its counters is damaged'
 	damaged 'ocInMeta\x01' 'ocInMeta\x02' 'is of another version of ocaml-probes'
 	damaged 'ocaml-probes-kept 2' 'ocaml-probes-kept 3' 'is of another version of ocaml-probes'
-	damaged '\nkey -1' '\nkey 07' 'damaged'
+	damaged 'pair 0 =outer =tail' 'pair 2 =outer =tail' 'damaged'
 	damaged '\nsplit 0' '\nsplit 2' 'damaged'
-	damaged 'pair =outer =tail' 'paiR =outer =tail' 'damaged'
+	damaged 'pair 0 =outer =tail' 'paiR 0 =outer =tail' 'damaged'
 	damaged 'probe 1 =in_loop' 'probe 1 =in_\0oop' 'damaged'
 	damaged 'probe 1 =in_loop' 'probe 1 =in\nloop' 'damaged'
 	damaged "\\npid $TARGET" "\\npid $(tr 0-9 x <<<"$TARGET")" 'damaged'
@@ -326,7 +299,7 @@ test_text_is_plain() {
 	finds '^in?op ' "$TMP/out"
 	! finds "$(printf '\033')" "$TMP/out" || fail "a control character was printed"
 	edit_meta "$NAME" "$(tr -c '\n' / <<<"$NAME")"
-	check_error 2 'no pinned measurement' read "$NAME"
+	check_error 2 'no kept measurement' read "$NAME"
 	check_error 1 'damaged' read -pid "$TARGET"
 }
 
@@ -338,7 +311,7 @@ auto() { # FLAG...
 
 # The rate decides, or the budget, or what only BPF can do.
 test_auto() {
-	need_counting
+	need_bpf
 	start_copy counted 1000000000 2
 	auto --count
 	eq "$(member engine)" bpf "$(cat "$TMP/err")"
@@ -361,7 +334,7 @@ test_auto() {
 
 # No hit is counted twice, or by none, when `auto` has looked.
 test_auto_is_exact() {
-	need_counting
+	need_bpf
 	start_copy counted 1000000 2
 	start_counting "$TARGET" --json --engine auto
 	tell go
@@ -385,12 +358,12 @@ test_budget() {
 test_wrong_use() {
 	start_copy counted 10 1
 	check_error 2 'invalid name' attach -pid "$TARGET" --count --engine inside --keep a/b
-	check_error 2 'excludes -for' attach -pid "$TARGET" --count --engine inside --keep x --for 1s
+	check_error 2 'excludes --for' attach -pid "$TARGET" --count --engine inside --keep x --for 1s
 	check_error 2 'one name, or -pid, is required' read
 	check_error 2 '-pid and a name are mutually exclusive' detach x -pid "$TARGET"
 	check_error 2 "'0': not a process id" read -pid 0
 	check_error 2 'given twice' detach -pid 1 -pid "$TARGET"
-	check_error 2 "no pinned measurement of this name" read "$TARGET"
+	check_error 2 "no kept measurement of this name" read "$TARGET"
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
 

@@ -1,5 +1,6 @@
-#!/usr/bin/env bash
-# Counting inside the fixture `inside`, and what is checked then. For scripts that have lib.sh and target_lib.sh.
+# shellcheck shell=bash
+# Counting inside the fixture `inside`, and what is checked then. For scripts that have lib.sh, with ENGINE=inside, and
+# target_lib.sh.
 
 BINARIES=$O/tests/fixtures/binaries
 
@@ -7,7 +8,7 @@ BINARIES=$O/tests/fixtures/binaries
 start_inside() { # [FIXTURE]
 	start_target "$(own_copy "$BINARIES/${1:-inside}")"
 	await_line ready
-	BEFORE=$(memory_of "$TARGET")
+	keep_memory
 }
 
 order() { # LINE
@@ -15,29 +16,6 @@ order() { # LINE
 	tell "$1"
 	wait_for '! kill -0 "$TARGET" || grep -qx done "$(output_of)"' 120
 	kill -0 "$TARGET" 2>/dev/null || fail "the program has ended, $1: $(cat "$(output_of)")"
-}
-
-count_inside() { # [FLAG...]
-	start_counting "${COUNTED:-$TARGET}" --json --engine inside "$@"
-}
-
-# The same with the measurements FLAG...
-measure_inside() { # FLAG...
-	: >"$TMP/counting.err"
-	background "$TOOL" attach -pid "${COUNTED:-$TARGET}" --json --engine inside "$@" >"$TMP/counts" 2>"$TMP/counting.err"
-	COUNTING=$!
-	wait_for 'grep -qE "(counting|measuring) [0-9]* probes?" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 60
-	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
-}
-
-end_counting() {
-	kill -INT "$COUNTING"
-	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
-}
-
-check_clean() {
-	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
-	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
 
 is_mapped() {
@@ -65,8 +43,9 @@ end_inside() {
 	eq "$TARGET_STATUS" 0 "status of the program"
 }
 
-check_bytes() {
-	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
+# Nothing of the counting is left.
+check_gone() {
+	check_bytes
 	check_unmapped
 }
 

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Several processes at a time that count inside: the totals are the sums of the programs' own books, and one
 # that ends, or cannot be counted, does not disturb the others.
+#
+# needs: fixtures ocaml
+# uses: all-blocks
+ENGINE=inside
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -8,8 +12,7 @@ BINARIES=$O/tests/fixtures/binaries
 # One a test script, also for the bash that runs a test alone.
 NAME=ocp_many_$PPID
 
-# Start a copy of tests/ocaml/PROGRAM, and add it to PIDS. Its memory is in BEFORE.
-declare -A BEFORE
+# Start a copy of tests/ocaml/PROGRAM, and add it to PIDS. Its memory is taken down.
 start_one() { # PROGRAM ARG...
 	local program
 	program=$(own_copy "$O/tests/ocaml/$1")
@@ -17,7 +20,7 @@ start_one() { # PROGRAM ARG...
 	start_target "$program" "$@"
 	await_line ready
 	PIDS+=("$TARGET")
-	BEFORE[$TARGET]=$(memory_of "$TARGET")
+	keep_memory
 }
 
 # The options that name PID...
@@ -25,19 +28,10 @@ named() { # PID...
 	printf -- '-pid %d ' "$@"
 }
 
-# Measure PIDS in the background. Sets MEASURING, and says how many are measured of how many.
+# Measure PIDS.
 measure() { # FLAG...
-	: >"$TMP/err"
 	# shellcheck disable=SC2046 # options and their values
-	background "$TOOL" attach $(named "${PIDS[@]}") --json "$@" >"$TMP/counts" 2>"$TMP/err"
-	MEASURING=$!
-	wait_for 'grep -qE "(counting|measuring) [0-9]+ probe.* of .*process" "$TMP/err" || ! kill -0 "$MEASURING"' 60
-	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
-}
-
-end_measuring() { # [SIGNAL]
-	kill "-${1:-INT}" "$MEASURING"
-	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
+	start_measuring $(named "${PIDS[@]}") --json "$@"
 }
 
 # The expected hits of all programs `counted` of PIDS.
@@ -62,14 +56,6 @@ await_all() { # LINE
 	done
 }
 
-check_clean() { # PID...
-	local pid
-	for pid in "$@"; do
-		eq "$(memory_of "$pid")" "${BEFORE[$pid]}" "text and semaphores of $pid"
-		eq "$("$TOOL" doctor -pid "$pid")" "" "doctor of $pid"
-	done
-}
-
 # Have a `reborn` pass its probes N times.
 pass() { # N PID
 	forget_output "$2"
@@ -87,7 +73,7 @@ for name in sys.argv[1:]: print(name, pair[name])' "${@:2}"
 # Two programs, three processes, many threads; and the kernel beside.
 test_totals_are_those_of_bpf() {
 	local inside i
-	need_counting
+	need_bpf
 	PIDS=()
 	start_one counted 1000000000 4
 	start_one counted 1000000000 2
@@ -95,12 +81,12 @@ test_totals_are_those_of_bpf() {
 	start_target "$TMP/other" 1000000000 1
 	await_line ready
 	PIDS+=("$TARGET")
-	BEFORE[$TARGET]=$(memory_of "$TARGET")
-	measure --count --engine inside
-	matches "$(cat "$TMP/err")" 'counting [0-9]+ probes \([0-9]+ sites\) of 3 processes'
-	inside=$MEASURING
-	mv "$TMP/counts" "$TMP/counts.inside"
+	keep_memory
 	measure --count
+	matches "$(cat "$TMP/counting.err")" 'counting [0-9]+ probes \([0-9]+ sites\) of 3 processes'
+	inside=$COUNTING
+	mv "$TMP/counts" "$TMP/counts.inside"
+	measure --count --engine bpf
 	tell_all go
 	for i in "${PIDS[@]}" "${PIDS[@]}"; do
 		"$TOOL" attach -pid "$i" -enable in_loop
@@ -109,42 +95,12 @@ test_totals_are_those_of_bpf() {
 	eq "$(handler_runs)" "" "the loops must outlast the switching"
 	tell_all stop
 	await_all '# in_loop was seen.*'
-	end_measuring
-	MEASURING=$inside end_measuring
+	stop_measuring
+	COUNTING=$inside stop_measuring
 	eq "$(totals)" "$(expected_of_all)" "hits, by the kernel"
 	mv "$TMP/counts.inside" "$TMP/counts"
 	eq "$(totals)" "$(expected_of_all)" "hits, inside"
 	check_clean "${PIDS[@]}"
-}
-
-# The rows of each process are the kernel's, but for those of forked children, which are their parents'.
-test_by_process() {
-	local pid
-	need_counting
-	PIDS=()
-	start_one counted 10000 2
-	start_one counted 100 1
-	measure --count --by-process --engine inside
-	inside=$MEASURING
-	mv "$TMP/counts" "$TMP/counts.inside"
-	measure --count --by-process
-	tell_all go
-	await_all '# in_loop was seen.*'
-	end_measuring
-	MEASURING=$inside end_measuring
-	for pid in "${PIDS[@]}"; do
-		TARGET=$pid expected_hits | awk '$2 { print '"$pid"', $0 }'
-	done | sort >"$TMP/books"
-	python3 - "$TMP/counts" "$TMP/counts.inside" "$TMP/books" <<-'EOF'
-		import json, sys
-		def rows(name):
-		    total = json.loads(open(name).read().splitlines()[-1])
-		    assert {row["comm"] for row in total["probes"]} == {"counted"}, total["probes"]
-		    return sorted((row["pid"], row["name"], row["hits"]) for row in total["probes"] if row["hits"])
-		books = sorted((int(pid), name, int(hits)) for pid, name, hits in map(str.split, open(sys.argv[3])))
-		assert rows(sys.argv[1]) == books, (rows(sys.argv[1]), books)
-		assert rows(sys.argv[2]) == books, (rows(sys.argv[2]), books)
-	EOF
 }
 
 # Sums of pairs, also of intervals; one of the processes ends before the others.
@@ -155,17 +111,17 @@ test_pairs_and_an_end() {
 	a=$TARGET
 	start_one reborn
 	b=$TARGET
-	measure --count --time work,worked --interval 100ms --engine inside
+	measure --count --time work,worked --interval 100ms
 	pass 1000 "$a"
 	pass 20 "$b"
 	quit_target "$a"
 	eq "$TARGET_STATUS" 0 "status of the first program"
 	pass 4000 "$b"
 	wait_for '[[ $(wc -l <"$TMP/counts") -ge 3 ]]'
-	kill -0 "$MEASURING" || fail "it ended with the first process"
+	kill -0 "$COUNTING" || fail "it ended with the first process"
 	quit_target "$b"
-	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'all 2 processes have ended'
+	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
+	matches "$(cat "$TMP/counting.err")" 'all 2 processes have ended'
 	eq "$(totals)" "work 5020
 worked 5020" "hits"
 	eq "$(pair_of "$TMP/counts" count starts orphan_starts orphan_stops open)" "count 5020
@@ -173,18 +129,10 @@ starts 5020
 orphan_starts 0
 orphan_stops 0
 open 0" "the pair"
-	python3 - "$TMP/counts" <<-'EOF'
-		import json, sys
-		*intervals, total = (json.loads(line) for line in open(sys.argv[1]))
-		pair = total["pairs"][0]
-		assert total["engine"] == "inside", total
-		assert sum(b["count"] for b in pair["buckets"]) == 5020, pair
-		# Some processors step their time stamp counter each 10 ns: a pair between two steps takes no time.
-		assert 0 <= pair["min_ns"] * 5020 <= pair["sum_ns"] <= pair["max_ns"] * 5020, pair
-		assert pair["sum_ns"] > 0, pair
-		hits = sum(i["probes"][0]["hits"] for i in intervals)
-		assert 0 < hits <= 5020, hits
-	EOF
+	# Some processors step their time stamp counter each 10 ns: a pair between two steps takes no time.
+	measured_that 't["engine"] == "inside"' 'sum(b["count"] for b in pair["buckets"]) == 5020' \
+		'0 <= pair["min_ns"] * 5020 <= pair["sum_ns"] <= pair["max_ns"] * 5020' 'pair["sum_ns"] > 0' \
+		'0 < sum(i["probes"][0]["hits"] for i in intervals) <= 5020'
 }
 
 # A process with a seccomp filter, one with dormant probes, one without probes: told, and the others are counted.
@@ -196,7 +144,7 @@ test_some_cannot_be_counted() {
 	start_target "$(own_copy "$BINARIES/inside")"
 	await_line ready
 	filtered=$TARGET
-	BEFORE[$filtered]=$(memory_of "$filtered")
+	keep_memory
 	tell filter
 	await_line 'done'
 	PIDS+=("$filtered")
@@ -204,13 +152,13 @@ test_some_cannot_be_counted() {
 	dormant=$TARGET
 	start_one bare_host
 	bare=$TARGET
-	measure --count --engine inside
-	grep -qE "pid $filtered: .*seccomp filter.*: it is not counted$" "$TMP/err" || fail "$(cat "$TMP/err")"
-	grep -qE "pid $dormant: [0-9]+ sites are dormant, .*: it is not counted$" "$TMP/err" || fail "$(cat "$TMP/err")"
-	grep -qE "pid $bare: has no probe yet .*: it is not counted$" "$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'of 1 of 4 processes'
+	measure --count
+	grep -qE "pid $filtered: .*seccomp filter.*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -qE "pid $dormant: [0-9]+ sites are dormant, .*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -qE "pid $bare: has no probe yet .*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	matches "$(cat "$TMP/counting.err")" 'of 1 of 4 processes'
 	pass 321 "$good"
-	end_measuring
+	stop_measuring
 	eq "$(totals | grep work)" "work 321
 worked 321" "hits"
 	check_clean "$good" "$filtered"
@@ -237,18 +185,18 @@ test_a_file_that_comes_later() {
 	await_line ready
 	second=$TARGET
 	PIDS=("$first" "$second")
-	measure --count --engine inside
+	measure --count
 	tell "load $plugin" "$second"
 	await_line loaded 60 "$second"
-	wait_for 'grep -q "pid $second: has loaded $plugin later: the engine .inside. does not count it there" "$TMP/err"'
+	wait_for 'grep -q "pid $second: has loaded $plugin later: the engine .inside. does not count it there" "$TMP/counting.err"'
 	forget_output "$first"
 	tell 'go 1000' "$first"
 	await_line 'done' 60 "$first"
 	tell 'go 1000' "$second"
 	await_line 'done' 60 "$second"
-	end_measuring
+	stop_measuring
 	eq "$(totals | grep plugin_only)" "plugin_only 1000" "hits"
-	eq "$(grep -c "has loaded" "$TMP/err")" 1 "warnings"
+	eq "$(grep -c "has loaded" "$TMP/counting.err")" 1 "warnings"
 }
 
 # A debugger holds one of them at the end: the others are restored, and all totals are told.
@@ -260,15 +208,15 @@ test_one_is_held() {
 	a=$TARGET
 	start_one reborn
 	b=$TARGET
-	measure --count --engine inside
+	measure --count
 	pass 70 "$a"
 	pass 7 "$b"
 	gdb -q -nx -batch -p "$a" -ex 'shell touch "$TMP/held"' -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ -e $TMP/held ]]'
-	end_measuring
+	stop_measuring
 	eq "$(totals)" "work 77
 worked 77" "hits"
-	matches "$(cat "$TMP/err")" "pid $a.*; it counts on: ocaml-probes doctor -pid $a -fix"
+	matches "$(cat "$TMP/counting.err")" "pid $a.*; it counts on: ocaml-probes doctor -pid $a --fix"
 	check_clean "$b"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!"
@@ -288,11 +236,11 @@ test_others_are_busy() {
 	start_counting "$a" --engine inside --json
 	first=$COUNTING
 	mv "$TMP/counts" "$TMP/counts.first"
-	measure --count --engine inside
-	matches "$(cat "$TMP/err")" "pid $a: counts inside already .*: it is not counted"
+	measure --count
+	matches "$(cat "$TMP/counting.err")" "pid $a: counts inside already .*: it is not counted"
 	pass 5 "$a"
 	pass 60 "$b"
-	end_measuring
+	stop_measuring
 	eq "$(totals)" "work 60
 worked 60" "hits"
 	kill -INT "$first"
@@ -325,7 +273,7 @@ worked 1234" "hits, read $where"
 		eq "$(cat "$TMP/err")" "" "said"
 	done
 	"$TOOL" list --kept 2>"$TMP/err" | finds "^$NAME .*2 of 2 processes alive, pid $a, \.\.\.\$"
-	check_error 1 "a pinned measurement of this name exists" attach -pid "$b" -q --count --engine inside --keep "$NAME"
+	check_error 1 "a kept measurement of this name exists" attach -pid "$b" -q --count --engine inside --keep "$NAME"
 	# The counters of a process end with it.
 	quit_target "$a"
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
@@ -336,7 +284,7 @@ worked 234" "hits of the other"
 	eq "$(totals)" "work 234
 worked 234" "hits, detached"
 	check_clean "$b"
-	check_error 2 "no pinned measurement of this name" read "$NAME"
+	check_error 2 "no kept measurement of this name" read "$NAME"
 }
 
 test_keep_is_ended_in_all() {
@@ -358,10 +306,10 @@ test_killed_tool() {
 	PIDS=()
 	start_one reborn
 	start_one reborn
-	measure --count --engine inside
+	measure --count
 	pass 30 "${PIDS[0]}"
-	kill -KILL "$MEASURING"
-	wait "$MEASURING" || :
+	kill -KILL "$COUNTING"
+	wait "$COUNTING" || :
 	pass 12 "${PIDS[1]}"
 	"$TOOL" read -pid "${PIDS[1]}" --json >"$TMP/counts"
 	eq "$(totals)" "work 42
@@ -400,21 +348,21 @@ worked 9" "hits"
 # `auto` takes several processes, too; and with a command, whose hits it cannot see before.
 test_auto() {
 	local a b
-	need_counting
+	need_bpf
 	PIDS=()
 	start_one reborn
 	a=$TARGET
 	start_one reborn
 	b=$TARGET
 	measure --count --engine auto
-	matches "$(cat "$TMP/err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF'
+	matches "$(cat "$TMP/counting.err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF'
 	pass 2 "$a"
 	pass 3 "$b"
-	end_measuring
+	stop_measuring
 	eq "$(totals)" "work 5
 worked 5" "hits"
 	# shellcheck disable=SC2046
-	"$TOOL" attach $(named "${PIDS[@]}") --count --engine auto --json -- bash -c "echo go 1000 >'$(readlink "/proc/$a/fd/0")'
+	"$TOOL" attach --budget none $(named "${PIDS[@]}") --count --engine auto --json -- bash -c "echo go 1000 >'$(readlink "/proc/$a/fd/0")'
 		until grep -q 'passed 1000' '$(output_of "$a")'; do sleep 0.01; done" >"$TMP/counts" 2>"$TMP/err"
 	matches "$(cat "$TMP/err")" "engine: inside, since the hits that 'bash' will cause are not known yet"
 	eq "$(totals)" "work 1000
@@ -422,8 +370,8 @@ worked 1000" "hits"
 	# One of them cannot be counted inside.
 	start_one loop_plain
 	measure --count --engine auto
-	matches "$(cat "$TMP/err")" "engine: bpf, since inside is not possible: pid $TARGET: [0-9]+ sites are dormant"
-	end_measuring
+	matches "$(cat "$TMP/counting.err")" "engine: bpf, since inside is not possible: pid $TARGET: [0-9]+ sites are dormant"
+	stop_measuring
 }
 
 run_tests "$@"

@@ -5,6 +5,8 @@
 #
 #   SECONDS_=4	so long
 #   SEED=...	the same choices again
+#
+# needs: fixtures ocaml/counted
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 

@@ -7,6 +7,8 @@
 #   SUITE_OUT    where the programs are built (default: $O/tests/suite_inside)
 #   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
 #   SUITE_LOG    a file for a line a program: the rounds that it made
+#
+# needs: fixtures ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -20,7 +22,7 @@ export OCAMLRUNPARAM=l=1M,s=4k
 
 test_build() {
 	# shellcheck disable=SC2086 # flags are words
-	BARE=no "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	BARE=no holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
 }
 
 # Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
@@ -59,7 +61,7 @@ end_program() { # RE
 count_by() { # ENGINE
 	local children=()
 	[[ $1 = inside ]] || children=(--children)
-	background "$TOOL" attach -pid "$TARGET" --count --json --engine "$1" "${children[@]}" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
+	background "$TOOL" attach --budget none -pid "$TARGET" --count --json --engine "$1" "${children[@]}" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
 	COUNTING=$!
 	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
 	kill -0 "$COUNTING" 2>/dev/null || not_counted "$1"

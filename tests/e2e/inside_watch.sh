@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # `serve` and `top` with --engine inside: hits by the program's own books, over processes that come, fork,
 # execute and end; and what is left when the tool ends.
+#
+# needs: fixtures serve top ocaml
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -48,11 +51,6 @@ counts_inside() { # [PID]
 	[[ $("$TOOL" doctor -pid "${1:-$TARGET}") = *"sites count inside of the process"* ]]
 }
 
-check_clean() { # BEFORE [PID]
-	eq "$(memory_of "${2:-$TARGET}")" "$1" "text and semaphores"
-	eq "$("$TOOL" doctor -pid "${2:-$TARGET}")" "" "doctor"
-}
-
 # ---- numbers ----------------------------------------------------------------------------------
 
 test_serve_for_an_ordinary_user() {
@@ -98,7 +96,7 @@ test_top_for_an_ordinary_user() {
 	wait "$TOP" || fail "status $?: $(cat "$TMP/err")"
 	eq "$(cat "$TMP/err")" "" "said"
 	eq "$(awk '$1 == "engine" { getline; print }' "$TMP/out" | uniq | xargs)" "inside 1" "engine"
-	eq "$(awk '$8 == "work,worked" { print $5, $6, ($2 > 0 && $3 >= $2 && $4 >= $3) }' "$TMP/out" | tail -n 1)" "0 0 1" \
+	eq "$(awk '$9 == "work,worked" { print $5, $6, ($2 > 0 && $3 >= $2 && $4 >= $3) }' "$TMP/out" | tail -n 1)" "0 0 1" \
 		"the pair: open, orphans, times"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status of the program"
@@ -106,11 +104,11 @@ test_top_for_an_ordinary_user() {
 
 # A program whose processes start, fork, execute and end: no pass is missed, and no total goes back.
 test_processes_come_and_go() {
-	local first second child before
+	local first second child
 	need_root
 	start_reborn
 	first=$TARGET
-	before=$(memory_of "$first")
+	keep_memory "$first"
 	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes "$first"
 	pass 1000
@@ -150,7 +148,8 @@ worked 150051234" "hits after the end"
 	eq "$(hits_of work)" 150051240 "hits"
 	end_server
 	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	check_clean "$before"
+	MEMORY_BEFORE[$TARGET]=${MEMORY_BEFORE[$first]}
+	check_clean
 }
 
 # Children that run at the same time as their parent, and end before it.
@@ -235,12 +234,12 @@ post() { # WHAT PROBE ON
 
 # Handlers are switched while the program counts; they run, and no hit is lost.
 test_switching() {
-	local i before
+	local i
 	need_root
 	COUNTED=$(own_copy "$COUNTED")
 	start_target "$COUNTED" 1000000000 4
 	await_line ready
-	before=$(memory_of "$TARGET")
+	keep_memory
 	start_server --engine inside -pid "$TARGET" --control
 	tell go
 	for ((i = 0; i < 5; i++)); do
@@ -257,7 +256,7 @@ test_switching() {
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
 	(($(handler_runs | awk '$1 == "in_loop" { print $2 }') > 0)) || fail "the handler never ran"
 	end_server
-	check_clean "$before"
+	check_clean
 	tell quit
 	finish_target
 }
@@ -265,38 +264,38 @@ test_switching() {
 # ---- the end ----------------------------------------------------------------------------------
 
 test_nothing_stays() {
-	local before first
+	local first
 	need_root
 	start_reborn
 	first=$TARGET
 	start_reborn
-	before=$(memory_of "$first")
+	keep_memory "$first" "$TARGET"
 	start_server --engine inside -pid "$first" -pid "$TARGET"
 	counts_inside "$first" && counts_inside
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
-	check_clean "$before" "$first"
-	check_clean "$before"
+	check_clean "$first"
+	check_clean
 	# A reader that has enough, and a signal, end `top`.
 	{ "$TOOL" top -pid "$TARGET" --engine inside --batch 1000 2>"$TMP/err" || :; } | head -n 1 >"$TMP/out"
 	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(cat "$TMP/err")"
-	check_clean "$before"
+	check_clean
 	background "$TOOL" top -pid "$TARGET" --engine inside --batch 1000 >"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "^screen 1/" "$TMP/out"'
 	counts_inside
 	kill -TERM $!
 	wait $! || fail "status $?"
-	check_clean "$before"
+	check_clean
 }
 
 # A killed server leaves processes that count for nobody. The next one takes them over, if it counts no less.
 test_killed_server() {
-	local before first
+	local first
 	need_root
 	start_reborn
 	first=$TARGET
 	start_reborn
-	before=$(memory_of "$first")
+	keep_memory "$first" "$TARGET"
 	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
 	pass 1000 "$first"
@@ -305,7 +304,7 @@ test_killed_server() {
 	counts_inside "$first" && counts_inside
 	# Another request is no reason to lose what was counted.
 	check_error 6 "pid $first: counts inside already" serve --listen 127.0.0.1:0 --engine inside -pid "$first"
-	grep -q "doctor -pid $first -fix" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "doctor -pid $first --fix" "$TMP/err" || fail "$(cat "$TMP/err")"
 	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
 	grep -q "pid $first: was counted inside for pid [0-9]*, which has been killed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
@@ -316,22 +315,22 @@ test_killed_server() {
 	eq "$(hits_of work)" 15 "hits"
 	end_server
 	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	check_clean "$before" "$first"
-	check_clean "$before"
+	check_clean "$first"
+	check_clean
 }
 
 # What is kept, or counted by a tool that lives, or for something else, is not taken.
 test_others_are_not_taken_over() {
-	local before first
+	local first
 	need_root
 	start_reborn
 	first=$TARGET
 	start_reborn
-	before=$(memory_of "$first")
+	keep_memory "$first" "$TARGET"
 	"$TOOL" attach -pid "$first" -q --count --engine inside --keep "ocp_watch_$PPID"
 	start_counting "$TARGET" --engine inside --json
 	start_server --engine inside --exe "$REBORN"
-	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$first"': counts inside already"*"doctor -pid '"$first"' -fix"* ]]'
+	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$first"': counts inside already"*"doctor -pid '"$first"' --fix"* ]]'
 	pass 7 "$first"
 	pass 8
 	"$TOOL" detach "ocp_watch_$PPID" --json >"$TMP/kept"
@@ -348,29 +347,28 @@ worked 7" "hits of the kept meter"
 	pass 5
 	eq "$(hits_of work)" 5 "hits"
 	end_server
-	check_clean "$before" "$first"
-	check_clean "$before"
+	check_clean "$first"
+	check_clean
 }
 
 # A debugger holds the process at the end: the server ends all the same, and says what is left.
 test_held_by_another_tracer() {
-	local before
 	need_root
 	need_command gdb
 	start_reborn
-	before=$(memory_of "$TARGET")
+	keep_memory
 	start_server --engine inside --exe "$REBORN"
 	await_processes "$TARGET"
 	gdb -q -nx -batch -p "$TARGET" -ex 'shell touch "$TMP/held"' -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ -e $TMP/held ]]'
 	end_server
 	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	matches "$(cat "$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; it counts on: ocaml-probes doctor -pid $TARGET -fix"
+	matches "$(cat "$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; it counts on: ocaml-probes doctor -pid $TARGET --fix"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!"
 	wait "$!" || :
 	wait_for '"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out" 2>&1'
-	check_clean "$before"
+	check_clean
 }
 
 # ---- which engine -----------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # tools/install-deps with made-up apt and dpkg: mirrors that fail once, another apt, another of us.
+#
+# needs: fixtures
 . "$(dirname "$0")/lib.sh"
 
 # rsync is absent until it was installed. Each line of $TMP/update and $TMP/install is what the next
@@ -86,7 +88,7 @@ test_groups() {
 	make_system
 	export TMP
 	"$ROOT/tools/install-deps" --help >"$TMP/out" 2>&1 && fail "--help is no group"
-	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are tool, build, test and deb"
+	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are tool, build, test, programs and deb"
 	install_deps tool
 	eq "$(calls)" "" "what was called for the tool"
 	install_deps build

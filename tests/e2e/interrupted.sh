@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Tools killed in the middle of an update: what doctor says of it is what the process has, and --fix
 # undoes or completes it. What the process has is read without the tool.
+#
+# needs: fixtures ocaml
+# takes: 80 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 TEST_TIMEOUT=1200
-MANY=10000
+MANY=4000
 
 truth() { # WHAT [ARG...]
 	local what=$1
@@ -13,7 +17,7 @@ truth() { # WHAT [ARG...]
 	"$O/tests/fixtures/binaries/truth" "$what" "$TARGET" "$TMP/places" "$@"
 }
 
-# A program with 10 000 probes, each with a site. It has a seccomp filter, so that it is written to byte by
+# A program with $MANY probes, each with a site. It has a seccomp filter, so that it is written to byte by
 # byte: stores of its own would end by themselves (stores_kills.sh).
 start_many() {
 	gcc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden -DSITES=$MANY -DNAMES=$MANY \
@@ -102,122 +106,81 @@ make_runtime() {
 	mkdir -m700 "$TMP/run"
 }
 
-# Run `attach ARG...` and kill it after about a share of the time that it takes, in thousandths. Sets
-# KILLED to whether it was there to be killed, and KILLED_PID.
-kill_after() { # TENTHS_OF_MS ARG...
-	local status=0 delay
-	delay=$(printf '0.%04d' "$1")
-	shift
-	"$TOOL" attach -pid "$TARGET" "$@" &
-	KILLED_PID=$!
-	sleep "$delay"
-	kill -KILL "$KILLED_PID" 2>/dev/null || :
-	wait "$KILLED_PID" 2>/dev/null || status=$?
-	KILLED=
-	[[ $status -ne 137 ]] || KILLED=1
-}
+# Of an update in slices. Many numbers depend on the size of the slices, which depends on the machine: these do not. The first
+# pwrite64 may be that of the journal.
+MOMENTS=(openat:1 renameat:1 ptrace_seize:1 ptrace_interrupt:1 pwrite64:1 pwrite64:10 pwrite64:500
+	process_vm_writev:1 after:process_vm_writev:1 ptrace_detach:1 after:ptrace_detach:1
+	ptrace_seize:2 ptrace_interrupt:2 pwrite64:1500 process_vm_writev:2 ptrace_seize:3
+	pwrite64:2500 pwrite64:3000 pwrite64:3500 pwrite64:$MANY unlinkat:1 after:unlinkat:1)
 
-# The machine may be slower or faster by now: the tool had ended before, or was killed too early.
-adapt() {
-	if [[ ! $KILLED ]]; then
-		takes=$((takes * 9 / 10 + 2))
-	else
-		takes=$((takes * 51 / 50 + 1))
-	fi
-}
-
-# How long `attach ARG...` takes, in tenths of a millisecond.
-tenths_of() { # ARG...
-	local start=${EPOCHREALTIME/./}
-	"$TOOL" attach -pid "$TARGET" "$@"
-	echo $(((${EPOCHREALTIME/./} - start) / 100 + 1))
-}
-
-test_killed_at_a_hundred_moments() {
-	local takes kills=0 interrupted=0 tries=0 hows=(undo complete '')
+test_killed_in_each_phase() {
+	local moment interrupted=0 without='' hows=(undo complete '')
 	make_runtime
 	start_many
 	learn -enable-all -disable-all
-	takes=$(tenths_of -enable-all)
-	"$TOOL" attach -pid "$TARGET" -disable-all
-	while ((kills < 100 || interrupted < 20)); do
-		((tries++ < 5000)) || fail "of $kills kills $interrupted were in the middle"
-		kill_after $((RANDOM % takes)) -enable-all
-		adapt
-		if [[ $KILLED ]]; then
-			((++kills))
-			check_report
-			if [[ $INTERRUPTED ]]; then
-				((++interrupted))
-				grep -q ", when pid $KILLED_PID was killed (" "$TMP/doctor" || fail "$DONE done, $HALF half: $(head -1 "$TMP/doctor")"
-				check_fix "${hows[interrupted % 3]}"
-			fi
+	for moment in "${MOMENTS[@]}"; do
+		kill_at "$moment" "$TOOL" attach -pid "$TARGET" -enable-all
+		await_running
+		check_report
+		if [[ $INTERRUPTED ]]; then
+			matches "$(head -1 "$TMP/doctor")" ", when pid [1-9][0-9]* was killed \\("
+			check_fix "${hows[interrupted++ % 3]}"
+		else
+			without+=" $moment"
 		fi
 		"$TOOL" attach -pid "$TARGET" -disable-all
 		check_fix undo
 	done
-	echo "# $kills kills, $interrupted of them in the middle of the work"
+	eq "$without" " openat:1 renameat:1 ptrace_seize:1 ptrace_interrupt:1 pwrite64:1 unlinkat:1 after:unlinkat:1" \
+		"kills before and after the work"
 }
 
-# Killed at the N-th of the system calls that write anything, for each N.
-kill_at_each_write() { # FIXTURE ACTION OPPOSITE
-	local n status
-	for n in {1..200}; do
-		status=0
-		ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$TMP/strace" \
-			-e trace=write,pwrite64,process_vm_writev,openat,rename,renameat,renameat2,unlinkat,unlink \
-			-e "inject=write,pwrite64,process_vm_writev,rename,renameat,renameat2,unlinkat,unlink:signal=KILL:when=$n" \
-			"$TOOL" attach -pid "$TARGET" "$2" || status=$?
-		[[ $status -ne 0 ]] || break
+# Killed at the calls that change anything: at the first of each run of one kind, and some of the others.
+kill_at_calls() { # ACTION OPPOSITE
+	local call i=0 is attach=("$TOOL" attach -pid "$TARGET")
+	list_calls "${attach[@]}" "$1"
+	"${attach[@]}" "$2"
+	for call in $(choose_calls 5); do
+		kill_at "$call" "${attach[@]}" "$1"
 		check_report
-		[[ ! $INTERRUPTED ]] || ((++INTERRUPTIONS))
-		if ((n % 2)) && [[ $INTERRUPTED ]]; then
+		is=middle
+		if [[ ! $INTERRUPTED ]]; then
+			[[ $DONE -eq 0 ]] && is=before || is=after
+		fi
+		eq "$is" "$(progress_at "$call")" "what a kill at $call leaves, $DONE of $CHANGED are done, $HALF half"
+		if ((i++ % 2)) && [[ $INTERRUPTED ]]; then
 			check_fix complete
-			"$TOOL" attach -pid "$TARGET" "$3"
-		elif [[ $INTERRUPTED || $DONE -eq 0 ]]; then
+			"${attach[@]}" "$2"
+		elif [[ $is != after ]]; then
 			check_fix undo
 		else
-			"$TOOL" attach -pid "$TARGET" "$3"
+			"${attach[@]}" "$2"
 		fi
 		rm -f "$XDG_RUNTIME_DIR"/ocaml-probes/.[1-9]*
-		eq "$(truth tell "$TMP/before" "$TMP/after" | cut -d' ' -f2-)" "0 0" "what is left of call $n"
+		eq "$(truth tell "$TMP/before" "$TMP/after" | cut -d' ' -f2-)" "0 0" "what is left of call $call"
 	done
-	((n > 2 && n < 200)) || fail "$1: $n system calls"
-	"$TOOL" attach -pid "$TARGET" "$3"
 }
 
-test_killed_at_each_write() {
+test_killed_at_chosen_calls() {
 	local fixture
-	need_command strace
 	make_runtime
-	INTERRUPTIONS=0
 	for fixture in v0 transitional v1 v2; do
 		start_fixture "$fixture"
 		learn -enable-all -disable-all
-		kill_at_each_write "$fixture" -enable-all -disable-all
+		kill_at_calls -enable-all -disable-all
 		"$TOOL" attach -pid "$TARGET" -enable-all
 		learn -disable-all -enable-all
-		kill_at_each_write "$fixture" -disable-all -enable-all
+		kill_at_calls -disable-all -enable-all
 		quit_target
 	done
-	((INTERRUPTIONS >= 16)) || fail "$INTERRUPTIONS interruptions"
 }
 
-# Interrupt an update in its middle: the first probe is done, and the last is not begun, by its journal.
-interrupt() { # ARG...
-	local takes tries=0 progress
-	takes=$(tenths_of -enable-all)
-	"$TOOL" attach -pid "$TARGET" -disable-all
-	while :; do
-		((tries++ < 5000)) || fail "could not be killed in its middle"
-		kill_after $((RANDOM % takes)) "$@"
-		adapt
-		read -r CHANGED DONE HALF < <(truth tell "$TMP/before" "$TMP/after")
-		progress=$(cat "$XDG_RUNTIME_DIR"/ocaml-probes/[1-9]* 2>/dev/null | grep -a '^progress' || :)
-		[[ ! $progress =~ 0000000000 && ! $progress = *$MANY ]] && ((DONE > 0 && DONE < MANY)) && break
-		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed"
-		((DONE < MANY)) || "$TOOL" attach -pid "$TARGET" -disable-all
-	done
+# Interrupt an update in its middle: its first slices are done, and the last one is not begun, by its journal.
+interrupt() {
+	kill_at "pwrite64:$((MANY / 2))" "$TOOL" attach -pid "$TARGET" -enable-all
+	read -r CHANGED DONE HALF < <(truth tell "$TMP/before" "$TMP/after")
+	((DONE > 0 && DONE < MANY)) || fail "$DONE of $CHANGED are done"
+	! grep -aq "^progress.*\(0000000000\|$MANY\)" "$XDG_RUNTIME_DIR"/ocaml-probes/[1-9]* || fail "all slices, or none"
 }
 
 # What others switch between the kill and the doctor stays, whichever way it is fixed.
@@ -228,7 +191,7 @@ test_others_after_the_kill() {
 	learn -enable-all -disable-all
 	first=$("$TOOL" info -pid "$TARGET" | sed -n '1s/ .*//p')
 	last=$("$TOOL" info -pid "$TARGET" | sed -n '$s/ .*//p')
-	interrupt -enable-all
+	interrupt
 	"$TOOL" attach -pid "$TARGET" -enable "$first,$last"
 	! doctor || fail "nothing disagrees"
 	grep -q "^an update of $MANY probes was interrupted after $DONE," "$TMP/doctor" || fail "$DONE done, $HALF half: $(head -1 "$TMP/doctor")"
@@ -242,7 +205,7 @@ assert j["left"] == [] and j["fixed"]["undone"] > 1000 and j["fixed"]["completed
 PY
 	eq "$("$TOOL" info -pid "$TARGET" | grep enabled | xargs)" "$first enabled $last enabled" "what others switched"
 	"$TOOL" attach -pid "$TARGET" -disable "$first,$last"
-	interrupt -enable-all
+	interrupt
 	"$TOOL" attach -pid "$TARGET" -enable "$first,$last"
 	"$TOOL" doctor -pid "$TARGET" --fix=complete >"$TMP/fixed"
 	"$TOOL" attach -pid "$TARGET" -disable-all
@@ -254,50 +217,44 @@ PY
 # Two at once, of which one is killed: what the other has done is not undone. Only of the slice that
 # was begun can its doings be taken for those of the one that was killed.
 test_two_at_once() {
-	local takes other i interrupted=0 how want finished begun
+	local other i how want finished begun
 	make_runtime
 	start_many
 	learn -enable-all -disable-all
-	takes=$(tenths_of -enable-all)
-	"$TOOL" attach -pid "$TARGET" -disable-all
-	for ((i = 1; i <= 30 || (interrupted < 3 && i <= 500); i++)); do
-		"$TOOL" attach -pid "$TARGET" -enable-all &
+	for i in {0..11}; do
+		# It is traced, too, and so about as fast.
+		"$KILL_AT" "$TMP/stops" stops "$TOOL" attach -pid "$TARGET" -enable-all &
 		other=$!
-		kill_after $((RANDOM % (2 * takes))) -enable-all
-		adapt
+		# Sites that the other has switched are not written again; semaphores are.
+		kill_at "after:process_vm_writev:$((i % 3 + 1))" "$TOOL" attach -pid "$TARGET" -enable-all
 		wait "$other"
-		if ! doctor; then
-			((++interrupted))
-			matches "$(wc -l <"$TMP/doctor") $(cat "$TMP/doctor")" "^1 an update of $MANY probes was interrupted after [0-9]+, when pid $KILLED_PID was killed"
-			read -r finished begun < <(sed -n 's/^progress 0*\([0-9]\+\) 0*\([0-9]\+\)$/\1 \2/p' "$TMP/run/ocaml-probes"/[1-9]*)
-			how=undo want=1
-			((i % 2)) || how=complete want=2
-			"$TOOL" doctor -pid "$TARGET" --fix=$how >"$TMP/fixed"
-			[[ $(truth other_than $want) -le $((begun - finished)) ]] ||
-				fail "$how: counters other than $want: $(truth other_than $want), in doubt are $((begun - finished))"
-			eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
-		fi
+		! doctor || fail "nothing is interrupted"
+		matches "$(wc -l <"$TMP/doctor") $(cat "$TMP/doctor")" "^1 an update of $MANY probes was interrupted after [0-9]+, when pid [0-9]+ was killed"
+		read -r finished begun < <(sed -n 's/^progress 0*\([0-9]\+\) 0*\([0-9]\+\)$/\1 \2/p' "$TMP/run/ocaml-probes"/[1-9]*)
+		how=undo want=1
+		((i % 2)) || how=complete want=2
+		"$TOOL" doctor -pid "$TARGET" --fix=$how >"$TMP/fixed"
+		[[ $(truth other_than $want) -le $((begun - finished)) ]] ||
+			fail "$how: counters other than $want: $(truth other_than $want), in doubt are $((begun - finished))"
+		eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
 		while [[ $(truth other_than 0) != 0 ]]; do
 			"$TOOL" attach -pid "$TARGET" -disable-all
 		done
 	done
-	((interrupted >= 3)) || fail "$interrupted of $((i - 1)) were interrupted"
 }
 
 # A repair that is killed can be repeated, and the other way round.
 test_killed_while_it_repairs() {
-	local i
+	local moment i=0
 	make_runtime
 	start_many
 	learn -enable-all -disable-all
-	for i in {1..10}; do
-		interrupt -enable-all
-		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" &
-		sleep "0.0$((RANDOM % 9))$((RANDOM % 9))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! 2>/dev/null || :
+	for moment in ptrace_seize:1 pwrite64:1 pwrite64:300 pwrite64:900 process_vm_writev:1 after:process_vm_writev:1 pwrite64:1900; do
+		interrupt
+		kill_at "$moment" "$TOOL" doctor -pid "$TARGET" --fix
 		check_report
-		if [[ $INTERRUPTED ]] && ((i % 2)); then
+		eq "$INTERRUPTED" 1 "interrupted, after a kill at $moment"
+		if ((i++ % 2)); then
 			check_fix complete
 			"$TOOL" attach -pid "$TARGET" -disable-all
 		else

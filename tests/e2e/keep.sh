@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Meters that are kept: they go on without the tool, are read, listed, and taken away.
+# Meters that are kept, by each engine: they go on without the tool, are read, listed, and taken away.
+#
+# variants: inside
+# needs: fixtures asan ocaml/counted ocaml/loop ocaml/pairs
+# uses: all-blocks
+# smoke: test_exact_from_keep_to_detach test_wrong_use
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 # One a test script, also for the bash that runs a test alone.
 NAME=ocp_test_$PPID
@@ -9,12 +15,13 @@ FOLDER=/sys/fs/bpf/ocaml-probes/$NAME
 
 # What a failing test left would go on for ever.
 take_away_later() {
-	trap '[[ ! -e $FOLDER ]] || "$TOOL" detach "$NAME" >/dev/null 2>&1' EXIT
+	[[ $ENGINE = inside ]] || trap '[[ ! -e $FOLDER ]] || "$TOOL" detach "$NAME" >/dev/null 2>&1' EXIT
 }
 
 keep() { # FLAG...
 	take_away_later
-	"$TOOL" attach -pid "$TARGET" --keep "$NAME" "$@" 2>"$TMP/keep.err"
+	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$TARGET" --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(cat "$TMP/keep.err")"
+	[[ -e $FOLDER ]] || [[ $ENGINE = inside ]] || fail "it has no directory"
 }
 
 number() { # NAME_OF_MEMBER, of the last line of $TMP/json
@@ -26,15 +33,33 @@ test_exact_from_keep_to_detach() {
 	need_counting
 	start_target "$O/tests/ocaml/counted" 50000 2
 	await_line ready
-	keep --count
+	keep_memory
+	keep --count --time outer,tail
 	tell go
 	await_line '# in_loop was seen.*' 60
 	"$TOOL" read "$NAME" --json >"$TMP/counts"
-	tell quit
-	finish_target
 	eq "$(totals)" "$(expected_hits)" "hits, read"
 	"$TOOL" detach "$NAME" --json >"$TMP/counts"
-	eq "$(totals)" "$(expected_hits)" "hits, after the program's end"
+	eq "$(totals)" "$(expected_hits)" "hits, detached"
+	measured_that 'pair["starts"] == pair["count"] == hits["outer"] > 0' "t['engine'] == '$ENGINE'" \
+		'min(t["empty_pair_ns"], t["cost_per_hit_ns"], t["cpu_overhead"]) > 0'
+	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
+	check_clean
+	check_error 2 "'$NAME': no kept measurement of this name" detach "$NAME"
+}
+
+# The maps outlive the process.
+test_the_process_has_ended() {
+	need_counting
+	start_target "$O/tests/ocaml/counted" 1000 2
+	await_line ready
+	keep --count
+	tell go
+	await_line '# in_loop was seen.*' 60
+	tell quit
+	finish_target
+	"$TOOL" detach "$NAME" --json >"$TMP/counts"
+	eq "$(totals)" "$(expected_hits)" "hits"
 	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 }
 
@@ -43,53 +68,60 @@ test_it_goes_on_and_leaves_nothing() {
 	need_counting
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
+	keep_memory
 	keep --count --time alpha,beta
 	grep -q "ocaml-probes read $NAME" "$TMP/keep.err"
-	[[ $(int3_count "$TARGET") -gt 0 ]] || fail "no int3 while kept"
+	[[ $(memory_of "$TARGET") != "${MEMORY_BEFORE[$TARGET]}" ]] || fail "nothing is counted"
 	"$TOOL" read "$NAME" --json >"$TMP/json"
 	first=$(number hits)
 	wait_for '"$TOOL" read "$NAME" --json >"$TMP/json"; [[ $(number hits) -gt '"$first"' ]]'
-	"$TOOL" list --kept >"$TMP/list"
+	"$TOOL" list --kept >"$TMP/list" 2>"$TMP/err"
 	grep -q "^$NAME .* 1 of 1 processes alive, pid $TARGET\$" "$TMP/list" || fail "$(cat "$TMP/list")"
-	"$TOOL" list --kept --json >"$TMP/json"
+	"$TOOL" list --kept --json >"$TMP/json" 2>"$TMP/err"
 	grep -q "\"name\":\"$NAME\".*\"pids\":\[$TARGET\]" "$TMP/json" || fail "$(cat "$TMP/json")"
 	"$TOOL" detach --csv "$NAME" >"$TMP/csv"
 	grep -q '^total,.*,pair,alpha beta,' "$TMP/csv" || fail "$(cat "$TMP/csv")"
-	eq "$(int3_count "$TARGET")" 0 "int3 left"
-	eq "$(raised_semaphores "$TARGET")" 0 "semaphores left"
+	check_clean
 	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 	tell quit
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"
 }
 
-# Sites with their functions and lines survive the way through the kernel.
+# Sites with their functions and lines survive the way through the kernel, or the process.
 test_sites_are_named() {
 	need_counting
 	start_target "$O/tests/ocaml/counted" 1000 1
 	await_line ready
 	keep --count --by-site
 	"$TOOL" detach "$NAME" --all >"$TMP/out"
-	grep -Eq '^in_loop +camlCounted__[a-z_0-9]+\+0x[0-9a-f]+ \(counted\.ml:[0-9]+\)' "$TMP/out" ||
+	holds grep -Eq '^in_loop +camlCounted__[a-z_0-9]+\+0x[0-9a-f]+ \(counted\.ml:[0-9]+\)' "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
 }
 
-# Killed at any moment while it makes the names: what is there can be taken away.
+# Killed before each name that it makes, and after the last: what is there can be taken away.
 test_killed_in_between() {
-	local i
+	local before call keep names=0
 	need_counting
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
+	before=$(memory_of "$TARGET")
 	take_away_later
-	for ((i = 0; i < 20; i++)); do
-		background "$TOOL" attach -pid "$TARGET" --count --keep "$NAME" 2>/dev/null
-		sleep "0.0$((20 + i * 3))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! || :
-		[[ ! -e $FOLDER ]] || "$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	keep=("$TOOL" attach -pid "$TARGET" --count --keep "$NAME")
+	list_calls "${keep[@]}"
+	"$TOOL" detach "$NAME" >"$TMP/out"
+	# The last name is that by which others know the meter.
+	mapfile -t CALLS < <(printf '%s\n' "${CALLS[@]}" | grep '^bpf_obj_pin:')
+	((${#CALLS[@]} > 8)) || fail "names: ${CALLS[*]}"
+	kill_at mkdir:2 "${keep[@]}"
+	[[ ! -e $FOLDER ]] || fail "$FOLDER is there too early"
+	for call in "${CALLS[@]}" "after:${CALLS[-1]}"; do
+		kill_at "$call" "${keep[@]}"
+		eq "$(find "$FOLDER" -type f | wc -l)" "$((names++))" "names before $call"
+		"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 		[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
+		wait_for '[[ $(memory_of "$TARGET") = "'"$before"'" ]]'
 	done
-	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]' 2
 	let_run all
 }
 
@@ -154,18 +186,18 @@ test_wrong_use() {
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	check_error 2 "invalid name" attach -pid "$TARGET" --count --keep a/b
-	check_error 2 "excludes -for" attach -pid "$TARGET" --count --keep x --for 1s
+	check_error 2 "excludes --for" attach -pid "$TARGET" --count --keep x --for 1s
 	check_error 2 "needs --count=NAME or --time START,STOP" attach -pid "$TARGET" -enable alpha --keep x
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
 	check_error 2 "invalid name" read ..
-	check_error 2 "no pinned measurement of this name" read "no_such_$$"
-	check_error 2 "no pinned measurement of this name" detach "no_such_$$"
+	check_error 2 "no kept measurement of this name" read "no_such_$$"
+	check_error 2 "no kept measurement of this name" detach "no_such_$$"
 	check_error 2 "mutually exclusive" list --kept -prog "$O/tests/ocaml/loop"
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	need_counting
 	keep --count
-	check_error 1 "a pinned measurement of this name exists" attach -pid "$TARGET" -q --count --keep "$NAME"
+	check_error 1 "a kept measurement of this name exists" attach -pid "$TARGET" -q --count --keep "$NAME"
 	"$TOOL" detach "$NAME" >"$TMP/out"
 }
 
@@ -181,7 +213,7 @@ keep_apart() { # FLAG...
 	mount -t bpf -o mode=0700 bpf /sys/fs/bpf
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
-	keep "$@" || fail "$(cat "$TMP/keep.err")"
+	keep "$@"
 }
 
 # It is refused by all that read it, in one line that says WHY.
@@ -298,7 +330,11 @@ test_the_hint_is_private() {
 	await_line ready
 	setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$TOOL" attach -pid "$TARGET" --count --keep x \
 		2>"$TMP/err" && fail "it was kept"
-	grep -qx 'hint: sudo mount -t bpf -o mode=0700 bpf /sys/fs/bpf' "$TMP/err" || fail "$(cat "$TMP/err")"
+	holds grep -qx 'hint: sudo mount -t bpf -o mode=0700 bpf /sys/fs/bpf' "$TMP/err" || fail "$(cat "$TMP/err")"
 }
+
+# What is pinned, and its folders and maps: inside_keep.sh has what is kept in processes.
+not_in inside test_the_process_has_ended test_killed_in_between test_others_can_read_the_maps test_of_another_version
+not_in inside test_wrong_use test_hostile_maps test_hostile_kinds test_folders_of_others test_the_hint_is_private
 
 run_tests "$@"

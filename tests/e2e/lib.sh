@@ -5,19 +5,33 @@
 #	test_something() { ...; eq "$actual" "$expected" "what was compared"; }
 #	run_tests "$@"
 #
-# and `bash tests/e2e/x.sh [test_something...]` runs it by hand. Each test is a bash process of its
-# own with errexit: the first command that fails ends it. It has a fresh directory $TMP; when it ends,
-# everything it started is killed. O is the build directory, ROOT the source's, TOOL the tool.
+# and `bash tests/e2e/x.sh [test_something...]` runs it by hand. The script runs in namespaces of its own
+# (tests/isolate). Each test is a bash process of its own with errexit: the first command that fails ends it. It
+# has a fresh directory $TMP; when it ends, everything it started is killed. O is the build directory, ROOT the
+# source's, TOOL the tool. A test that made no assertion has failed: eq, matches, finds and holds count theirs.
+#
+# The comment at the top of a script may hold these lines, which tests/run reads:
+#
+#	# alone: REASON       nothing runs beside it
+#	# uses: NAME...       no two scripts that use the same NAME run at once
+#	# needs: TARGET...    what `make try` builds for it: tool asan ocaml fixtures ... (tests/tests.mk); default: all
+#	# smoke: CASE...      cases of `make quick`
+#	# variants: NAME...   it runs again in these environments (VARIANTS in tests/run), in which VARIANT is NAME
+#	# long: PART          no part of `make check`, but of this part of tests/long
 #
 # A script that takes longer sets TEST_TIMEOUT (seconds a test) before run_tests. This and PATIENCE are for what
 # hangs: a machine that is slow, or has other things to do, must not come to them.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+[[ -n ${ISOLATED:-} ]] || exec "$ROOT/tests/isolate" bash "$0" "$@"
 O=$(realpath -- "${O:-$ROOT/build}")
 TOOL=${TOOL:-$O/ocaml-probes}
+VARIANT=${VARIANT:-}
+# The engine that counts: see target_lib.sh.
+ENGINE=${ENGINE:-bpf}
 TEST_TIMEOUT=600
 PATIENCE=${PATIENCE:-150}
-export ROOT O TOOL
+export ROOT O TOOL VARIANT ENGINE
 
 # The tests must not depend on the environment of the user that runs them: the language, the sort order,
 # and the shell of script(1) and tmux are always the same, those of a machine that sets none of these.
@@ -36,20 +50,46 @@ skip() { # REASON
 	exit 77
 }
 
+# Count an assertion. This is no failure where the file cannot be written: for another user, or in another root.
+asserted() {
+	{ printf . >>"${ASSERTIONS:-/dev/null}"; } 2>/dev/null || :
+}
+
+# Run a command that fails if what it checks is not so, as `cmp` or `grep -q`. Its status is that of this function.
+holds() { # COMMAND...
+	asserted
+	"$@"
+}
+
 eq() { # ACTUAL EXPECTED [WHAT]
+	asserted
 	[[ $1 = "$2" ]] || fail "${3:-values} differ (< expected, > actual):
 $(diff <(printf '%s\n' "$2") <(printf '%s\n' "$1") || :)"
 }
 
 # Does TEXT match the extended regular expression RE?
 matches() { # TEXT RE [WHAT]
+	asserted
 	[[ $1 =~ $2 ]] || fail "${3:-text} does not match $2:
 $1"
 }
 
 # grep -q for pipes: it reads all of its input, so that the writer does not fail.
 finds() { # GREP-ARG...
+	asserted
 	[[ $(grep -c "$@") -gt 0 ]]
+}
+
+# Is what the tool says what a program says of itself? A COMPARISON is a function of tests/books. What it returns is in
+# $TMP/compared.
+compare_with_books() { # COMPARISON ARG...
+	asserted
+	python3 "$ROOT/tests/books" "$@" >"$TMP/compared" || fail "$(cat "$TMP/compared")"
+}
+
+# Does each Python EXPRESSION hold of what was measured, $TMP/counts? See `that` in tests/books/counts.py.
+measured_that() { # [BOOKS --] EXPRESSION...
+	compare_with_books that "$TMP/counts" "$@"
 }
 
 need_command() { # COMMAND...
@@ -61,6 +101,21 @@ need_command() { # COMMAND...
 
 need_root() {
 	[[ $EUID -eq 0 ]] || skip "needs root"
+}
+
+is_ocaml_5() {
+	[[ $(ocamlopt -version 2>/dev/null) = 5.* ]]
+}
+
+# The test NAME, which is defined above, applies where CONDITION holds: elsewhere it is not listed.
+only_if() { # NAME CONDITION...
+	"${@:2}" || unset -f "$1"
+}
+
+# The tests NAME..., which are defined above, do not apply to a VARIANT (`plain`: where the script runs without one):
+# they are not listed for it. tests/run reads the line, too.
+not_in() { # VARIANT NAME...
+	[[ ${VARIANT:-plain} != "$1" ]] || unset -f "${@:2}"
 }
 
 # ---- processes --------------------------------------------------------------------------------
@@ -165,7 +220,10 @@ run_one() { # NAME
 
 report_one() { # NAME STATUS LOG
 	case $2 in
-	0) printf 'ok - %s\n' "$1" ;;
+	0)
+		[[ -s $ASSERTIONS ]] || { printf 'not ok - %s\n# it made no assertion\n' "$1"; return 1; }
+		printf 'ok - %s\n' "$1"
+		;;
 	77) printf 'ok - %s # SKIP %s\n' "$1" "$(cat "$SKIP_FILE")" ;;
 	*)
 		printf 'not ok - %s\n' "$1"
@@ -176,16 +234,34 @@ report_one() { # NAME STATUS LOG
 	esac
 }
 
+# `make coverage` sets PROFILES: the counters of each case have a folder of their own there.
+begin_coverage() { # NAME
+	[[ -n ${PROFILES:-} ]] || return 0
+	PROFILE=$PROFILES/e2e/${0##*/}:$1
+	mkdir -p "$PROFILE"
+	chmod 1777 "$PROFILE"
+	export LLVM_PROFILE_FILE=$PROFILE/%c%m.profraw
+	PROFILE_BEGAN=${EPOCHREALTIME/./}
+}
+
+end_coverage() {
+	[[ -z ${PROFILES:-} ]] || echo $(((${EPOCHREALTIME/./} - PROFILE_BEGAN) / 1000000 + 1)) >"$PROFILE/seconds"
+}
+
 run_tests() { # [NAME...]
-	local base group='' name status result=0
+	local base group='' name status result=0 outer=${ASSERTIONS:-/dev/null}
 	if [[ ${1:-} = --one ]]; then
 		run_one "$2"
 		return
 	fi
-	# In the order of their definition.
+	# In the order of their definition, or in another ORDER (tests/run).
 	[[ $# -gt 0 ]] || mapfile -t < <(shopt -s extdebug
-		for name in $(compgen -A function test_); do declare -F "$name"; done |
-			sort -k2n | cut -d' ' -f1)
+		for name in $(compgen -A function test_); do declare -F "$name"; done | sort -k2n | cut -d' ' -f1 |
+			case ${ORDER:-} in
+			reverse) tac ;;
+			shuffle:*) shuf --random-source=<(yes "$ORDER") ;;
+			*) cat ;;
+			esac)
 	[[ $# -gt 0 ]] || set -- "${MAPFILE[@]}"
 	printf '1..%s\n' $#
 	base=$(mktemp -d)
@@ -195,8 +271,10 @@ run_tests() { # [NAME...]
 	trap "rm -rf '$base'"'; [[ -z $group ]] || kill -KILL -- "-$group" 2>/dev/null' EXIT
 	trap 'exit 130' INT TERM
 	for name; do
-		export TMP=$base/$name SKIP_FILE=$base/skip-reason
+		export TMP=$base/$name SKIP_FILE=$base/skip-reason ASSERTIONS=$base/assertions
 		mkdir "$TMP"
+		: >"$ASSERTIONS"
+		begin_coverage "$name"
 		status=0
 		env --default-signal=INT,QUIT timeout --kill-after=5 "$TEST_TIMEOUT" \
 			bash "$0" --one "$name" >"$base/log" 2>&1 </dev/null &
@@ -204,7 +282,10 @@ run_tests() { # [NAME...]
 		wait "$group" || status=$?
 		kill -KILL -- "-$group" 2>/dev/null || :
 		group=
+		end_coverage
 		report_one "$name" "$status" "$base/log" || result=1
+		# A test may run this script again, in other namespaces.
+		cat "$ASSERTIONS" >>"$outer"
 		rm -rf "$TMP"
 	done
 	return "$result"

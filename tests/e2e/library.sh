@@ -50,7 +50,7 @@ test_static_library() {
 # The header and the example are C++ as well.
 test_cxx() {
 	install_library
-	clang++ -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags ocaml_probes) \
+	holds clang++ -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags ocaml_probes) \
 		"$ROOT/tests/library/example.c"
 }
 

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # [%probe] on the stock compiler: what the post-linker makes of a file. Sites are switched on by hand
 # here, in the file, so that nothing but their encoding is under test.
+#
+# needs: link asan ocaml fixtures
+# smoke: test_readelf_lists_the_notes
+# takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/link_lib.sh"
 
@@ -203,7 +207,7 @@ test_nothing_moves() {
 			"$after" "$TMP/section2" 2>/dev/null
 		[[ $section = .bss ]] || cmp "$TMP/section" "$TMP/section2"
 	done
-	eq "$(nm "$after" | grep -v caml_probes_semaphore)" "$(nm "$before" | sed 's/ b / d /;s/ B / D /')"
+	eq "$(nm "$after" | grep -v caml_probes_semaphore)" "$(nm "$before" | sed '/^0\{13\}/! { s/ b / d /;s/ B / D / }')"
 	# The debug information that was split off before still belongs to it.
 	id=$(readelf -n "$before" | sed -n 's/.*Build ID: //p')
 	eq "$(readelf -n "$after" | sed -n 's/.*Build ID: //p')" "$id"
@@ -446,7 +450,7 @@ test_site_that_does_not_match() {
 	line=$(grep -n '\[%probe "empty"' "$ROOT/tests/ocaml/places.ml" | cut -d: -f1)
 	warning="^File \"places.ml\", line $line:
 ocaml-probes-link: $TMP/x: warning: probe \"empty\" at 0x[0-9a-f]+ \
-in camlPlaces__empty_[0-9]+: stays dormant: the marker's address is not compared right after it was loaded"
+in camlPlaces(__|\.)empty_[0-9]+: stays dormant: the marker's address is not compared right after it was loaded"
 
 	fails 1 "$LINK" --strict "$TMP/x"
 	matches "$(head -n2 "$TMP/stderr")" "$warning\$"

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # [%probe] as people build it: the ppx, the ways to compile and link, the compiler-driver wrapper.
+#
+# needs: link ocaml fixtures
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/link_lib.sh"
 

@@ -1,12 +1,71 @@
 #!/usr/bin/env bash
 # The C is formatted, and the linters have no complaint.
+#
+# takes: 360 s
 . "$(dirname "$0")/lib.sh"
 
 test_lint() {
 	need_command git clang-format clang-tidy cppcheck shellcheck mandoc
 	cd "$ROOT"
 	git rev-parse --git-dir >/dev/null 2>&1 || skip "not a git clone"
-	make --no-print-directory O="$O" lint TIDY=shallow
+	holds make --no-print-directory O="$O" lint TIDY=shallow
+}
+
+# A repository with one C file, its header and a script: the current folder from here on.
+small_repository() {
+	mkdir "$TMP/small"
+	cd "$TMP/small"
+	mkdir src tools
+	cp "$ROOT/tools/lint" tools
+	cp "$ROOT/.clang-format" "$ROOT/.clang-tidy" .
+	: >tools/cppcheck-suppressions
+	echo 'int add(int a, int b);' >src/add.h
+	printf '#include "add.h"\n\nint add(int a, int b)\n{\n\treturn a + b;\n}\n' >src/add.c
+	printf '#!/usr/bin/env bash\necho "$1"\n' >run.sh
+	git init --quiet .
+	git add .
+}
+
+small_lint() {
+	LINT_CACHE=$TMP/cache tools/lint build src/add.c -- -Isrc >"$TMP/out" 2>&1
+}
+
+# What the linters have found clean is not looked at again, unless something has changed that they see.
+test_notes_hide_nothing() {
+	need_command git clang-format clang-tidy cppcheck shellcheck ocamlfind
+	small_repository
+	small_lint || fail "$(cat "$TMP/out")"
+	# By clang-tidy, cppcheck, shellcheck, and both C files by clang-format.
+	eq "$(cat "$TMP/out")" "5 files looked at"
+	small_lint || fail "$(cat "$TMP/out")"
+	eq "$(cat "$TMP/out")" "0 files looked at"
+
+	# A fault in a header, each time.
+	cp src/add.h "$TMP/add.h"
+	echo 'static inline int one(int *all) { int two[2] = { 0, *all == *all }; return two[2]; }' |
+		clang-format --assume-filename=src/x.c >>src/add.h
+	for _ in 1 2; do
+		! small_lint || fail "a fault in a header is not found"
+		finds '^clang-tidy: status' "$TMP/out"
+		finds '^cppcheck: status' "$TMP/out"
+		finds 'src/add.h:' "$TMP/out"
+	done
+	cp "$TMP/add.h" src
+	small_lint || fail "$(cat "$TMP/out")"
+	eq "$(cat "$TMP/out")" "0 files looked at"
+
+	# The format, a script, and what is asked for.
+	echo 'int  add(int a, int b);' >src/add.h
+	! small_lint || fail "the format of a header is not looked at"
+	finds '^clang-format: status' "$TMP/out"
+	cp "$TMP/add.h" src
+	echo 'cd $1 && [ $1 == a ] ; for x in `ls`; do rm -r $y/*; done; exit "$@ a"; case x in x) ;; x) ;; esac' >>run.sh
+	! small_lint || fail "a script is not looked at"
+	finds '^shellcheck: status' "$TMP/out"
+	sed -i 2q run.sh
+	echo 'ColumnLimit: 70' >>.clang-format
+	small_lint || :
+	matches "$(cat "$TMP/out")" '(^|.)2 files looked at'
 }
 
 test_order_of_folders() {

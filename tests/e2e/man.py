@@ -80,11 +80,54 @@ def check_sections():
 
 
 def check_references():
-    """Pages of ours exist; and all commands are in the list of the tool's page."""
+    """Pages of ours exist. SEE ALSO is mutual, and that of the tool's page has all pages."""
     for page in pages():
         for name, section in re.findall(r"\.Xr (ocaml[-_]probes\S*) (\d)", source(page)):
             if "%s.%s" % (name, section) not in pages():
                 sys.exit("%s: refers to %s(%s)" % (page, name, section))
+    also = {page: re.findall(r"\.Xr (ocaml[-_]probes\S*) (\d)", source(page).split(".Sh SEE ALSO")[-1]) for page in pages()}
+    for page, others in also.items():
+        mine = tuple(page.rsplit(".", 1))
+        for other in map(".".join, others):
+            if other != "ocaml-probes.1" and mine not in also[other]:
+                sys.exit("%s: SEE ALSO lacks %s, which has it" % (other, page))
+        if page != "ocaml-probes.1" and mine not in also["ocaml-probes.1"]:
+            sys.exit("ocaml-probes.1: SEE ALSO lacks %s" % page)
+
+
+def unpaired(text):
+    """What is wrong with the quotes and brackets of a paragraph; None: nothing. Quoted brackets are text."""
+    opened = []
+    for at, char in enumerate(text):
+        if char == "\u2018":
+            quoted = text[at + 1 :].split("\u2019")[0]
+            if re.fullmatch(r"[\w:.]+(, [\w:.]+)+", quoted):
+                return "a list in a quote, '%s'" % quoted
+            if opened and opened[-1] == char:
+                return "a quote in a quote"
+            opened.append(char)
+        elif char == "\u2019" and (not opened or opened.pop() != "\u2018"):
+            return "a quote that closes none"
+        elif opened and opened[-1] == "\u2018":
+            continue
+        elif char in "([":
+            opened.append(char)
+        elif char in ")]" and (not opened or opened.pop() + char not in ("()", "[]")):
+            return "a bracket that closes none, after '%s'" % text[max(0, at - 30):at]
+        elif char == "," and text[at - 1 : at].isspace():
+            return "a blank before '%s'" % text[at : at + 20]
+    return "without its end: '%s'" % opened[-1] if opened else None
+
+
+def check_quotes():
+    """Quotes and brackets of each rendered page are in pairs. Examples and formats are literal text."""
+    for page in pages():
+        text = re.sub(r"^\.Bd -literal.*?^\.Ed$", "", source(page), flags=re.M | re.S)
+        done = subprocess.run(["mandoc", "-Tutf8", "-Owidth=200"], input=text, stdout=subprocess.PIPE, text=True, check=True)
+        for paragraph in re.split(r"\n\s*\n", re.sub(".\b", "", done.stdout)):
+            why = unpaired(re.sub(r"\s+", " ", paragraph))
+            if why:
+                sys.exit("%s: %s:\n%s" % (page, why, paragraph))
 
 
 # ---- help --------------------------------------------------------------------------------------
@@ -209,7 +252,7 @@ def check_configuration():
     with open(path, "w") as file:
         file.write(example.replace("/srv/bin/", "/nowhere/").replace('"127.0.0.1:9464"', '"127.0.0.1:1x"'))
     said = run([TOOL, "serve", "--config", path]).stderr
-    if "1x" not in said or path + ":" in said:
+    if not re.match(r"ocaml-probes: %s:\d+: listen: '127\.0\.0\.1:1x'" % re.escape(path), said):
         sys.exit("%s: the example is refused for another reason than its address: %s" % (page, said))
 
 
@@ -346,6 +389,7 @@ def check_builds():
 
 
 CASES = {
+    "quotes": check_quotes,
     "sections": check_sections,
     "references": check_references,
     "help": check_help,

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The manual pages are held against the programs: options, functions, keys and exit codes are those that
 # there are, --help says what the page says, and every example works. man.py knows how.
+#
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/namespace_lib.sh"
@@ -10,7 +12,7 @@ export OCAMLPATH=$O/ocaml/lib PATH=$O:$ROOT/tools/ocaml:$PATH
 
 man() { # CASE [PAGES]
 	need_command mandoc
-	python3 "$ROOT/tests/e2e/man.py" "${2:-$O/man}" "$1"
+	holds python3 "$ROOT/tests/e2e/man.py" "${2:-$O/man}" "$1"
 }
 
 test_lint() {
@@ -23,12 +25,13 @@ test_lint() {
 
 test_sections() { man sections; }
 test_references() { man references; }
+test_quotes_and_brackets() { man quotes; }
 test_help_is_the_page() { man help; }
 test_options() { man options; }
 test_exit_status() { man exit_status; }
 test_configuration_keys() { man configuration; }
 test_library() { man library; }
-test_examples() { need_command mandoc; in_namespaces python3 "$ROOT/tests/e2e/man.py" "$O/man" examples; }
+test_examples() { need_command mandoc; holds in_namespaces python3 "$ROOT/tests/e2e/man.py" "$O/man" examples; }
 test_examples_of_builds() { man builds; }
 
 # The ways to ask for help and for the version.
@@ -69,6 +72,11 @@ test_wrong_pages_are_found() {
 		finds "^$2" "$TMP/log" || fail "$1: another reason: $(cat "$TMP/log")"
 	}
 	wrong "a missing section" ocaml-probes-info.1 's/^\.Sh EXIT STATUS/.Sh STATUS/' sections
+	wrong "a quote around a list" ocaml-probes-top.1 's/^\.Ql both/.Pq Ql one , Ql both/' quotes
+	wrong "a list in a quote" ocaml-probes-top.1 's/^\.Ql both/.Ql one , both/' quotes
+	wrong "a bracket without its end" ocaml-probes-top.1 's/^(the kernel),/(the kernel,/' quotes
+	wrong "a page that nobody sees" ocaml-probes.1 '/^\.Xr ocaml-probes-annotate/d' references
+	wrong "a page that is not seen back" ocaml-probes-attach.1 '/^\.Xr ocaml-probes-annotate/d' references
 	wrong "a reference to nowhere" ocaml-probes-info.1 's/^\.Xr ocaml-probes-attach/.Xr ocaml-probes-atach/' references
 	wrong "an option that is not there" ocaml-probes-info.1 's/^\.It Fl -sites/.It Fl -places/' options
 	wrong "an option that is left out" ocaml-probes-top.1 '/^\.It Fl -depth/d' options

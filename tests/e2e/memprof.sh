@@ -3,22 +3,27 @@
 #
 # MEMPROF_EVENTS=1000000 compares so many events with the program's books, and MEMPROF_KILLS=500 kills the
 # tool so many times. With another compiler in PATH, the programs are built by that.
+#
+# needs: fixtures asan ocaml
+# ocaml5: test_books test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 test_books() {
 	local events=${MEMPROF_EVENTS:-20000}
 	start_subject books "$TMP/books" "$events"
 	"$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/books" "$TMP/events" >"$TMP/compared"
+	compare_with_books events "$TMP/books" "$TMP/events"
 	cat "$TMP/compared" >&2
 	# It compares something: all kinds, and all sources.
 	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
 	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
 	# It finds what it looks for.
 	sed '100s/ / 9/' "$TMP/books" >"$TMP/wrong"
-	! python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/wrong" "$TMP/events" 2>/dev/null || fail "books that are wrong"
+	! (compare_with_books events "$TMP/wrong" "$TMP/events") 2>"$TMP/err" || fail "books that are wrong"
 }
 
 # CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
@@ -93,6 +98,7 @@ shares_of() { # COLUMN
 }
 
 within() { # NUMBER EXPECTED DISTANCE
+	asserted
 	(($1 >= $2 - $3 && $1 <= $2 + $3)) || fail "$1 is not within $3 of $2: $(cat "$TMP/out")"
 }
 
@@ -119,7 +125,7 @@ test_like_profile_alloc() {
 	await_line ready
 	memprof --rate 1e-3 --for 2s --folded --quiet >"$TMP/memprof"
 	"$TOOL" profile --alloc --hz 9999 -pid "$TARGET" --for 2s --folded --quiet >"$TMP/profile"
-	python3 - "$TMP/memprof" "$TMP/profile" <<-'PY' || fail "$(head -n 20 "$TMP/memprof" "$TMP/profile")"
+	holds python3 - "$TMP/memprof" "$TMP/profile" <<-'PY' || fail "$(head -n 20 "$TMP/memprof" "$TMP/profile")"
 	import collections, re, sys
 	def shares(path):
 	    words = collections.Counter()
@@ -134,6 +140,33 @@ test_like_profile_alloc() {
 	    print(f"{name}: {first.get(name, 0):.1f} %, {second.get(name, 0):.1f} %", file=sys.stderr)
 	assert first.keys() == second.keys() and len(first) >= 5
 	assert all(abs(first[name] - second[name]) <= 3 for name in first)
+	PY
+}
+
+# OCaml 5.4 says that the memory is that of a file; what comes behind is there on all versions.
+test_mapped_files() {
+	need_program mapped
+	start_target "$PROGRAM" "$TMP/mapped"
+	await_line ready
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --for 1h >"$TMP/events" 2>"$TMP/err"
+	PROFILE=$!
+	# It starts when the program runs OCaml code.
+	wait_for 'grep -q "sampling\|waits" "$TMP/err"'
+	for _ in 1 2 3; do
+		forget_output
+		tell go
+		await_line "done" 60
+	done
+	quit_target
+	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	tail -n 1 "$TMP/events" | finds '"damaged":false'
+	python3 - "$TMP/events" "$(version)" <<-'PY' || fail "$(tail -n 3 "$TMP/events")"
+	import json, sys
+	sources = [e["source"] for e in map(json.loads, open(sys.argv[1])) if e.get("event", "").startswith("alloc_")]
+	places = [i for i, source in enumerate(sources) if source == "map_file"]
+	assert len(sources) > 1500, len(sources)
+	if tuple(map(int, sys.argv[2].split(".")[:2])) >= (5, 4):
+	    assert len(places) >= 2 and len(sources) - places[0] > 1500, (places, len(sources))
 	PY
 }
 
@@ -172,13 +205,21 @@ test_usage() {
 }
 
 test_not_linked() {
-	local status=0
-	start_target sleep 100
-	await_exe "$(type -P sleep)"
-	memprof >"$TMP/out" 2>&1 || status=$?
+	local status=0 without=(setpriv --bounding-set=-all --inh-caps=-all)
+	need_command setpriv
+	start_target "${without[@]}" "$O/tests/ocaml/steady"
+	await_line ready
+	"${without[@]}" "$TOOL" memprof -pid "$TARGET" >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 1
 	matches "$(cat "$TMP/out")" "is not linked with ocaml-probes.memprof"
-	matches "$(cat "$TMP/out")" "profile --alloc -pid $TARGET"
+	matches "$(cat "$TMP/out")" 'hint: `ocaml-probes profile --alloc`, which needs no library, is not possible: .*CAP_BPF'
+	need_bpf
+	status=0
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	memprof >"$TMP/out" 2>&1 || status=$?
+	eq "$status" 1
+	matches "$(cat "$TMP/out")" "hint: .ocaml-probes profile --alloc -pid $TARGET. needs no library"
 }
 
 # OCaml 5.0 to 5.2 have the module, which refuses to start. What the library says of such a program, a
@@ -441,7 +482,7 @@ test_busy_program() {
 		background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
 		wait_for "grep -qs sampling '$TMP/err'"
 		[[ $(tail -n 1 "$(output_of)") != spinning ]] || in_loop=1
-		wait_for "grep -qs Subject.leak '$TMP/out'"
+		holds wait_for "grep -qs Subject.leak '$TMP/out'"
 		kill -INT $!
 		wait $!
 	done
@@ -510,14 +551,12 @@ test_end_of_the_program() {
 	matches "$(cat "$TMP/out")" 'Subject.leak'
 }
 
-# OCaml 5 only.
 test_domains() {
-	[[ $(version) = 5* ]] || return 0
 	need_program domains
 	start_target "$PROGRAM"
 	await_line ready
 	local i
-	for i in 1 2 3; do
+	for i in 1 2; do
 		memprof --for 1s --rate 0.001 --json >"$TMP/out" 2>"$TMP/err"
 		eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
 		# The main domain, two old ones, and many young ones.
@@ -529,12 +568,12 @@ test_domains() {
 	quit_target
 	eq "$TARGET_STATUS" 0
 }
+only_if test_domains is_ocaml_5
 
-# OCaml 5: a domain that hardly allocates starts while another is busy without allocation, and takes all
+# A domain that hardly allocates starts while another is busy without allocation, and takes all
 # signals; one that waits starts when it goes on.
 test_busy_domain() {
 	local rare
-	[[ $(version) = 5* ]] || return 0
 	need_program domains
 	start_target "$PROGRAM" apart
 	await_line 'domains .*'
@@ -549,7 +588,7 @@ test_busy_domain() {
 	wait $!
 	eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
 	# shellcheck disable=SC2046 # these are words
-	python3 - "$TMP/out" $(cat "$TMP/go") $(sed -n 's/^domains //p' "$(output_of)") <<-'PY' || fail "$(head -n 30 "$TMP/out")"
+	holds python3 - "$TMP/out" $(cat "$TMP/go") $(sed -n 's/^domains //p' "$(output_of)") <<-'PY' || fail "$(head -n 30 "$TMP/out")"
 	import json, sys
 	first = {}
 	for line in open(sys.argv[1]):
@@ -558,10 +597,54 @@ test_busy_domain() {
 	        first.setdefault(event["domain"], event["time_ns"])
 	go, rare, busy, waiting = map(int, sys.argv[2:])
 	start = min(first.values())
-	print(f"rare {first[rare] - start} ns, busy {first[busy] - start} ns, waiting {first[waiting] - go} ns", file=sys.stderr)
+	# The busy one may not have allocated yet.
+	print(f"rare {first[rare] - start} ns, waiting {first[waiting] - go} ns", file=sys.stderr)
 	assert first[rare] < go < first[waiting]
 	PY
 	tell quit
+}
+only_if test_busy_domain is_ocaml_5
+
+# ---- a program that writes made-up events for ever -------------------------------------------------
+
+start_endless() {
+	start_target "$O/tests/fixtures/binaries/endless_stacks"
+	await_line ready
+}
+
+# The deadline ends the profile: of what the program writes after it, the tool takes no more than the ring holds.
+test_endless_events() {
+	local taken
+	start_endless
+	memprof --for 100ms >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/out")" ' blocks: [0-9]+ words allocated'
+	wait_for 'grep -q "^taken" "$(output_of)"'
+	read -r _ taken _ _ < <(grep '^taken' "$(output_of)")
+	[[ $taken -gt 0 && $taken -le 16777216 ]] || fail "bytes after the stop: $(cat "$(output_of)")"
+}
+
+# Blocks and call stacks have limits, and what exceeds them is counted.
+test_endless_stacks() {
+	local format tool peak
+	for format in "" --folded --json; do
+		start_endless
+		# shellcheck disable=SC2086 # no format is no argument
+		background "$TOOL" memprof -pid "$TARGET" $format >"$TMP/out" 2>"$TMP/err"
+		tool=$!
+		await_line written
+		peak=$(awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$tool/status")
+		kill -INT "$tool"
+		wait "$tool" || fail "status $?: $(cat "$TMP/err")"
+		if [[ $format = --json ]]; then
+			tail -n 1 "$TMP/out" | finds '"not_followed":[1-9][0-9]*,"without_stack":[1-9]' || fail "$(tail -n 1 "$TMP/out")"
+		else
+			[[ -z $format ]] || cp "$TMP/err" "$TMP/out"
+			grep -qE '^[0-9]+ blocks were not followed: more than 524288 are alive$' "$TMP/out" || fail "$(cat "$TMP/out")"
+			grep -qE '^[0-9]+ blocks have no call stack: there are too many$' "$TMP/out" || fail "$(cat "$TMP/out")"
+		fi
+		[[ $peak -lt 400 ]] || fail "$peak MB"
+		kill "$TARGET"
+	done
 }
 
 [[ -z ${MEMPROF_EVENTS:-}${MEMPROF_KILLS:-} ]] || TEST_TIMEOUT=1800

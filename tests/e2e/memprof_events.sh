@@ -4,9 +4,13 @@
 #
 # MEMPROF_EVENTS=1000000 compares so many events, and MEMPROF_KILLS=200 kills the tool so many times. With another
 # compiler in PATH, the programs are built by that.
+#
+# needs: fixtures ocaml
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 # A post-linked program of its own: nobody else's uprobes are on it.
 start_subject() { # ARG...
@@ -37,7 +41,7 @@ test_books() {
 		fail "$(cat "$TMP/err")"
 	eq "$(head -n 1 "$TMP/err")" "$THROUGH"
 	matches "$(head -n 1 "$TMP/events")" '"events":"probes"'
-	python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/books" "$TMP/events" >"$TMP/compared"
+	compare_with_books events "$TMP/books" "$TMP/events"
 	cat "$TMP/compared" >&2
 	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
 	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
@@ -50,7 +54,7 @@ test_books() {
 test_table() {
 	start_subject books "$TMP/books" 6000
 	through_probes --rate 0.01 --live --lifetimes >"$TMP/out" 2>"$TMP/err"
-	python3 - "$TMP/books" "$TMP/out" <<-'PY' || fail "$(cat "$TMP/out")"
+	holds python3 - "$TMP/books" "$TMP/out" <<-'PY' || fail "$(cat "$TMP/out")"
 	import re, sys
 	born, minor, samples, minor_deaths, live = {}, set(), 0, 0, 0
 	for line in open(sys.argv[1]):
@@ -110,7 +114,7 @@ test_losses() {
 	await_line 'done' 60
 	kill -CONT "$stopped"
 	wait "$stopped"
-	python3 - "$TMP/out" "$(output_of)" <<-'PY' || fail "$(tail -n 1 "$TMP/out"; cat "$(output_of)")"
+	holds python3 - "$TMP/out" "$(output_of)" <<-'PY' || fail "$(tail -n 1 "$TMP/out"; cat "$(output_of)")"
 	import collections, json, sys
 	events = [json.loads(line) for line in open(sys.argv[1])]
 	found = collections.Counter(event["event"] for event in events)
@@ -231,7 +235,7 @@ test_ordinary_user() {
 	memprof() {
 		timeout 600 "${as_user[@]}" "$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
 	}
-	expect_error 3 "measuring: this process lacks CAP_BPF and CAP_PERFMON" --events=probes
+	expect_error 3 "measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON" --events=probes
 	finds 'hint: run it as root' "$TMP/err"
 	eq "$(status_of_target)" free
 	memprof --rate 0.01 --for 300ms >"$TMP/out" 2>"$TMP/err"
@@ -239,9 +243,7 @@ test_ordinary_user() {
 	unset -f memprof
 }
 
-# OCaml 5 only.
 test_domains() {
-	[[ $(version) = 5* ]] || return 0
 	start_program domains
 	through_probes --for 2s --rate 0.001 --json >"$TMP/out" 2>"$TMP/err"
 	eq "$(sed -n 's/.*"domain":\([012]\),.*/\1/p' "$TMP/out" | sort -u | xargs)" "0 1 2"
@@ -251,6 +253,7 @@ test_domains() {
 	quit_target
 	eq "$TARGET_STATUS" 0
 }
+only_if test_domains is_ocaml_5
 
 [[ -z ${MEMPROF_EVENTS:-}${MEMPROF_KILLS:-} ]] || TEST_TIMEOUT=1800
 run_tests "$@"

@@ -106,26 +106,17 @@ has_own_code() {
 	PY
 }
 
-# Kill `memprof` with the FLAGs in its system calls, at N places; if that is more than there are, again. Each time, the
-# profile is off afterwards, and the program's code is its own.
+# Kill `memprof` with the FLAGs before N of its calls that change something. Each time, the profile is off afterwards, and the
+# program's code is its own.
 kill_at_calls() { # N FLAG...
-	local wanted=$1 places kills=0 i name number
-	local command=("$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 "${@:2}")
-	need_command strace
-	strace -f -o "$TMP/calls" "${command[@]}" >/dev/null 2>&1 || fail "status $?: ${command[*]}"
-	# The name of each call, and how many of that name there were.
-	mapfile -t places < <(sed -n 's/^[0-9]* *\([a-z0-9_]*\)(.*/\1/p' "$TMP/calls" | awk '{ print $1, ++n[$1] }')
-	# The number of calls while it samples differs: some places do not come.
-	for ((i = 0; kills < wanted && i < 2 * wanted; i++)); do
-		read -r name number <<<"${places[i * ${#places[@]} / wanted % ${#places[@]}]}"
-		strace -f -qq -o "$TMP/trace" -e trace="$name" -e inject="$name:signal=KILL:when=$number" \
-			"${command[@]}" >/dev/null 2>&1 </dev/null || :
-		! finds 'killed by SIGKILL' "$TMP/trace" || kills=$((kills + 1))
+	local call command=("$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 "${@:2}")
+	list_calls "${command[@]}"
+	for call in $(spread_calls "$1"); do
+		kill_when_reached "$call" "${command[@]}"
 		wait_for "[[ \$(status_of_target) = free ]]"
 		wait_for has_own_code
 	done
-	printf '%s calls, %s of %s runs killed\n' "${#places[@]}" "$kills" "$i" >&2
-	eq "$kills" "$wanted" "kills in $i runs"
+	printf '%s of %s calls\n' "$1" "${#CALLS[@]}" >&2
 }
 
 # What the program says of its profiles.

@@ -3,6 +3,8 @@
 #
 # MEMPROF_EVENTS=1000000 compares so many events with the program's books, MEMPROF_TURNS=500 starts and
 # stops so many sessions.
+#
+# ocaml5: test_domains
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
 KEPT=$O/tests/memprof_sessions
@@ -16,6 +18,8 @@ build_all_with_ocamlfind() {
 	with_ocamlfind ocaml-probes.memprof subject.ml -o subject
 	with_ocamlfind ocaml-probes.probes_lib shown.ml control.ml -o control
 	with_ocamlfind ocaml-probes.probes_lib,ocaml-probes.memprof shown.ml subject.ml self.ml -o self
+	! is_ocaml_5 ||
+		with_ocamlfind ocaml-probes.probes_lib,ocaml-probes.memprof domains.ml -o domains
 }
 
 build_all_by_hand() {
@@ -74,7 +78,7 @@ self() { # MODE [ARG...]
 
 # Books, and events of a session.
 compare() { # BOOKS EVENTS
-	python3 "$ROOT/tests/e2e/memprof_books.py" "$1" "$2" >"$TMP/compared"
+	compare_with_books events "$1" "$2"
 	cat "$TMP/compared" >&2
 	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
 	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9]'
@@ -141,7 +145,7 @@ test_forgotten_session() {
 	start_subject leak
 	background "$PROGRAMS/control" forgotten "$TARGET" >"$TMP/out" 2>&1
 	wait_for "grep -q collected '$TMP/out'"
-	wait_for "[[ \$(status_of_target) = free ]]"
+	holds wait_for "[[ \$(status_of_target) = free ]]"
 	kill $!
 }
 
@@ -194,14 +198,13 @@ test_threads() {
 	eq "$(self threads)" Subject.leak
 }
 
-# OCaml 5 only.
 test_domains() {
 	need_programs
-	[[ $(version) = 5* ]] || return 0
 	eq "$(timeout 600 "$PROGRAMS/domains")" "here: true, domains: 3, still on: false
 here: true, domains: 3, still on: false
 here: true, domains: 1, still on: false"
 }
+only_if test_domains is_ocaml_5
 
 # Containers refuse pidfd_getfd.
 test_self_without_pidfd_getfd() {
@@ -213,24 +216,26 @@ test_self_without_pidfd_getfd() {
 	eq "$(cat "$TMP/calls")" ""
 }
 
+is_debians_ocaml() {
+	[[ $(type -P ocamlopt) = /usr/bin/* ]]
+}
+
 # The C parts under the sanitizers. OCaml's runtime keeps its signal stack to itself, and frees none.
 test_sanitizers() {
-	local sanitize=-fsanitize=address,undefined
+	local sanitize=-fsanitize=address,undefined cc=(-cc "clang -Wl,-E")
 	local objects=(probes_lib_stubs.o probes_lib_memprof_stubs.o memprof_recorder.o memprof_names.o "$O/asan/internal.a")
 	export ASAN_OPTIONS=use_sigaltstack=0 LSAN_OPTIONS="suppressions=$TMP/leaks print_suppressions=0"
 	echo 'leak:caml_setup_stack_overflow_detection' >"$TMP/leaks"
 	[[ -e $O/asan/internal.a ]] || fail "make check has not built $O/asan yet"
-	# ocamlfind knows Debian's compiler only.
-	[[ $(type -P ocamlopt) = /usr/bin/* ]] || return 0
 	start_subject leak
 	PROGRAMS=$TMP/sanitized
 	mkdir "$PROGRAMS"
 	cd "$PROGRAMS"
 	cp "$LIBRARY"/probes_lib/*.{ml,mli,c,h} "$SOURCES"/subject.ml "$SOURCES"/sessions/*.ml .
-	gcc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g $sanitize -fno-sanitize-recover=undefined \
+	clang -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g $sanitize -fno-sanitize-recover=undefined \
 		-I"$ROOT/include" -I"$ROOT/src" -I"$ROOT/bpf" -I"$(ocamlfind ocamlc -where)" -c ./*.c
-	with_ocamlfind str probes_lib.mli probes_lib.ml shown.ml control.ml "${objects[@]}" -ccopt $sanitize -o control
-	with_ocamlfind str,ocaml-probes.memprof probes_lib.mli probes_lib.ml shown.ml subject.ml self.ml \
+	with_ocamlfind str "${cc[@]}" probes_lib.mli probes_lib.ml shown.ml control.ml "${objects[@]}" -ccopt $sanitize -o control
+	with_ocamlfind str,ocaml-probes.memprof "${cc[@]}" probes_lib.mli probes_lib.ml shown.ml subject.ml self.ml \
 		"${objects[@]}" -ccopt $sanitize -o self
 	matches "$(control errors 2>&1)" 'again: fine.10 kept, others unread: true$'
 	matches "$(timeout 600 ./self part turns 3 2>&1)" 'done$'
@@ -238,5 +243,7 @@ test_sanitizers() {
 	timeout 600 ./self part books "$TMP/books" 3000 >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 	matches "$(cat "$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
 }
+# ocamlfind knows Debian's compiler only.
+only_if test_sanitizers is_debians_ocaml
 
 run_tests "$@"

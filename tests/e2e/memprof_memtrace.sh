@@ -3,6 +3,10 @@
 #
 # MEMPROF_EVENTS=1000000 compares so many events with the program's books. WHOLE=yes changes every byte of a
 # file, which takes some minutes.
+#
+# needs: fixtures ocaml
+# ocaml5: test_domains
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
 [[ -z ${MEMPROF_EVENTS:-}${WHOLE:-} ]] || TEST_TIMEOUT=1800
@@ -50,18 +54,18 @@ test_no_stacks() {
 	matches "$(sed -n 2p "$TMP/lines")" '"stack": \[\[\["\[no OCaml code\]", "<unknown>", 0, 0, 0\]\]\]'
 }
 
-# OCaml 5 only. The threads of several domains enter events: their times are put in order.
+# The threads of several domains enter events: their times are put in order.
 test_domains() {
 	local before
-	[[ $(version) = 5* ]] || return 0
 	before=$(now)
 	need_program domains
 	start_target "$PROGRAM"
 	await_line ready
 	memprof --for 1s --rate 0.001 --json --memtrace "$TMP/trace" >"$TMP/events" 2>"$TMP/err"
 	compare "$before"
-	(($(sed -n 's/.*"domain":\([0-9]*\).*/\1/p' "$TMP/events" | sort -u | wc -l) > 3))
+	holds test "$(sed -n 's/.*"domain":\([0-9]*\).*/\1/p' "$TMP/events" | sort -u | wc -l)" -gt 3
 }
+only_if test_domains is_ocaml_5
 
 test_reader() {
 	start_subject leak

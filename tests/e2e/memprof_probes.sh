@@ -3,6 +3,8 @@
 # tell of them equals the events of the profile.
 #
 # MEMPROF_EVENTS=1000000 compares so many events.
+#
+# needs: fixtures ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 SOURCES=$ROOT/tests/ocaml/memprof

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Messages that name what to do: what was probably meant, what is missing, and what is in the way.
+#
+# needs: fixtures ocaml/loop
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -61,6 +63,72 @@ test_what_is_missing() {
 	check_error 2 "--keep needs --count=NAME or --time START,STOP" attach "$TARGET" --keep x
 	check_error 2 "--key requires --time" attach "$TARGET" --key arg0
 	check_error 2 "nothing to do" attach "$TARGET"
+}
+
+# The number is a process, unless there is a file of that name.
+test_a_number_beside_diff() {
+	start_loop
+	check_error 2 "^ocaml-probes: $TMP/nosuch.json: No such file or directory\$" profile --diff "$TMP/nosuch.json" "$TARGET"
+	check_error 2 "^ocaml-probes: profile: -pid or --exe is required\$" profile --diff "$TMP/nosuch.json"
+	echo 'a 1' >"$TMP/$TARGET"
+	echo 'a 1' >"$TMP/old"
+	(cd "$TMP" && "$TOOL" profile --diff old "$TARGET") >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+	rm "$TMP/$TARGET"
+}
+
+test_times_that_are_too_long() {
+	start_loop
+	check_error 2 "--for '9999h': longer than 366 days" attach "$TARGET" --count -for 9999h
+	check_error 2 "--for '9999h': longer than 366 days" attach "$TARGET" --count --for 9999h
+	check_error 2 "--for '1us': not a time such as 500ms, 3s, 2m or 1h \(at least 1ms\)" attach "$TARGET" --count --for 1us
+}
+
+# A function of a library is counted under the name that the hint has.
+test_functions_of_libraries() {
+	local library name
+	need_counting
+	cat >"$TMP/calls.ml" <<-'ML'
+		let () = print_endline "ready"
+		let () =
+		  while true do
+		    ignore (input_line stdin);
+		    for _ = 1 to 10 do ignore (try Unix.lstat "/" with Unix.Unix_error _ -> exit 1) done;
+		    print_endline "done"
+		  done
+	ML
+	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg calls.ml -o calls) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	start_target "$TMP/calls"
+	await_line ready
+	for name in malloc lstat; do
+		hinted 2 "'c:$name': no such function in $TMP/calls" "did you mean 'c:libc.so.6:$name'?" attach "$TARGET" --count="c:$name" --for 10ms
+		hinted 2 "'c:$name': no such function in $TMP/calls" "did you mean 'c:libc.so.6:$name'?" attach --exe "$TMP/calls" --count="c:$name" --for 10ms
+	done
+	# shellcheck disable=SC2016 # a backquote is meant
+	hinted 2 "'c:no_such_thing': no such function in" '`nm` lists them, and c:LIBRARY:NAME names those of libraries' \
+		attach "$TARGET" --count=c:no_such_thing --for 10ms
+	library=$(sed -n "s/^hint: did you mean '\(.*\)'?/\1/p" <<<"$("$TOOL" attach "$TARGET" --count=c:lstat --for 10ms 2>&1)")
+	start_measuring --count="$library" --json
+	tell more
+	await_line 'done'
+	stop_measuring
+	finds '"name":"c:libc.so.6:lstat","hits":10,' "$TMP/counts"
+}
+
+# With -g and stripped: the frame tables tell. Without -g there is nothing to strip.
+test_why_there_are_no_lines() {
+	local name
+	need_counting
+	cat >"$TMP/waits.ml" <<-'ML'
+		let () = print_endline "ready"
+		let () = while true do Unix.sleep 1000 done
+	ML
+	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg waits.ml -o stripped && strip stripped) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	start_target "$TMP/stripped"
+	await_line ready
+	hinted 1 "^ocaml-probes: $TMP/stripped was compiled with -g, then stripped: it has no line table\$" \
+		"run the program that is not stripped; functions, fn:NAME, need no line table" annotate "$TARGET" waits.ml --for 10ms
+	hinted 1 "^ocaml-probes: 'line:waits.ml:1': $TMP/stripped was compiled with -g, then stripped: it has no line table\$" \
+		"run the program that is not stripped; functions, fn:NAME, need no line table" attach "$TARGET" --count=line:waits.ml:1 --for 10ms
 }
 
 # ---- what is in the way -------------------------------------------------------------------------
@@ -132,23 +200,33 @@ hint: run as that user, or with CAP_SYS_PTRACE (e.g. sudo)"
 
 # ---- what is not read ---------------------------------------------------------------------------
 
-test_why_a_question_mark() {
+# An operand of a fixture's note, of as many characters, and why it is not printed.
+check_question_mark() { # OPERAND OTHER WHY
 	local fixture=$TMP/fixture
-	need_counting
-	sed 's/8@$5 8@(%rsp)/8@sy 8@(%rsp)/' "$O/tests/fixtures/values" >"$fixture"
+	sed "s/$1/$2/" "$O/tests/fixtures/values" >"$fixture"
+	! cmp -s "$O/tests/fixtures/values" "$fixture" || fail "nothing was changed"
 	chmod +x "$fixture"
 	start_target "$fixture" --wait
 	await_line ready
-	background "$TOOL" attach "$TARGET" --print places --limit 0 >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" attach --budget none "$TARGET" --print places --limit 0 >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
 	wait_for 'grep -q "measuring 1 probe" "$TMP/err"'
 	tell 'go 2'
 	await_line 'done'
 	kill -INT "$MEASURING"
 	wait "$MEASURING"
-	eq "$(grep -c ' places .* ? 4 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
+	eq "$(grep -c ' places .* ? ' "$TMP/out")" 2 "$(cat "$TMP/out")"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: places: ? is arg$(grep -m1 ' places ' "$TMP/out" |
-		awk '{ for (i = 4; i <= NF; i++) if ($i == "?") print i - 4 }'), whose place cannot be read (8@sy)"
+		awk '{ for (i = 4; i <= NF; i++) if ($i == "?") print i - 4 }'), $3"
+	tell quit
+}
+
+test_why_a_question_mark() {
+	need_counting
+	check_question_mark '8@$5 8@(%rsp)' '8@sy 8@(%rsp)' "whose place cannot be read (8@sy)"
+	rm "$TMP/fixture"
+	check_question_mark '8@%rax 8@$5 8@(%rsp)' '8@%rax 8@$5 8f@%xmm1' \
+		"which is in a floating-point register at the probe, which the kernel does not show (8f@%xmm1)"
 }
 
 run_tests "$@"

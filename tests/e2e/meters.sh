@@ -440,7 +440,7 @@ test_attach_ends_when_its_file_is_overwritten() {
 	need_counting
 	copy_host
 	make_sled
-	background "$TOOL" attach --exe "$APP" --count --json >"$TMP/counts" 2>"$TMP/counting.err"
+	background "$TOOL" attach --budget none --exe "$APP" --count --json >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
 	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err"'
 	printf 'go 10\nquit\n' | "$APP" >/dev/null

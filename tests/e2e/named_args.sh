@@ -2,6 +2,9 @@
 # Arguments with names: how they get into programs and plugins, and what filters, keys, histograms, printed
 # hits and bpftrace make of them, against the programs' own books (tests/ocaml/named). On another compiler:
 # PATH=BIN:$PATH. NAMED is where the programs of this compiler are, or will be built.
+#
+# needs: fixtures link ocaml
+# ocaml5: test_names_are_carried test_without_names test_names_cost_nothing test_program test_stripped test_dormant test_plugin test_dormant_plugin test_arguments_without_a_place test_fibres
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/bpftrace_lib.sh"
@@ -73,7 +76,7 @@ test_without_names() {
 	await_line ready
 	check_error 2 "probe 'begun': no argument 'rid' for the filter: its arguments have no names in $TMP/old, only positions" \
 		attach -pid "$TARGET" --count=begun --filter 'rid > 3'
-	background "$TOOL" attach -pid "$TARGET" --json --count=begun --filter 'arg0 >= 15' >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" attach --budget none -pid "$TARGET" --json --count=begun --filter 'arg0 >= 15' >"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "counting 1 probe" "$TMP/err"'
 	tell go
 	await_line end
@@ -108,7 +111,7 @@ test_names_cost_nothing() {
 	[[ -s $TMP/with/text ]]
 	cmp "$TMP/with/text" "$TMP/without/text"
 	cmp "$TMP/with/relocations" "$TMP/without/relocations"
-	grep -q 'answered@.*#1(size,rid,text)$' "$TMP/with/texts"
+	holds grep -q 'answered@.*#1(size,rid,text)$' "$TMP/with/texts"
 	! grep 'answered@.*rid' "$TMP/without/texts" || fail "the names are still there"
 }
 
@@ -129,43 +132,26 @@ start_named() { # FORM
 	await_line ready
 }
 
-# Start `attach` on TARGET with FLAGs, its output in $TMP/out.ID; return when it measures.
-measuring() { # ID FLAG...
-	local id=$1
-	shift
-	background "$TOOL" attach -pid "$TARGET" --json "$@" >"$TMP/out.$id" 2>"$TMP/err.$id"
-	pids+=($!)
-}
-
-await_measuring() {
-	wait_for "[[ \$(cat $TMP/err.* | grep -Ec 'ing [0-9]+ probes?') -eq ${#pids[@]} ]]"
-	tell go
-	await_line end
-	kill -INT "${pids[@]}"
-	wait "${pids[@]}"
-}
-
 told() { # NAME
 	sed -n "s/^$1=//p" "$(output_of)"
 }
 
 # All that names are for, at once, in one FORM.
 check_form() { # FORM
-	local pids=() i filter
-	rm -f "$TMP"/out.* "$TMP"/err.*
+	local i filter
 	start_named "$1"
 	i=0
 	while read -r filter; do
-		measuring $((++i)) --count=order --filter "$filter"
+		measuring $((++i)) --json --count=order --filter "$filter"
 	done < <(sed -n 's/^    *( *\("[a-z(].*"\), *$/\1/p; s/^    *( *\("[a-z(].*"\), fun.*/\1/p' \
 		"$ROOT/tests/ocaml/named/named.ml" | sed 's/^"//; s/"$//; s/\\"/"/g')
 	eq "$i" 10 "filters"
-	measuring key --time begun,answered --key rid
-	measuring hist --count=order --hist id
-	measuring price --count=order --hist price
-	measuring print --print order --limit 0
-	await_measuring
-	python3 "$ROOT/tests/e2e/named_books.py" "$TMP" "$(output_of)"
+	measuring key --json --time begun,answered --key rid
+	measuring hist --json --count=order --hist id
+	measuring price --json --count=order --hist price
+	measuring print --json --print order --limit 0
+	go_measured
+	compare_with_books named "$TMP" "$(output_of)"
 	matches "$(tail -n 1 "$TMP/out.key")" '"empty_pair_ns":[1-9]'
 	quit_target
 }
@@ -178,7 +164,7 @@ test_dormant_plugin() { check_form plugin_plain; }
 
 # What cannot be read is told with the place in the source, and with a remedy that works.
 test_arguments_without_a_place() {
-	local t line pids=()
+	local t line
 	line=$(grep -n '%probe "computed"' "$ROOT/tests/ocaml/named/named.ml" | cut -d: -f1)
 	start_named named
 	t="attach -pid $TARGET"
@@ -195,8 +181,8 @@ which the kernel does not show; let scaled = Sys.opaque_identity" $t --count=sca
 	check_error 2 "probe 'computed': no argument 'lenght' for the filter: it has id, length in" \
 		$t --count=computed --filter 'lenght = 5'
 	check_error 2 "no argument 'rid' for the key: it has length, boxed in" $t --time begun,kept --key rid
-	measuring kept --print kept --filter 'length > 1 && boxed > 400.' --limit 0
-	await_measuring
+	measuring kept --json --print kept --filter 'length > 1 && boxed > 400.' --limit 0
+	go_measured
 	eq "$(python3 -c '
 import json, sys
 print([h["named"] for h in map(json.loads, open(sys.argv[1])) if h["type"] == "hit"])' "$TMP/out.kept")" \
@@ -206,19 +192,17 @@ print([h["named"] for h in map(json.loads, open(sys.argv[1])) if h["type"] == "h
 
 # OCaml 5: the two probes of a request are hit on a stack that was moved in between.
 test_fibres() {
-	local pids form
+	local form
 	[[ $(ocamlopt -version) = 5.* ]] || { check_no_effects; return; }
 	for form in fibres fibres_plain; do
-		pids=()
-		rm -f "$TMP"/out.* "$TMP"/err.*
 		need_counting
 		start_target "$NAMED/$form" 40
 		await_line ready
-		measuring ended --time fibre_begun,fibre_ended --key rid
-		measuring left --time fibre_begun,fibre_left --key customer
-		measuring print --print fibre_left --limit 0
-		await_measuring
-		python3 - "$TMP" <<-'EOF'
+		measuring ended --json --time fibre_begun,fibre_ended --key rid
+		measuring left --json --time fibre_begun,fibre_left --key customer
+		measuring print --json --print fibre_left --limit 0
+		go_measured
+		holds python3 - "$TMP" <<-'EOF'
 			import json, sys
 			def objects(name):
 			    return [json.loads(line) for line in open(f"{sys.argv[1]}/out.{name}")]
@@ -236,7 +220,7 @@ test_fibres() {
 
 # An older compiler has no effects, and continuations are closures: test_program has these.
 check_no_effects() {
-	! ocamlopt -i - <<<'open Effect' >/dev/null 2>&1
+	! holds ocamlopt -i - <<<'open Effect' >/dev/null 2>&1
 }
 
 # ---- Lwt ----------------------------------------------------------------------------------------
@@ -255,20 +239,18 @@ build_lwt() {
 
 # Requests wait for each other in one thread; what identifies them is in the closures of continuations.
 test_lwt() {
-	local pids form
+	local form
 	need_counting
 	build_lwt
 	eq "$("$TOOL" list -prog "$TMP/lwt" --args | awk '$NF == "-"')" "" "arguments without a place"
 	for form in lwt lwt_plain; do
-		pids=()
-		rm -f "$TMP"/out.* "$TMP"/err.*
 		start_target "$TMP/$form" 50
 		await_line ready
-		measuring rid --time request,finished --key rid
-		measuring customer --time request,response --key customer
-		measuring filter --count=response --filter 'rid >= 1040 && customer ^= "2"'
-		measuring print --print 'response' --limit 0
-		await_measuring
+		measuring rid --json --time request,finished --key rid
+		measuring customer --json --time request,response --key customer
+		measuring filter --json --count=response --filter 'rid >= 1040 && customer ^= "2"'
+		measuring print --json --print 'response' --limit 0
+		go_measured
 		python3 - "$TMP" "$(told sum)" <<-'EOF'
 			import json, sys
 			def objects(name):

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # The OCaml package as its users get it: documentation, and what opam makes of it.
+#
+# takes: 70 s
 . "$(dirname "$0")/lib.sh"
 PACKAGE=$ROOT/tools/ocaml
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Where in the source the probe of a site stands: what the tool says is compared with the source itself
 # (check_places.py). The programs of the language suite are looked at by suite.sh.
+#
+# needs: fixtures link ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/link_lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -111,10 +113,10 @@ test_csv() {
 	start_target "$P/loop"
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count=alpha --by-site --for 100ms --csv >"$TMP/csv"
-	eq "$(head -n1 "$TMP/csv" | grep -o 'source,line,column$')" source,line,column
-	matches "$(tail -n1 "$TMP/csv")" ",loop.ml,$(grep -n '\[%probe "alpha"' "$ROOT/tests/ocaml/loop.ml" | cut -d: -f1),[0-9]+\$"
+	eq "$(head -n1 "$TMP/csv" | grep -o 'source,line,column,mismatched$')" source,line,column,mismatched
+	matches "$(tail -n1 "$TMP/csv")" ",loop.ml,$(grep -n '\[%probe "alpha"' "$ROOT/tests/ocaml/loop.ml" | cut -d: -f1),[0-9]+,\$"
 	"$TOOL" attach -pid "$TARGET" --time alpha,beta --hist arg0 --count=gamma --for 100ms --csv >>"$TMP/csv" 2>/dev/null || :
-	eq "$(awk -F, '{ print NF }' "$TMP/csv" | sort -u)" 32
+	eq "$(awk -F, '{ print NF }' "$TMP/csv" | sort -u)" 33
 }
 
 test_doctor_names_the_place() {

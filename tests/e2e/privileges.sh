@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Least privilege: an ordinary user lists, toggles and traces its own processes; counting needs two
 # capabilities, and says which.
+#
+# needs: fixtures serve ocaml/counted ocaml/loop ocaml/profiled
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -53,7 +56,7 @@ test_owner_toggles() {
 test_owner_traces() {
 	prepare
 	printf 'go\nquit\n' | as_nobody "$TOOL" trace -prog "$TMP/counted" -enable-all -- 10 2 >"$TMP/run"
-	wait_for 'grep -qx "tail handler=20 expected=20" "$TMP/run"'
+	holds wait_for 'grep -qx "tail handler=20 expected=20" "$TMP/run"'
 }
 
 test_counting_names_what_is_missing() {
@@ -95,9 +98,9 @@ test_two_capabilities_suffice() {
 	prepare
 	need_counting
 	start_as_nobody "$TMP/loop"
-	measures alpha 2 "${two_caps[@]}" "$TOOL" attach -pid "$TARGET" --count
-	measures alpha,beta 2 "${two_caps[@]}" "$TOOL" attach -pid "$TARGET" --time alpha,beta --children
-	measures alpha 4 "${two_caps[@]}" "$TOOL" attach --exe "$TMP/loop" --count --by-process
+	measures alpha 2 "${two_caps[@]}" "$TOOL" attach --budget none -pid "$TARGET" --count
+	measures alpha,beta 2 "${two_caps[@]}" "$TOOL" attach --budget none -pid "$TARGET" --time alpha,beta --children
+	measures alpha 4 "${two_caps[@]}" "$TOOL" attach --budget none --exe "$TMP/loop" --count --by-process
 }
 
 # The hint's command does what it says.
@@ -107,7 +110,7 @@ test_setcap_as_hinted() {
 	need_command setcap
 	start_as_nobody "$TMP/loop"
 	setcap cap_bpf,cap_perfmon=ep "$TOOL"
-	measures alpha 2 setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TOOL" attach -pid "$TARGET" --count
+	measures alpha 2 setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TOOL" attach --budget none -pid "$TARGET" --count
 }
 
 # README's command, for the programs that `make install` installs.
@@ -127,7 +130,7 @@ test_setcap_as_in_the_readme() {
 	chmod 755 "$TMP/tool"
 	TOOL=$TMP/tool
 	start_as_nobody "$TMP/loop"
-	measures alpha 2 "$TOOL" attach -pid "$TARGET" --count
+	measures alpha 2 "$TOOL" attach --budget none -pid "$TARGET" --count
 
 	start_server -pid "$TARGET"
 	eq "$(awk '/^Uid/ { print $2 }' "/proc/$SERVER/status")" $NOBODY "user"
@@ -234,6 +237,24 @@ test_strangers_are_not_profiled() {
 	grep -q '^_start;.*;Profiled\.run;.*;Profiled\.spin' "$TMP/out" || fail "no stacks of the user's: $(cat "$TMP/err")"
 }
 
+# The kernel lets CAP_PERFMON read the mappings of any process (Linux 6.13): the user of the tool, who lacks it, gets
+# neither these nor the CPU time of a process that the user may not inspect.
+test_strangers_named_by_pid() {
+	local command
+	setcap_tool
+	printf '#!/bin/sh\nexec %s %q "$@"\n' "${as_user[*]}" "$TOOL" >"$TMP/users_tool"
+	chmod 755 "$TMP/users_tool"
+	TOOL=$TMP/users_tool
+	start_counted "$TMP/counted"
+	for command in "profile --for 1ms" "profile --off-cpu --for 1ms" "profile --alloc --for 1ms" "profile --gc --for 1ms" \
+		info functions gc memprof doctor; do
+		# shellcheck disable=SC2086 # it has options
+		check_error 3 "^ocaml-probes: pid $TARGET \(counted\): belongs to uid 0, you are uid $NOBODY$" $command -pid "$TARGET"
+	done
+	"$TOOL" list >"$TMP/out" 2>"$TMP/err"
+	eq "$(grep -c "^ *$TARGET " "$TMP/out" || :)" 0 "$(cat "$TMP/out")"
+}
+
 # A kept meter goes on without its user; `serve` is a program of its own.
 test_strangers_are_not_kept() {
 	setcap_tool
@@ -309,6 +330,48 @@ test_processes_with_more_privileges_are_not_measured() {
 	go_through "$TARGET"
 	stop_user
 	eq "$(counted_hits tail)" 20 "hits of a plain program"
+}
+
+# Those commands that need no capability say why the user may not, and change nothing; root may.
+test_refusals_of_processes_with_more_privileges() {
+	local kind file reason command status before
+	prepare
+	gcc -shared -fPIC -x c - -o "$TMP/hide.so" <<-'C'
+		int prctl(int option, ...);
+		__attribute__((constructor)) static void hide(void) { prctl(4, 0L, 0L, 0L, 0L); }
+	C
+	for kind in setuid undumpable; do
+		file=$TMP/loop_$kind
+		cp "$TMP/loop" "$file"
+		if [[ $kind = setuid ]]; then
+			chmod u+s "$file"
+			start_target "${as_user[@]}" "$file"
+			reason="runs as uid 0 \(setuid\), you are uid $NOBODY"
+		else
+			start_target "${as_user[@]}" env LD_PRELOAD="$TMP/hide.so" "$file"
+			reason='may not be traced \(not dumpable, or more privileged\)'
+		fi
+		await_line ready
+		before=$(memory_of "$TARGET")
+		for command in info doctor 'attach -enable-all' 'attach --count --for 1s' 'attach --count --engine inside --for 1s'; do
+			status=0
+			# shellcheck disable=SC2086 # words
+			as_nobody "$TOOL" ${command/ / -pid $TARGET } $([[ $command = *' '* ]] || echo -pid "$TARGET") \
+				>"$TMP/out" 2>"$TMP/err" || status=$?
+			eq "$status" 3 "status of $command of a $kind program: $(cat "$TMP/err")"
+			matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: pid $TARGET \(loop_$kind\): $reason\$"
+			eq "$(tail -n +2 "$TMP/err")" 'hint: run with CAP_SYS_PTRACE (e.g. sudo)' "hint"
+			eq "$(memory_of "$TARGET")" "$before" "memory after $command"
+		done
+		"$TOOL" attach -pid "$TARGET" -enable alpha
+		eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha enabled beta disabled gamma disabled"
+		"$TOOL" attach -pid "$TARGET" -disable alpha
+		measures alpha 2 "$TOOL" attach --budget none -pid "$TARGET" --count --engine inside
+		measures alpha 2 "$TOOL" attach --budget none -pid "$TARGET" --count --engine bpf
+		tell quit
+		finish_target
+		eq "$TARGET_STATUS" 0 "status"
+	done
 }
 
 # Of the six ids that the kernel compares, one is another's; or they are the user's in a namespace of its

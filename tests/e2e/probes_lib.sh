@@ -244,13 +244,13 @@ host: reused=false"
 # The C parts under the sanitizers. OCaml's runtime keeps its signal stack to itself, and frees none.
 test_sanitizers() {
 	local sanitize=-fsanitize=address,undefined program
-	export OCAMLPATH=$O/ocaml/lib PATH=$O:$PATH
+	export OCAMLPATH=$O/ocaml/lib PATH=$O:$PATH OCAML_PROBES_CC="clang -Wl,-E"
 	export ASAN_OPTIONS=use_sigaltstack=0 LSAN_OPTIONS="suppressions=$TMP/leaks print_suppressions=0"
 	echo 'leak:caml_setup_stack_overflow_detection' >"$TMP/leaks"
 	[[ -e $O/asan/internal.a ]] || fail "make check has not built $O/asan yet"
 	cp "$ROOT"/tools/ocaml/probes_lib/*.{ml,mli,c,h} "$ROOT"/tests/ocaml/probes_lib/{tracer,self}.ml "$TMP"
 	cd "$TMP"
-	gcc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g $sanitize -fno-sanitize-recover=undefined \
+	clang -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g $sanitize -fno-sanitize-recover=undefined \
 		-I"$ROOT/include" -I"$ROOT/src" -I"$ROOT/bpf" -I"$(ocamlfind ocamlc -where)" -c ./*.c
 	for program in tracer self; do
 		ocamlfind ocamlopt -thread -linkpkg -g -package threads.posix,str,ocaml-probes.ppx \

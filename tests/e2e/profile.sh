@@ -1,105 +1,80 @@
 #!/usr/bin/env bash
-# `profile`: the shares of the time against the program's own books, and what is printed of stacks.
+# `profile`: samples against the program's own books, and what is printed of stacks. profile_shares.sh has the shares of time.
+#
+# needs: fixtures unit-tests ocaml/deep ocaml/profiled ocaml/stepped
+# smoke: test_table
+# takes: 320 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-
-PROFILED=$O/tests/ocaml/profiled
-
-# Start a program, which gets samples enough also where others use the processors.
-start_first() { # PROGRAM ARG...
-	start_target "$@"
-	renice -n -10 -p "$TARGET" >/dev/null 2>&1 || :
-}
-
-# Start PROGRAM, and have it work so long that a profile ends before it.
-start_work() { # PROGRAM cpu|wait
-	start_first "$1" "$2"
-	await_line ready
-	tell "run 60"
-}
-
-# Profile the target while it works for some seconds, the folded form in $TMP/folded, its books in $TMP/books.
-profile_work() { # PROGRAM WORK [FLAG...]
-	local program=$1 work=$2
-	shift 2
-	need_counting
-	start_first "$program" "$work"
-	await_line ready
-	background "$TOOL" profile -pid "$TARGET" --folded "$@" >"$TMP/folded" 2>"$TMP/err"
-	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
-	tell "run 2"
-	await_line "done" 30
-	kill -INT $!
-	wait $! || fail "status $?: $(cat "$TMP/err")"
-	grep '^[a-z]* [0-9]*$' "$(output_of)" >"$TMP/books"
-	eq "$(wc -l <"$TMP/books")" 3 "lines of the program's books"
-}
-
-# The share of each function in the folded stacks must be within 2 points of that in the books, and
-# nearly all stacks must be whole: from the start of the program to the function.
-check_shares() {
-	python3 - "$TMP/books" "$TMP/folded" <<'PY' || fail "$(head -c 3000 "$TMP/folded")"
-import sys
-books = dict((l.split()[0], int(l.split()[1])) for l in open(sys.argv[1]))
-found, total, whole, n = dict.fromkeys(books, 0), 0, 0, 0
-for line in open(sys.argv[2]):
-    stack, value = line.rsplit(" ", 1)
-    frames, value = stack.split(";"), int(value)
-    n += 1
-    if frames[0].startswith("[truncated"):
-        total += value
-        continue
-    assert frames[0] == "_start", line
-    total += value
-    whole += value
-    # The books leave out what the kernel does for others in between, which may be a tenth of a second.
-    if "handle_softirqs_[k]" in frames:
-        continue
-    of = [name for name in books if "Profiled." + name in frames]
-    assert len(of) <= 1, line
-    for name in of:
-        at = frames.index("Profiled." + name)
-        assert frames[at - 1] == "Profiled.run", line
-        found[name] += value
-ok = whole >= 0.995 * total
-for name, ns in books.items():
-    expected, got = 100 * ns / sum(books.values()), 100 * found[name] / sum(found.values())
-    print(f"{name}: {got:.2f} %, its books {expected:.2f} %")
-    ok &= abs(got - expected) <= 2
-print(f"{n} stacks, {whole} of {total} whole")
-sys.exit(not ok)
-PY
-}
+. "$(dirname "$0")/profile_lib.sh"
 
 test_cpu() {
-	profile_work "$PROFILED" cpu --hz 4999
-	check_shares
+	profile_work "$PROFILED" touch 2 "${AT_FAULTS[@]}" --folded --hz 4999
+	check_touched
+	check_asked 4999
 }
 
+# How often the thread of PID has begun to wait, by the kernel's books.
+waits_of() { # PID
+	sed -n 's/^voluntary_ctxt_switches:.//p' "/proc/$1/status"
+}
+
+# The target waits, for its orders and in its functions. Each of its waits is there, by the kernel's books, with no more
+# time than the program's books have.
 test_off_cpu() {
-	profile_work "$PROFILED" wait --off-cpu
-	check_shares
-	grep -q '_\[k\]' "$TMP/folded" || fail "no frame of the kernel"
+	local before
+	need_counting
+	start_target "$PROFILED" wait
+	await_line ready
+	await_reading
+	before=$(waits_of "$TARGET")
+	background "$TOOL" profile -pid "$TARGET" --off-cpu --json >"$TMP/json" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q recording "$TMP/err"'
+	run_books 1
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	# It waited already when the profile began.
+	holds python3 - "$TMP/json" "$TMP/books" $(($(waits_of "$TARGET") - before + 1)) <<'PY' || fail "$(head -c 3000 "$TMP/json")"
+import collections, json, sys
+top = json.load(open(sys.argv[1]))
+books = {name: int(ns) for name, ns in (line.split() for line in open(sys.argv[2]))}
+samples, ns, kernel = collections.Counter(), collections.Counter(), False
+for stack in top["stacks"]:
+    names = [f["function"] for f in stack["frames"]]
+    assert names[0] == "_start", names
+    kernel |= stack["frames"][-1]["kind"] == "kernel"
+    for name in books:
+        if "Profiled." + name in names:
+            assert names[names.index("Profiled." + name) - 1] == "Profiled.run", names
+            samples[name] += stack["samples"]
+            ns[name] += stack["ns"]
+print(dict(samples), dict(ns), books, top["samples"], sys.argv[3])
+assert top["samples"] == int(sys.argv[3]) and top["lost"] == top["truncated"] == 0 and kernel
+assert all(0 < ns[name] <= books[name] for name in books)
+PY
+	eq "$(grep -o '"always_waiting":[0-9]*' "$TMP/json")" '"always_waiting":0' "threads that waited for all of the time"
 }
 
-# The waits of one thread make up the time of the profile, whether they begin before it or end after it.
-check_waits() { # JSON THREADS WAITING
-	python3 - "$@" <<'PY' || fail "$(head -c 2000 "$1")"
+# Threads that wait for all of the time of the profile.
+check_waits() { # JSON THREADS
+	holds python3 - "$@" <<'PY' || fail "$(head -c 2000 "$1")"
 import json, sys
-top, threads, waiting = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
-print(f"{top['always_waiting']} threads; {top['ns'] / top['duration_ns']:.4f} of the time of one")
-assert top["always_waiting"] == waiting
-assert abs(top["ns"] / top["duration_ns"] - threads) < 0.02 * threads
+top, threads = json.load(open(sys.argv[1])), int(sys.argv[2])
+print(f"{top['always_waiting']} threads; {top['ns']} ns in {top['duration_ns']} ns")
+assert top["always_waiting"] == top["samples"] == threads
+assert top["ns"] == threads * top["duration_ns"]
 assert top["truncated"] == 0 and top["lost"] == 0
 PY
 }
 
 test_threads_that_wait_already() {
 	need_counting
-	start_first "$PROFILED" wait
+	start_target "$PROFILED" wait
 	await_line ready
+	await_reading
 	"$TOOL" profile -pid "$TARGET" --off-cpu --for 500ms --json >"$TMP/json" 2>"$TMP/err"
-	check_waits "$TMP/json" 1 1
+	check_waits "$TMP/json" 1
 	python3 - "$TMP/json" <<'PY' || fail "$(cat "$TMP/json")"
 import json, sys
 (stack,) = json.load(open(sys.argv[1]))["stacks"]
@@ -107,17 +82,6 @@ names = [f["function"] for f in stack["frames"]]
 assert names[0] == "_start" and names.index("Stdlib.input_line.scan") < names.index("read"), names
 assert stack["frames"][-1]["kind"] == "kernel" and stack["samples"] == 1
 PY
-	# It waits for orders, then works and waits, then waits for orders.
-	background "$TOOL" profile -pid "$TARGET" --off-cpu --json >"$TMP/json" 2>"$TMP/err"
-	wait_for 'grep -q recording "$TMP/err"'
-	sleep 0.3
-	tell "run 0.5"
-	await_line "done"
-	sleep 0.3
-	kill -INT $!
-	wait $!
-	check_waits "$TMP/json" 1 0
-	grep -q '"Profiled.seventy"' "$TMP/json" || fail "no work"
 }
 
 test_many_threads_that_wait() {
@@ -130,32 +94,117 @@ print("ready", flush=True)
 input()'
 	await_line ready
 	"$TOOL" profile -pid "$TARGET" --off-cpu --for 500ms --json >"$TMP/json" 2>"$TMP/err"
-	check_waits "$TMP/json" 21 21
+	check_waits "$TMP/json" 21
 	"$TOOL" profile -pid "$TARGET" --off-cpu --for 100ms 2>&1 | finds '^21 threads waited for all of the time$' ||
 		fail "it does not say so"
 }
 
-# The program counts its words by Gc.counters.
-test_alloc() {
-	profile_work "$PROFILED" alloc --alloc --hz 9999
-	check_shares
-	python3 - "$TMP/books" "$TMP/folded" <<'PY' || fail "the sums differ"
-import sys
-books = sum(int(l.split()[1]) for l in open(sys.argv[1]))
-found = sum(int(l.rsplit(" ", 1)[1]) for l in open(sys.argv[2]))
-print(f"{found} words, its books {books}")
-sys.exit(abs(found - books) > books / 20)
+# The target does what it is told while it waits before and after: of its words in small blocks each is there. Those in large
+# blocks are counted by 65536 on a CPU; what is left of these belongs to no stack. Its reading and printing take a few more.
+check_words() { # JSON WORDS
+	holds python3 - "$1" "$2" "$(possible_cpus | wc -l)" <<'PY' || fail "$(head -c 2000 "$1")"
+import json, sys
+top, books, cpus = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+print(f"{top['words']} words, its books {books}")
+assert books - (cpus << 16) <= top["words"] <= books + 20000
+assert top["words"] == sum(s["words"] for s in top["stacks"]) and top["lost"] == 0 and "unsure_words" not in top
+names = {f["function"] for s in top["stacks"] for f in s["frames"]}
+assert "caml_alloc_small_dispatch" in names and any(name.startswith("caml_alloc_shr") for name in names), names
 PY
-	grep -q ';caml_alloc_small_dispatch ' "$TMP/folded" || fail "no small blocks"
-	grep -q ';caml_alloc_shr[a-z_]* ' "$TMP/folded" || fail "no large blocks"
 }
 
-# The collector runs for those that ask for it.
+# The program counts its words by Gc.counters.
+test_alloc() {
+	profile_work "$PROFILED" alloc 0.5 --alloc --hz 9999 --json
+	check_words "$TMP/folded" "$(sed -n 's/^all: //p' "$(output_of)")"
+}
+
+# Of the samples of the CPU, those of the collector: both profiles have the same page faults.
 test_gc() {
-	profile_work "$PROFILED" collect --gc --hz 4999
-	check_shares
-	! grep -v 'caml_[a-z_]*gc\|caml_alloc_small_dispatch\|caml_check_urgent_gc' "$TMP/folded" ||
-		fail "stacks without the collector"
+	local cpu
+	need_counting
+	start_target "$PROFILED" grow
+	await_line ready
+	await_reading
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --folded --cpu >"$TMP/cpu" 2>"$TMP/cpu.err"
+	cpu=$!
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --folded --gc >"$TMP/gc" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/cpu.err" && grep -q sampling "$TMP/err"'
+	run_books 1
+	kill -INT "$cpu" "$PROFILE"
+	wait "$cpu" && wait "$PROFILE" || fail "$(cat "$TMP/cpu.err" "$TMP/err")"
+	grep ';caml_\(alloc_small_dispatch\|gc_dispatch\|check_urgent_gc\|garbage_collection\|gc_full_major\|poll_gc_work\)' \
+		"$TMP/cpu" | sort >"$TMP/collector" || :
+	holds test -s "$TMP/collector" || fail "the collector had no page faults: $(cat "$TMP/cpu")"
+	eq "$(sort "$TMP/gc")" "$(cat "$TMP/collector")" "the samples of the collector"
+	[[ $(wc -l <"$TMP/cpu") -gt $(wc -l <"$TMP/gc") ]] || fail "all of it is the collector"
+}
+
+# The line that `profile` and `gc` print at their end, by the folded stacks in FILE.
+collector_line() { # FILE
+	python3 - "$1" <<'PY'
+import re, sys
+MINOR = re.compile(r"caml_(empty_minor_heap(s_once|_promote)?|stw_empty_minor_heap|minor_collection|gc_minor)$")
+MAJOR = re.compile(r"(caml_)?major_collection_slice$|caml_(finish_major_cycle|compact_heap(_maybe)?|gc_(compaction|full_major|major|major_slice))$")
+OTHER = re.compile(r"caml_(alloc_small_dispatch|check_urgent_gc|gc_dispatch|garbage_collection|handle_incoming_interrupts|poll_gc_work)$|stw_handler$")
+time = {"minor": 0, "major": 0, "other": 0, "": 0}
+for line in open(sys.argv[1]):
+    stack, _, value = line.rpartition(" ")
+    frames = stack.split(";")[::-1]
+    kind = next(("minor" if MINOR.match(f) else "major" for f in frames if MINOR.match(f) or MAJOR.match(f)), "")
+    time[kind or ("other" if any(map(OTHER.match, frames)) else "")] += int(value)
+share = {kind: 100 * value / sum(time.values()) for kind, value in time.items()}
+assert share["minor"] > 0 and share["major"] > 0, share
+others = f", other {share['other']:.1f}" if share["other"] >= 0.05 else ""
+print(f"the collector takes {100 - share['']:.1f}% of this program's CPU time (minor {share['minor']:.1f}, major {share['major']:.1f}{others})")
+PY
+}
+
+bpf_links() { # PID
+	readlink "/proc/$1"/fd/* | grep -c bpf_link || :
+}
+
+# All of these have the same page faults.
+test_share_of_the_collector() {
+	local line pids=()
+	need_counting
+	start_target "$PROFILED" grow
+	await_line ready
+	await_reading
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --folded --cpu >"$TMP/folded" 2>"$TMP/folded.err"
+	pids+=($!)
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" >"$TMP/cpu" 2>"$TMP/cpu.err"
+	pids+=($!)
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --gc >"$TMP/gc" 2>"$TMP/gc.err"
+	pids+=($!)
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --json >"$TMP/json" 2>"$TMP/json.err"
+	pids+=($!)
+	background "${AT_FAULTS[@]}" "$TOOL" gc -pid "$TARGET" >"$TMP/figures" 2>"$TMP/err"
+	pids+=($!)
+	wait_for '[[ $(cat "$TMP"/*.err | grep -c sampling) -eq 4 ]]'
+	# `gc` says nothing: it has the links of a profile, and those of the pauses.
+	wait_for "(($(bpf_links "${pids[0]}") < \$(bpf_links ${pids[4]})))"
+	run_books 1
+	kill -INT "${pids[@]}"
+	wait "${pids[@]}" || fail "$(cat "$TMP"/*.err "$TMP/err")"
+	line=$(collector_line "$TMP/folded")
+	eq "$(tail -n 1 "$TMP/cpu")" "$line" "profile"
+	eq "$(tail -n 1 "$TMP/figures")" "$line" "gc"
+	matches "$(head -n 1 "$TMP/gc")" " in the collector, [0-9.]+% of a core, $(sed 's/.*takes \(.*\) of this.*/\1/' <<<"$line") of the program's CPU time\$"
+	eq "$(python3 -c 'import json, sys
+it = json.load(open(sys.argv[1]))["collector"]
+print(*("%.1f" % (100 * it[name] / it["cpu_ns"]) for name in ("collector_ns", "minor_ns", "major_ns")))' "$TMP/json")" \
+		"$(sed -E 's/.*takes ([0-9.]+)%.*minor ([0-9.]+), major ([0-9.]+).*/\1 \2 \3/' <<<"$line")" "JSON"
+}
+
+# A program whose functions have no names: what is the collector is not known, and nothing is said.
+test_share_of_a_collector_without_names() {
+	need_counting
+	start_target bash -c 'while :; do :; done'
+	await_exe "$(type -P bash)"
+	for_ticks 5 "$TOOL" profile -pid "$TARGET" --hz 997 >"$TMP/cpu"
+	eq "$(grep -c 'the collector' "$TMP/cpu" || :)" 0 "no line"
 }
 
 # Of stacks that differ in lines only, as the files have them, --folded prints the sum.
@@ -184,8 +233,8 @@ ocaml-probes: $TMP/p.pb.gz: written" "messages"
 # strip leaves the global functions of OCaml, and what the collector and the unwinder need.
 test_stripped() {
 	strip -o "$TMP/profiled" "$PROFILED"
-	profile_work "$TMP/profiled" cpu --hz 4999
-	check_shares
+	profile_work "$TMP/profiled" touch 2 "${AT_FAULTS[@]}" --folded
+	check_touched
 }
 
 test_table() {
@@ -205,21 +254,20 @@ test_table() {
 
 # The sums of the members agree, and the stacks are those of the program.
 test_json() {
-	need_counting
-	start_work "$PROFILED" cpu
-	for_ticks 40 "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json"
-	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+	profile_work "$PROFILED" touch 1 "${AT_FAULTS[@]}" --json --hz 997
+	holds python3 - "$TMP/folded" <<'PY' || fail "$(head -c 2000 "$TMP/folded")"
 import json, sys
 top = json.load(open(sys.argv[1]))
 assert top["profile"] == "cpu" and top["hz"] == 997, top
-assert top["samples"] == sum(s["samples"] for s in top["stacks"]) > 50, top["samples"]
+assert top["samples"] == sum(s["samples"] for s in top["stacks"]) >= 1000, top["samples"]
 assert top["ns"] == sum(s["ns"] for s in top["stacks"]) == top["samples"] * (10**9 // 997)
 assert top["lost"] == 0 and all(n == 0 for n in top["losses"].values())
 frames = [f for s in top["stacks"] for f in s["frames"]]
-spin = [f for f in frames if f["function"] == "Profiled.spin" and "line" in f]
-assert spin and all(f["kind"] == "ocaml" and f["file"].endswith("profiled.ml") for f in spin)
+touch = [f for f in frames if f["function"] == "Profiled.touch" and "line" in f]
+assert touch and all(f["kind"] == "ocaml" and f["file"].endswith("profiled.ml") for f in touch)
 assert any(f["kind"] == "c" and f["function"] == "caml_main" for f in frames)
 PY
+	check_asked 997
 }
 
 test_all_processes_of_a_file() {
@@ -261,7 +309,7 @@ test_exec() {
 	let_work 100
 	kill -INT "$PROFILE" 2>/dev/null || :
 	wait "$PROFILE" || fail "$(cat "$TMP/err")"
-	! grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
 }
 
 # In a container the tool and the program have other process ids than in the kernel's first namespace.
@@ -280,7 +328,7 @@ test_pid_namespace() {
 		"$0" profile -q -pid "$program_PID" --for 300ms --off-cpu --folded || exit
 		echo >&"${program[1]}"' "$TOOL" "$PROFILED" \
 		>"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	grep -q '^_start;.*;caml_read_fd;read' "$TMP/folded" || fail "waits: $(cat "$TMP/err" "$TMP/folded")"
+	holds grep -q '^_start;.*;caml_read_fd;read' "$TMP/folded" || fail "waits: $(cat "$TMP/err" "$TMP/folded")"
 }
 
 # The frames of most stacks below DEPTH calls, and the outermost one.
@@ -311,45 +359,11 @@ test_budget() {
 	start_work "$PROFILED" cpu
 	"$TOOL" profile -pid "$TARGET" --for 500ms --budget 90% >"$TMP/out" 2>"$TMP/err" || fail "status $?"
 	eq "$(wc -l <"$TMP/err")" 1 "messages: $(cat "$TMP/err")"
-	"$TOOL" profile -pid "$TARGET" --for 20s --hz 9999 --budget 0.1% >"$TMP/out" 2>"$TMP/err" || status=$?
+	"$TOOL" profile -pid "$TARGET" --hz 9999 --budget 0.000001% >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
 	matches "$(tail -n 1 "$TMP/err")" \
-		'^ocaml-probes: profiling stopped: CPU overhead [0-9.]+% exceeds the budget of 0.1%$'
+		'^ocaml-probes: profiling stopped: CPU overhead [0-9.]+% exceeds the budget of [0-9.e-]+%$'
 	grep -q Profiled.spin "$TMP/out" || fail "$(cat "$TMP/out")"
-}
-
-# Each large block costs a trap: these end first. The small ones go on to the end, and the words of both are known.
-test_budget_of_large_blocks() {
-	local status=0 before
-	need_counting
-	start_work "$PROFILED" large
-	background "$TOOL" profile -pid "$TARGET" --alloc --budget 2% --json --html "$TMP/p.html" >"$TMP/json" 2>"$TMP/err"
-	PROFILE=$!
-	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
-	before=$(ticks_of)
-	wait_for 'grep -q "large blocks: sampling stopped" "$TMP/err" || ! kill -0 "$PROFILE"'
-	# Twice as much work again, of which the large blocks are missing.
-	let_work $((2 * ($(ticks_of) - before) + 20))
-	kill -INT "$PROFILE"
-	wait "$PROFILE" || status=$?
-	eq "$status" 7 "status"
-	grep -Eq '^ocaml-probes: large blocks: sampling stopped after [0-9.]+ s, later ones are missing: CPU overhead [0-9.]+% exceeds the budget of 2%$' \
-		"$TMP/err" || fail "$(cat "$TMP/err")"
-	! grep 'profiling stopped' "$TMP/err" || fail "all of it has ended"
-	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
-import json, sys
-top = json.load(open(sys.argv[1]))
-def words(name):
-    return sum(s["words"] for s in top["stacks"] if s["frames"][-1]["function"].startswith(name))
-small, large = words("caml_alloc_small_dispatch"), words("caml_alloc_shr")
-seconds, large_seconds = top["duration_ns"] / 1e9, top["large_blocks_ns"] / 1e9
-print(f"{small} words in {seconds} s, {large} in {large_seconds} s")
-assert 0.1 < large_seconds < seconds
-# The program allocates twice as many words in small blocks; those in large ones only in the beginning.
-assert 0 < large < 0.45 * small
-PY
-	grep -q '"large_ns":[1-9]' "$TMP/p.html" || fail "the page does not say so"
-	"$TOOL" profile --diff "$TMP/json" "$TMP/json" | finds 'large blocks only of the first [0-9.]* s' || fail "--diff does not say so"
 }
 
 # The tool is held up while it attaches to large blocks, after small ones, and when it detaches: neither kind is
@@ -370,14 +384,17 @@ test_held_up() {
 		! grep 'BPF_LINK_CREATE.*DELAYED' "$TMP/calls" || ! grep 'bpf_link>.*DELAYED' "$TMP/calls" || break
 	done
 	grep -q 'BPF_LINK_CREATE.*DELAYED' "$TMP/calls" || fail "nothing was delayed: $(tail -n 20 "$TMP/calls")"
-	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+	holds python3 - "$TMP/json" "$(possible_cpus | wc -l)" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
 import json, sys
 top = json.load(open(sys.argv[1]))
 words = {name: sum(s["words"] for s in top["stacks"] if s["frames"][-1]["function"].startswith(name))
          for name in ("caml_alloc_small_dispatch", "caml_alloc_shr")}
-share = 100 * words["caml_alloc_shr"] / top["words"]
-print(f"{words}: {share:.1f} % in large blocks; lost {top['lost']}")
-assert abs(share - 100 / 3) < 3 and top["lost"] == 0 and "unsure_words" not in top
+small, large = words.values()
+print(f"{words}; lost {top['lost']}, unsure {top.get('unsure_words')}")
+# For 603 words in small blocks it has 301 in large ones. What is left of 65536 words on a CPU belongs to no stack. How many
+# words it allocates while the tool reads them depends on when the tool has a processor: the profile says so, from 1 % on.
+unsure = max(top.get("unsure_words", 0), top["words"] / 100)
+assert -(int(sys.argv[2]) << 16) - unsure <= large - 301 / 603 * small <= unsure + 1000 and top["lost"] == 0
 PY
 	# Between its reading of the words and the first sample it cannot tell, and says so.
 	start_work "$PROFILED" large
@@ -391,47 +408,27 @@ test_small_blocks_without_samples() {
 	local form
 	need_counting
 	for form in --json --all --folded; do
-		start_first env OCAMLRUNPARAM=s=32M "$PROFILED" large
+		start_target env OCAMLRUNPARAM=s=32M "$PROFILED" large
 		await_line ready
+		await_reading
 		background "$TOOL" profile -pid "$TARGET" --alloc ${form/--all/} >"$TMP/out$form" 2>"$TMP/err"
 		wait_for 'grep -q sampling "$TMP/err"'
 		tell "run 0.05" # a third of the minor heap, on a fast machine
 		await_line "done" 60
+		await_reading
 		kill -INT $!
 		wait $! || fail "status $?: $(cat "$TMP/err")"
 	done
 	finds '^ocaml-probes: [1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/err"
 	finds '^[1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/out--all"
-	python3 - "$TMP/out--json" <<'PY' || fail "$(head -c 2000 "$TMP/out--json")"
+	holds python3 - "$TMP/out--json" "$(possible_cpus | wc -l)" <<'PY' || fail "$(head -c 2000 "$TMP/out--json")"
 import json, sys
-top = json.load(open(sys.argv[1]))
-print(f"{top['missing_words']} words are missing, {top['words']} are there")
-assert abs(top["missing_words"] / top["words"] - 2) < 0.3
-PY
-}
-
-# Hundredths of a second.
-cpu_time_of() { # PID
-	awk '{ print $14 + $15 }' "/proc/$1/stat"
-}
-
-# A process that ends is read a second before, perhaps: its last minor heaps count as much as the others.
-test_end_of_a_process_that_allocates() {
-	local before
-	need_counting
-	start_work "$PROFILED" large
-	background "$TOOL" profile -pid "$TARGET" --alloc --json >"$TMP/json" 2>"$TMP/err"
-	wait_for 'grep -q sampling "$TMP/err"'
-	before=$(cpu_time_of "$TARGET")
-	wait_for "(( \$(cpu_time_of $TARGET) > $before + 170 ))" 60
-	kill -9 "$TARGET"
-	wait $! || fail "status $?: $(cat "$TMP/err")"
-	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
-import json, sys
-top = json.load(open(sys.argv[1]))
-large = sum(s["words"] for s in top["stacks"] if s["frames"][-1]["function"].startswith("caml_alloc_shr"))
-print(f"{100 * large / top['words']:.1f} % in large blocks")
-assert abs(100 * large / top["words"] - 100 / 3) < 3
+top, cpus = json.load(open(sys.argv[1])), int(sys.argv[2])
+missing, large = top["missing_words"], top["words"]
+print(f"{missing} words are missing, {large} are there")
+# 603 words in small blocks for 301 in large ones, of which up to 65536 on a CPU belong to no stack. Its books and its reading
+# take small blocks, at most 1 % here.
+assert large <= 301 / 603 * missing <= 1.01 * large + (cpus << 16) + 10000
 PY
 }
 
@@ -451,20 +448,36 @@ test_errors() {
 	expect_error 2 "profile: --hz: not for --off-cpu" -pid 1 --off-cpu --hz 10
 	expect_error 2 "profile: --cpu and --off-cpu are mutually exclusive" -pid 1 --cpu --off-cpu
 	expect_error 2 "profile: --folded and --json are mutually exclusive" -pid 1 --folded --json
-	expect_error 2 "profile: --budget '0': not a share of a core, such as 5%" -pid 1 --budget 0
+	expect_error 2 "profile: --budget '0': not a share of a core, such as 5%, nor none" -pid 1 --budget 0
 	need_counting
 	expect_error 5 "pid 4194304: no such process" -pid 4194304
 	expect_error 2 "/nowhere: No such file or directory" --exe /nowhere
 }
 
-# CAP_BPF and CAP_PERFMON suffice for the user's own processes, and not for those of others.
+# CAP_BPF and CAP_PERFMON suffice for the user's own processes. Of those of others no function is named.
 test_privileges() {
+	local status capability as_user=(setpriv --reuid 12345 --regid 12345 --clear-groups)
+	local lacks=("CAP_BPF and CAP_PERFMON" CAP_PERFMON CAP_BPF) capabilities=(-all -all,+bpf -all,+perfmon)
+	local two=-all,+bpf,+perfmon
 	need_counting
-	start_work "$PROFILED" cpu
-	local status=0
-	setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps -all --ambient-caps -all \
-		"$TOOL" profile -pid "$TARGET" --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" 3 "status without privileges: $(cat "$TMP/err")"
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$PROFILED" "$TMP"
+	TOOL=$TMP/ocaml-probes
+	start_target "${as_user[@]}" "$TMP/profiled" cpu
+	await_line ready
+	tell "run 60"
+	for capability in 0 1 2; do
+		status=0
+		"${as_user[@]}" --inh-caps "${capabilities[capability]}" --ambient-caps "${capabilities[capability]}" \
+			"$TOOL" profile -pid "$TARGET" --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
+		eq "$status $(head -n 1 "$TMP/err")" "3 ocaml-probes: measuring: ocaml-probes lacks ${lacks[capability]}" "with ${capabilities[capability]}"
+		eq "$(cat "$TMP/out")" "" "output with ${capabilities[capability]}"
+	done
+	as_user+=(--inh-caps "$two" --ambient-caps "$two" --bounding-set "$two")
+	for_ticks 30 "${as_user[@]}" "$TOOL" profile -pid "$TARGET" --hz 997 --folded >"$TMP/folded"
+	eq "$(cat "$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: pid $TARGET; end with Ctrl-C" "messages"
+	finds 'Profiled\.fib' "$TMP/folded" || fail "$(cat "$TMP/folded")"
+	# A process that the user may not inspect is not sampled: privileges.sh.
 }
 
 run_tests "$@"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Profiles in pprof's format and as a page, read by others: protobuf and a browser. The profiles are made up.
+#
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 
 DRIVER=$O/tests/profile/write_profile
@@ -25,13 +27,13 @@ need_browser() {
 
 # KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
 on_page() { # TEST
-	HOME=$TMP "$DEBIANS_PYTHON" -B "$HERE/profile_page.py" "$DRIVER" "$1"
+	HOME=$TMP holds "$DEBIANS_PYTHON" -B "$HERE/profile_page.py" "$DRIVER" "$1"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 
 test_pprof_is_what_was_given() {
 	need_protobuf
-	"$DEBIANS_PYTHON" -B "$HERE/profile_pprof.py" "$DRIVER"
+	holds "$DEBIANS_PYTHON" -B "$HERE/profile_pprof.py" "$DRIVER"
 }
 
 # protoc shows fields that the public schema does not have as numbers.

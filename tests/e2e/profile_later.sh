@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # `profile`: processes that start, and code that is loaded, while the samples are taken.
+#
+# needs: fixtures ocaml/profiled
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -17,7 +19,7 @@ end_profile() {
 
 # At least N samples have a stack like PATTERN.
 check_samples() { # N PATTERN
-	awk -v n="$1" -v pattern="$2" '$0 ~ pattern { sum += $NF } END { print sum + 0; exit sum < n }' "$TMP/folded" ||
+	holds awk -v n="$1" -v pattern="$2" '$0 ~ pattern { sum += $NF } END { print sum + 0; exit sum < n }' "$TMP/folded" ||
 		fail "fewer than $1 samples like $2: $(cat "$TMP/err" "$TMP/folded")"
 }
 
@@ -40,6 +42,25 @@ test_processes() {
 	end_profile
 	check_samples 200 '^_start;.*;Profiled\.run;.*;Profiled\.spin;Profiled\.fib'
 	! grep 'Profiled\.' "$TMP/folded" | grep -v '^_start;' || fail "stacks without their start"
+}
+
+# A process that ends while its mappings are read is none of the file's: the others are profiled.
+test_one_ends_meanwhile() {
+	local mine first status=0
+	need_counting
+	need_command strace
+	strace -qq -o /dev/null -e trace=none true || skip "strace may not trace here"
+	mine=$(own_copy "$O/tests/ocaml/profiled")
+	start_target "$mine" cpu
+	await_line ready
+	first=$TARGET
+	start_target "$mine" cpu
+	await_line ready
+	strace -f -qq -o "$TMP/injected" -P "/proc/$first/maps" -e trace=openat --inject=openat:error=ESRCH \
+		"$TOOL" profile --exe "$mine" --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/err")"
+	finds '(INJECTED)' "$TMP/injected"
+	finds "sampling the CPU 99 times a second: 1 process" "$TMP/err"
 }
 
 # It waits for the first process, and goes on when it has ended.

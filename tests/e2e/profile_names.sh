@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Names and lines in profiles: of plugins, and of the instructions that run.
+#
+# needs: fixtures
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -32,7 +34,7 @@ load_and_run() {
 # The plugin's functions have their names, files and lines, on whole stacks; the innermost lines are of
 # both loops.
 check_plugin() {
-	python3 - "$TMP/json" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
+	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
 import collections, json, sys
 top = json.load(open(sys.argv[1]))
 lines, whole, n = collections.Counter(), 0, 0

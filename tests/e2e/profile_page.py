@@ -114,12 +114,17 @@ def shown(page):
     assert inlined.startswith("List.iter (inlined) — list.ml:110 — 202\u00a0ms"), inlined
     page.js("document.querySelector('[data-sort=total] button').click()")
     equal(page.js("return document.querySelector('#functions th').textContent"), "Service.loop", "most in total")
-    waits = Made(SMALL.frames, SMALL.stacks, "wait")
+    waits = Made(SMALL.frames, SMALL.stacks, "wait", truncated=3, lost=2)
     page.open(waits)
     check_rows(page, waits)
-    equal(page.js("return document.querySelector('#tiles dt').textContent"), "Time waited", "what is shown")
+    # Waits are recorded, not sampled.
+    equal(page.js("return [...document.querySelectorAll('#tiles dt')].map((e) => e.textContent)"),
+          ["Time waited", "Waits", "Stacks", "Duration", "Truncated", "Lost"], "what is shown")
+    assert "times a second" not in page.text("#about"), page.text("#about")
+    assert "3 waits" in page.text("#notice") and "2 waits are lost" in page.text("#notice"), page.text("#notice")
+    equal(page.boxes()[("main", "Service.loop", "Service.find")]["title"].split(" — ")[3], "79 waits", "a box")
     page.open(Made([], [], "wait"))
-    equal(page.text("#notice"), "No sample was taken.", "said of no sample")
+    equal(page.text("#notice"), "No wait was recorded.", "said of no wait")
     equal(set(page.boxes()), {()}, "boxes of no sample")
 
 

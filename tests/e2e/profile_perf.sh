@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # `profile --cpu` of programs that this project did not write, against perf, which samples the same runs.
+#
+# needs: fixtures
+# ocaml5: all
+# long: statistics
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -62,8 +66,7 @@ test_compiler() {
 compare_shares() { # [COMM]
 	perf script -i "$TMP/perf.data" ${1:+--comms "$1"} -F ip,sym,dso --no-demangle >"$TMP/samples" 2>"$TMP/perf.out" ||
 		fail "$(cat "$TMP/perf.out")"
-	python3 "$ROOT/tests/e2e/compare_shares.py" "$TMP/samples" "$TMP/json" >"$TMP/compared" ||
-		fail "$(cat "$TMP/compared")"
+	compare_with_books shares "$TMP/samples" "$TMP/json"
 	cat "$TMP/compared"
 }
 

@@ -2,6 +2,9 @@
 # Stacks of `profile` through libraries of C++ that throw and catch, and callbacks from these, in programs
 # of all kinds; where they go from a fibre to its parent, and where a domain begins. The compiler is that
 # of PATH.
+#
+# needs: fixtures
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -17,6 +20,7 @@ build_foreign() { # FLAG...
 	g++ -c -O1 -g -fPIC -I"$(ocamlopt -where)" foreign_stubs.cpp
 	ocamlopt -I +unix -I +threads -g "$@" unix.cmxa threads.cmxa foreign_stubs.o marks.ml \
 		foreign.ml -cclib -lstdc++ -o "$TMP/foreign" 2>"$TMP/build.err" || fail "$(cat "$TMP/build.err")"
+	nm -C --defined-only "$TMP/foreign" | sort >"$TMP/symbols"
 }
 
 # Profile $TMP/foreign, the folded form in $TMP/folded.
@@ -27,12 +31,31 @@ profile_foreign() {
 	"$TOOL" profile -pid "$TARGET" --for 1s --hz 4999 --folded >"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 }
 
-# Nearly all stacks are whole, and all of those are right: C++ is between `work` and `inside`. With MARKED and
-# OCaml 5, a domain and two fibres are above.
+# All whole stacks are right: C++ is between `work` and `inside`. With MARKED and OCaml 5, a domain and two fibres are
+# above. A stack is cut only where it must be.
 check_foreign() { # KIND [MARKED]
-	python3 - "$TMP/folded" "$(ocamlopt -version | cut -d. -f1)" "$@" <<'PY' || fail "$1: $(head -c 3000 "$TMP/folded")"
-import re, sys
-path, major, kind, marked = sys.argv[1], int(sys.argv[2]), sys.argv[3], len(sys.argv) > 4
+	holds python3 - "$TMP/folded" "$TMP/symbols" "$(ocamlopt -version | cut -d. -f1)" "$@" <<'PY' || fail "$1: $(head -c 3000 "$TMP/folded")"
+import bisect, re, sys
+path, symbols, major, kind, marked = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], len(sys.argv) > 5
+NO_RULES = re.compile(r"caml_raise\w*|foreign_guarded|_Unwind_\w+|__cxa_\w+|__gxx_personality_v0|_init|\[lib(gcc_s|stdc\+\+)\S+\]")
+functions = [(int(line.split()[0], 16), line.split()[2]) for line in open(symbols) if line.split()[1] in "tTwW"]
+
+
+# For a few instructions of caml_callback_exn, and what it calls before OCaml code, the parent of a fibre is in a register.
+# Some code of C has no call frame information: what raises or unwinds, and entries of a PLT (those before _init's).
+def may_be_cut(frames):
+    names = [name_of(frame) for frame in frames[1:] if not frame.endswith("_[k]")]
+    callbacks = [i for i, name in enumerate(names) if name.startswith("caml_callback")]
+    if "cannot be read" in frames[0]:
+        return callbacks and not any(re.match(r"[A-Z]\w*\.", name) for name in names[callbacks[-1]:])
+    return NO_RULES.fullmatch(names[-1])
+
+
+def name_of(frame):
+    place = re.fullmatch(r"\[foreign\+0x([0-9a-f]+)\]", frame)
+    return functions[bisect.bisect(functions, (int(place[1], 16), "~")) - 1][1] if place else frame
+
+
 total = whole = inside = 0
 for line in open(path):
     stack, value = line.rsplit(" ", 1)
@@ -41,6 +64,7 @@ for line in open(path):
         continue
     total += value
     if frames[0].startswith("[truncated"):
+        assert may_be_cut(frames), line
         continue
     whole += value
     if "Foreign.inside" not in frames:
@@ -62,11 +86,8 @@ for line in open(path):
         assert above[outer - 1].startswith("Marks.") and above[inner - 1].startswith("Marks."), line
     elif marked:
         assert "[fibre]" not in frames and "[domain]" not in frames, line
-for line in open(path):
-    if line.startswith("[truncated"):
-        print(line[-400:], end="")
 print(f"{kind}: {whole} of {total} whole, {inside} inside")
-sys.exit(not (total >= 50 and whole >= 0.995 * total and inside >= 0.5 * total))
+sys.exit(not (total >= 50 and inside >= 0.5 * total))
 PY
 }
 

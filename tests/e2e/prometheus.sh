@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # A real Prometheus scrapes `ocaml-probes serve`: rates are right, counters never go back, formats are
 # what strict parsers take.
+#
+# needs: fixtures serve ocaml/service
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"

@@ -346,7 +346,7 @@ def check_tables(text):
         for line in example.expected:
             total = re.match(r"total, ([\d.]+) s$", line)
             row = re.match(r"(\S+) .*? (\d+) +([\d.]+)$", line)
-            cost = re.match(r"CPU overhead: (\d+) hits/s x ([\d.]+) ns per hit = ([\d.]+)% of a core$", line)
+            cost = re.match(r"CPU overhead: (\d+) hits/s x ([\d.]+) ns per hit = ([\d.]+)% of a core, [\d.]+% of the program's CPU time", line)
             if total:
                 seconds = float(total.group(1))
             elif cost:

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The README is held against reality: each example is run as it stands there and must print what stands
 # there, but for the numbers; each snippet must compile; tables must add up. readme.py knows how.
+#
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/namespace_lib.sh"
@@ -9,13 +11,13 @@
 export OCAMLPATH=$O/ocaml/lib PATH=$O:$ROOT/tools/ocaml:$PATH
 
 readme() { # CASE
-	python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" "$@"
+	holds python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" "$@"
 }
 
-test_examples() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" examples; }
-test_top() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" top; }
-test_serve() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" serve; }
-test_configuration() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" configuration; }
+test_examples() { holds in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" examples; }
+test_top() { holds in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" top; }
+test_serve() { holds in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" serve; }
+test_configuration() { holds in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" configuration; }
 test_tables_add_up() { readme tables; }
 test_quoted_probe() { readme probe; }
 
@@ -35,7 +37,7 @@ test_wrong_examples_are_found() {
 	wrong() { # WHAT SED-SCRIPT CASE
 		sed "$2" "$ROOT/README.md" >"$TMP/README.md"
 		! cmp -s "$ROOT/README.md" "$TMP/README.md" || fail "$1: nothing was changed"
-		! in_namespaces env PATIENCE=20 python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
+		! holds in_namespaces env PATIENCE=20 python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
 			fail "$1 is not noticed: $(cat "$TMP/log")"
 	}
 	wrong "a probe that is not there" 's/^    cache_evict disabled/&\n    cache_lost disabled/' examples

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # `serve`: what it serves, in which formats, and that the numbers are right.
+#
+# needs: fixtures serve ocaml
+# smoke: test_hits_are_exact
+# takes: 70 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -267,11 +271,11 @@ test_mistakes() {
 	check_error 2 "Is a directory" serve --config "$TMP"
 	check_error 2 'not a loopback address' "$@" --control --listen 0.0.0.0:0
 	check_error 2 'requires --listen' "$@" --control --textfile "$TMP/x"
-	check_error 2 'requires -textfile' "$@" --interval 1s
+	check_error 2 'requires --textfile' "$@" --interval 1s
 	check_error 2 "host '': not NAME or NAME:PORT" "$@" --host ''
 	check_error 2 "host 'http://x/': not NAME or NAME:PORT" "$@" --host http://x/
 	check_error 2 "host 'x:0': not a port" "$@" --host x:0
-	check_error 2 'host requires -listen' "$@" --host x --textfile "$TMP/x"
+	check_error 2 'host requires --listen' "$@" --host x --textfile "$TMP/x"
 	check_error 2 'bounds must ascend' "$@" --buckets 1,1
 	check_error 2 'depth requires' "$@" --depth 3
 	check_error 2 "'extra'" "$@" extra
@@ -409,7 +413,7 @@ test_textfile() {
 		        inodes.add(os.fstat(file.fileno()).st_ino)
 		        text = file.read()
 		    assert text.startswith(b"# HELP ocaml_probes_build_info") and text.endswith(b"\n"), text
-		    assert b"\n# TYPE ocaml_probes_cost_per_hit_seconds" in text and text.count(b"# TYPE") == 26, text
+		    assert b"\n# TYPE ocaml_probes_cost_per_hit_seconds" in text and text.count(b"# TYPE") == 27, text
 		    others = [name for name in os.listdir(folder) if name.endswith(".prom") and name != "probes.prom"]
 		    assert not others, others
 		assert len(inodes) > 1, "written once"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # What `serve` and `top` say of the collector, against what the programs say of themselves.
+#
+# needs: fixtures serve top ocaml/service
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"
@@ -150,7 +152,7 @@ test_every_program() {
 		"$TOOL" serve --listen 127.0.0.1:0)
 	start_serve serve
 	wait_for '[[ $(scrape | sample ocaml_gc_processes "exe=\"$TMP/service\"") = 1 ]]'
-	wait_for '[[ $(scrape | sample ocaml_gc_minor_collections_total "exe=\"$TMP/service\"") -gt 1 ]]'
+	holds wait_for '[[ $(scrape | sample ocaml_gc_minor_collections_total "exe=\"$TMP/service\"") -gt 1 ]]'
 	kill -KILL "$SERVE"
 }
 

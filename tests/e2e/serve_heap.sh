@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # `serve --memprof`: what is allocated and alive, over HTTP, in the metrics and on the page.
+#
+# needs: fixtures serve top unit-tests ocaml
+# takes: 70 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -126,11 +129,11 @@ test_access() {
 }
 
 test_usage() {
-	check_error 2 "-memprof requires -pid, -exe or -config" serve --memprof
+	check_error 2 "--memprof requires -pid, --exe or --config" serve --memprof
 	check_error 2 "-memprof '2': not a number from 1e-9 to 1" serve --memprof=2 --exe /bin/true
 	check_error 2 "--memprof: 0.0.0.0:0: not a loopback address" serve --memprof --exe /bin/true --listen 0.0.0.0:0
 	echo '{ "listen": "127.0.0.1:0" }' >"$TMP/config"
-	check_error 2 "config: no targets: --memprof is for programs that are named" serve --memprof --config "$TMP/config"
+	check_error 2 "config: targets: not given: --memprof is for programs that are named" serve --memprof --config "$TMP/config"
 	check_error 2 "--memprof requires -pid or --exe" top --memprof
 	start_copy leak
 	start_server --exe "$COPY" --memprof
@@ -261,7 +264,7 @@ test_page() {
 	need_command chromium chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_copy shares 0.005
-	HOME=$TMP /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" || fail "serve said: $(cat "$TMP/serve.err")"
+	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" || fail "serve said: $(cat "$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 

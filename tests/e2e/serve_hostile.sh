@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # `serve` among people who do not mean well: who may switch probes, and what clients can do to it.
+#
+# needs: fixtures serve asan ocaml/counted
+# takes: 140 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -383,7 +386,7 @@ too_many_sites() {
 	readlink "/proc/$(sed -n 's/.*pid \([0-9]*\): .*\/big:.*/\1/p' "$TMP/serve.err")/exe" | grep -qx "$TMP/big" || fail "not its pid"
 	[[ $(awk '/^VmHWM:/ { print $2 }' "/proc/$SERVER/status") -lt 204800 ]] ||
 		fail "memory: $(grep VmHWM "/proc/$SERVER/status")"
-	eq "$(pgrep -cx probes-examiner || :)" 0 "processes that examine"
+	eq "$(pgrep -c -P "$SERVER" -x probes-examiner || :)" 0 "processes that examine"
 	# Another state of the file is another file.
 	kill -KILL "$stranger"
 	kill -KILL $(pgrep -x big)

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # `serve` as an HTTP server: content types, paths and methods, addresses, host names.
+#
+# needs: fixtures serve ocaml/counted
+# smoke: test_paths_and_methods
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"

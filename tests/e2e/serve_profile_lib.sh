@@ -8,8 +8,21 @@ ask() { # PATH [CURL-ARG...]
 
 # Ask for PATH in the background. Sets ASKED to the id; the answer goes to FILE, the status to FILE.status.
 ask_later() { # PATH FILE
-	curl -sS --max-time 600 -H "Authorization: Bearer $TOKEN" -o "$2" -w '%{http_code}' "$URL$1" >"$2.status" &
+	curl -sSv --max-time 600 -H "Authorization: Bearer $TOKEN" -o "$2" -w '%{http_code}' "$URL$1" >"$2.status" 2>"$2.log" &
 	ASKED=$!
+}
+
+# The server takes the profiles that were asked for. It has read the requests, and hands them on in that order: what it has
+# answered later shows that the others have begun.
+await_begun() { # FILE...
+	local file port
+	printf -v port %04X "$PORT"
+	for file; do
+		wait_for "grep -q '^> ' $(printf %q "$file.log")"
+	done
+	# Nothing that was sent waits to be read: local address, remote address, state, tx_queue:rx_queue.
+	wait_for "! grep -E '^ *[0-9]+: [0-9A-F]+:$port [0-9A-F:]+ 01 ' /proc/net/tcp | grep -v ' [0-9A-F]*:00000000 '"
+	eq "$(ask "debug/pprof/profile?seconds=1&hz=99")" 200 "$(said "$TMP/reply")"
 }
 
 # The beginning of an answer, which may be a profile.
@@ -26,12 +39,12 @@ from pprof_reader import Pprof
 it = Pprof(sys.argv[1])
 def labels(sample):
     return {it.strings[l.key]: it.strings[l.str] if l.str else l.num for l in sample.label}
-def value(function, at=-1, without=None, **wanted):
-    """The sum over the stacks with FUNCTION, and not WITHOUT, of the processes that have the labels WANTED."""
+def value(function, at=-1, at_end=None, **wanted):
+    """The sum over the stacks with FUNCTION, which end AT_END, of the processes that have the labels WANTED."""
     return sum(s.value[at] for s in it.message.sample
                if all(labels(s).get(k) == v for k, v in wanted.items())
                for names in [[f[0] for f in it.frames(s)]]
-               if (function is None or function in names) and without not in names)
+               if (function is None or function in names) and at_end in (None, names[-1]))
 types = [it.type_name(t) for t in it.message.sample_type]
 print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
 }

@@ -1,37 +1,27 @@
 #!/usr/bin/env bash
 # Slow pairs (--slower): which, with what arguments, of which thread, against the program's own books
 # (tests/ocaml/pairs/slow.ml).
+#
+# needs: fixtures ocaml
+# ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
 SLOW=$O/tests/ocaml/slow
 
-# Start `attach` on TARGET with FLAGs, its output in $TMP/out.ID.
-measuring() { # ID FLAG...
-	local id=$1
-	shift
-	background "$TOOL" attach -pid "$TARGET" --time enter,leave "$@" >"$TMP/out.$id" 2>"$TMP/err.$id"
-	pids+=($!)
-}
-
 # Nested pairs of three threads, with exceptions that skip stops.
 test_books() {
-	local pids=()
 	need_counting
 	start_target "$SLOW" 60 3
 	await_line ready
-	measuring all --slower 0 --limit 0 --json
-	measuring keyed --slower 0 --limit 0 --key id --json
-	measuring slow --slower 3ms --limit 0 --json --time-of-day --interval 50ms
-	measuring filtered --slower 3000us --limit 0 --json --key id --filter 'id < 300'
-	measuring limited --slower 0ms --limit 5 --json
-	measuring text --slower 3ms --limit 0
-	wait_for "[[ \$(cat $TMP/err.* | grep -Ec 'measuring 2 probes') -eq ${#pids[@]} ]]"
-	tell go
-	await_line end 60
-	kill -INT "${pids[@]}"
-	wait "${pids[@]}"
-	python3 "$ROOT/tests/e2e/slow_books.py" "$TMP" "$(output_of)"
+	measuring all --time enter,leave --slower 0 --limit 0 --json
+	measuring keyed --time enter,leave --slower 0 --limit 0 --key id --json
+	measuring slow --time enter,leave --slower 3ms --limit 0 --json --time-of-day --interval 50ms
+	measuring filtered --time enter,leave --slower 3000us --limit 0 --json --key id --filter 'id < 300'
+	measuring limited --time enter,leave --slower 0ms --limit 5 --json
+	measuring text --time enter,leave --slower 3ms --limit 0
+	go_measured
+	compare_with_books slow "$TMP" "$(output_of)"
 }
 
 # The start is in one thread, the stop in another.
@@ -39,14 +29,14 @@ test_two_threads() {
 	need_counting
 	start_target "$O/tests/ocaml/requests" 60
 	await_line ready
-	background "$TOOL" attach -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --json \
+	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
 	tell go
 	await_line end
 	kill -INT $!
 	wait $!
-	python3 - "$TMP/out" "$TARGET" "$(sed -n 's/^pairs=//p' "$(output_of)")" <<-'EOF2'
+	holds python3 - "$TMP/out" "$TARGET" "$(sed -n 's/^pairs=//p' "$(output_of)")" <<-'EOF2'
 		import json, sys
 		objects = [json.loads(line) for line in open(sys.argv[1])]
 		events = [o for o in objects if o["type"] == "slow"]
@@ -65,7 +55,7 @@ test_losses() {
 	need_counting
 	start_target "$O/tests/ocaml/requests" 20000
 	await_line ready
-	background "$TOOL" attach -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --limit 0 \
+	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --limit 0 \
 		--json >"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
 	kill -STOP $!
@@ -74,7 +64,7 @@ test_losses() {
 	kill -CONT $!
 	kill -INT $!
 	wait $!
-	python3 - "$TMP/out" "$(sed -n 's/^pairs=//p' "$(output_of)")" <<-'EOF2'
+	holds python3 - "$TMP/out" "$(sed -n 's/^pairs=//p' "$(output_of)")" <<-'EOF2'
 		import json, sys
 		objects = [json.loads(line) for line in open(sys.argv[1])]
 		events, total = [o for o in objects if o["type"] == "slow"], objects[-1]
@@ -94,14 +84,14 @@ test_no_room_for_starts() {
 	need_counting
 	start_target "$O/tests/ocaml/requests" 10400
 	await_line ready
-	background "$TOOL" attach -pid "$TARGET" --time request_start,number --key arg0 --slower 0 --limit 0 --json \
+	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,number --key arg0 --slower 0 --limit 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
 	tell go
 	await_line end 60
 	kill -INT $!
 	wait $!
-	python3 - "$TMP/out" <<-'EOF2'
+	holds python3 - "$TMP/out" <<-'EOF2'
 		import json, sys
 		objects = [json.loads(line) for line in open(sys.argv[1])]
 		events, total = [o for o in objects if o["type"] == "slow"], objects[-1]
@@ -127,7 +117,7 @@ test_wrong_input() {
 	check_error 2 '--slower and --stack are mutually exclusive' $t --slower 1ms --stack
 	check_error 2 '--keep excludes --slower' $t --slower 1ms --keep x
 	check_error 2 '--keep excludes --slower' $t --slower 1h --keep x
-	check_error 2 '-csv excludes --slower; -json has slow pairs' $t --slower 1ms -csv
+	check_error 2 '--csv excludes --slower; --json has slow pairs' $t --slower 1ms -csv
 	check_error 2 '--limit requires --print or --slower' $t --limit 3
 }
 

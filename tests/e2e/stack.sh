@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # `--stack`: who calls what is counted, timed and printed, against the books of the program that is called.
+#
+# needs: fixtures ocaml
+# smoke: test_counts_of_sites
+# takes: 100 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -54,7 +58,7 @@ def equal(a, b):
 PY
 		cat
 	} >"$TMP/check.py"
-	python3 "$TMP/check.py" "$TMP/out" "$TMP/books" "$ROOT/tests/ocaml/stacked/stacked.ml" ||
+	holds python3 "$TMP/check.py" "$TMP/out" "$TMP/books" "$ROOT/tests/ocaml/stacked/stacked.ml" ||
 		fail "$(head -c 4000 "$TMP/out")"
 }
 
@@ -266,7 +270,7 @@ PY
 	start_target "$program" 50
 	local first=$TARGET
 	await_line ready
-	background "$TOOL" attach --exe "$program" --count=leaf --stack --json >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" attach --budget none --exe "$program" --count=leaf --stack --json >"$TMP/out" 2>"$TMP/err"
 	local measuring=$!
 	wait_for 'grep -q "counting" "$TMP/err"'
 	start_target "$program" 50
@@ -338,7 +342,7 @@ test_wrong_input() {
 	refused "--stack excludes --by-thread and --by-process" --count --stack --by-thread
 	refused "--stack excludes --by-thread and --by-process" --count --stack --by-process
 	refused "--keep excludes --stack" --count --stack --keep night
-	refused "-csv excludes --stack" --count --stack --csv
+	refused "--csv excludes --stack" --count --stack --csv
 }
 
 run_tests "$@"

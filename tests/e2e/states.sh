@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Every state that a process can be in when somebody switches its probes: it goes on as it would
 # have, and what cannot be done has a sentence of its own.
+#
+# needs: fixtures
+# smoke: test_system_calls
+# takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 BINARIES=$O/tests/fixtures/binaries
 
 start_states() { # MODE [OPERAND]
@@ -50,10 +55,6 @@ state() {
 }
 
 # Not stopped, nor traced, in any thread.
-check_running() {
-	wait_for '! grep -hE "^State:.[tT]|^TracerPid:.[1-9]" /proc/$TARGET/task/*/status 2>/dev/null'
-}
-
 # A call that waits is not cut short, nor begun anew: it takes what it would have taken. Only
 # epoll_wait and sigtimedwait are ended by the kernel, with EINTR, whenever a process is stopped and
 # goes on (signal(7), "Interruption of system calls ... by stop signals"). What was begun anew would take
@@ -94,7 +95,7 @@ test_signals() {
 	sender=$!
 	toggle 150
 	wait "$sender"
-	check_running
+	await_running
 	kill -USR1 "$TARGET"
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"
@@ -111,14 +112,14 @@ test_stopped_and_continued() {
 	"$TOOL" attach -pid "$TARGET" -enable-all
 	kill -CONT "$TARGET"
 	toggle 20
-	check_running
+	await_running
 	kill -0 "$TARGET"
 }
 
 test_64_threads_and_newborn_ones() {
 	start_states threads 64
 	toggle 20
-	check_running
+	await_running
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "reused disabled states_only disabled"
 	kill -0 "$TARGET"
 }
@@ -127,14 +128,14 @@ test_64_threads_and_newborn_ones() {
 test_vfork() {
 	start_states vfork 1
 	toggle 30
-	check_running
+	await_running
 	start_states vfork 300
 	toggle 2
-	check_running
+	await_running
 	start_states vfork 20000
 	check_error 6 "does not stop" attach -pid "$TARGET" -enable-all
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "reused disabled states_only disabled"
-	check_running
+	await_running
 }
 
 # Two programs become each other every 2 ms. The target itself looks for bytes that changed and are
@@ -143,7 +144,7 @@ test_in_exec() {
 	start_states exec "$BINARIES/states_shifted"
 	try_to_toggle 150
 	kill -0 "$TARGET" || fail "the target ended: $(tail -1 "$(output_of)")"
-	check_running
+	await_running
 	eq "$(cut -d' ' -f1 "$TMP/ends" | sort -u | tr -d '015\n')" "" \
 		"unexpected ends: $(sort "$TMP/ends" | uniq -c)"
 	grep -q '^0 ' "$TMP/ends" || fail "never switched: $(sort "$TMP/ends" | uniq -c)"
@@ -176,7 +177,7 @@ test_the_first_thread_has_ended() {
 	"$TOOL" attach -pid "$thread" -enable-all
 	eq "$("$TOOL" info -pid "$thread" | xargs)" "reused enabled states_only enabled"
 	"$TOOL" attach -pid "$thread" -disable-all
-	check_running
+	await_running
 	kill -KILL "$first"
 }
 
@@ -185,7 +186,7 @@ test_not_dumpable() {
 	need_command setpriv
 	start_states undumpable
 	toggle 2
-	check_running
+	await_running
 	chmod 755 "$TMP" "$(dirname "$TMP")"
 	start_target setpriv --reuid 65534 --clear-groups "$BINARIES/states" undumpable
 	await_line ready
@@ -196,40 +197,24 @@ test_not_dumpable() {
 	matches "$(cat "$TMP/err")" "pid $TARGET \(states\): "
 }
 
-# Killed at every single stop at the beginning or end of one of its system calls: the target is let
-# go, and after `doctor --fix` each probe is on or off as a whole; what is on can be switched off.
-killed_everywhere() { # enable | disable
-	local at before status=137
+# The sites and semaphores of `host` and of its library.
+memory_of_host() { # PID
+	memory_of "$1"
+	notes_of "$TMP/liblinked.so" | bytes_at "$1" "0x$(grep -m1 liblinked.so "/proc/$1/maps" | cut -d- -f1)"
+}
+
+# Killed at each call that changes something, in a program with a library: the target is let go, and after
+# `doctor --fix` all probes are on or all off.
+test_killed_anywhere() {
 	# Others put uprobes onto these.
 	cp "$BINARIES"/{host,liblinked.so} "$TMP"
 	start_target "$TMP/host"
 	await_line ready
-	before=$(memory_of "$TARGET")
-	for ((at = 1; status == 137; at++)); do
-		if [[ $1 = disable ]]; then
-			"$TOOL" attach -quiet -pid "$TARGET" -enable-all
-		fi
-		status=0
-		"$BINARIES/kill_at" "$at" "$TOOL" attach -quiet -pid "$TARGET" "-$1-all" || status=$?
-		check_running
-		tell 'go 1'
-		await_line 'done'
-		forget_output
-		"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor"
-		! "$TOOL" info -pid "$TARGET" | grep mixed || fail "mixed after doctor --fix"
-		"$TOOL" attach -quiet -pid "$TARGET" -disable-all
-		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after a kill at $at"
-	done
-	eq "$status" 0 "status of the tool when it is not killed"
-	[[ $at -gt 150 ]] || fail "killed only $at times"
-}
-
-test_killed_anywhere_while_enabling() {
-	killed_everywhere enable
-}
-
-test_killed_anywhere_while_disabling() {
-	killed_everywhere disable
+	check_killed_updates memory_of_host -enable-all -disable-all
+	"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+	check_killed_updates memory_of_host -disable-all -enable-all
+	tell 'go 1'
+	await_line 'done'
 }
 
 run_tests "$@"

@@ -4,13 +4,22 @@
 #
 #   SUITE_OUT    where the programs are built (default: $O/tests/suite)
 #   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
-#   PROGRAMS     some of the programs only
+#   WHOLE=yes    all programs, instead of some
+#   PROGRAMS     these
 #   BARE=no      do not build and run them without probes, too
 #   DORMANT=yes  do not post-link them: all of it is done to dormant probes
+#
+# needs: fixtures link ocaml
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 
 OUT=${SUITE_OUT:-$O/tests/suite}
 SUITE=$ROOT/tests/ocaml/suite
+# Calls of C, computed arguments, long jumps, the end of the stack, vector registers, collections, another compilation
+# unit, loops, what Dynlink loads, exceptions out of handlers, signal handlers, threads.
+SOME='c_calls arguments big_functions deep_recursion floats gc_stress library loops plugins raising_handlers signals threads'
+[[ -n ${PROGRAMS:-} || ${WHOLE:-no} != no ]] || PROGRAMS=$SOME
+export PROGRAMS=${PROGRAMS:-}
 TOGGLES=${TOGGLES:-1000}
 # OCaml 5 would let a recursion without end fill 1 GiB: as much stack as Linux gives OCaml 4.
 export OCAMLRUNPARAM=l=1M
@@ -50,7 +59,7 @@ build_toggler() {
 test_build() {
 	local least=40
 	# shellcheck disable=SC2086 # flags are words
-	"$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
 	[[ -z ${PROGRAMS:-} ]] || least=1
 	[[ $(wc -l <"$OUT/programs") -ge $least ]] || fail "only $(wc -l <"$OUT/programs") programs"
 }

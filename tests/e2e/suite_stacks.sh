@@ -5,6 +5,8 @@
 #   WHOLE=yes    all programs of the suite, instead of some
 #   PROGRAMS     these
 #   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
+#
+# needs: fixtures link ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -18,7 +20,7 @@ export PROGRAMS=${PROGRAMS:-}
 
 test_build() {
 	# shellcheck disable=SC2086 # flags are words
-	BARE=no RECORDED=yes "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	BARE=no RECORDED=yes holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
 }
 
 print_flags=(--print here --stack --limit 0 --filter 'arg0 >= 0' --json)
@@ -50,7 +52,7 @@ check_stacks() { # NAME
 	[[ $MAJOR -lt 5 ]] || flags=(--fibres)
 	! grep -q '^(\*suite: plugin' "$SUITE/$1.ml" || run=run_with_plugin
 	$run "$1" &&
-		python3 "$ROOT/tests/e2e/compare_stacks.py" "$TMP/$1.hits" "$TMP/$1.stacks" "${flags[@]}" \
+		holds python3 "$ROOT/tests/books" stacks "$TMP/$1.hits" "$TMP/$1.stacks" "${flags[@]}" \
 			--outermost "${1^}" Std_exit 'Thread.create.(fun)' Domain.spawn.body >"$TMP/$1.compared"
 }
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # Which rows a table has, in which order, and the time of the day: --top, --sort, --all, --time-of-day.
+#
+# needs: fixtures ocaml/counted ocaml/loop ocaml/service
+# smoke: test_zeros_are_hidden
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -77,7 +80,7 @@ test_top_and_order() {
 
 # Time both pairs of the service until it has worked for a while.
 time_service() { # FLAG...
-	background "$TOOL" attach "$TARGET" --time request_done,request_start --time request_start,request_done "$@" \
+	background "$TOOL" attach --budget none "$TARGET" --key none --time request_done,request_start --time request_start,request_done "$@" \
 		>"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"'
 	let_work 10
@@ -126,9 +129,9 @@ test_time_of_day() {
 	await_line ready
 	export TZ=Asia/Kolkata
 	before=$(date +%s%N)
-	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --interval 100ms --for 2s -q >"$TMP/out"
-	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --for 1s -q --json >"$TMP/json"
-	"$TOOL" attach "$TARGET" --print alpha --count --limit 2 --time-of-day --for 1s -q --csv >"$TMP/csv"
+	"$TOOL" attach --budget none "$TARGET" --print alpha --limit 2 --time-of-day --interval 100ms --for 2s -q >"$TMP/out"
+	"$TOOL" attach --budget none "$TARGET" --print alpha --limit 2 --time-of-day --for 1s -q --json >"$TMP/json"
+	"$TOOL" attach --budget none "$TARGET" --print alpha --count --limit 2 --time-of-day --for 1s -q --csv >"$TMP/csv"
 	after=$(date +%s%N)
 	{
 		# Half past: the offset of the zone is that of the texts.

@@ -2,22 +2,71 @@
 # What the scripts that watch targets share: counting in the background, and reading what a target
 # says of itself and what its memory holds.
 
-# Counting is tested with the privileges it needs.
+# Counting is tested with the privileges it needs: inside of a process of one's own, none.
 need_counting() {
+	[[ $ENGINE = inside ]] || need_bpf
+}
+
+need_bpf() {
 	need_root
 	[[ -e /sys/fs/bpf ]] || skip "the kernel has no BPF"
 }
 
-# Start `attach --count` on PID in the background, its output in $TMP/counts; return when it counts.
-# Sets COUNTING to its pid.
-start_counting() { # PID [FLAG...]
-	local pid=$1
-	shift
+# The flags that choose the engine of the variant. Without any, root's is BPF.
+ENGINE_FLAGS=(--engine "$ENGINE")
+[[ $ENGINE != bpf ]] || ENGINE_FLAGS=()
+
+# Start `attach FLAG...` in the background, on TARGET unless FLAG... say on what, with the ENGINE of the variant. Its output
+# is in $TMP/counts, what it says in $TMP/counting.err. Return when it measures. Sets COUNTING to its pid. Targets are busy
+# with their hits on purpose, so there is no limit unless FLAG... say so.
+start_measuring() { # FLAG...
+	local flags=("${ENGINE_FLAGS[@]}")
+	need_counting
+	[[ " $* " != *" --engine "* ]] || flags=()
+	[[ " $* " =~ " -pid "|" --exe "|" -exe "|" -prog " ]] || flags+=(-pid "$TARGET")
+	[[ " $* " == *" --budget"* ]] || flags+=(--budget none)
 	: >"$TMP/counting.err"
-	background "$TOOL" attach -pid "$pid" --count "$@" >"$TMP/counts" 2>"$TMP/counting.err"
+	background "$TOOL" attach "${flags[@]}" "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
-	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
+	wait_for '[[ $(<"$TMP/counting.err") =~ "ocaml-probes: "(counting|measuring)" "[0-9]+" " ]] || ! kill -0 "$COUNTING"'
+	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
+}
+
+# End what start_measuring has started, by SIGINT.
+stop_measuring() {
+	kill -INT "$COUNTING"
+	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
+}
+
+# Begin one of several measurements of TARGET at a time: its output is in $TMP/out.ID, what it says in $TMP/err.ID.
+measurements=()
+measuring() { # ID FLAG...
+	((${#measurements[@]})) || rm -f "$TMP"/out.* "$TMP"/err.*
+	background "$TOOL" attach -pid "$TARGET" --budget none "${@:2}" >"$TMP/out.$1" 2>"$TMP/err.$1"
+	measurements+=($!)
+}
+
+# When all of these have begun, let the target go; when that says `end`, they end.
+go_measured() {
+	await_measurements
+	tell go
+	await_line end 60
+	end_measurements
+}
+
+await_measurements() {
+	wait_for '[[ $(cat "$TMP"/err.* | grep -Ec "ing [0-9]+ probes?") -eq ${#measurements[@]} ]]'
+}
+
+end_measurements() {
+	kill -INT "${measurements[@]}"
+	wait "${measurements[@]}"
+	measurements=()
+}
+
+# Count the hits of all probes of PID.
+start_counting() { # PID [FLAG...]
+	start_measuring -pid "$1" --count "${@:2}"
 }
 
 # "NAME HITS" lines of the last object that counting with --json printed.
@@ -157,6 +206,31 @@ memory_of() { # PID
 	places=$TMP/places-$1-$range-$dev-$inode
 	[[ -e $places ]] || notes_of "/proc/$1/exe" | places_at "$(bias_of "$1")" >"$places"
 	"$O/tests/fixtures/binaries/memory" "$1" <"$places"
+}
+
+# Take down the bytes of PIDs' sites and semaphores, for check_clean.
+declare -A MEMORY_BEFORE
+keep_memory() { # [PID...]
+	local pid
+	for pid in "${@:-$TARGET}"; do
+		MEMORY_BEFORE[$pid]=$(memory_of "$pid")
+	done
+}
+
+check_bytes() { # [PID...]
+	local pid
+	for pid in "${@:-$TARGET}"; do
+		eq "$(memory_of "$pid")" "${MEMORY_BEFORE[$pid]}" "text and semaphores of $pid"
+	done
+}
+
+# PIDs are as keep_memory has found them, and doctor finds nothing.
+check_clean() { # [PID...]
+	local pid
+	check_bytes "$@"
+	for pid in "${@:-$TARGET}"; do
+		eq "$("$TOOL" doctor -pid "$pid")" "" "doctor of $pid"
+	done
 }
 
 # How many of PID's sites have an int3 on them.

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # Switching handlers of live processes: what is on runs, what is off does not, every byte that was
 # not asked for stays, and mistakes change nothing.
+#
+# needs: fixtures ocaml/busy ocaml/counted ocaml/loop
+# smoke: test_info_and_switching test_all_or_nothing
+# variants: asan
+# takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
 
 states() { # PID
 	"$TOOL" info -pid "$1" | paste -sd' '
@@ -31,6 +37,35 @@ test_info_and_switching() {
 		eq "$TARGET_STATUS" 0 "status"
 		eq "$(handler_runs | awk '$2 > 0 { print $1 }' | xargs)" "alpha beta gamma" "handlers that ran"
 	done
+}
+
+# BEGIN or END an operation: the handlers have run that often.
+operation() { # LINE BEGINS ENDS WHAT
+	forget_output
+	tell "$1"
+	wait_for '[[ -s $(output_of) ]]'
+	eq "$(cat "$(output_of)")" "begins $2 ends $3" "$4"
+}
+
+# What the manual says of an operation that is under way.
+test_pairs_and_operations() {
+	start_target "$O/tests/ocaml/busy" told
+	await_line ready
+	operation begin 0 0 "off"
+	"$TOOL" attach -pid "$TARGET" -enable-pair begins,ends
+	operation end 0 1 "enabled meanwhile: it is only seen to end"
+	operation begin 1 1 "on"
+	operation end 1 2 "on"
+	operation begin 2 2 "on"
+	"$TOOL" attach -pid "$TARGET" -disable-pair begins,ends
+	operation end 2 2 "disabled meanwhile: it is only seen to begin"
+	"$TOOL" attach -pid "$TARGET" -enable-pair begins,ends
+	operation begin 3 2 "on"
+	"$TOOL" attach -pid "$TARGET" -disable begins
+	operation end 3 3 "the start alone is disabled: it is seen to end"
+	operation begin 3 3 "the next one is not seen to begin"
+	"$TOOL" attach -pid "$TARGET" -disable ends
+	eq "$(states "$TARGET")" "begins disabled ends disabled hit disabled"
 }
 
 test_handlers_run_only_when_asked_for() {
@@ -114,24 +149,23 @@ test_instances_at_once() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
-# The tool killed at any moment: the target runs on, and switching off repairs what was half done.
+# The tool killed in each phase: the target runs on, and switching off once repairs what was half done.
 test_sigkill_of_the_tool() {
-	local before i probe
+	local before call attach
 	start_loop
 	before=$(memory_of "$TARGET")
-	for i in {1..150}; do
-		"$TOOL" attach -pid "$TARGET" -enable-all &
-		sleep "0.00$((i % 5))$((i % 10))"
-		kill -KILL $! 2>/dev/null || :
-		wait $! || :
-		wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = [RS] ]]'
+	attach=("$TOOL" attach -pid "$TARGET")
+	list_calls "${attach[@]}" -enable-all
+	eq "$(phases)" "journal stop sites semaphores let_go journal" "phases"
+	"${attach[@]}" -disable-all
+	for call in "${CALLS[@]}" "after:${CALLS[-1]}"; do
+		kill_at "$call" "${attach[@]}" -enable-all
+		await_running
+		"${attach[@]}" -disable-all
+		eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled" "after a kill at $call"
+		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after a kill at $call"
 	done
-	for i in {1..200}; do
-		[[ $("$TOOL" info -pid "$TARGET") = *[ed]abled* && $("$TOOL" info -pid "$TARGET") != *" enabled"* &&
-			$("$TOOL" info -pid "$TARGET") != *mixed* ]] && break
-		"$TOOL" attach -pid "$TARGET" -disable-all
-	done
-	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	let_run all
 	tell quit
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"
@@ -172,7 +206,8 @@ test_what_cannot_be_attached() {
 	check_error 2 "given twice" attach -pid 1 -pid 1 -enable a
 	start_zombie true
 	check_error 5 "zombie" attach -pid "$ZOMBIE" -enable a
-	eq "$("$TOOL" info -pid $$ 2>&1)" "" "info of a program without probes"
+	eq "$("$TOOL" info -pid $$ 2>"$TMP/said" || :)" "" "info of a program without probes"
+	matches "$(cat "$TMP/said")" "^ocaml-probes: pid $$ .*: not an OCaml program"
 }
 
 # Somebody switches one probe meanwhile: what was off already and left so is not switched on by undoing.
@@ -227,7 +262,7 @@ test_for_a_time_into_a_closed_pipe() {
 	need_counting
 	start_loop
 	before=$(memory_of "$TARGET")
-	("$TOOL" attach -pid "$TARGET" -enable alpha --count --for 1m --interval 100ms 2>"$TMP/err" || :) | head -n 1 >/dev/null
+	("$TOOL" attach --budget none -pid "$TARGET" -enable alpha --count --for 1m --interval 100ms 2>"$TMP/err" || :) | head -n 1 >/dev/null
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	eq "$(grep -v counting "$TMP/err" || :)" "" "what it said"
 }

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # The live view, in a real terminal (tmux): what it shows, what its keys do, and that the terminal is
 # as it was before, whichever way it ends.
+#
+# needs: fixtures serve top ocaml
+# takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
@@ -20,10 +23,17 @@ open_terminal() { # COLUMNS LINES
 	need_command tmux
 	cp "$O/tests/ocaml/steady" "$O/tests/ocaml/loop" "$TMP"
 	env -u TMUX TMUX_TMPDIR="$TMP" tmux -f /dev/null -D &
+	trap close_terminal EXIT
 	wait_for 'tmux_do set -g exit-empty off 2>/dev/null'
 	tmux_do new-session -d -x "$1" -y "$2" \
 		'exec env LC_ALL=C.UTF-8 PS1="$ " bash --norc --noprofile -i'
 	wait_for 'screen | finds "^\\$"'
+}
+
+# The view is in a session of its own, and ends with its terminal.
+close_terminal() {
+	tmux_do kill-server 2>/dev/null || :
+	[[ -z ${VIEWER:-} ]] || (wait_for 'has_ended "$VIEWER"')
 }
 
 screen() { tmux_do capture-pane -p; }
@@ -120,7 +130,7 @@ test_rates_pairs_sorting_filter_pause() {
 	await_screen '^  beat +(9[5-9]\.[0-9]|10[0-9]) '
 	# A thread that was not scheduled meanwhile took seconds.
 	await_screen '^  work_start,work_stop +([89]\.[0-9]|1[01]\.[0-9]) +([2-9]\.|[1-9][0-9])[0-9.]*ms +(([2-9]\.|[1-9][0-9])[0-9.]*m|[1-9][0-9.]*)s'
-	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+(n|µ)s per hit"
+	await_screen "^up   pid $TARGET +for [0-9hms]+ +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+(n|µ)s per hit"
 	await_screen '^  work_stop .* off +pair$'
 	await_screen '^> flood .*[▁▂▃▄▅▆▇█]'
 
@@ -310,8 +320,8 @@ test_batch() {
 		"1/2 2/2" "screens"
 	eq "$(grep -c '^$' "$TMP/out")" 7 "empty lines"
 	eq "$(awk '$7 == "'"$STEADY"'" { print $1, $2, $3, NF }' "$TMP/out" | uniq -c | xargs)" "2 1 up 1 7" "programs"
-	eq "$(awk '$8 == "work_start,work_stop" { print $7, NF, ($2 >= 2e6 && $4 >= $3 && $3 >= $2) }' "$TMP/out" | uniq -c | xargs)" \
-		"2 1 8 1" "pairs: program, fields, times"
+	eq "$(awk '$9 == "work_start,work_stop" { print $8, NF, ($2 >= 2e6 && $4 >= $3 && $3 >= $2) }' "$TMP/out" | uniq -c | xargs)" \
+		"2 1 9 1" "pairs: program, fields, times"
 	eq "$(awk '$7 == "flood" { print $3, $4, $5, $6, NF }' "$TMP/out" | uniq -c | xargs)" \
 		"2 1 off yes 1 7" "flood"
 	eq "$(awk '$1 == "engine" { getline; print }' "$TMP/out" | uniq -c | xargs)" "2 bpf 1" "engines"
@@ -327,7 +337,7 @@ test_batch() {
 	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(cat "$TMP/out")"
 	# The rates are right in two screens in a row, as they are in each if the program has a processor when it wants one.
 	background "$TOOL" top -pid "$TARGET" --time work_start,work_stop --batch 1000 >"$TMP/rates" 2>"$TMP/err"
-	wait_for 'awk '"'"'$8 == "work_start,work_stop" { pair = $1 > 8 && $1 < 12 }
+	wait_for 'awk '"'"'$9 == "work_start,work_stop" { pair = $1 > 8 && $1 < 12 }
 		$7 == "flood" { right = pair && $1 > 900 && $1 < 1100 ? right + 1 : 0; if (right == 2) exit }
 		END { exit right < 2 }'"'"' "$TMP/rates"'
 	kill -TERM $!
@@ -337,7 +347,7 @@ test_batch() {
 	kill -TERM $!
 	wait $! || status=$?
 	eq "$status" 0 "status after a signal: $(cat "$TMP/err")"
-	eq "$(tail -c 1 "$TMP/out" | xxd -p)" 0a "the last screen is whole"
+	eq "$(tail -c 1 "$TMP/out" | od -An -tx1 | tr -d " ")" 0a "the last screen is whole"
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 }
 

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
 # `trace`: the probes are on before the program's first instruction.
+#
+# needs: fixtures ocaml/counted ocaml/loop ocaml/places ocaml/plugin_host
+# smoke: test_all_probes_from_the_start test_wait_gives_the_exit_status
+# variants: asan
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -32,7 +36,7 @@ test_one_probe_and_no_disabling() {
 # Probes in the initialisers of modules, which run before anybody could attach.
 test_initialisers() {
 	"$TOOL" trace -prog "$O/tests/ocaml/places" -enable-all >"$TMP/run"
-	wait_for 'grep -qx toplevel "$TMP/run"'
+	holds wait_for 'grep -qx toplevel "$TMP/run"'
 }
 
 test_what_cannot_be_started() {
@@ -87,7 +91,7 @@ test_programs_without_probes() {
 	need_command script
 	start_target sleep 1000
 	await_exe "$(type -P sleep)"
-	for command in "info -pid $TARGET" "attach -pid $TARGET -enable-all" "attach -pid $TARGET -disable-all" \
+	for command in "attach -pid $TARGET -enable-all" "attach -pid $TARGET -disable-all" \
 		"trace -prog /bin/true -enable-all --wait"; do
 		# shellcheck disable=SC2086 # words
 		eq "$("$TOOL" $command 2>&1)" "" "what $command says to a script"

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Functions measured by name, in programs without probes: by trace and kept meters, by `serve`, by `top`.
 # The program counts its own calls.
+#
+# needs: fixtures serve ocaml
+# uses: all-blocks
+# takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
@@ -81,7 +85,7 @@ test_intervals() {
 	need_counting
 	copy_program
 	start_program
-	background "$TOOL" attach -pid "$TARGET" --count=fn:Unprobed.find --time fn:Unprobed.work --interval 100ms --json \
+	background "$TOOL" attach --budget none -pid "$TARGET" --count=fn:Unprobed.find --time fn:Unprobed.work --interval 100ms --json \
 		2>"$TMP/err" >"$TMP/out"
 	reader=$!
 	wait_for '[[ -s $TMP/out ]]'
@@ -106,7 +110,7 @@ test_exe() {
 	need_counting
 	copy_program
 	start_program
-	background "$TOOL" attach --exe "$PROGRAM" --count=fn:Unprobed.find --csv 2>"$TMP/err" >"$TMP/out"
+	background "$TOOL" attach --budget none --exe "$PROGRAM" --count=fn:Unprobed.find --csv 2>"$TMP/err" >"$TMP/out"
 	wait_for 'grep -q "counting" "$TMP/err"'
 	reader=$!
 	obey 'go 100'
@@ -161,6 +165,7 @@ metric() { # METRIC [LABEL="VALUE"...]
 
 await_metric() { # VALUE METRIC [LABEL="VALUE"...]
 	local tries=400
+	asserted
 	until [[ $(metric "${@:2}") = "$1" ]]; do
 		((tries-- > 0)) || fail "${*:2} is $(metric "${@:2}"), not $1: $(cat "$TMP/serve.err")"
 		pause 0.05
@@ -314,7 +319,7 @@ test_config() {
 	write_config '"count": ["fn:Unprobed.fnid"]'
 	reload 'reload failed; keeping the old'
 	grep -q "fn:Unprobed.fnid': no such function in .*/unprobed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
-	grep -q "did you mean 'fn:Unprobed.find'" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	holds grep -q "did you mean 'fn:Unprobed.find'" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	obey 'go 10'
 	await_metric 165 ocaml_probes_hits_total
 	write_config '"count": "fn:Unprobed.risky", "time": ["fn:Unprobed.work", "c:caml_unix_sleep"]'
@@ -433,7 +438,7 @@ test_damaged_library() {
 	start_target env LD_PRELOAD="$TMP/Bad.so" "$PROGRAM"
 	await_line ready
 	start_server --exe "$PROGRAM" '--count=fn:\(Unprobed.find\|Bad.*\)'
-	grep -q 'Bad.so: .*: its functions are not measured' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	holds grep -q 'Bad.so: .*: its functions are not measured' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	obey 'go 10'
 	await_metric 15 ocaml_probes_hits_total "$FIND"
 }

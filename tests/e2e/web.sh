@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # The page that `ocaml-probes serve` has, in a browser, over programs that are really counted.
+#
+# needs: fixtures serve ocaml
+# takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -14,7 +17,7 @@ need_browser() {
 
 # KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
 on_page() { # TEST ARG...
-	HOME=$TMP /usr/bin/python3 -B "$PAGE" "$@" || fail "serve said: $(cat "$TMP/serve.err")"
+	HOME=$TMP holds /usr/bin/python3 -B "$PAGE" "$@" || fail "serve said: $(cat "$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 

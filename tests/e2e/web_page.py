@@ -36,7 +36,8 @@ def check_pair(page, pair):
     """The first row of the pairs' table is PAIR."""
     cells = page.js("return [...document.querySelector('table.pairs tbody tr').cells]"
                     ".slice(1).map((cell) => Number(cell.dataset.value))")
-    names = ("rate", "p50_ns", "p99_ns", "min_ns", None, "max_ns", "count", "open", "orphan_starts", "orphan_stops")
+    names = ("rate", "p50_ns", "p99_ns", "min_ns", None, "max_ns", "count", "open", "orphan_starts", "orphan_stops",
+             "mismatched")
     for name, value in zip(names, cells):
         equal(value, pair[name] if name else pair["sum_ns"] / pair["count"], f"{name or 'mean'} of the pair")
 
@@ -343,6 +344,11 @@ def press_switch(page, what, probe, on):
           f"Switch {'off' if on else 'on'} the {what} of {probe}", "focus")
 
 
+def await_said(page, text):
+    """An update of the page may show the new state before the answer comes."""
+    page.wait(f"the words {text}", f"return document.querySelector('#result').textContent === \"{text}\"")
+
+
 def check_collector(page, shown):
     """The panel has the figures of the last status, which are returned."""
     texts, status = page.shown_and_status(shown)
@@ -404,13 +410,13 @@ def switching(page, serve, pid):
     equal(info(pid, "cache_hit"), "disabled", "handler before")
     press_switch(page, "handler", "cache_hit", True)
     equal(info(pid, "cache_hit"), "enabled", "handler")
-    equal(page.text("#result"), "The handler of cache_hit is on in 1 process.", "said")
+    await_said(page, "The handler of cache_hit is on in 1 process.")
     equal(page.row("cache_hit")["handler"], "on", "state")
     press_switch(page, "handler", "cache_hit", False)
     equal(info(pid, "cache_hit"), "disabled", "handler after")
 
     press_switch(page, "counter", "cache_miss", False)
-    equal(page.text("#result"), "The counter of cache_miss is off.", "said")
+    await_said(page, "The counter of cache_miss is off.")
     first = serve.probe("cache_miss")
     other = serve.probe("cache_hit")["hits"]
     equal(first["counted"], False, "counted")
@@ -636,7 +642,7 @@ def functions(pid):
     page.wait("the last minute", "return /^Half of the calls took/.test(document.querySelector('#pair-words').textContent)")
     wait_for("cells in the heat map", lambda: painted(page, "#heat-chart", "--heat") > 0)
     press_switch(page, "counter", "fn:Unprobed.find", False)
-    equal(page.text("#result"), "The counter of fn:Unprobed.find is off.", "said")
+    await_said(page, "The counter of fn:Unprobed.find is off.")
     return page
 
 
@@ -645,7 +651,7 @@ def functions(pid):
 
 def watching(pid):
     page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done",
-                      "--time", "request_done,request_start"))
+                      "--time", "request_done,request_start", "--key", "none"))
     looks(page)
     live(page, pid)
     return page

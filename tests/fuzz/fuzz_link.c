@@ -39,7 +39,7 @@ static size_t convert_file(struct ocp_ctx *ctx, int fd)
 		result.n_sites = 0;
 	if (result.n_sites && ftruncate(fd, 0) == 0)
 		require(pwrite(fd, image.bytes, image.n_bytes, 0) == (ssize_t)image.n_bytes);
-	image_free(&image);
+	image_release(&image);
 	return result.n_sites;
 }
 

@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   compared, counted_plain_nopie, floats, floats_plain, reborn, steady
+#   busy, compared, counted_plain_nopie, floats, floats_plain, reborn, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -16,7 +16,7 @@ ocaml_converting := -cc ocaml-probes-cc
 
 .PHONY: ocaml-tests
 ocaml-tests: $(ocaml_names:%=$(ocaml_out)/%) $(ocaml_out)/service $(ocaml_out)/leaking
-run-tests: ocaml-tests
+build-tests: ocaml-tests
 
 .PHONY: demo-service
 demo-service: $(ocaml_out)/service $(ocaml_out)/leaking
@@ -41,6 +41,9 @@ $(foreach t,$(ocaml_tests),\
 
 ocaml-tests: $(ocaml_out)/counted_plain_nopie
 $(eval $(call ocaml_program,counted,_plain_nopie,ocamlopt,$(ocaml_with_probes) -ccopt -no-pie))
+
+ocaml-tests: $(ocaml_out)/busy
+$(eval $(call ocaml_program,busy,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
 ocaml-tests: $(ocaml_out)/compared
 $(eval $(call ocaml_program,compared,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))

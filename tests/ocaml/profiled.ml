@@ -1,7 +1,8 @@
 (* A program that spends 70, 20 and 10 % of its time in three functions, and keeps books of it.
-   profiled cpu|wait|alloc|large|collect [SEVENTY TWENTY TEN (shares in tenths)]: prints "ready", then for each line
+   profiled cpu|wait|alloc|large|collect|grow|touch [SEVENTY TWENTY TEN (shares in tenths)]: prints "ready", then for each line
    "run SECONDS" works so long (of CPU time, but for wait) and prints "NAME NANOSECONDS", or for alloc and large "NAME WORDS", of
-   each function, then "done". *)
+   each function, "all: " and the sum with what is between the functions, then "done". "touch" counts page faults instead: it works for a thousand pages a "second", and prints
+   "NAME PAGES". *)
 
 let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
 
@@ -51,14 +52,18 @@ let[@inline never] ten clock work =
   book "ten" clock work of_ten;
   ignore (Sys.opaque_identity 10)
 
+(* What the books have not is between them, and is theirs. *)
+let all = ref 0.
+
 let run time clock work seconds =
-  let until = time () +. seconds in
+  let until = time () +. seconds and start = clock () in
   Hashtbl.reset books;
   while time () < until do
     seventy clock work;
     twenty clock work;
     ten clock work
-  done
+  done;
+  all := clock () -. start
 
 (* Small blocks, and now and then a large one. *)
 let kept = ref []
@@ -73,6 +78,11 @@ let allocate_large seconds =
     kept := [ Array.length (Sys.opaque_identity (Array.make 300 0)) ]
   done
 
+(* What it allocates stays alive, in pages that the collector is the first to touch. *)
+let growing = ref []
+let grow seconds =
+  for i = 1 to truncate (seconds *. 1e5) do growing := Array.make 9 i :: !growing done
+
 (* The collector takes nearly all of its time. *)
 let collect seconds =
   let until = Sys.time () +. seconds in
@@ -81,11 +91,39 @@ let collect seconds =
     Gc.full_major ()
   done
 
+(* Each byte of this is in another page, and each page is new. *)
+let pages = 20_000 and touched = ref 0
+
+let memory = lazy (
+  let path = Filename.temp_file "touched" "" in
+  let fd = Unix.openfile path [ Unix.O_RDWR ] 0 in
+  let bytes = Unix.map_file fd Bigarray.Char Bigarray.C_layout true [| pages * 4096 |] in
+  Unix.unlink path;
+  Bigarray.array1_of_genarray bytes)
+
+let touch seconds =
+  let memory : (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Array1.t = Lazy.force memory in
+  for _ = 1 to Float.to_int (Float.round (seconds *. 1e3)) do
+    assert (!touched < pages);
+    Bigarray.Array1.unsafe_set memory (4096 * !touched) 'x';
+    incr touched
+  done
+
+let pages_touched () = float_of_int !touched /. 1e9
+let rounds_touched () = float_of_int !touched /. 1e3
+
 let words () =
   let minor, promoted, major = Gc.counters () in
   (minor +. major -. promoted) /. 1e9
 
 let wait seconds = ignore (Unix.select [] [] [] (10. *. seconds))
+
+(* What it touches for the first time after this is of the work alone: its code, and the minor heap, are there already. *)
+let warm_up work =
+  run rounds_touched pages_touched work 0.1;
+  let collections = (Gc.quick_stat ()).minor_collections in
+  while (Gc.quick_stat ()).minor_collections = collections do kept := [ 1 ] done;
+  Gc.full_major ()
 
 let () =
   let time, clock, work =
@@ -94,6 +132,8 @@ let () =
     | "alloc" -> (Sys.time, words, allocate)
     | "large" -> (Sys.time, words, allocate_large)
     | "collect" -> (Sys.time, Sys.time, collect)
+    | "grow" -> ((fun () -> words () *. 1e2), words, grow)
+    | "touch" -> warm_up touch; (rounds_touched, pages_touched, touch)
     | _ -> (Unix.gettimeofday, Unix.gettimeofday, wait)
   in
   print_endline "ready";
@@ -101,6 +141,7 @@ let () =
     while true do
       Scanf.sscanf (read_line ()) "run %f" (run time clock work);
       Hashtbl.iter (fun name s -> Printf.printf "%s %.0f\n" name (s *. 1e9)) books;
+      Printf.printf "all: %.0f\n" (!all *. 1e9);
       print_endline "done"
     done
   with End_of_file -> ()

@@ -7,6 +7,8 @@
 #include <sys/rseq.h>
 #include <unistd.h>
 
+#include "inside/block_check.h"
+#include "inside/layout.h"
 #include "inside/totals.h"
 #include "inside_code.h"
 
@@ -171,16 +173,8 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.n_threads = spec->n_threads,
 		.depth = spec->depth,
 		.ns_per_tick = spec->ns_per_tick,
-		.shard_stride = up(spec->n_sites, PAGE / sizeof(uint64_t)),
 	};
-	header->sites_off = sizeof(*header);
-	header->gates_off = header->sites_off + spec->n_sites * sizeof(struct block_site);
-	header->counters_off = up(header->gates_off + spec->n_sites * sizeof(uint16_t), PAGE);
-	header->pairs_off =
-		header->counters_off + spec->n_shards * header->shard_stride * sizeof(uint64_t);
-	header->meta_off = header->pairs_off +
-			   (spec->n_pairs ? pairs_bytes(spec->n_pairs, spec->n_threads) : 0);
-	header->code_off = up(header->meta_off, PAGE);
+	layout_offsets(header);
 	header->code_bytes = up(
 		templates_routines_bytes() + CODE_MAX_SITES * templates_site_bytes(64, 4, 4), PAGE);
 	header->bytes = header->code_off + header->code_bytes;
@@ -278,7 +272,7 @@ struct code_block *code_block_new(const struct code_spec *spec)
 	assemble(block, spec, code);
 	munmap(code, header->code_bytes);
 	close(fd);
-	must(!totals_check(header, header->bytes), "totals_check");
+	must(!block_check(header, header->bytes), "block_check");
 	return block;
 }
 

@@ -16,9 +16,7 @@ struct journal_place {
 	int n_warnings;
 };
 
-/* A test that has its own place, in *state. */
-#define JOURNAL_TEST(function)                                                                     \
-	cmocka_unit_test_setup_teardown(function, journal_place_make, journal_place_remove)
+/* For EACH_TEST: each test has its own place, in *state. */
 int journal_place_make(void **state);
 int journal_place_remove(void **state);
 

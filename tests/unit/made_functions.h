@@ -60,6 +60,4 @@ void made_expect_error(struct made *made, int err, const char *reason);
 extern const char *const made_names_4[4];
 void made_add_program(struct made *made, const char *separator, const char *const symbols[4]);
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, made_set_up, made_tear_down)
-
 #endif

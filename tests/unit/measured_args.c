@@ -20,7 +20,7 @@ void measured_prepare(struct measured *m)
 				.pid = getpid(),
 				.sites = { { .nop_off = file_off((void *)args_start) },
 					   { .nop_off = file_off((void *)args_stop) } },
-				.roles = { { 0, false }, { 0, true } } };
+				.roles = { { .pair = 0 }, { .is_stop = true } } };
 	m->sites[STOP].first_role = STOP;
 	m->file = engine_file_of(&m->pid, m->sites, N_SITES);
 	assert_int_equal(operand_parse(m->ctx, "8@%rdi 8@%rsi", &m->args), 0);
@@ -39,6 +39,22 @@ void measured_prepare_pair(struct measured *m)
 	m->spec.n_pairs = 1;
 	m->spec.max_open = 64;
 	m->spec.depth = 8;
+}
+
+void measured_set_key(struct measured *m, unsigned int arg)
+{
+	for (size_t i = 0; i < N_SITES; i++) {
+		m->roles[i].is_keyed = true;
+		m->roles[i].key_arg = arg;
+	}
+}
+
+void measured_compare(struct measured *m, unsigned int arg)
+{
+	for (size_t i = 0; i < N_SITES; i++) {
+		m->roles[i].is_compared = true;
+		m->roles[i].key_arg = arg;
+	}
 }
 
 void measured_set_filter(struct measured *m, const char *text)

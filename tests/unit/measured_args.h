@@ -43,6 +43,9 @@ struct measured {
 void measured_prepare(struct measured *m);
 /* The same, and they are a pair, matched by thread. */
 void measured_prepare_pair(struct measured *m);
+/* The pair is matched by the argument ARG of both, or by thread, and ARG is compared. */
+void measured_set_key(struct measured *m, unsigned int arg);
+void measured_compare(struct measured *m, unsigned int arg);
 /* At the start site. */
 void measured_set_filter(struct measured *m, const char *text);
 

@@ -302,7 +302,7 @@ static struct ocp_ctx *new_ctx(void)
 
 struct ocp_ctx *ctx_or_skip(void)
 {
-	const struct engine_spec spec = { .max_sites = 1, .key_arg = ENGINE_NO_KEY };
+	const struct engine_spec spec = { .max_sites = 1 };
 	struct ocp_ctx *ctx = new_ctx();
 	struct engine *engine;
 	int err = engine_bpf.open(ctx, &spec, &engine);
@@ -330,7 +330,6 @@ struct engine_file engine_file_of(const pid_t *pid, const struct engine_site *si
 struct engine_spec spec_of(const struct engine_file *file)
 {
 	return (struct engine_spec){ .max_sites = file->n_sites,
-				     .key_arg = ENGINE_NO_KEY,
 				     .max_processes = 16,
 				     .pid = file->pids[0] };
 }

@@ -3,13 +3,12 @@
 #include "program/abi.h"
 #include "unit.h"
 
-static void providers_name_generations(void **state)
+TEST(providers_name_generations)
 {
 	static const char *const foreign[] = { "",	   "libc",    "ocaml1", "ocaml_3", "ocaml_",
 					       "ocaml_1 ", "OCAML_1", "xocaml", "ocaml.2" };
 	enum site_abi abi;
 
-	(void)state;
 	assert_true(abi_of_provider("ocaml", &abi));
 	assert_int_equal(abi, SITE_ABI_V0);
 	assert_true(abi_of_provider("ocaml_1", &abi));
@@ -22,9 +21,8 @@ static void providers_name_generations(void **state)
 		assert_false(abi_of_provider(foreign[i], &abi));
 }
 
-static void halves_of_a_semaphore(void **state)
+TEST(halves_of_a_semaphore)
 {
-	(void)state;
 	assert_int_equal(abi_semaphore_bytes(SITE_ABI_V0), 2);
 	assert_int_equal(abi_ocaml_counter_off(SITE_ABI_V0), 0);
 	assert_false(abi_has_tracer_counter(SITE_ABI_V0));
@@ -35,7 +33,7 @@ static void halves_of_a_semaphore(void **state)
 	}
 }
 
-static void provider_ocaml_is_told_apart_by_its_semaphores(void **state)
+TEST(provider_ocaml_is_told_apart_by_its_semaphores)
 {
 	static uint64_t one[] = { 0x1002 };
 	static uint64_t two_apart[] = { 0x1002, 0x1004 };
@@ -63,19 +61,7 @@ static void provider_ocaml_is_told_apart_by_its_semaphores(void **state)
 		{ { four_apart, 3, true, 0x1002, 12 }, SITE_ABI_V0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (abi_tell_v0_apart(&cases[i].semaphores) != cases[i].expected)
 			fail_msg("case %zu is taken for the wrong generation", i);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(providers_name_generations),
-		cmocka_unit_test(halves_of_a_semaphore),
-		cmocka_unit_test(provider_ocaml_is_told_apart_by_its_semaphores),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 /* A probe that may be off already is shown in parentheses. */
 static int resolve(struct fixture *f, const struct ocp_actions *actions)
 {
@@ -60,7 +62,7 @@ static int resolve(struct fixture *f, const struct ocp_actions *actions)
 	return err;
 }
 
-static void names_stay_in_their_order(void **state)
+TEST(names_stay_in_their_order)
 {
 	struct fixture *f = *state;
 
@@ -71,7 +73,7 @@ static void names_stay_in_their_order(void **state)
 	assert_string_equal(f->order, "+other -b_done +a_done");
 }
 
-static void nothing_begins_that_is_not_seen_to_end(void **state)
+TEST(nothing_begins_that_is_not_seen_to_end)
 {
 	struct fixture *f = *state;
 
@@ -81,7 +83,7 @@ static void nothing_begins_that_is_not_seen_to_end(void **state)
 	assert_string_equal(f->order, "+a_done +a_start -b_start -b_done");
 }
 
-static void expressions_choose_by_the_start_of_the_name(void **state)
+TEST(expressions_choose_by_the_start_of_the_name)
 {
 	struct fixture *f = *state;
 
@@ -98,7 +100,7 @@ static bool ends_in(void *data, const char *name)
 	return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-static void kinds_may_be_mixed_and_a_probe_counts_once(void **state)
+TEST(kinds_may_be_mixed_and_a_probe_counts_once)
 {
 	struct fixture *f = *state;
 
@@ -112,7 +114,7 @@ static void kinds_may_be_mixed_and_a_probe_counts_once(void **state)
 	assert_string_equal(f->order, "+b_done +(a_done) +(a_start) -(other)");
 }
 
-static void all_in_the_order_of_names(void **state)
+TEST(all_in_the_order_of_names)
 {
 	struct fixture *f = *state;
 
@@ -121,7 +123,7 @@ static void all_in_the_order_of_names(void **state)
 	assert_string_equal(f->order, "-(a_done) -(a_start) -(b_done) -(b_start) -(other)");
 }
 
-static void contradictions_are_refused_at_once(void **state)
+TEST(contradictions_are_refused_at_once)
 {
 	struct fixture *f = *state;
 	struct ocp_actions *a = f->actions;
@@ -143,7 +145,7 @@ static void contradictions_are_refused_at_once(void **state)
 	assert_int_equal(ocp_actions_disable(a, "w"), 0);
 }
 
-static void all_stands_alone(void **state)
+TEST(all_stands_alone)
 {
 	struct fixture *f = *state;
 	struct ocp_actions *a = f->actions;
@@ -157,7 +159,7 @@ static void all_stands_alone(void **state)
 	assert_int_equal(ocp_actions_disable_if(a, ends_in, (char *)"x"), -EINVAL);
 }
 
-static void contradictions_that_only_the_probes_show(void **state)
+TEST(contradictions_that_only_the_probes_show)
 {
 	struct fixture *f = *state;
 
@@ -168,7 +170,7 @@ static void contradictions_that_only_the_probes_show(void **state)
 			    "probe 'a_start': cannot be enabled and disabled at once");
 }
 
-static void unknown_names_and_what_was_meant(void **state)
+TEST(unknown_names_and_what_was_meant)
 {
 	struct fixture *f = *state;
 
@@ -178,7 +180,7 @@ static void unknown_names_and_what_was_meant(void **state)
 	assert_string_equal(ocp_hint(f->ctx), "did you mean 'a_start'?");
 }
 
-static void expressions_that_match_nothing(void **state)
+TEST(expressions_that_match_nothing)
 {
 	struct fixture *f = *state;
 
@@ -188,7 +190,7 @@ static void expressions_that_match_nothing(void **state)
 			    "regular expression 'start': matches no probe of /bin/prog");
 }
 
-static void enabling_keeps_the_enable_actions_only(void **state)
+TEST(enabling_keeps_the_enable_actions_only)
 {
 	struct fixture *f = *state;
 	struct ocp_actions *kept;
@@ -203,25 +205,4 @@ static void enabling_keeps_the_enable_actions_only(void **state)
 	assert_int_equal(resolve(f, kept), 0);
 	assert_string_equal(f->order, "+a_done +a_start +(b_start) +(other)");
 	ocp_actions_free(kept);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(names_stay_in_their_order),
-		TEST(nothing_begins_that_is_not_seen_to_end),
-		TEST(expressions_choose_by_the_start_of_the_name),
-		TEST(kinds_may_be_mixed_and_a_probe_counts_once),
-		TEST(all_in_the_order_of_names),
-		TEST(contradictions_are_refused_at_once),
-		TEST(all_stands_alone),
-		TEST(contradictions_that_only_the_probes_show),
-		TEST(unknown_names_and_what_was_meant),
-		TEST(expressions_that_match_nothing),
-		TEST(enabling_keeps_the_enable_actions_only),
-	};
-#undef TEST
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include "ocaml_heap.h"
 #include "unit.h"
 
+ALONE;
+
 /* ---- operands ------------------------------------------------------------------------------- */
 
 static void assert_reads(const char *operands, uint64_t word)
@@ -22,7 +24,9 @@ static void assert_reads(const char *operands, uint64_t word)
 	assert_int_equal(hit_results()->word, word);
 }
 
-static void registers_are_read(void **state)
+ALL_TESTS(args_hit_set_up, args_hit_tear_down);
+
+TEST(registers_are_read)
 {
 	static const char *const names[ARG_RIP] = {
 		"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10",
@@ -30,7 +34,6 @@ static void registers_are_read(void **state)
 	};
 	char operand[16];
 
-	(void)state;
 	hit_or_skip();
 	for (unsigned int i = 0; i < ARG_RIP; i++)
 		args_hit.registers[i] = 0x8070605040302010ULL + i * 0x0101010101010101ULL;
@@ -40,9 +43,8 @@ static void registers_are_read(void **state)
 	}
 }
 
-static void parts_of_registers_are_extended(void **state)
+TEST(parts_of_registers_are_extended)
 {
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RDX] = 0xf1e2d3c4b5a69788ULL;
 	assert_reads("4@%edx", 0xb5a69788ULL);
@@ -59,7 +61,7 @@ static void parts_of_registers_are_extended(void **state)
 	assert_reads("-1@%dl", 0x7f);
 }
 
-static void memory_is_read(void **state)
+TEST(memory_is_read)
 {
 	static const uint64_t words[8] = { 0x1111111111111111, 0xf222222222222222,
 					   0x3333333333333333, 0x4444444444444444,
@@ -69,7 +71,6 @@ static void memory_is_read(void **state)
 	static const double two_and_a_half = 2.5;
 	char operand[64];
 
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RSP] = args_hit.registers[ARG_RBX] = (uint64_t)(uintptr_t)&words[2];
 	args_hit.registers[ARG_RCX] = 2;
@@ -96,9 +97,8 @@ static void memory_is_read(void **state)
 	assert_reads(operand, words[5]);
 }
 
-static void constants_are_read(void **state)
+TEST(constants_are_read)
 {
-	(void)state;
 	hit_or_skip();
 	assert_reads("8@$3", 3);
 	assert_reads("-4@$-5", (uint64_t)-5);
@@ -106,11 +106,10 @@ static void constants_are_read(void **state)
 	assert_string_equal(hit("8@$3 8@$-1 -4@$-5 1@$200"), " 1 -1 -5 200");
 }
 
-static void what_cannot_be_read_is_said(void **state)
+TEST(what_cannot_be_read_is_said)
 {
 	struct site_args none = { .n = 2 };
 
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RAX] = of_nowhere();
 	assert_string_equal(hit("8@(%rax) 8f@%xmm3 8@global(%rip) 8@%rax"),
@@ -123,9 +122,8 @@ static void what_cannot_be_read_is_said(void **state)
 	assert_string_equal(hit_args(&none), " <unreadable> <unreadable>");
 }
 
-static void sixteen_arguments_are_recorded(void **state)
+TEST(sixteen_arguments_are_recorded)
 {
-	(void)state;
 	hit_or_skip();
 	assert_string_equal(hit("8@$1 8@$3 8@$5 8@$7 8@$9 8@$11 8@$13 8@$15 8@$17 8@$19 8@$21 "
 				"8@$23 8@$25 8@$27 8@$29 8@$31 8@$33 8@$35"),
@@ -178,7 +176,7 @@ static void keys_tell_values_apart(void **state)
 	assert_int_equal(hit_results()->key_ok, 0);
 }
 
-static void keys_need_bpf(void **state)
+TEST(keys_need_bpf)
 {
 	hit_or_skip();
 	keys_tell_values_apart(state);
@@ -186,7 +184,7 @@ static void keys_need_bpf(void **state)
 
 /* ---- filters -------------------------------------------------------------------------------- */
 
-static void filters_compare_integers(void **state)
+TEST(filters_compare_integers)
 {
 	static const struct {
 		const char *filter;
@@ -200,7 +198,6 @@ static void filters_compare_integers(void **state)
 		{ "arg1 != 0", { false, false, false } },
 	};
 
-	(void)state;
 	hit_or_skip();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int j = 0; j < 3; j++) {
@@ -219,7 +216,7 @@ static void filters_compare_integers(void **state)
 }
 
 /* Boxed and in memory, in the kernel; what the numbers of filter.c mean is test_filter.c's. */
-static void filters_compare_floats(void **state)
+TEST(filters_compare_floats)
 {
 	static const double reals[] = { -INFINITY, -1e300, -2,	  -0.0,	    0,
 					0.25,	   2,	   1e300, INFINITY, NAN };
@@ -242,7 +239,6 @@ static void filters_compare_floats(void **state)
 		{ "arg0 > 0 && arg0 < 5", "0000011000" },
 	};
 
-	(void)state;
 	hit_or_skip();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (size_t j = 0; j < sizeof(reals) / sizeof(reals[0]); j++) {
@@ -271,7 +267,7 @@ static void assert_mismatch(const char *operands, const char *filter, unsigned i
 		fail_msg("%s of %s: %#x", filter, operands, hit_results()->mismatch);
 }
 
-static void what_has_no_answer_is_told(void **state)
+TEST(what_has_no_answer_is_told)
 {
 	/* arg0 is a string, arg1 is 100: arg0 == 1 has no answer. */
 	static const struct {
@@ -293,7 +289,6 @@ static void what_has_no_answer_is_told(void **state)
 		{ "arg0 == 1 || arg0 == \"100\"", true, false },
 	};
 
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RAX] = of_string("100");
 	args_hit.registers[ARG_RBX] = of_int(100);
@@ -329,11 +324,10 @@ static void what_has_no_answer_is_told(void **state)
 	assert_int_equal(hit_results()->mismatch, 0);
 }
 
-static void filters_compare_strings(void **state)
+TEST(filters_compare_strings)
 {
 	char text[80];
 
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RAX] = of_string("/api/users");
 	assert_true(hit_matches("8@%rax", "arg0 == \"/api/users\""));
@@ -364,9 +358,8 @@ static void filters_compare_strings(void **state)
 }
 
 /* Every combination of three truths. */
-static void filters_combine(void **state)
+TEST(filters_combine)
 {
-	(void)state;
 	hit_or_skip();
 	for (int bits = 0; bits < 8; bits++) {
 		bool a = bits & 1, b = bits & 2, c = bits & 4;
@@ -391,24 +384,4 @@ static void filters_combine(void **state)
 	args_hit.filter = (struct filter){ 0 };
 	hit("8@%rax");
 	assert_int_equal(hit_results()->matches, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registers_are_read),
-		cmocka_unit_test(parts_of_registers_are_extended),
-		cmocka_unit_test(memory_is_read),
-		cmocka_unit_test(constants_are_read),
-		cmocka_unit_test(what_cannot_be_read_is_said),
-		cmocka_unit_test(sixteen_arguments_are_recorded),
-		cmocka_unit_test(keys_need_bpf),
-		cmocka_unit_test(filters_compare_integers),
-		cmocka_unit_test(filters_compare_floats),
-		cmocka_unit_test(filters_compare_strings),
-		cmocka_unit_test(what_has_no_answer_is_told),
-		cmocka_unit_test(filters_combine),
-	};
-
-	return cmocka_run_group_tests(tests, args_hit_set_up, args_hit_tear_down);
 }

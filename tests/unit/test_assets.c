@@ -21,7 +21,7 @@ static char *read_source(const char *path, size_t *bytes)
 	return text;
 }
 
-static void assets_are_the_files(void **state)
+TEST(assets_are_the_files)
 {
 	static const struct {
 		const char *path, *file, *type;
@@ -37,7 +37,6 @@ static void assets_are_the_files(void **state)
 	char name[128], *text;
 	size_t bytes;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		const struct asset *asset = asset_find(expected[i].path);
 
@@ -52,20 +51,18 @@ static void assets_are_the_files(void **state)
 	}
 }
 
-static void other_paths_are_not_found(void **state)
+TEST(other_paths_are_not_found)
 {
 	static const char *const paths[] = { "",	  "page.js",	 "/page.jsx",
 					     "//page.js", "/../page.js", "/page.js/",
 					     "/Page.js",  "/embed",	 "/page.html" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		assert_null(asset_find(paths[i]));
 }
 
-static void entity_tags_tell_files_apart(void **state)
+TEST(entity_tags_tell_files_apart)
 {
-	(void)state;
 	assert_true(n_assets > 5);
 	for (size_t i = 0; i < n_assets; i++) {
 		assert_int_equal(strlen(assets[i].etag), 34);
@@ -77,12 +74,11 @@ static void entity_tags_tell_files_apart(void **state)
 }
 
 /* Whatever the page and its modules load is served. */
-static void all_that_is_imported_is_there(void **state)
+TEST(all_that_is_imported_is_there)
 {
 	static const char *const marks[] = { "from \"./", "src=\"", "rel=\"stylesheet\" href=\"" };
 	size_t found = 0;
 
-	(void)state;
 	for (size_t i = 0; i < n_assets; i++) {
 		if (strstr(assets[i].path, "uplot"))
 			continue;
@@ -102,16 +98,4 @@ static void all_that_is_imported_is_there(void **state)
 		}
 	}
 	assert_true(found > 10);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(assets_are_the_files),
-		cmocka_unit_test(other_paths_are_not_found),
-		cmocka_unit_test(entity_tags_tell_files_apart),
-		cmocka_unit_test(all_that_is_imported_is_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,10 @@
 #include "inside/blocks.h"
 #include "inside/inside.h"
 #include "inside/layout.h"
+#include "inside/templates.h"
 #include "unit.h"
 
-enum { FAR = 1, N_PARTS = 2, NOWHERE = N_PARTS, N_SITES = 2 };
+enum { AREA_BYTES = 256 << 20, FAR = 1, N_PARTS = 2, NOWHERE = N_PARTS, N_SITES = 2 };
 
 /* What a killed tool, or another one, has left. */
 struct left {
@@ -47,11 +48,11 @@ static void lay_out(struct block_header *header)
 	ocp_ctx_free(ctx);
 }
 
-/* False if that fails. */
-static bool map_part(int fd, const struct block_header *header, struct block_part *part)
+/* Parts lie by address: each within the free memory of 256 MiB at AREA. False if that fails. */
+static bool map_part(int fd, const struct block_header *header, struct block_part *part, char *area)
 {
-	char *at = mmap(NULL, header->code_off + part->code_bytes, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = mmap(area, header->code_off + part->code_bytes, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	part->addr = (uint64_t)(uintptr_t)at;
 	return at != MAP_FAILED &&
@@ -64,18 +65,20 @@ static bool map_part(int fd, const struct block_header *header, struct block_par
 static bool make(const struct left *left, struct block_header *header)
 {
 	const int fd = memfd_create(BLOCK_NAME, MFD_CLOEXEC);
+	char *near = (char *)((uintptr_t)site_bytes & ~UINT64_C(4095));
 	bool ok = fd >= 0 && ftruncate(fd, (off_t)header->bytes) == 0;
 
 	header->magic = left->magic;
 	header->version = left->version;
 	for (size_t i = 0; ok && i < N_PARTS; i++)
-		ok = map_part(fd, header, &header->parts[i]);
+		ok = map_part(fd, header, &header->parts[i], near - (N_PARTS - i) * AREA_BYTES);
 	header->addr = header->parts[0].addr;
 	ok = ok && pwrite(fd, header, sizeof(*header), 0) == sizeof(*header);
 	for (size_t i = 0; ok && i < N_SITES; i++) {
 		const struct block_site site = {
 			.addr = (uint64_t)(uintptr_t)site_bytes,
-			.trampoline = header->parts[i].addr + header->code_off,
+			.trampoline = header->parts[i].addr + layout_trampolines_off(header) +
+				      templates_entry_off(1),
 			.gate_addr = header->addr + header->gates_off + i * sizeof(uint16_t),
 			.opcode = site_bytes[1],
 			.gate = BLOCK_GATE_PRIVATE,
@@ -190,13 +193,12 @@ static struct block_found look(const struct child *child)
 	return block;
 }
 
-static void all_parts_are_one_block(void **state)
+TEST(all_parts_are_one_block)
 {
 	struct inside *inside = NULL;
 	struct block_found block;
 	struct child child;
 
-	(void)state;
 	start(&child, &whole);
 	block = look(&child);
 	assert_true(block.is_complete);
@@ -230,11 +232,10 @@ static void check_orphan(const struct left *left)
 }
 
 /* Killed before the magic number, or between the first part that was unmapped and the last one. */
-static void what_killed_tools_left_is_removed(void **state)
+TEST(what_killed_tools_left_is_removed)
 {
 	struct left left = whole;
 
-	(void)state;
 	left.magic = 0;
 	check_orphan(&left);
 	left.has[1] = false;
@@ -251,14 +252,13 @@ static void what_killed_tools_left_is_removed(void **state)
 }
 
 /* It may be in use, whatever it has of its parts. */
-static void another_version_is_left_alone(void **state)
+TEST(another_version_is_left_alone)
 {
 	struct inside *inside = NULL;
 	struct left left = whole;
 	struct block_found block;
 	struct child child;
 
-	(void)state;
 	left.version = BLOCK_VERSION + 1;
 	for (int part = 0; part < 2; part++) {
 		left.has[0] = !part;
@@ -274,9 +274,8 @@ static void another_version_is_left_alone(void **state)
 }
 
 /* A thread that may come back to one of the parts keeps them all. */
-static void parts_go_when_no_thread_is_in_them(void **state)
+TEST(parts_go_when_no_thread_is_in_them)
 {
-	(void)state;
 	for (size_t part = 0; part <= NOWHERE; part++) {
 		struct inside *inside = NULL;
 		struct left left = whole;
@@ -291,16 +290,4 @@ static void parts_go_when_no_thread_is_in_them(void **state)
 		assert_int_equal(count_mappings(&child), part == NOWHERE ? 0 : 2 * N_PARTS);
 		end(&child);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_parts_are_one_block),
-		cmocka_unit_test(what_killed_tools_left_is_removed),
-		cmocka_unit_test(another_version_is_left_alone),
-		cmocka_unit_test(parts_go_when_no_thread_is_in_them),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,14 +15,13 @@ static bool is_edge(uint64_t ns)
 	return false;
 }
 
-static void the_default_is_edges_near_round_numbers(void **state)
+TEST(the_default_is_edges_near_round_numbers)
 {
 	static const double round[] = { 1e-6, 2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4,
 					5e-4, 1e-3,   2.5e-3, 5e-3, 1e-2,   2.5e-2, 5e-2, 0.1,
 					0.25, 0.5,    1,      2.5,  5,	    10 };
 	struct buckets buckets;
 
-	(void)state;
 	buckets_set_default(&buckets);
 	assert_int_equal(buckets.n, sizeof(round) / sizeof(round[0]));
 	for (size_t i = 0; i < buckets.n; i++) {
@@ -34,21 +33,20 @@ static void the_default_is_edges_near_round_numbers(void **state)
 	}
 }
 
-static void labels_are_canonical(void **state)
+TEST(labels_are_canonical)
 {
 	static const char *const expected[] = { "1e-09",  "1.5e-05",	 "0.0001", "0.001",
 						"0.0025", "1.0",	 "2.5",	   "10.0",
 						"60.0",	  "1000000000.0" };
 	struct buckets buckets = { 0 };
 
-	(void)state;
 	assert_null(buckets_parse(&buckets, "1e-9,0.000015,0.0001,0.001,2.5e-3,1,2.5,10,60,1e9"));
 	assert_int_equal(buckets.n, 10);
 	for (size_t i = 0; i < buckets.n; i++)
 		assert_string_equal(buckets.labels[i], expected[i]);
 }
 
-static void lists_that_are_none(void **state)
+TEST(lists_that_are_none)
 {
 	static const char *const lists[] = {
 		"",  ",",  "1,",  ",1",	 "1,,2", "a",	  "1,x", "1 2",	 "2,1",		  "1,1",
@@ -57,7 +55,6 @@ static void lists_that_are_none(void **state)
 	struct buckets buckets = { 0 };
 	char long_list[MAX_BUCKETS * 5 + 16] = "";
 
-	(void)state;
 	assert_null(buckets_parse(&buckets, "7"));
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		if (!buckets_parse(&buckets, lists[i]))
@@ -71,12 +68,11 @@ static void lists_that_are_none(void **state)
 	assert_int_equal(buckets.n, MAX_BUCKETS);
 }
 
-static void edges_are_exact(void **state)
+TEST(edges_are_exact)
 {
 	uint64_t kernel[OCP_BUCKETS], counts[MAX_BUCKETS];
 	struct buckets buckets;
 
-	(void)state;
 	buckets_set_default(&buckets);
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
 		kernel[i] = i * i + 1;
@@ -90,13 +86,12 @@ static void edges_are_exact(void **state)
 	}
 }
 
-static void a_cut_bucket_gives_its_part_rounded_down(void **state)
+TEST(a_cut_bucket_gives_its_part_rounded_down)
 {
 	uint64_t kernel[OCP_BUCKETS] = { 0 }, counts[MAX_BUCKETS];
 	struct buckets buckets = { 0 };
 	size_t cut = 0;
 
-	(void)state;
 	while (ocp_bucket_start(cut) != 1024) /* to 1152 */
 		cut++;
 	kernel[0] = 5;
@@ -117,13 +112,12 @@ static void a_cut_bucket_gives_its_part_rounded_down(void **state)
 }
 
 /* Whatever the bounds and however the counts grow. */
-static void they_never_go_back(void **state)
+TEST(they_never_go_back)
 {
 	uint64_t kernel[OCP_BUCKETS] = { 0 }, counts[MAX_BUCKETS], before[MAX_BUCKETS] = { 0 };
 	struct buckets buckets = { 0 };
 	double bound = 1e-9;
 
-	(void)state;
 	srand(6);
 	while (buckets.n < MAX_BUCKETS && bound < 1e9) {
 		assert_null(buckets_add(&buckets, bound));
@@ -144,18 +138,4 @@ static void they_never_go_back(void **state)
 		assert_true(counts[buckets.n - 1] <= total);
 		memcpy(before, counts, sizeof(before));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_default_is_edges_near_round_numbers),
-		cmocka_unit_test(labels_are_canonical),
-		cmocka_unit_test(lists_that_are_none),
-		cmocka_unit_test(edges_are_exact),
-		cmocka_unit_test(a_cut_bucket_gives_its_part_rounded_down),
-		cmocka_unit_test(they_never_go_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

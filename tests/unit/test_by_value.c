@@ -33,13 +33,12 @@ static void check_text(const struct value_group *group, const char *expected)
 	free(text);
 }
 
-static void texts_are_those_of_ocaml(void **state)
+TEST(texts_are_those_of_ocaml)
 {
 	const char *long_text =
 		"0123456789012345678901234567890123456789012345678901234567890123456";
 	struct value_group group = group_of(FILTER_TYPE_INT, (uint64_t)-3, NULL, 1);
 
-	(void)state;
 	check_text(&group, "-3");
 	group = group_of(FILTER_TYPE_INT, 1, NULL, 1);
 	group.type = OCP_ARG_BOOL;
@@ -62,7 +61,7 @@ static void texts_are_those_of_ocaml(void **state)
 	check_text(&group, "? (neither a number nor a string)");
 }
 
-static void groups_are_sorted_by_value(void **state)
+TEST(groups_are_sorted_by_value)
 {
 	struct value_group groups[] = {
 		group_of(FILTER_TYPE_INT, (uint64_t)-5, NULL, 1),
@@ -81,7 +80,6 @@ static void groups_are_sorted_by_value(void **state)
 	};
 	const size_t n = sizeof(groups) / sizeof(groups[0]);
 
-	(void)state;
 	groups[n - 2].probe = "q";
 	groups[n - 1].probe = NULL;
 	for (size_t i = 0; i < n; i++)
@@ -95,7 +93,7 @@ static void groups_are_sorted_by_value(void **state)
 }
 
 /* A new group is whole, one without new hits is left out, and the others are a difference. */
-static void differences_are_of_each_group(void **state)
+TEST(differences_are_of_each_group)
 {
 	struct group_times old_times = { .sum_ns = 100, .min_ns = 100, .max_ns = 100 },
 			   new_times = { .sum_ns = 130, .min_ns = 10, .max_ns = 100 };
@@ -110,7 +108,6 @@ static void differences_are_of_each_group(void **state)
 				  later = { new_list, 4, &new_times, "id" };
 	struct value_groups out;
 
-	(void)state;
 	old_list[2].probe = new_list[3].probe = NULL;
 	old_list[2].times = &old_times;
 	new_list[3].times = &new_times;
@@ -129,15 +126,4 @@ static void differences_are_of_each_group(void **state)
 	assert_int_equal(out.list[2].times->min_ns, 10);
 	assert_int_equal(out.list[2].times->max_ns, 10);
 	value_groups_free(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(texts_are_those_of_ocaml),
-		cmocka_unit_test(groups_are_sorted_by_value),
-		cmocka_unit_test(differences_are_of_each_group),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,14 +56,13 @@ static struct engine_ops ops_that(int (*open)(struct ocp_ctx *, const struct eng
 				    .close = close_nothing };
 }
 
-static const struct engine_spec counting = { .max_sites = 1, .key_arg = ENGINE_NO_KEY };
+static const struct engine_spec counting = { .max_sites = 1 };
 
 /* Of what costs nothing the clock says now a little more, now a little less. */
-static void a_cost_is_not_negative(void **state)
+TEST(a_cost_is_not_negative)
 {
 	const struct engine_ops ops = ops_that(open_nothing);
 
-	(void)state;
 	for (int i = 0; i < 12; i++) {
 		struct calibration *c = calibration_start(&ops, &counting, false);
 		struct ocp_costs costs;
@@ -77,7 +76,7 @@ static void a_cost_is_not_negative(void **state)
 }
 
 /* Several calibrations at once. ocp_meter_costs_now() does not wait: it would never return. */
-static void costs_can_be_asked_for_without_waiting(void **state)
+TEST(costs_can_be_asked_for_without_waiting)
 {
 	enum { N = 6 };
 	const struct engine_ops ops = ops_that(open_when_told);
@@ -85,7 +84,6 @@ static void costs_can_be_asked_for_without_waiting(void **state)
 	struct ocp_meter *meters[N];
 	struct ocp_costs costs;
 
-	(void)state;
 	assert_int_equal(sem_init(&may_open, 0, 0), 0);
 	for (int i = 0; i < N; i++) {
 		meters[i] = ocp_meter_new(ctx);
@@ -115,17 +113,14 @@ static int know_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struc
 }
 
 /* An engine that cannot be on sites of our own, and is not asked to be. */
-static void an_engine_may_know_its_costs(void **state)
+TEST(an_engine_may_know_its_costs)
 {
 	struct engine_ops ops = ops_that(open_never);
-	const struct engine_spec timing = { .max_sites = 1,
-					    .n_pairs = 3,
-					    .key_arg = ENGINE_NO_KEY };
+	const struct engine_spec timing = { .max_sites = 1, .n_pairs = 3 };
 	struct calibration *c;
 	struct ocp_costs costs;
 	const char *why;
 
-	(void)state;
 	ops.costs = know_costs;
 	c = calibration_start(&ops, &timing, false);
 	assert_non_null(c);
@@ -136,14 +131,13 @@ static void an_engine_may_know_its_costs(void **state)
 	calibration_free(c);
 }
 
-static void what_cannot_be_found_out_is_said(void **state)
+TEST(what_cannot_be_found_out_is_said)
 {
 	const struct engine_ops ops = ops_that(open_never);
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = ocp_meter_new(ctx);
 	struct ocp_costs costs;
 
-	(void)state;
 	assert_non_null(meter);
 	assert_int_equal(ocp_meter_costs_now(meter, &costs), -ENODATA);
 	meter->calibration = calibration_start(&ops, &counting, false);
@@ -171,9 +165,7 @@ static void put_on_site(unsigned char byte)
 static sem_t sleeps, may_wake;
 static bool is_held;
 
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+WRAP(int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))
 {
 	if (is_held) {
 		sem_post(&sleeps);
@@ -183,14 +175,13 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 }
 
 /* A uprobe that was taken off and is still there, since somebody else has its link. */
-static void idle_sites_are_waited_for(void **state)
+TEST(idle_sites_are_waited_for)
 {
 	const struct engine_ops ops = ops_that(open_nothing);
 	struct calibration *c;
 	struct ocp_costs costs;
 	const char *why;
 
-	(void)state;
 	assert_int_equal(sem_init(&sleeps, 0, 0) | sem_init(&may_wake, 0, 0), 0);
 	put_on_site(0xcc);
 	is_held = true;
@@ -217,17 +208,4 @@ static void idle_sites_are_waited_for(void **state)
 	put_on_site(0x90);
 	sem_destroy(&sleeps);
 	sem_destroy(&may_wake);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_cost_is_not_negative),
-		cmocka_unit_test(costs_can_be_asked_for_without_waiting),
-		cmocka_unit_test(an_engine_may_know_its_costs),
-		cmocka_unit_test(what_cannot_be_found_out_is_said),
-		cmocka_unit_test(idle_sites_are_waited_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,8 @@ static int free_decoder(void **state)
 	return 0;
 }
 
+ALL_TESTS(new_decoder, free_decoder);
+
 static bool is_relative(const struct sample *sample)
 {
 	return sample->kind == INSN_LEA_RIP || sample->kind == INSN_JCC ||
@@ -184,7 +186,7 @@ static void check(struct insn_decoder *decoder, const struct sample *sample, siz
 }
 
 /* The second time, the memo answers. */
-static void kinds_of_instructions(void **state)
+TEST(kinds_of_instructions)
 {
 	for (int round = 0; round < 2; round++) {
 		for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
@@ -196,7 +198,7 @@ static void kinds_of_instructions(void **state)
 }
 
 /* Two of the same beginning differ in what follows. */
-static void the_memo_keeps_no_values(void **state)
+TEST(the_memo_keeps_no_values)
 {
 	static const struct sample near[] = {
 		{ "call 100", 5, "\xe8\x11\x22\x33\x00", INSN_CALL, INSN_NO_REG, 0x332216 },
@@ -253,9 +255,11 @@ static const struct cost costs[] = {
 	{ "in", 1, "\xec", INSN_REFUSED },
 	{ "mov %eax,%ss", 2, "\x8e\xd0", INSN_REFUSED },
 	{ "no instruction", 1, "\x06", INSN_REFUSED },
+	{ "vfmaddsd %xmm2,%xmm1,%xmm0,%xmm0 (FMA4)", 6, "\xc4\xe3\xf9\x6b\xc1\x20", INSN_REFUSED },
+	{ "vfmadd132sd %xmm1,%xmm2,%xmm0", 5, "\xc4\xe2\xe9\x99\xc1", INSN_STEPPED },
 };
 
-static void costs_of_uprobes(void **state)
+TEST(costs_of_uprobes)
 {
 	const struct insn_decoder *decoder = *state;
 
@@ -268,7 +272,7 @@ static void costs_of_uprobes(void **state)
 	}
 }
 
-static void strings_repeat(void **state)
+TEST(strings_repeat)
 {
 	const struct insn_decoder *decoder = *state;
 
@@ -282,14 +286,29 @@ static void strings_repeat(void **state)
 	assert_false(insn_repeats(decoder, (const uint8_t *)"\xf3\x0f\xb8\xc0", 4));
 }
 
-int main(void)
+/* What an IFUNC does with the addresses that it chooses among. */
+TEST(copies_and_constants)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kinds_of_instructions),
-		cmocka_unit_test(the_memo_keeps_no_values),
-		cmocka_unit_test(costs_of_uprobes),
-		cmocka_unit_test(strings_repeat),
-	};
+	const struct insn_decoder *decoder = *state;
+	unsigned int to = 99, from = 99;
+	bool is_conditional;
+	uint64_t value = 0;
+#define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1
 
-	return cmocka_run_group_tests(tests, new_decoder, free_decoder);
+	assert_true(insn_is_copy(decoder, BYTES("\x48\x89\xd0"), &to, &from, &is_conditional));
+	assert_true(to == 0 && from == 2 && !is_conditional); /* mov %rdx,%rax */
+	assert_true(insn_is_copy(decoder, BYTES("\x49\x0f\x45\xc1"), &to, &from, &is_conditional));
+	assert_true(to == 0 && from == 9 && is_conditional); /* cmovne %r9,%rax */
+	/* mov %edx,%eax; mov (%rdx),%rax; add %rdx,%rax */
+	assert_false(insn_is_copy(decoder, BYTES("\x89\xd0"), &to, &from, &is_conditional));
+	assert_false(insn_is_copy(decoder, BYTES("\x48\x8b\x02"), &to, &from, &is_conditional));
+	assert_false(insn_is_copy(decoder, BYTES("\x48\x01\xd0"), &to, &from, &is_conditional));
+	assert_true(insn_is_constant(decoder, BYTES("\xb8\x10\x2d\x4a\x00"), &to, &value));
+	assert_true(to == 0 && value == 0x4a2d10); /* mov $0x4a2d10,%eax */
+	assert_true(insn_is_constant(decoder, BYTES("\x49\xc7\xc0\x10\x2d\x4a\x00"), &to, &value));
+	assert_true(to == 8 && value == 0x4a2d10); /* mov $0x4a2d10,%r8 */
+	/* mov $16,%al; mov %edx,%eax */
+	assert_false(insn_is_constant(decoder, BYTES("\xb0\x10"), &to, &value));
+	assert_false(insn_is_constant(decoder, BYTES("\x89\xd0"), &to, &value));
+#undef BYTES
 }

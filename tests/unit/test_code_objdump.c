@@ -131,6 +131,8 @@ static int free_listing(void **state)
 	return 0;
 }
 
+ALL_TESTS(read_objdump, free_listing);
+
 /* The number of lines of the function that starts at LINES[FIRST]; 0: it is the last one. */
 static size_t lines_of(const struct listing *listing, size_t first)
 {
@@ -153,7 +155,7 @@ static void decode(const struct listing *listing, size_t first, size_t n,
 	assert_int_equal(code_function_decode(listing->ctx, &bytes, listing->file, function), 0);
 }
 
-static void the_instructions_are_the_same(void **state)
+TEST(the_instructions_are_the_same)
 {
 	const struct listing *listing = *state;
 	const struct code_flow *flow = code_file_flow(listing->file);
@@ -209,7 +211,7 @@ static void check_exits(const struct line *lines, size_t n, const struct code_fu
 }
 
 /* Of OCaml's functions, 85 % and more are cheap to count, and nearly all can be timed. */
-static void places_and_exits_are_what_objdump_says(void **state)
+TEST(places_and_exits_are_what_objdump_says)
 {
 	const struct listing *listing = *state;
 	struct code_function function;
@@ -235,14 +237,4 @@ static void places_and_exits_are_what_objdump_says(void **state)
 	assert_true(n_emulated * 100 >= n_functions * 85);
 	assert_true(n_counted * 100 >= n_functions * 99);
 	assert_true(n_timed * 100 >= n_functions * 97);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_instructions_are_the_same),
-		cmocka_unit_test(places_and_exits_are_what_objdump_says),
-	};
-
-	return cmocka_run_group_tests(tests, read_objdump, free_listing);
 }

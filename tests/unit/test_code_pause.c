@@ -37,7 +37,9 @@ FUNCTION(slice, L(slice_begin) "push %rbx\nmov $3, %rbx\n1: dec %rbx\njne 1b\ncm
 LABEL(slice_begin);
 LABEL(slice_finish);
 
-static void what_each_call_executes_once(void **state)
+ALL_TESTS(code_open_self, code_close_self);
+
+TEST(what_each_call_executes_once)
 {
 	struct code_pause pause;
 
@@ -57,7 +59,7 @@ FUNCTION(minor, "cmp %rax, %rdx\nje 9f\n" L(
 LABEL(minor_begin);
 LABEL(minor_finish);
 
-static void what_calls_with_work_execute(void **state)
+TEST(what_calls_with_work_execute)
 {
 	struct code_pause pause;
 
@@ -74,7 +76,7 @@ FUNCTION(works, "cmp %rax, %rdx\nje 9f\n" L(
 LABEL(works_begin);
 LABEL(works_finish);
 
-static void only_calls_with_work(void **state)
+TEST(only_calls_with_work)
 {
 	struct code_pause pause;
 
@@ -93,7 +95,7 @@ FUNCTION(never, "push %rbx\npop %rbx\nret");
 FUNCTION(plain, "mov %rax, %rbx\nret");
 FUNCTION(turns, "mov %rax, %rbx\n1: dec %rbx\njne 1b\nret");
 
-static void what_cannot_be_found(void **state)
+TEST(what_cannot_be_found)
 {
 	struct code_pause pause;
 
@@ -105,16 +107,4 @@ static void what_cannot_be_found(void **state)
 	assert_int_equal(FIND(*state, never, NULL, &pause), -ENODATA);
 	assert_int_equal(FIND(*state, again, NULL, &pause), -ENODATA);
 	assert_int_equal(FIND(*state, again, other, &pause), -ENODATA);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_each_call_executes_once),
-		cmocka_unit_test(what_calls_with_work_execute),
-		cmocka_unit_test(only_calls_with_work),
-		cmocka_unit_test(what_cannot_be_found),
-	};
-
-	return cmocka_run_group_tests(tests, code_open_self, code_close_self);
 }

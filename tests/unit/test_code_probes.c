@@ -49,6 +49,8 @@ static int remove_copy(void **state)
 	return unlink(path);
 }
 
+ALL_TESTS(copy_this_program, remove_copy);
+
 static struct code_probes *find(struct ocp_ctx *ctx, const struct ocp_program *prog, bool is_timed)
 {
 	struct code_wish wish = { .text = "c:function_that_is_found", .is_timed = is_timed };
@@ -64,7 +66,7 @@ static struct code_probes *find(struct ocp_ctx *ctx, const struct ocp_program *p
 static void flip(const struct ocp_program *prog, uint64_t va)
 {
 	const int fd = open(path, O_RDWR | O_CLOEXEC);
-	uint64_t off;
+	uint64_t off = 0;
 	uint8_t byte;
 
 	assert_true(fd >= 0 && elf_file_va_to_off(prog->elf, va, &off));
@@ -74,14 +76,13 @@ static void flip(const struct ocp_program *prog, uint64_t va)
 	close(fd);
 }
 
-static void a_timed_function_has_two_sites(void **state)
+TEST(a_timed_function_has_two_sites)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog = open_copy(ctx);
 	struct code_probes *code = find(ctx, prog, false);
 	struct probe_set set = code_probes_set(code);
 
-	(void)state;
 	assert_int_equal(set.n_probes, 1);
 	assert_int_equal(set.n_sites, 1);
 	assert_int_equal(set.sites[0].events, SITE_COUNTS);
@@ -99,14 +100,13 @@ static void a_timed_function_has_two_sites(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void other_code_is_noticed(void **state)
+TEST(other_code_is_noticed)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog = open_copy(ctx), *now = open_copy(ctx);
 	struct code_probes *code = find(ctx, prog, true);
 	const uint64_t va = code_probes_set(code).sites[0].va;
 
-	(void)state;
 	assert_true(code_probes_are_in(code, prog, now));
 	assert_true(code_probes_are_in(NULL, prog, now));
 	flip(prog, va + 15);
@@ -124,14 +124,4 @@ static void other_code_is_noticed(void **state)
 	ocp_program_free(prog);
 	ocp_program_free(now);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_timed_function_has_two_sites),
-		cmocka_unit_test(other_code_is_noticed),
-	};
-
-	return cmocka_run_group_tests(tests, copy_this_program, remove_copy);
 }

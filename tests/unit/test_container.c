@@ -29,7 +29,7 @@ static void assert_container(const char *text, const char *pod, const char *id)
 		fail_msg("%s: pod '%s', container '%s'", text, container.pod, container.id);
 }
 
-static void the_layouts_of_runtimes_are_known(void **state)
+TEST(the_layouts_of_runtimes_are_known)
 {
 	static const struct {
 		const char *text, *pod, *id;
@@ -80,14 +80,12 @@ static void the_layouts_of_runtimes_are_known(void **state)
 		{ "0::/docker/" ID " (deleted)\n", "", ID },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		assert_container(known[i].text, known[i].pod, known[i].id);
 }
 
-static void the_outermost_container_counts(void **state)
+TEST(the_outermost_container_counts)
 {
-	(void)state;
 	assert_container("0::/docker/" ID "/docker/" OTHER "\n", "", ID);
 	assert_container("0::/docker/" ID "/kubepods/pod" UID "/" OTHER "\n", "", ID);
 	assert_container("0::/kubepods/pod" UID "/" ID "/docker-" OTHER ".scope/init.scope\n", UID,
@@ -95,15 +93,14 @@ static void the_outermost_container_counts(void **state)
 }
 
 /* Pods and ids of different lines are never put together. */
-static void a_line_with_a_container_comes_before_others(void **state)
+TEST(a_line_with_a_container_comes_before_others)
 {
-	(void)state;
 	assert_container("2:cpu:/kubepods/pod" UID "\n1:pids:/docker/" ID "\n", "", ID);
 	assert_container("2:cpu:/kubepods/pod" UID "\n1:pids:/kubepods/pod" HASH "\n", UID, "");
 	assert_container("2:cpu:/docker/" ID "\n1:pids:/docker/" OTHER "\n", "", ID);
 }
 
-static void all_else_is_no_container(void **state)
+TEST(all_else_is_no_container)
 {
 	static const char *const texts[] = {
 		"",
@@ -142,19 +139,17 @@ static void all_else_is_no_container(void **state)
 		"0::/docker/\n" ID "\n",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		assert_container(texts[i], "", "");
 }
 
 /* Every beginning of a text is read, and says no other ids than the whole. */
-static void a_text_may_end_anywhere(void **state)
+TEST(a_text_may_end_anywhere)
 {
 	static const char text[] = "5:cpu:/x\n0::/kubepods.slice/kubepods-burstable-pod" UID_
 				   ".slice/cri-containerd-" ID ".scope\n";
 	char part[sizeof(text)];
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(text); n++) {
 		struct container container;
 
@@ -165,11 +160,10 @@ static void a_text_may_end_anywhere(void **state)
 	}
 }
 
-static void containers_are_compared_by_both_ids(void **state)
+TEST(containers_are_compared_by_both_ids)
 {
 	struct container none = { "", "" }, one = { UID, ID }, pod = { UID, "" }, id = { "", ID };
 
-	(void)state;
 	assert_false(container_is_known(&none));
 	assert_true(container_is_known(&pod));
 	assert_true(container_is_known(&id));
@@ -180,28 +174,12 @@ static void containers_are_compared_by_both_ids(void **state)
 }
 
 /* Whatever this runs in: it is our own. */
-static void our_own_container_is_none(void **state)
+TEST(our_own_container_is_none)
 {
 	struct container container = { "x", "x" };
 
-	(void)state;
 	assert_true(container_read(getpid(), &container));
 	assert_false(container_is_known(&container));
 	assert_false(container_read(0x3ffffff, &container));
 	assert_false(container_is_known(&container));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_layouts_of_runtimes_are_known),
-		cmocka_unit_test(the_outermost_container_counts),
-		cmocka_unit_test(a_line_with_a_container_comes_before_others),
-		cmocka_unit_test(all_else_is_no_container),
-		cmocka_unit_test(a_text_may_end_anywhere),
-		cmocka_unit_test(containers_are_compared_by_both_ids),
-		cmocka_unit_test(our_own_container_is_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+ALL_TESTS(set_up, tear_down);
+
 static struct auth_header one(const char *value)
 {
 	return (struct auth_header){ value, 1 };
@@ -91,20 +93,18 @@ static unsigned int status_with_token(const char *token, size_t n)
 
 /* ---- the token ------------------------------------------------------------------------------ */
 
-static void the_token_passes(void **state)
+TEST(the_token_passes)
 {
-	(void)state;
 	assert_int_equal(strlen(control.auth.token), 2 * TOKEN_BYTES);
 	assert_int_equal(status_with_token(control.auth.token, strlen(control.auth.token)), PASSED);
 }
 
 /* One character alone is wrong: each of them, by each bit, and by case. */
-static void each_character_counts(void **state)
+TEST(each_character_counts)
 {
 	const size_t n = strlen(control.auth.token);
 	char token[sizeof(control.auth.token)];
 
-	(void)state;
 	for (size_t i = 0; i < n; i++)
 		for (unsigned int bit = 0; bit < 7; bit++) {
 			memcpy(token, control.auth.token, sizeof(token));
@@ -115,12 +115,11 @@ static void each_character_counts(void **state)
 }
 
 /* Two differences do not make up for each other, wherever they are. */
-static void differences_add_up(void **state)
+TEST(differences_add_up)
 {
 	const size_t n = strlen(control.auth.token);
 	char token[sizeof(control.auth.token)];
 
-	(void)state;
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = i + 1; j < n; j++) {
 			memcpy(token, control.auth.token, sizeof(token));
@@ -133,12 +132,11 @@ static void differences_add_up(void **state)
 	assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
 }
 
-static void each_length_counts(void **state)
+TEST(each_length_counts)
 {
 	const size_t n = strlen(control.auth.token);
 	char longer[sizeof(control.auth.token) + 1];
 
-	(void)state;
 	for (size_t i = 0; i < n; i++) {
 		/* Its beginning, and its end. */
 		assert_int_equal(status_with_token(control.auth.token, i), UNAUTHORIZED);
@@ -153,11 +151,10 @@ static void each_length_counts(void **state)
 	assert_int_equal(status_with_token("", 0), UNAUTHORIZED);
 }
 
-static void two_tokens_differ(void **state)
+TEST(two_tokens_differ)
 {
 	struct control other;
 
-	(void)state;
 	assert_int_equal(control_init(ctx, &hosts, &other), 0);
 	assert_string_not_equal(other.auth.token, control.auth.token);
 	assert_int_equal(strspn(other.auth.token, "0123456789abcdef"), 2 * TOKEN_BYTES);
@@ -165,12 +162,11 @@ static void two_tokens_differ(void **state)
 			 UNAUTHORIZED);
 }
 
-static void only_one_bearer(void **state)
+TEST(only_one_bearer)
 {
 	struct control_request request = good_request();
 	char value[16 + TOKEN_ROOM];
 
-	(void)state;
 	request.auth.authorization.n = 2;
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
 	request.auth.authorization = (struct auth_header){ 0 };
@@ -192,7 +188,7 @@ static void only_one_bearer(void **state)
 
 /* ---- the other headers ---------------------------------------------------------------------- */
 
-static void origins(void **state)
+TEST(origins)
 {
 	static const char *const names[] = { "proxy.example" };
 	static const struct {
@@ -220,7 +216,6 @@ static void origins(void **state)
 	};
 	struct control_request request = good_request();
 
-	(void)state;
 	hosts.names = names;
 	hosts.n_names = 1;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -235,7 +230,7 @@ static void origins(void **state)
 	hosts.n_names = 0;
 }
 
-static void content_types(void **state)
+TEST(content_types)
 {
 	static const struct {
 		const char *type;
@@ -252,7 +247,6 @@ static void content_types(void **state)
 	};
 	struct control_request request = good_request();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		request.auth.content_type = one(cases[i].type);
 		if (status_of(&request) != cases[i].status)
@@ -289,7 +283,7 @@ static void check_all(const struct hosts *by, const char *const *list, size_t n,
 #define admits_none(by, list) check_all(by, list, sizeof(list) / sizeof((list)[0]), false)
 
 /* Without --control: what nobody can let resolve to us. */
-static void hosts_without_control(void **state)
+TEST(hosts_without_control)
 {
 	static const char *const yes[] = {
 		"127.0.0.1:9464", "127.0.0.1",		"10.1.2.3:80", "192.0.2.1",   "[::1]:9464",
@@ -320,7 +314,6 @@ static void hosts_without_control(void **state)
 	struct listener everywhere = { .name = "0.0.0.0:9464", .port = 9464 };
 	struct hosts open;
 
-	(void)state;
 	hosts_init(&open, &everywhere, false, NULL, 0);
 	admits_all(&open, yes);
 	admits_none(&open, no);
@@ -336,7 +329,7 @@ static void hosts_without_control(void **state)
 }
 
 /* With --control: our own address, with our port. */
-static void hosts_with_control(void **state)
+TEST(hosts_with_control)
 {
 	static const char *const yes[] = { "127.0.0.1:9464", "localhost:9464", "LocalHost:9464",
 					   "[::1]:9464" };
@@ -350,7 +343,6 @@ static void hosts_with_control(void **state)
 	struct listener at_80 = { .name = "[::1]:80", .port = 80 };
 	struct hosts own;
 
-	(void)state;
 	admits_all(&hosts, yes);
 	admits_none(&hosts, no);
 	assert_false(admits(&hosts, NULL));
@@ -361,7 +353,7 @@ static void hosts_with_control(void **state)
 	assert_false(admits(&own, "localhost:9464"));
 }
 
-static void given_hosts(void **state)
+TEST(given_hosts)
 {
 	static const char *const names[] = { "probes.example", "other.example:8080" };
 	static const char *const yes[] = { "probes.example",	  "Probes.Example",
@@ -373,7 +365,6 @@ static void given_hosts(void **state)
 	};
 	struct hosts by;
 
-	(void)state;
 	for (int has_control = 0; has_control < 2; has_control++) {
 		hosts_init(&by, &listener, has_control, names, 2);
 		admits_all(&by, yes);
@@ -381,7 +372,7 @@ static void given_hosts(void **state)
 	}
 }
 
-static void names_that_are_none(void **state)
+TEST(names_that_are_none)
 {
 	static const char *const good[] = { "a",	  "a.b-c_d.E0", "x:1",	"x:65535",
 					    "1.2.3.4:80", "[::1]:80",	"[::1]" };
@@ -390,7 +381,6 @@ static void names_that_are_none(void **state)
 					   "u@x", "[::1", "x:123456", "\xc3\xa9" };
 	char longest[257];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		if (hosts_check_name(good[i]))
 			fail_msg("%s: %s", good[i], hosts_check_name(good[i]));
@@ -405,7 +395,7 @@ static void names_that_are_none(void **state)
 }
 
 /* The first five of a second. */
-static void few_refusals_are_logged(void **state)
+TEST(few_refusals_are_logged)
 {
 	const int log = memfd_create("log", MFD_CLOEXEC);
 	struct control_request request = good_request();
@@ -414,7 +404,6 @@ static void few_refusals_are_logged(void **state)
 	ssize_t n;
 	int lines = 0;
 
-	(void)state;
 	assert_true(log >= 0);
 	request.auth.authorization = one("Bearer wrong");
 	do {
@@ -442,7 +431,7 @@ static void few_refusals_are_logged(void **state)
 }
 
 /* The log goes to a terminal. The name of a client comes from the process that is not trusted. */
-static void the_log_is_plain(void **state)
+TEST(the_log_is_plain)
 {
 	static const char peer[] = "a\x1b[2J\r\n\x7f\xc2\x9b\xe2\x80\xae"
 				   "b";
@@ -450,7 +439,6 @@ static void the_log_is_plain(void **state)
 	char text[512];
 	ssize_t n;
 
-	(void)state;
 	assert_true(log >= 0);
 	dup2(log, STDERR_FILENO);
 	switch_request_log(peer, "no\x1b[1mprobe");
@@ -460,19 +448,4 @@ static void the_log_is_plain(void **state)
 	assert_true(n > 0);
 	text[n] = '\0';
 	assert_non_null(strstr(text, " a?[2J?????b: no?[1mprobe\n"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_token_passes),	   cmocka_unit_test(each_character_counts),
-		cmocka_unit_test(differences_add_up),	   cmocka_unit_test(each_length_counts),
-		cmocka_unit_test(two_tokens_differ),	   cmocka_unit_test(only_one_bearer),
-		cmocka_unit_test(few_refusals_are_logged), cmocka_unit_test(origins),
-		cmocka_unit_test(content_types),	   cmocka_unit_test(hosts_without_control),
-		cmocka_unit_test(hosts_with_control),	   cmocka_unit_test(given_hosts),
-		cmocka_unit_test(names_that_are_none),	   cmocka_unit_test(the_log_is_plain),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

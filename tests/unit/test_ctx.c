@@ -19,7 +19,9 @@ static int free_ctx(void **state)
 	return 0;
 }
 
-static void error_returns_its_code_and_keeps_the_sentence(void **state)
+EACH_TEST(new_ctx, free_ctx);
+
+TEST(error_returns_its_code_and_keeps_the_sentence)
 {
 	struct ocp_ctx *ctx = *state;
 
@@ -29,7 +31,7 @@ static void error_returns_its_code_and_keeps_the_sentence(void **state)
 	assert_null(ocp_hint(ctx));
 }
 
-static void hint_is_forgotten_with_the_next_error(void **state)
+TEST(hint_is_forgotten_with_the_next_error)
 {
 	struct ocp_ctx *ctx = *state;
 
@@ -40,7 +42,7 @@ static void hint_is_forgotten_with_the_next_error(void **state)
 	assert_null(ocp_hint(ctx));
 }
 
-static void prefix_goes_before_the_sentence(void **state)
+TEST(prefix_goes_before_the_sentence)
 {
 	struct ocp_ctx *ctx = *state;
 
@@ -49,7 +51,7 @@ static void prefix_goes_before_the_sentence(void **state)
 	assert_string_equal(ocp_error(ctx), "a.out: cannot read");
 }
 
-static void control_characters_never_come_out(void **state)
+TEST(control_characters_never_come_out)
 {
 	struct ocp_ctx *ctx = *state;
 
@@ -65,7 +67,7 @@ static void control_characters_never_come_out(void **state)
 	assert_string_equal(ocp_hint(ctx), "x?y");
 }
 
-static void overlong_operands_are_cut(void **state)
+TEST(overlong_operands_are_cut)
 {
 	struct ocp_ctx *ctx = *state;
 	char operand[5000];
@@ -93,7 +95,7 @@ static void take_line(void *data, enum ocp_log_level level, const char *line)
 	snprintf(sink->last, sizeof(sink->last), "%d %s", (int)level, line);
 }
 
-static void log_passes_what_the_level_asks_for(void **state)
+TEST(log_passes_what_the_level_asks_for)
 {
 	struct ocp_ctx *ctx = *state;
 	struct log_sink sink = { 0 };
@@ -108,20 +110,4 @@ static void log_passes_what_the_level_asks_for(void **state)
 	ocp_ctx_set_log(ctx, NULL, NULL, OCP_LOG_DEBUG);
 	ctx_log(ctx, OCP_LOG_WARN, "nobody listens");
 	assert_int_equal(sink.lines, 1);
-}
-
-#define CTX_TEST(f) cmocka_unit_test_setup_teardown(f, new_ctx, free_ctx)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CTX_TEST(error_returns_its_code_and_keeps_the_sentence),
-		CTX_TEST(hint_is_forgotten_with_the_next_error),
-		CTX_TEST(prefix_goes_before_the_sentence),
-		CTX_TEST(control_characters_never_come_out),
-		CTX_TEST(overlong_operands_are_cut),
-		CTX_TEST(log_passes_what_the_level_asks_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/ctx.h"
 #include "tracee/denial.h"
@@ -43,11 +45,10 @@ static void assert_says(const struct denial *d, const char *error, const char *h
 	ocp_ctx_free(ctx);
 }
 
-static void users_are_told_the_obstacle(void **state)
+TEST(users_are_told_the_obstacle)
 {
 	struct denial d = user();
 
-	(void)state;
 	assert_says(&d, "may not be traced (not dumpable, or more privileged)",
 		    "run with CAP_SYS_PTRACE (e.g. sudo)");
 	d.yama_scope = 1;
@@ -56,7 +57,8 @@ static void users_are_told_the_obstacle(void **state)
 	d.has_no_new_privileges = true;
 	assert_says(&d, "ptrace_scope 1", "no_new_privs is set in this one, so sudo has no effect");
 	d.effective_uid = 0;
-	assert_says(&d, "pid 42 (svc): belongs to uid 1000, you are uid 1000", "run as that user");
+	assert_says(&d, "pid 42 (svc): runs as uid 0 (setuid), you are uid 1000",
+		    "run with CAP_SYS_PTRACE");
 	d = user();
 	d.real_uid = 7;
 	assert_says(&d, "belongs to uid 7, you are uid 1000", "run as that user, or with CAP");
@@ -64,11 +66,10 @@ static void users_are_told_the_obstacle(void **state)
 	assert_says(&d, "Yama forbids all tracing, root's too (ptrace_scope 3)", "only a reboot");
 }
 
-static void root_is_not_sent_to_sudo(void **state)
+TEST(root_is_not_sent_to_sudo)
 {
 	struct denial d = root;
 
-	(void)state;
 	assert_says(&d,
 		    "in spite of CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds "
 		    "it, or a security module or a seccomp filter forbids it",
@@ -86,9 +87,8 @@ static void root_is_not_sent_to_sudo(void **state)
 	assert_says(&d, "ptrace_scope 1", "which this root lacks");
 }
 
-static void kernel_threads_are_known(void **state)
+TEST(kernel_threads_are_known)
 {
-	(void)state;
 	assert_true(is_kernel_thread(2));
 	assert_false(is_kernel_thread(1));
 	assert_false(is_kernel_thread(4194304));
@@ -122,7 +122,24 @@ static struct found parse(const char *text)
 	return found;
 }
 
-static void links_tell_their_offsets(void **state)
+/* Its only thread has ended: there is no other one to give the id of. */
+TEST(zombies_have_ended)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	siginfo_t info;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(proc_why_no_access(ctx, pid, ESRCH), -ESRCH);
+	assert_non_null(strstr(ocp_error(ctx), "has ended (a zombie)"));
+	assert_null(ocp_hint(ctx));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	ocp_ctx_free(ctx);
+}
+
+TEST(links_tell_their_offsets)
 {
 	struct found found = parse("pos:\t0\nflags:\t02000000\nmnt_id:\t17\nino:\t18\n"
 				   "link_type:\tuprobe_multi\nlink_id:\t3825\nprog_id:\t15302\n"
@@ -130,7 +147,6 @@ static void links_tell_their_offsets(void **state)
 				   "cookie\t offset\t ref_ctr_offset\n"
 				   "8589934592\t 0x5b9e9\t 0x120a48\n8589934593\t 0x5c082\t 0x0\n");
 
-	(void)state;
 	assert_string_equal(found.path, "/tmp/a b/svc");
 	assert_int_equal(found.pid, 677);
 	assert_int_equal(found.n, 2);
@@ -149,16 +165,4 @@ static void links_tell_their_offsets(void **state)
 	assert_int_equal(parse("link_type:\tkprobe_multi\npath:\t/x\n1\t 0x2\t 0x3\n").n, 0);
 	assert_int_equal(parse("link_type:\tuprobe_multi\nlink_id:\t3825\n").n, 0);
 	assert_int_equal(parse("").n, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(users_are_told_the_obstacle),
-		cmocka_unit_test(root_is_not_sent_to_sudo),
-		cmocka_unit_test(kernel_threads_are_known),
-		cmocka_unit_test(links_tell_their_offsets),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static struct ocp_program *open_fixture(struct ocp_ctx *ctx, const char *name)
 	return prog;
 }
 
-static void sites_are_found(void **state)
+TEST(sites_are_found)
 {
 	/* By probe, then by address; the last of `a` is its query. */
 	static const struct {
@@ -40,7 +40,6 @@ static void sites_are_found(void **state)
 	};
 	struct ocp_ctx *ctx = ocp_ctx_new();
 
-	(void)state;
 	for (size_t f = 0; f < 2; f++) {
 		struct ocp_program *prog = open_fixture(ctx, FIXTURES[f]);
 
@@ -73,12 +72,11 @@ static void sites_are_found(void **state)
 }
 
 /* The switched byte turns one condition into its opposite and the handler's place stays. */
-static void a_switched_site_matches_inverted(void **state)
+TEST(a_switched_site_matches_inverted)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog = open_fixture(ctx, FIXTURES[0]);
 
-	(void)state;
 	for (size_t i = 0; i < prog->n_sites; i++) {
 		const struct site *site = &prog->sites[i];
 		uint8_t bytes[1024] = { 0 };
@@ -102,12 +100,11 @@ static void a_switched_site_matches_inverted(void **state)
 }
 
 /* With every byte changed to every other value: what is still a site is on, off or held. */
-static void every_change_is_seen(void **state)
+TEST(every_change_is_seen)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog = open_fixture(ctx, FIXTURES[1]);
 
-	(void)state;
 	for (size_t i = 0; i < prog->n_sites; i++) {
 		const struct site *site = &prog->sites[i];
 		uint8_t code[UINT8_MAX];
@@ -153,13 +150,12 @@ static int open_spoilt(const struct fixture *fixture, size_t *n_sites)
 }
 
 /* Sections that do not lie where the loader puts their bytes are not gone by. */
-static void sections_must_agree_with_segments(void **state)
+TEST(sections_must_agree_with_segments)
 {
 	static const char *const sections[] = { ".text", ".data" };
 	struct fixture f;
 	size_t n;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		fixture_load(&f, FIXTURES[1]);
 		fixture_section(&f, sections[i])->sh_addr += 0x1000;
@@ -173,12 +169,11 @@ static void sections_must_agree_with_segments(void **state)
 	}
 }
 
-static void relocations_beyond_the_end(void **state)
+TEST(relocations_beyond_the_end)
 {
 	struct fixture f;
 	size_t n;
 
-	(void)state;
 	fixture_load(&f, FIXTURES[0]);
 	fixture_section(&f, ".shstrtab")->sh_type = SHT_RELA;
 	fixture_section(&f, ".shstrtab")->sh_flags = SHF_ALLOC;
@@ -188,7 +183,7 @@ static void relocations_beyond_the_end(void **state)
 }
 
 /* A file as large as it likes to claim, with as many sections. */
-static void claims_are_not_believed(void **state)
+TEST(claims_are_not_believed)
 {
 	enum { MANY = 20000 };
 	struct fixture f;
@@ -196,7 +191,6 @@ static void claims_are_not_believed(void **state)
 	uint64_t off;
 	size_t n;
 
-	(void)state;
 	fixture_load(&f, FIXTURES[0]);
 	text = *fixture_section(&f, ".text");
 	headers = calloc(MANY, sizeof(*headers));
@@ -217,12 +211,11 @@ static void claims_are_not_believed(void **state)
 }
 
 /* The file cut off anywhere, and each of its bytes spoilt: an error or a consistent answer. */
-static void cut_and_spoilt_files(void **state)
+TEST(cut_and_spoilt_files)
 {
 	struct fixture f;
 	size_t n, whole, wrong = 0;
 
-	(void)state;
 	fixture_load(&f, FIXTURES[1]);
 	whole = f.n;
 	for (f.n = 0; f.n < whole; f.n += 97)
@@ -237,19 +230,4 @@ static void cut_and_spoilt_files(void **state)
 	assert_int_equal(open_spoilt(&f, &n), 0);
 	assert_int_equal(n, 6);
 	fixture_free(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sites_are_found),
-		cmocka_unit_test(a_switched_site_matches_inverted),
-		cmocka_unit_test(every_change_is_seen),
-		cmocka_unit_test(sections_must_agree_with_segments),
-		cmocka_unit_test(relocations_beyond_the_end),
-		cmocka_unit_test(claims_are_not_believed),
-		cmocka_unit_test(cut_and_spoilt_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,35 +164,26 @@ static size_t compare_file(const char *path)
 	return n;
 }
 
-static void test_libc(void **state)
+TEST(test_libc)
 {
-	(void)state;
 	assert_true(compare_file("/lib/x86_64-linux-gnu/libc.so.6") > 10000);
 }
 
-static void test_dynamic_linker(void **state)
+TEST(test_dynamic_linker)
 {
-	(void)state;
 	assert_true(compare_file("/lib64/ld-linux-x86-64.so.2") > 1000);
 }
 
-static void test_ocaml_program(void **state)
+TEST(test_ocaml_program)
 {
-	(void)state;
 	assert_true(compare_file("/usr/bin/ocamlopt.opt") > 50000);
 }
 
-int main(int argc, char **argv)
+/* Of the file ARGUMENT. */
+PROGRAM(eh_frame_rows)
 {
-	if (argc > 1) {
-		print_message("%zu rows\n", compare_file(argv[1]));
-		return 0;
-	}
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_libc),
-		cmocka_unit_test(test_dynamic_linker),
-		cmocka_unit_test(test_ocaml_program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (argc != 2)
+		return 2;
+	print_message("%zu rows\n", compare_file(argv[1]));
+	return 0;
 }

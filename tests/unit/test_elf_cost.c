@@ -42,14 +42,13 @@ static int enlarged(struct fixture *f, uint64_t bytes)
 	return fd;
 }
 
-static void a_large_file_costs_what_a_small_one_costs(void **state)
+TEST(a_large_file_costs_what_a_small_one_costs)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog;
 	struct fixture fixture;
 	uint64_t cost[2], headers;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		int fd;
 
@@ -102,12 +101,11 @@ static int open_within(int fd, uint64_t limit)
 	return -WEXITSTATUS(status);
 }
 
-static void many_notes_take_a_small_multiple_of_their_bytes(void **state)
+TEST(many_notes_take_a_small_multiple_of_their_bytes)
 {
 	struct fixture fixture;
 	size_t bytes;
 
-	(void)state;
 	bytes = fixture_load_noted(&fixture, 100000);
 	assert_int_equal(open_within(fixture_fd(&fixture), 6 * bytes), 0);
 	/* The limit is a real one. */
@@ -116,13 +114,12 @@ static void many_notes_take_a_small_multiple_of_their_bytes(void **state)
 }
 
 /* Section headers without end, in a hole. */
-static void claimed_section_headers_take_little(void **state)
+TEST(claimed_section_headers_take_little)
 {
 	static const uint64_t claims[] = { 60000, UINT64_C(1) << 17, UINT64_C(1) << 20,
 					   UINT64_C(1) << 24, UINT64_C(1) << 32 };
 	struct fixture fixture;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
 		Elf64_Shdr first = { .sh_size = claims[i], .sh_link = 1 };
 		uint64_t off = 64 * MIB;
@@ -142,12 +139,11 @@ static void claimed_section_headers_take_little(void **state)
 	}
 }
 
-static void claimed_program_headers_take_little(void **state)
+TEST(claimed_program_headers_take_little)
 {
 	static const uint32_t claims[] = { 0xffff, 1 << 20, 1 << 24, UINT32_MAX };
 	struct fixture fixture;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
 		int fd, err;
 
@@ -164,12 +160,11 @@ static void claimed_program_headers_take_little(void **state)
 	}
 }
 
-static void claimed_notes_are_not_believed(void **state)
+TEST(claimed_notes_are_not_believed)
 {
 	static const uint64_t claims[] = { 512 * MIB, 4096 * MIB, UINT64_C(1) << 40 };
 	struct fixture fixture;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
 		int fd;
 
@@ -183,18 +178,3 @@ static void claimed_notes_are_not_believed(void **state)
 }
 
 #endif
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_large_file_costs_what_a_small_one_costs),
-#ifndef __SANITIZE_ADDRESS__
-		cmocka_unit_test(many_notes_take_a_small_multiple_of_their_bytes),
-		cmocka_unit_test(claimed_section_headers_take_little),
-		cmocka_unit_test(claimed_program_headers_take_little),
-		cmocka_unit_test(claimed_notes_are_not_believed),
-#endif
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -35,11 +35,10 @@ static void close_fixture(struct opened *o)
 	fixture_free(&o->fixture);
 }
 
-static void headers_are_those_of_the_file(void **state)
+TEST(headers_are_those_of_the_file)
 {
 	static const char *const names[] = { "v1", "v1-nopie" };
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct opened o = open_fixture(names[i]);
 
@@ -49,13 +48,12 @@ static void headers_are_those_of_the_file(void **state)
 	}
 }
 
-static void segments_are_the_loaded_ones(void **state)
+TEST(segments_are_the_loaded_ones)
 {
 	struct opened o = open_fixture("v1");
 	size_t n, seen = 0;
 	const struct elf_segment *segs = elf_file_segments(o.elf, &n);
 
-	(void)state;
 	for (size_t i = 0; i < fixture_ehdr(&o.fixture)->e_phnum; i++) {
 		const Elf64_Phdr *ph = fixture_phdr(&o.fixture, i);
 
@@ -76,14 +74,13 @@ static void segments_are_the_loaded_ones(void **state)
 	close_fixture(&o);
 }
 
-static void addresses_at_a_segments_edges(void **state)
+TEST(addresses_at_a_segments_edges)
 {
 	struct opened o = open_fixture("v1");
 	size_t n;
 	const struct elf_segment *segs = elf_file_segments(o.elf, &n), *last = &segs[n - 1];
 	uint64_t end = last->va + last->mem_bytes, file_end = last->va + last->file_bytes, off;
 
-	(void)state;
 	assert_ptr_equal(elf_file_segment_of(o.elf, last->va, 1), last);
 	assert_ptr_equal(elf_file_segment_of(o.elf, last->va, last->mem_bytes), last);
 	assert_ptr_equal(elf_file_segment_of(o.elf, end - 2, 2), last);
@@ -103,14 +100,13 @@ static void addresses_at_a_segments_edges(void **state)
 	close_fixture(&o);
 }
 
-static void sections_are_found_by_name_and_type(void **state)
+TEST(sections_are_found_by_name_and_type)
 {
 	struct opened o = open_fixture("v1-stripped");
 	const Elf64_Shdr *sh = fixture_section(&o.fixture, ".note.stapsdt");
 	struct elf_section section;
 	uint8_t *bytes;
 
-	(void)state;
 	assert_int_equal(elf_file_find_section(o.elf, ".note.stapsdt", SHT_NOTE, &section), 1);
 	assert_int_equal(section.off, sh->sh_offset);
 	assert_int_equal(section.bytes, sh->sh_size);
@@ -131,13 +127,12 @@ static void sections_are_found_by_name_and_type(void **state)
 	close_fixture(&o);
 }
 
-static void a_file_without_sections_has_none(void **state)
+TEST(a_file_without_sections_has_none)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *prog;
 	struct fixture fixture;
 
-	(void)state;
 	fixture_load(&fixture, "v1");
 	fixture_ehdr(&fixture)->e_shoff = 0;
 	fixture_ehdr(&fixture)->e_shnum = 0;
@@ -150,13 +145,12 @@ static void a_file_without_sections_has_none(void **state)
 }
 
 /* More than 65 279 sections: their number and the name table's index are in section 0. */
-static void extended_numbering_is_understood(void **state)
+TEST(extended_numbering_is_understood)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_program *plain, *prog;
 	struct fixture fixture;
 
-	(void)state;
 	fixture_load(&fixture, "v1");
 	assert_int_equal(fixture_open(&fixture, ctx, &plain), 0);
 	fixture_shdr(&fixture, 0)->sh_size = fixture_ehdr(&fixture)->e_shnum;
@@ -169,18 +163,4 @@ static void extended_numbering_is_understood(void **state)
 	ocp_program_free(prog);
 	fixture_free(&fixture);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(headers_are_those_of_the_file),
-		cmocka_unit_test(segments_are_the_loaded_ones),
-		cmocka_unit_test(addresses_at_a_segments_edges),
-		cmocka_unit_test(sections_are_found_by_name_and_type),
-		cmocka_unit_test(a_file_without_sections_has_none),
-		cmocka_unit_test(extended_numbering_is_understood),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

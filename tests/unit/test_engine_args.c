@@ -12,13 +12,14 @@
 #include "measured_args.h"
 #include "ocaml_heap.h"
 
+ALONE;
+
 /* ---- filters -------------------------------------------------------------------------------- */
 
-static void filters_let_through_what_they_say(void **state)
+TEST(filters_let_through_what_they_say)
 {
 	struct measured m;
 
-	(void)state;
 	measured_prepare(&m);
 	measured_set_filter(&m, "arg0 > 100 && arg1 == \"GET\"");
 	m.sites[STOP].is_filtered = true;
@@ -40,11 +41,10 @@ static void filters_let_through_what_they_say(void **state)
 }
 
 /* Of nested starts that alternate, half count; the stops of the others are no orphans. */
-static void a_filtered_start_takes_its_stop_along(void **state)
+TEST(a_filtered_start_takes_its_stop_along)
 {
 	struct measured m;
 
-	(void)state;
 	measured_prepare_pair(&m);
 	measured_set_filter(&m, "arg0 == 1");
 	measured_attach(&m);
@@ -66,11 +66,10 @@ static void a_filtered_start_takes_its_stop_along(void **state)
 	measured_finish(&m);
 }
 
-static void a_filtered_start_replaces_where_depth_is_1(void **state)
+TEST(a_filtered_start_replaces_where_depth_is_1)
 {
 	struct measured m;
 
-	(void)state;
 	measured_prepare_pair(&m);
 	m.spec.depth = 1;
 	measured_set_filter(&m, "arg0 == 1");
@@ -90,11 +89,10 @@ static void a_filtered_start_replaces_where_depth_is_1(void **state)
 }
 
 /* Markers in between are found, skipped and dropped like starts, and count as nothing. */
-static void a_filtered_start_between_others_counts_as_nothing(void **state)
+TEST(a_filtered_start_between_others_counts_as_nothing)
 {
 	struct measured m;
 
-	(void)state;
 	measured_prepare_pair(&m);
 	m.spec.depth = 4;
 	measured_set_filter(&m, "arg0 == 1");
@@ -134,12 +132,11 @@ static void *start_three(void *unused)
 	return NULL;
 }
 
-static void a_filtered_start_is_no_orphan_of_its_thread(void **state)
+TEST(a_filtered_start_is_no_orphan_of_its_thread)
 {
 	struct measured m;
 	pthread_t thread;
 
-	(void)state;
 	measured_prepare_pair(&m);
 	measured_set_filter(&m, "arg0 == 1");
 	measured_attach(&m);
@@ -157,7 +154,7 @@ static void a_filtered_start_is_no_orphan_of_its_thread(void **state)
 static void prepare_keys(struct measured *m, size_t max_open)
 {
 	measured_prepare_pair(m);
-	m->spec.key_arg = 0;
+	measured_set_key(m, 0);
 	m->spec.max_open = max_open;
 }
 
@@ -171,14 +168,13 @@ static void *stop_even(void *arg)
 }
 
 /* Started here and stopped by another thread, in another order than LIFO. */
-static void keys_match_across_threads(void **state)
+TEST(keys_match_across_threads)
 {
 	uint64_t keys[50], same[50];
 	struct measured m;
 	pthread_t thread;
 	char text[24];
 
-	(void)state;
 	for (int i = 0; i < 50; i++) {
 		snprintf(text, sizeof(text), "request %d", i);
 		keys[i] = i % 4 == 0 ? of_string(text) : of_int(i);
@@ -202,11 +198,10 @@ static void keys_match_across_threads(void **state)
 	measured_finish(&m);
 }
 
-static void what_has_no_partner_is_counted(void **state)
+TEST(what_has_no_partner_is_counted)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_keys(&m, 64);
 	measured_attach(&m);
 	args_stop(of_int(7), of_int(0));
@@ -228,12 +223,11 @@ static void what_has_no_partner_is_counted(void **state)
 	measured_finish(&m);
 }
 
-static void a_full_map_of_keys_is_counted(void **state)
+TEST(a_full_map_of_keys_is_counted)
 {
 	enum { ROOM = 8, STARTS = 20 };
 	struct measured m;
 
-	(void)state;
 	prepare_keys(&m, ROOM);
 	measured_attach(&m);
 	for (int round = 0; round < 3; round++) {
@@ -251,12 +245,11 @@ static void a_full_map_of_keys_is_counted(void **state)
 }
 
 /* A start that is filtered out leaves a marker, too; without room for it its stop is an orphan. */
-static void filtered_starts_without_room_are_accounted_for(void **state)
+TEST(filtered_starts_without_room_are_accounted_for)
 {
 	enum { ROOM = 8, STARTS = 20 };
 	struct measured m;
 
-	(void)state;
 	prepare_keys(&m, ROOM);
 	measured_set_filter(&m, "arg1 == 1");
 	measured_attach(&m);
@@ -273,11 +266,10 @@ static void filtered_starts_without_room_are_accounted_for(void **state)
 	measured_finish(&m);
 }
 
-static void filtered_starts_leave_their_keys(void **state)
+TEST(filtered_starts_leave_their_keys)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_keys(&m, 64);
 	measured_set_filter(&m, "arg1 == 1");
 	measured_attach(&m);
@@ -302,14 +294,13 @@ static void filtered_starts_leave_their_keys(void **state)
 /*
  * Processes that end give their room back, one after another, and what they left open is counted.
  */
-static void processes_take_their_keys_along(void **state)
+TEST(processes_take_their_keys_along)
 {
 	enum { ROOM = 8, PROCESSES = 5 };
 	struct measured m;
 	int go[2], status;
 	char c;
 
-	(void)state;
 	prepare_keys(&m, ROOM);
 	m.spec.children = true;
 	measured_attach(&m);
@@ -358,7 +349,7 @@ static void *start_and_stop(void *unused)
 }
 
 /* Whichever thread wins, each start and each stop is in exactly one of the counters. */
-static void one_key_in_many_threads_is_accounted_for(void **state)
+TEST(one_key_in_many_threads_is_accounted_for)
 {
 	const uint64_t all = (uint64_t)N_THREADS * BUSY_ROUNDS;
 	pthread_t threads[N_THREADS];
@@ -366,7 +357,6 @@ static void one_key_in_many_threads_is_accounted_for(void **state)
 	struct measured m;
 	uint64_t open;
 
-	(void)state;
 	prepare_keys(&m, 64);
 	measured_attach(&m);
 	for (int i = 0; i < N_THREADS; i++)
@@ -389,12 +379,11 @@ static void one_key_in_many_threads_is_accounted_for(void **state)
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
-static void perf_events_cannot(void **state)
+TEST(perf_events_cannot)
 {
 	static const struct engine_bpf_options perf = { .perf_events = true };
 	struct measured m;
 
-	(void)state;
 	measured_prepare(&m);
 	measured_set_filter(&m, "arg0 == 1");
 	assert_int_equal(engine_bpf_open(m.ctx, &m.spec, &perf, &m.engine), -EOPNOTSUPP);
@@ -402,11 +391,10 @@ static void perf_events_cannot(void **state)
 	ocp_ctx_free(m.ctx);
 }
 
-static void too_much_is_refused(void **state)
+TEST(too_much_is_refused)
 {
 	struct measured m;
 
-	(void)state;
 	measured_prepare(&m);
 	m.spec.n_histograms = MEASURE_MAX_HISTOGRAMS + 1;
 	assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), -E2BIG);
@@ -417,47 +405,156 @@ static void too_much_is_refused(void **state)
 	measured_finish(&m);
 }
 
-/* What is asked for decides what the verifier sees of the program. */
-static void every_combination_loads(void **state)
+/* ---- pairs by thread whose arguments are compared ------------------------------------------- */
+
+/* Three requests of one thread that end in the order of their starts: by thread, as parentheses. */
+static void play_three(uint64_t (*of)(int))
+{
+	for (int i = 1; i <= 3; i++)
+		args_start(of(i), of_int(0));
+	for (int i = 1; i <= 3; i++)
+		args_stop(of(i), of_int(0));
+}
+
+static uint64_t int_of(int i)
+{
+	return of_int(i);
+}
+
+static uint64_t text_of(int i)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "request %d", i);
+	return of_string(text);
+}
+
+/* A value that cannot be a key. */
+static uint64_t float_of(int i)
+{
+	return of_double(i);
+}
+
+TEST(mismatches_are_counted)
 {
 	struct measured m;
 
-	(void)state;
-	for (unsigned int bits = 0; bits < 128; bits++) {
+	measured_prepare_pair(&m);
+	measured_compare(&m, 0);
+	measured_attach(&m);
+	/* 3 ends 1, 2 ends 2, 1 ends 3. */
+	play_three(int_of);
+	measured_read(&m);
+	assert_int_equal(m.pair.mismatched, 2);
+	play_three(text_of);
+	measured_read(&m);
+	assert_int_equal(m.pair.mismatched, 4);
+	/* What is not known is not compared. */
+	play_three(float_of);
+	args_start(of_int(0), of_int(0));
+	args_stop(of_double(0), of_int(0));
+	measured_read(&m);
+	assert_int_equal(m.pair.mismatched, 4);
+	/* 0 is a value. */
+	args_start(of_int(0), of_int(0));
+	args_stop(of_int(1), of_int(0));
+	args_start(of_int(0), of_int(0));
+	args_stop(of_int(0), of_int(0));
+	measured_detach(&m);
+	assert_int_equal(m.pair.mismatched, 5);
+	assert_int_equal(m.pair.count, m.pair.starts);
+	assert_int_equal(m.pair.count, 3 * 3 + 3);
+	assert_int_equal(m.pair.orphan_starts + m.pair.orphan_stops, 0);
+	measured_finish(&m);
+}
+
+/* Nested pairs are no mismatch, and neither are stops whose starts were skipped or dropped. */
+TEST(nested_pairs_do_not_mismatch)
+{
+	struct measured m;
+
+	measured_prepare_pair(&m);
+	measured_compare(&m, 0);
+	m.spec.depth = 4;
+	measured_attach(&m);
+	for (int i = 0; i < 4; i++)
+		args_start(of_int(i), of_int(0));
+	for (int i = 3; i >= 0; i--)
+		args_stop(of_int(i), of_int(0));
+	/* One more than the depth. */
+	for (int i = 0; i < 5; i++)
+		args_start(of_int(i), of_int(0));
+	for (int i = 4; i >= 0; i--)
+		args_stop(of_int(i), of_int(0));
+	/* An exception skips the stop of a call. */
+	args_start(of_int(7), of_int(0));
+	args_start_below(of_int(8), of_int(0));
+	args_stop(of_int(7), of_int(0));
+	measured_detach(&m);
+	assert_int_equal(m.pair.mismatched, 0);
+	assert_int_equal(m.pair.orphan_starts, 2);
+	assert_int_equal(m.pair.orphan_stops, 1);
+	measured_finish(&m);
+}
+
+/* Two pairs of the same probes: by the first argument, and by thread with the second one compared. */
+TEST(pairs_of_both_kinds)
+{
+	struct engine_role roles[] = {
+		{ .pair = 0, .is_keyed = true, .key_arg = 0 },
+		{ .pair = 1, .is_compared = true, .key_arg = 1 },
+		{ .pair = 0, .is_stop = true, .is_keyed = true, .key_arg = 0 },
+		{ .pair = 1, .is_stop = true, .is_compared = true, .key_arg = 1 },
+	};
+	struct engine_pair pairs[2];
+	uint64_t hits[N_SITES];
+	struct engine_reading reading = { .hits = hits, .pairs = pairs };
+	struct measured m;
+
+	measured_prepare_pair(&m);
+	m.spec.roles = roles;
+	m.spec.n_roles = 4;
+	m.spec.n_pairs = 2;
+	m.sites[START].n_roles = m.sites[STOP].n_roles = 2;
+	m.sites[STOP].first_role = 2;
+	measured_attach(&m);
+	for (int i = 0; i < 3; i++)
+		args_start(of_int(i), of_int(i));
+	for (int i = 0; i < 3; i++)
+		args_stop(of_int(i), of_int(i));
+	assert_int_equal(engine_bpf.detach(m.engine), 0);
+	assert_int_equal(engine_bpf.read(m.engine, &reading), 0);
+	assert_int_equal(pairs[0].count, 3);
+	assert_int_equal(pairs[0].mismatched, 0);
+	assert_int_equal(pairs[1].count, 3);
+	assert_int_equal(pairs[1].mismatched, 2);
+	assert_int_equal(pairs[0].orphan_starts + pairs[1].orphan_starts, 0);
+	measured_finish(&m);
+}
+
+/* What is asked for decides what the verifier sees of the program. */
+TEST(every_combination_loads)
+{
+	struct measured m;
+
+	for (unsigned int bits = 0; bits < 256; bits++) {
+		/* Without a pair nothing is compared. */
+		if (bits & 128 && !(bits & 1))
+			continue;
 		bits & 1 ? measured_prepare_pair(&m) : measured_prepare(&m);
 		if (bits & 2)
 			measured_set_filter(&m, "arg0 == 1");
 		m.spec.n_histograms = bits >> 2 & 1;
 		m.spec.prints = bits & 8;
 		m.spec.print_bytes = SMALL_RING;
-		m.spec.key_arg = bits & 1 && bits & 16 ? 15 : ENGINE_NO_KEY;
+		if (bits & 1 && bits & 16)
+			measured_set_key(&m, 15);
+		if (bits & 128)
+			measured_compare(&m, 14);
 		m.spec.split = bits & 32 ? OCP_BY_THREAD : OCP_BY_PROBE;
 		m.spec.max_keys = 16;
 		m.spec.stack_depth = bits & 64 ? WALK_MAX_DEPTH : 0;
 		assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), 0);
 		measured_finish(&m);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(filters_let_through_what_they_say),
-		cmocka_unit_test(a_filtered_start_takes_its_stop_along),
-		cmocka_unit_test(a_filtered_start_replaces_where_depth_is_1),
-		cmocka_unit_test(a_filtered_start_between_others_counts_as_nothing),
-		cmocka_unit_test(a_filtered_start_is_no_orphan_of_its_thread),
-		cmocka_unit_test(keys_match_across_threads),
-		cmocka_unit_test(what_has_no_partner_is_counted),
-		cmocka_unit_test(a_full_map_of_keys_is_counted),
-		cmocka_unit_test(filtered_starts_without_room_are_accounted_for),
-		cmocka_unit_test(filtered_starts_leave_their_keys),
-		cmocka_unit_test(processes_take_their_keys_along),
-		cmocka_unit_test(one_key_in_many_threads_is_accounted_for),
-		cmocka_unit_test(perf_events_cannot),
-		cmocka_unit_test(too_much_is_refused),
-		cmocka_unit_test(every_combination_loads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

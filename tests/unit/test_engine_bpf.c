@@ -17,11 +17,13 @@
 #include <unistd.h>
 #include "measured_child.h"
 
+ALONE;
+
 enum { N_THREADS = 6, HITS_A_THREAD = 500000 };
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-static void counts_of_threads_are_exact(void **state)
+TEST(counts_of_threads_are_exact)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -29,7 +31,6 @@ static void counts_of_threads_are_exact(void **state)
 	struct child child, bystander;
 	struct engine *engine;
 
-	(void)state;
 	child_start(&child);
 	child_start(&bystander);
 	file = engine_file_of(&child.pid, &site, 1);
@@ -50,7 +51,7 @@ static void counts_of_threads_are_exact(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void nothing_is_counted_after_detach(void **state)
+TEST(nothing_is_counted_after_detach)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -58,7 +59,6 @@ static void nothing_is_counted_after_detach(void **state)
 	struct child child;
 	struct engine *engine;
 
-	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
 	file = engine_file_of(&child.pid, &site, 1);
@@ -81,7 +81,7 @@ static void nothing_is_counted_after_detach(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void bpf_filter_counts_all_threads_of_one_process(void **state)
+TEST(bpf_filter_counts_all_threads_of_one_process)
 {
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -90,7 +90,6 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	struct child child, bystander;
 	struct engine *engine;
 
-	(void)state;
 	child_start(&child);
 	child_start(&bystander);
 	file = engine_file_of(&child.pid, &site, 1);
@@ -108,7 +107,7 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 }
 
 /* A process in a pid namespace of its own has another id than the one in the request. */
-static void filters_reach_into_a_pid_namespace(void **state)
+TEST(filters_reach_into_a_pid_namespace)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -116,7 +115,6 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	struct engine_file file;
 	struct child child;
 
-	(void)state;
 	assert_true(outer >= 0);
 	if (unshare(CLONE_NEWPID)) {
 		print_message("skipped: no right to make a pid namespace\n");
@@ -141,7 +139,7 @@ static void filters_reach_into_a_pid_namespace(void **state)
 }
 
 /* As when its number is about to be a stranger's. */
-static void who_is_unlisted_is_passed_over(void **state)
+TEST(who_is_unlisted_is_passed_over)
 {
 	static const struct engine_bpf_options all[] = {
 		{ .filter_in_bpf = true }, { .filter_in_bpf = true, .perf_events = true }
@@ -151,7 +149,6 @@ static void who_is_unlisted_is_passed_over(void **state)
 	struct engine_file file;
 	struct child child;
 
-	(void)state;
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	for (size_t i = 0; i < 2; i++) {
@@ -177,7 +174,7 @@ static bool is_listed(const struct engine *engine, __u32 id)
 }
 
 /* In the kernel, before its number is free: with its last thread, and not with one before. */
-static void who_has_ended_is_not_in_the_list(void **state)
+TEST(who_has_ended_is_not_in_the_list)
 {
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -187,7 +184,6 @@ static void who_has_ended_is_not_in_the_list(void **state)
 	struct child child;
 	__u32 id;
 
-	(void)state;
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	engine = attached(ctx, &file, &in_bpf);
@@ -245,13 +241,12 @@ static int measure_children_elsewhere(struct ocp_ctx *ctx)
 }
 
 /* A child in a pid namespace of its own is not followed: its number means nothing here. */
-static void children_elsewhere_are_not_followed(void **state)
+TEST(children_elsewhere_are_not_followed)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	int status;
 	pid_t pid = fork();
 
-	(void)state;
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		if (unshare(CLONE_NEWPID | CLONE_NEWNS))
@@ -272,7 +267,7 @@ static void children_elsewhere_are_not_followed(void **state)
 }
 
 /* What the caller has open leaves the sites no room below the limit, which is raised. */
-static void perf_events_have_room_beside_what_is_open(void **state)
+TEST(perf_events_have_room_beside_what_is_open)
 {
 	enum { N = 8, N_OTHERS = 100 };
 	static const struct engine_bpf_options perf = { .perf_events = true };
@@ -284,7 +279,6 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	struct engine *engine;
 	struct child child;
 
-	(void)state;
 	assert_non_null(sites);
 	many_sites(sites);
 	child_start(&child);
@@ -308,7 +302,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void many_sites_are_told_apart(void **state)
+TEST(many_sites_are_told_apart)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
@@ -319,7 +313,6 @@ static void many_sites_are_told_apart(void **state)
 	struct child child;
 	struct engine *engine;
 
-	(void)state;
 	assert_true(sites && hits);
 	many_sites(sites);
 	child_start(&child);
@@ -348,7 +341,7 @@ static void many_sites_are_told_apart(void **state)
 }
 
 /* Somebody is on one site of many without its semaphore: that one goes without, and is counted. */
-static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
+TEST(a_foreign_uprobe_without_semaphore_is_no_obstacle)
 {
 	enum { N = 50, TAKEN = 37 };
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -360,7 +353,6 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	struct child child;
 	char where[32];
 
-	(void)state;
 	assert_non_null(sites);
 	many_sites(sites);
 	taken = sites[TAKEN];
@@ -388,7 +380,7 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_foreign_uprobe_with_semaphore_is_named(void **state)
+TEST(a_foreign_uprobe_with_semaphore_is_named)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site with = hot_site(), without = with;
@@ -397,7 +389,6 @@ static void a_foreign_uprobe_with_semaphore_is_named(void **state)
 	struct engine *engine, *other;
 	struct child child;
 
-	(void)state;
 	without.ref_ctr_off = 0;
 	child_start(&child);
 	theirs = engine_file_of(&child.pid, &with, 1);
@@ -415,7 +406,7 @@ static void a_foreign_uprobe_with_semaphore_is_named(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_killed_tracer_leaves_nothing_behind(void **state)
+TEST(a_killed_tracer_leaves_nothing_behind)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -425,7 +416,6 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	pid_t tracer;
 	char c;
 
-	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
 	file = engine_file_of(&child.pid, &site, 1);
@@ -454,7 +444,7 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_process_that_ended_is_named(void **state)
+TEST(a_process_that_ended_is_named)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -463,7 +453,6 @@ static void a_process_that_ended_is_named(void **state)
 	struct engine *engine;
 	struct child child;
 
-	(void)state;
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	spec = spec_of(&file);
@@ -528,7 +517,7 @@ static const char *attach_with(unsigned long long keep, const struct engine_file
 	return answer;
 }
 
-static void missing_privileges_are_named(void **state)
+TEST(missing_privileges_are_named)
 {
 	static const unsigned long long bpf = 1ULL << CAP_BPF, perfmon = 1ULL << CAP_PERFMON;
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -537,39 +526,16 @@ static void missing_privileges_are_named(void **state)
 	struct child child;
 	const char *answer;
 
-	(void)state;
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	answer = attach_with(0, &file);
-	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF and CAP_PERFMON"));
+	assert_non_null(strstr(answer, "-1 measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"));
 	assert_non_null(strstr(answer, "cap_bpf,cap_perfmon=ep"));
 	answer = attach_with(bpf, &file);
-	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_PERFMON |"));
+	assert_non_null(strstr(answer, "-1 measuring: ocaml-probes lacks CAP_PERFMON |"));
 	answer = attach_with(perfmon, &file);
-	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF |"));
+	assert_non_null(strstr(answer, "-1 measuring: ocaml-probes lacks CAP_BPF |"));
 	assert_string_equal(attach_with(bpf | perfmon, &file), "");
 	child_end(&child);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_of_threads_are_exact),
-		cmocka_unit_test(nothing_is_counted_after_detach),
-		cmocka_unit_test(bpf_filter_counts_all_threads_of_one_process),
-		cmocka_unit_test(filters_reach_into_a_pid_namespace),
-		cmocka_unit_test(who_is_unlisted_is_passed_over),
-		cmocka_unit_test(who_has_ended_is_not_in_the_list),
-		cmocka_unit_test(children_elsewhere_are_not_followed),
-		cmocka_unit_test(perf_events_have_room_beside_what_is_open),
-		cmocka_unit_test(many_sites_are_told_apart),
-		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),
-		cmocka_unit_test(a_foreign_uprobe_with_semaphore_is_named),
-		cmocka_unit_test(a_killed_tracer_leaves_nothing_behind),
-		cmocka_unit_test(a_process_that_ended_is_named),
-		cmocka_unit_test(missing_privileges_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include "measured_child.h"
 
+ALONE;
+
 enum { START, STOP, N_SITES };
 
 struct measured {
@@ -26,7 +28,7 @@ static void prepare(struct measured *m)
 {
 	*m = (struct measured){ .ctx = ctx_or_skip(),
 				.sites = { start_site(), stop_site() },
-				.roles = { { 0, false }, { 0, true } } };
+				.roles = { { .pair = 0 }, { .is_stop = true } } };
 	child_start(&m->child);
 	for (unsigned int i = 0; i < N_SITES; i++) {
 		m->sites[i].first_role = i;
@@ -81,11 +83,10 @@ static uint64_t in_buckets(const struct engine_pair *pair)
 	return n;
 }
 
-static void pairs_of_threads_are_exact(void **state)
+TEST(pairs_of_threads_are_exact)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, NULL);
 	run(&m, "()", 4, 20000);
@@ -103,11 +104,10 @@ static void pairs_of_threads_are_exact(void **state)
 }
 
 /* A nested pair lies within the one around it. */
-static void nested_times_add_up(void **state)
+TEST(nested_times_add_up)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, NULL);
 	run(&m, "(())", 1, 1);
@@ -117,11 +117,10 @@ static void nested_times_add_up(void **state)
 	assert_true(m.pair.min_ns < m.pair.max_ns);
 }
 
-static void orphans_are_counted(void **state)
+TEST(orphans_are_counted)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, NULL);
 	run(&m, "(())))", 3, 1); /* 2 pairs, 2 orphan stops a thread */
@@ -134,11 +133,10 @@ static void orphans_are_counted(void **state)
 }
 
 /* One start more than there is room for drops the oldest, whose stop is an orphan in the end. */
-static void the_oldest_makes_room(void **state)
+TEST(the_oldest_makes_room)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	m.spec.depth = 3;
 	attach(&m, NULL);
@@ -152,11 +150,10 @@ static void the_oldest_makes_room(void **state)
 }
 
 /* Times go on after more skipped stops than there is room for, and however many there are. */
-static void timing_recovers_from_skipped_stops(void **state)
+TEST(timing_recovers_from_skipped_stops)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	m.spec.depth = MEASURE_DEPTH;
 	attach(&m, NULL);
@@ -172,11 +169,10 @@ static void timing_recovers_from_skipped_stops(void **state)
 enum { PAUSE_NS = 2000000 };
 
 /* A stop ends the start of its own stack pointer; what came after that is over. */
-static void a_stop_ends_the_start_of_its_frame(void **state)
+TEST(a_stop_ends_the_start_of_its_frame)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, NULL);
 	run(&m, "0(!1(2(0)", 2, 10);
@@ -191,11 +187,10 @@ static void a_stop_ends_the_start_of_its_frame(void **state)
 }
 
 /* Of functions that enter and leave no two have the same stack pointer. */
-static void a_stop_of_no_frame_ends_the_newest_start(void **state)
+TEST(a_stop_of_no_frame_ends_the_newest_start)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, NULL);
 	run(&m, "1(2(3(0)4)5)", 2, 100);
@@ -210,11 +205,10 @@ static void a_stop_of_no_frame_ends_the_newest_start(void **state)
 	assert_true(m.pair.sum_ns >= (uint64_t)10 * PAUSE_NS);
 }
 
-static void with_depth_1_a_start_replaces_the_one_before(void **state)
+TEST(with_depth_1_a_start_replaces_the_one_before)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	m.spec.depth = 1;
 	attach(&m, NULL);
@@ -224,11 +218,10 @@ static void with_depth_1_a_start_replaces_the_one_before(void **state)
 	assert_int_equal(m.pair.orphan_starts, 2 * 1000 * 2);
 }
 
-static void a_full_map_is_counted(void **state)
+TEST(a_full_map_is_counted)
 {
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	m.spec.max_open = 1;
 	attach(&m, NULL);
@@ -268,7 +261,7 @@ static void tell_threads_apart(bool in_pair)
 		assert_int_equal(reading.keyed[i].hits, 1234);
 		assert_int_equal(reading.keyed[i].tgid, m.child.pid);
 		assert_int_not_equal(reading.keyed[i].id, m.child.pid);
-		assert_string_equal(reading.keyed[i].comm, "test_engine_pai");
+		assert_string_equal(reading.keyed[i].comm, "unit-tests");
 		sum += reading.keyed[i].hits;
 	}
 	assert_int_equal(sum, 5 * 1234);
@@ -277,20 +270,18 @@ static void tell_threads_apart(bool in_pair)
 }
 
 /* Whether or not they need to be known for pairs, too. */
-static void hits_are_told_apart_by_thread(void **state)
+TEST(hits_are_told_apart_by_thread)
 {
-	(void)state;
 	tell_threads_apart(true);
 	tell_threads_apart(false);
 }
 
-static void keys_without_room_are_counted(void **state)
+TEST(keys_without_room_are_counted)
 {
 	struct engine_reading reading = { 0 };
 	uint64_t sum = 0;
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 2;
@@ -308,7 +299,7 @@ static void keys_without_room_are_counted(void **state)
 }
 
 /* Two processes are meant, a third is not. */
-static void a_set_of_processes_is_counted(void **state)
+TEST(a_set_of_processes_is_counted)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -320,7 +311,6 @@ static void a_set_of_processes_is_counted(void **state)
 	uint64_t hits;
 	pid_t pids[2];
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		child_start(&children[i]);
 	pids[0] = children[0].pid;
@@ -346,7 +336,7 @@ static void a_set_of_processes_is_counted(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void children_are_followed(void **state)
+TEST(children_are_followed)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -355,7 +345,6 @@ static void children_are_followed(void **state)
 	struct engine_spec spec;
 	struct engine *engine;
 
-	(void)state;
 	child_start(&child);
 	child_start(&bystander);
 	file = engine_file_of(&child.pid, &site, 1);
@@ -375,7 +364,7 @@ static void children_are_followed(void **state)
 }
 
 /* Its parent fills the list; they are passed over, and each is counted once, whatever it runs. */
-static void children_without_room_are_counted(void **state)
+TEST(children_without_room_are_counted)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
@@ -386,7 +375,6 @@ static void children_without_room_are_counted(void **state)
 	struct child child;
 	uint64_t hits;
 
-	(void)state;
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	spec = spec_of(&file);
@@ -408,12 +396,11 @@ static void children_without_room_are_counted(void **state)
 }
 
 /* As on a kernel without uprobe_multi: exact as well, and the price is said. */
-static void perf_events_do_as_well(void **state)
+TEST(perf_events_do_as_well)
 {
 	static const struct engine_bpf_options perf = { .perf_events = true };
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
 	attach(&m, &perf);
 	assert_non_null(strstr(last_warning, "no uprobe_multi links: detaching from 2 sites"));
@@ -422,27 +409,4 @@ static void perf_events_do_as_well(void **state)
 	assert_int_equal(m.pair.count, 15000);
 	assert_int_equal(m.pair.orphan_stops, 0);
 	assert_int_equal(m.hits[START], 15000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pairs_of_threads_are_exact),
-		cmocka_unit_test(nested_times_add_up),
-		cmocka_unit_test(orphans_are_counted),
-		cmocka_unit_test(the_oldest_makes_room),
-		cmocka_unit_test(timing_recovers_from_skipped_stops),
-		cmocka_unit_test(a_stop_ends_the_start_of_its_frame),
-		cmocka_unit_test(a_stop_of_no_frame_ends_the_newest_start),
-		cmocka_unit_test(with_depth_1_a_start_replaces_the_one_before),
-		cmocka_unit_test(a_full_map_is_counted),
-		cmocka_unit_test(hits_are_told_apart_by_thread),
-		cmocka_unit_test(keys_without_room_are_counted),
-		cmocka_unit_test(a_set_of_processes_is_counted),
-		cmocka_unit_test(children_are_followed),
-		cmocka_unit_test(children_without_room_are_counted),
-		cmocka_unit_test(perf_events_do_as_well),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

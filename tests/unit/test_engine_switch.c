@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include "measured_child.h"
 
+ALONE;
+
 enum {
 	N_THREADS = 6,
 	N_SITES = 40, /* of test_many; then come hot, start and stop */
@@ -150,14 +152,13 @@ static unsigned int keep_switching(struct setting *s, struct order order, unsign
 	return n_orders;
 }
 
-static void hits_of_others_are_exact(void **state)
+TEST(hits_of_others_are_exact)
 {
 	const struct order order = { RUN_HOT, N_THREADS, 100000, "" };
 	struct setting s;
 	struct engine_spec spec = prepare(&s);
 	unsigned int n_orders;
 
-	(void)state;
 	attach(&s, &spec, NULL);
 	n_orders = keep_switching(&s, order, N_SWITCHES);
 	read_all(&s);
@@ -167,7 +168,7 @@ static void hits_of_others_are_exact(void **state)
 }
 
 /* The same threads go through sites that are handed over and such as are not. */
-static void pairs_of_others_are_exact(void **state)
+TEST(pairs_of_others_are_exact)
 {
 	static const struct engine_role roles[] = { { .pair = 0 }, { .pair = 0, .is_stop = true } };
 	const struct order order = { RUN_SCRIPT, N_THREADS, 30000, "(())" };
@@ -175,7 +176,6 @@ static void pairs_of_others_are_exact(void **state)
 	struct engine_spec spec = prepare(&s);
 	uint64_t expected;
 
-	(void)state;
 	s.sites[START].n_roles = s.sites[STOP].n_roles = 1;
 	s.sites[STOP].first_role = 1;
 	spec.roles = roles;
@@ -197,14 +197,13 @@ static void pairs_of_others_are_exact(void **state)
 }
 
 /* The program that may sleep, in every process of an executable. */
-static void hits_of_all_processes_are_exact(void **state)
+TEST(hits_of_all_processes_are_exact)
 {
 	const struct order order = { RUN_HOT, N_THREADS, 30000, "" };
 	struct setting s;
 	struct engine_spec spec = prepare(&s);
 	unsigned int n_orders;
 
-	(void)state;
 	spec.exe = "/proc/self/exe";
 	s.files[0].n_pids = s.files[1].n_pids = 0;
 	s.files[0].check_exe = true;
@@ -216,14 +215,13 @@ static void hits_of_all_processes_are_exact(void **state)
 	tear_down(&s);
 }
 
-static void links_do_not_pile_up(void **state)
+TEST(links_do_not_pile_up)
 {
 	enum { FEW = 12 };
 	struct setting s;
 	struct engine_spec spec = prepare(&s);
 	size_t most = 0;
 
-	(void)state;
 	attach(&s, &spec, NULL);
 	for (size_t i = 0; i < FEW; i++)
 		s.sites[i].is_off = true;
@@ -308,26 +306,23 @@ static void links_that_others_have_do_not_count(const struct engine_bpf_options 
 	tear_down(&s);
 }
 
-static void links_that_others_have(void **state)
+TEST(links_that_others_have)
 {
-	(void)state;
 	links_that_others_have_do_not_count(NULL, 3);
 }
 
-static void perf_events_that_others_have(void **state)
+TEST(perf_events_that_others_have)
 {
-	(void)state;
 	links_that_others_have_do_not_count(&(struct engine_bpf_options){ .perf_events = true }, 1);
 }
 
-static void perf_events_are_switched_one_by_one(void **state)
+TEST(perf_events_are_switched_one_by_one)
 {
 	static const struct engine_bpf_options perf = { .perf_events = true };
 	enum { FEW = 4 };
 	struct setting s;
 	struct engine_spec spec = prepare(&s);
 
-	(void)state;
 	s.files[0] = engine_file_of(&s.child.pid, s.sites, FEW);
 	s.files[1] = engine_file_of(&s.child.pid, &s.sites[HOT], 1);
 	s.files[1].first_site = FEW;
@@ -349,12 +344,11 @@ static void perf_events_are_switched_one_by_one(void **state)
 }
 
 /* What was attached to them counts no more, what others get them for begins at 0. */
-static void numbers_are_used_again(void **state)
+TEST(numbers_are_used_again)
 {
 	static const struct engine_bpf_options perf = { .perf_events = true };
 	enum { FEW = 3 };
 
-	(void)state;
 	for (int uses_perf = 0; uses_perf < 2; uses_perf++) {
 		struct setting s;
 		struct engine_spec spec = prepare(&s);
@@ -394,7 +388,7 @@ static void numbers_are_used_again(void **state)
 }
 
 /* Nothing changes if the kernel refuses, and it is said once that a semaphore is left alone. */
-static void a_refusal_changes_nothing(void **state)
+TEST(a_refusal_changes_nothing)
 {
 	struct engine_site taken;
 	struct engine_file theirs;
@@ -402,7 +396,6 @@ static void a_refusal_changes_nothing(void **state)
 	struct setting s;
 	struct engine_spec spec = prepare(&s);
 
-	(void)state;
 	s.sites[0].is_off = true;
 	attach(&s, &spec, NULL);
 	taken = s.sites[0];
@@ -431,21 +424,4 @@ static void a_refusal_changes_nothing(void **state)
 		assert_int_equal(s.hits[i], 10);
 	engine_bpf.close(other);
 	tear_down(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hits_of_others_are_exact),
-		cmocka_unit_test(pairs_of_others_are_exact),
-		cmocka_unit_test(hits_of_all_processes_are_exact),
-		cmocka_unit_test(links_do_not_pile_up),
-		cmocka_unit_test(links_that_others_have),
-		cmocka_unit_test(perf_events_that_others_have),
-		cmocka_unit_test(perf_events_are_switched_one_by_one),
-		cmocka_unit_test(numbers_are_used_again),
-		cmocka_unit_test(a_refusal_changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

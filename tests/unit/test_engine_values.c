@@ -15,6 +15,8 @@
 #include "measured_args.h"
 #include "ocaml_heap.h"
 
+ALONE;
+
 /* Records that fit into a ring buffer of SMALL_RING bytes, each with its header of 8. */
 enum { SMALL_RING_RECORDS = (SMALL_RING - 1) / (sizeof(struct hit_record) + 8) };
 
@@ -29,7 +31,7 @@ static void prepare_histogram(struct measured *m)
 	measured_attach(m);
 }
 
-static void histograms_are_exact(void **state)
+TEST(histograms_are_exact)
 {
 	static const int64_t numbers[] = { 0,  1,   -1,	  2,	 7,	 -7,	  8,	       15,
 					   16, 100, -100, 12345, -99999, 1 << 30, -(1LL << 40) };
@@ -37,7 +39,6 @@ static void histograms_are_exact(void **state)
 	int64_t sum = 0;
 	struct measured m;
 
-	(void)state;
 	prepare_histogram(&m);
 	for (int i = 0; i < N; i++) {
 		for (int j = 0; j <= i; j++)
@@ -67,12 +68,11 @@ static void histograms_are_exact(void **state)
 }
 
 /* Sums go beyond 64 bits and come back. */
-static void histograms_take_the_largest_numbers(void **state)
+TEST(histograms_take_the_largest_numbers)
 {
 	const uint64_t most = (uint64_t)INT64_MAX, least = (uint64_t)INT64_MIN;
 	struct measured m;
 
-	(void)state;
 	prepare_histogram(&m);
 	for (int i = 0; i < 5; i++) {
 		args_start(of_int(0), of_custom("_j", most));
@@ -94,12 +94,11 @@ static void histograms_take_the_largest_numbers(void **state)
 }
 
 /* Of all that a site can have it is the one that was asked for. */
-static void histograms_are_of_their_argument(void **state)
+TEST(histograms_are_of_their_argument)
 {
 	enum { OPERAND_BYTES = 7 };
 	static const unsigned int numbers[] = { 2, 7, ARGS_MAX - 1 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		char operands[ARGS_MAX * OPERAND_BYTES + 1];
 		struct measured m;
@@ -135,7 +134,7 @@ static double float_of_ordered(uint64_t ordered)
 }
 
 /* Ints, bools and floats at one place: each has its own histogram. */
-static void floats_have_a_histogram_of_their_own(void **state)
+TEST(floats_have_a_histogram_of_their_own)
 {
 	static const double floats[] = { 0.1,	  -0.1,	  0.0,	   -0.0,     DBL_TRUE_MIN,
 					 DBL_MIN, -1e300, 123.456, -0x1p-32, 0x1p64,
@@ -144,7 +143,6 @@ static void floats_have_a_histogram_of_their_own(void **state)
 	struct exact_sum sum = { .n = 0 };
 	struct measured m;
 
-	(void)state;
 	prepare_histogram(&m);
 	measured_read(&m);
 	assert_int_equal(m.floats.count, 0);
@@ -188,7 +186,7 @@ static void floats_have_a_histogram_of_their_own(void **state)
 }
 
 /* -0.0 is below 0.0. */
-static void extremes_of_floats(void **state)
+TEST(extremes_of_floats)
 {
 	static const double pairs[][2] = { { -0.0, 0.0 },
 					   { 0.0, DBL_TRUE_MIN },
@@ -197,7 +195,6 @@ static void extremes_of_floats(void **state)
 					   { -DBL_MAX, -1 } };
 	struct measured m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		prepare_histogram(&m);
 		args_start(of_int(0), of_double(pairs[i][1]));
@@ -212,12 +209,11 @@ static void extremes_of_floats(void **state)
 }
 
 /* A float that is not boxed, in memory. */
-static void unboxed_floats_have_a_histogram(void **state)
+TEST(unboxed_floats_have_a_histogram)
 {
 	const double x = -1234.5625;
 	struct measured m;
 
-	(void)state;
 	measured_prepare(&m);
 	assert_int_equal(operand_parse(m.ctx, "8@%rdi 8f@(%rsi)", &m.args), 0);
 	m.spec.n_histograms = 1;
@@ -255,7 +251,7 @@ static void *hit_with_floats(void *arg)
 }
 
 /* Threads that hit at one moment, on all processors, lose nothing. */
-static void sums_of_floats_are_exact(void **state)
+TEST(sums_of_floats_are_exact)
 {
 	static struct float_thread threads[N_THREADS];
 	pthread_t ids[N_THREADS];
@@ -264,7 +260,6 @@ static void sums_of_floats_are_exact(void **state)
 	double min = HUGE_VAL, max = -HUGE_VAL;
 	struct measured m;
 
-	(void)state;
 	prepare_histogram(&m);
 	for (int i = 0; i < N_THREADS; i++) {
 		threads[i].seed = 41 + (uint64_t)i;
@@ -290,9 +285,8 @@ static void sums_of_floats_are_exact(void **state)
 	measured_finish(&m);
 }
 
-static void signed_buckets_are_in_order(void **state)
+TEST(signed_buckets_are_in_order)
 {
-	(void)state;
 	assert_true(ocp_signed_bucket_start(0) == INT64_MIN);
 	assert_true(ocp_signed_bucket_start(OCP_SIGNED_BUCKETS) == INT64_MAX);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
@@ -341,11 +335,10 @@ static void take_all(struct measured *m)
 	assert_int_equal(engine_bpf.print(m->engine, true, take, m), 0);
 }
 
-static void hits_are_printed(void **state)
+TEST(hits_are_printed)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_printing(&m, 0, SMALL_RING);
 	measured_attach(&m);
 	args_start(of_int(-5), of_string("a\033[2Jb\377"));
@@ -359,11 +352,10 @@ static void hits_are_printed(void **state)
 	measured_finish(&m);
 }
 
-static void the_filter_chooses_what_is_printed(void **state)
+TEST(the_filter_chooses_what_is_printed)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_printing(&m, 0, SMALL_RING);
 	measured_set_filter(&m, "arg1 ^= \"/api\"");
 	measured_attach(&m);
@@ -378,11 +370,10 @@ static void the_filter_chooses_what_is_printed(void **state)
 }
 
 /* Nobody reads: what does not fit is counted, and then there is room again. */
-static void a_full_buffer_is_counted(void **state)
+TEST(a_full_buffer_is_counted)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_printing(&m, 0, SMALL_RING);
 	measured_attach(&m);
 	for (int round = 1; round <= 3; round++) {
@@ -437,13 +428,12 @@ static int64_t second_now(void)
 }
 
 /* Printed, dropped or above the limit: every hit is one of these. */
-static void every_hit_is_accounted_for(void **state)
+TEST(every_hit_is_accounted_for)
 {
 	enum { LIMIT = 10 };
 	const uint64_t all = 2ULL * N_THREADS * PRINT_ROUNDS;
 	struct measured m;
 
-	(void)state;
 	for (int limited = 0; limited < 2; limited++) {
 		int64_t seconds;
 
@@ -467,11 +457,10 @@ static void every_hit_is_accounted_for(void **state)
 }
 
 /* With room for all, and with what is recent held back, in the order of time. */
-static void hits_are_printed_in_order(void **state)
+TEST(hits_are_printed_in_order)
 {
 	struct measured m;
 
-	(void)state;
 	prepare_printing(&m, 0, LARGE_RING);
 	measured_attach(&m);
 	run_threads(&m, FEW_ROUNDS);
@@ -484,7 +473,7 @@ static void hits_are_printed_in_order(void **state)
 }
 
 /* Of what falls into one second the first so many are printed. */
-static void the_limit_is_a_seconds(void **state)
+TEST(the_limit_is_a_seconds)
 {
 	enum { LIMIT = 10, HITS = 100, WHOLE_SECONDS = 2 };
 	int64_t touched = -1; /* the last second in which there were hits */
@@ -492,7 +481,6 @@ static void the_limit_is_a_seconds(void **state)
 	int n_fresh = 0;
 	struct measured m;
 
-	(void)state;
 	prepare_printing(&m, LIMIT, SMALL_RING);
 	measured_attach(&m);
 	while (n_fresh < WHOLE_SECONDS) {
@@ -522,26 +510,4 @@ static void the_limit_is_a_seconds(void **state)
 	measured_detach(&m);
 	assert_int_equal(m.n_printed + m.losses.prints_limited, n_hits);
 	measured_finish(&m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(histograms_are_exact),
-		cmocka_unit_test(histograms_take_the_largest_numbers),
-		cmocka_unit_test(histograms_are_of_their_argument),
-		cmocka_unit_test(floats_have_a_histogram_of_their_own),
-		cmocka_unit_test(extremes_of_floats),
-		cmocka_unit_test(unboxed_floats_have_a_histogram),
-		cmocka_unit_test(sums_of_floats_are_exact),
-		cmocka_unit_test(signed_buckets_are_in_order),
-		cmocka_unit_test(hits_are_printed),
-		cmocka_unit_test(the_filter_chooses_what_is_printed),
-		cmocka_unit_test(a_full_buffer_is_counted),
-		cmocka_unit_test(every_hit_is_accounted_for),
-		cmocka_unit_test(hits_are_printed_in_order),
-		cmocka_unit_test(the_limit_is_a_seconds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

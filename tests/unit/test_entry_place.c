@@ -30,7 +30,9 @@ FUNCTION(loads, "mov 8(%rip), %rax\nsub $8, %rsp\n" L(loads_call) "call other\na
 LABEL(loads_call);
 FUNCTION(pushes, "push %rbx\nmov %rdi, %rbx\ncall other\npop %rbx\nret");
 
-static void emulated_places(void **state)
+ALL_TESTS(code_open_self, code_close_self);
+
+TEST(emulated_places)
 {
 	struct entry_place place = FIND(*state, argument);
 
@@ -52,7 +54,7 @@ FUNCTION(adds, "addq $8, 8(%rsi)\npush %rbx\npop %rbx\nret");
 /* No instruction is executed once but stepped ones. */
 FUNCTION(rounds, "mov %rdi, %rax\n1: dec %rax\njne 1b\nret");
 
-static void entries(void **state)
+TEST(entries)
 {
 	const struct entry_place places[] = {
 		FIND(*state, moves), FIND(*state, narrows), FIND(*state, stores),
@@ -63,14 +65,4 @@ static void entries(void **state)
 		assert_int_equal(places[i].va, 0);
 		assert_true(places[i].is_stepped);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(emulated_places),
-		cmocka_unit_test(entries),
-	};
-
-	return cmocka_run_group_tests(tests, code_open_self, code_close_self);
 }

@@ -28,11 +28,10 @@ static struct event_clock start(const struct tick_moment *moments, size_t n)
 	      sizeof((const struct tick_moment[]){ __VA_ARGS__ }) / sizeof(struct tick_moment))
 
 /* Three ticks a nanosecond, then three and a half: each time lies on the line of its own two looks. */
-static void times_lie_between_looks(void **state)
+TEST(times_lie_between_looks)
 {
 	struct event_clock clock = START({ 3000, 1000 }, { 6000, 2000 }, { 13000, 4000 });
 
-	(void)state;
 	assert_int_equal(event_clock_ns(&clock, 4500), 1500);
 	assert_int_equal(event_clock_ns(&clock, 6000), 2000);
 	assert_int_equal(n_looks, 2);
@@ -42,11 +41,10 @@ static void times_lie_between_looks(void **state)
 }
 
 /* A writer that was interrupted comes with a time before the last two looks. */
-static void late_records_have_their_times(void **state)
+TEST(late_records_have_their_times)
 {
 	struct event_clock clock = START({ 3000, 1000 }, { 6000, 2000 }, { 9000, 3000 });
 
-	(void)state;
 	event_clock_look(&clock);
 	event_clock_look(&clock);
 	assert_int_equal(event_clock_ns(&clock, 4500), 1500);
@@ -55,48 +53,32 @@ static void late_records_have_their_times(void **state)
 }
 
 /* A program can write any number. */
-static void nonsense_has_bounds(void **state)
+TEST(nonsense_has_bounds)
 {
 	struct event_clock clock = START({ 3000, 1000 }, { 6000, 2000 }, { 6000, 2000 });
 
-	(void)state;
 	assert_int_equal(event_clock_ns(&clock, UINT64_MAX), 2000);
 	assert_int_equal(event_clock_ns(&clock, UINT64_MAX), 2000);
 	assert_int_equal(event_clock_ns(&clock, 0), 1000);
 }
 
 /* Numbers whose product has more than 64 bits: an hour between two looks. */
-static void long_pauses_do_not_overflow(void **state)
+TEST(long_pauses_do_not_overflow)
 {
 	const int64_t hour = INT64_C(3600000000000);
 	struct event_clock clock = START({ 0, 5 }, { 3 * (uint64_t)hour, hour + 5 });
 
-	(void)state;
 	assert_int_equal(event_clock_ns(&clock, 3 * (uint64_t)hour - 300), hour - 95);
 }
 
 /* The counter is set back, as when a virtual machine moves: times go on from there. */
-static void a_counter_may_be_set_back(void **state)
+TEST(a_counter_may_be_set_back)
 {
 	struct event_clock clock =
 		START({ 90000, 1000 }, { 93000, 2000 }, { 300, 3000 }, { 900, 3200 });
 
-	(void)state;
 	assert_int_equal(event_clock_ns(&clock, 91500), 1500);
 	event_clock_look(&clock);
 	assert_int_equal(event_clock_ns(&clock, 600), 3100);
 	assert_int_equal(event_clock_ns(&clock, 200), 3000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(times_lie_between_looks),
-		cmocka_unit_test(late_records_have_their_times),
-		cmocka_unit_test(nonsense_has_bounds),
-		cmocka_unit_test(long_pauses_do_not_overflow),
-		cmocka_unit_test(a_counter_may_be_set_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

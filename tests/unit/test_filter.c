@@ -41,7 +41,7 @@ static void spell(const struct filter *filter, char *out, size_t n)
 	}
 }
 
-static void expressions_become_postfix(void **state)
+TEST(expressions_become_postfix)
 {
 	static const struct {
 		const char *text, *postfix;
@@ -77,7 +77,6 @@ static void expressions_become_postfix(void **state)
 	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int err = filter_parse(ctx, cases[i].text, &asked, &filter, &used);
 
@@ -176,7 +175,7 @@ static void check_number(struct ocp_ctx *ctx, const char *literal, double real, 
 	}
 }
 
-static void numbers_compare_exactly(void **state)
+TEST(numbers_compare_exactly)
 {
 	static const struct {
 		const char *literal;
@@ -209,7 +208,6 @@ static void numbers_compare_exactly(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char literal[40];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
 		check_number(ctx, reals[i].literal, reals[i].real, (long double)reals[i].real);
 	/* With floats as OCaml's float_of_int has them. */
@@ -220,14 +218,13 @@ static void numbers_compare_exactly(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void strings_may_hold_any_byte(void **state)
+TEST(strings_may_hold_any_byte)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct filter filter;
 	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	(void)state;
 	assert_int_equal(filter_parse(ctx, "arg0 == \"a\\000\\255\\xc3\"", &asked, &filter, &used),
 			 0);
 	assert_int_equal(filter.strings[0].n_bytes, 4);
@@ -235,7 +232,7 @@ static void strings_may_hold_any_byte(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void errors_say_where_and_what(void **state)
+TEST(errors_say_where_and_what)
 {
 	static const struct {
 		const char *text;
@@ -300,7 +297,6 @@ static void errors_say_where_and_what(void **state)
 	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(expected, sizeof(expected), "filter %s: column %u: %s", cases[i].text,
 			 cases[i].column, cases[i].why);
@@ -328,7 +324,7 @@ static void assert_limit(struct ocp_ctx *ctx, const char *text, const char *why)
 	assert_non_null(strstr(ocp_error(ctx), why));
 }
 
-static void limits_are_named(void **state)
+TEST(limits_are_named)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char text[1200], part[100];
@@ -336,7 +332,6 @@ static void limits_are_named(void **state)
 	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	(void)state;
 	repeat(text, sizeof(text), "arg0 == \"x\"", 16);
 	assert_int_equal(filter_parse(ctx, text, &asked, &filter, &used), 0);
 	assert_int_equal(filter.n_ops, 31);
@@ -361,7 +356,7 @@ static void limits_are_named(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void names_have_numbers_behind_positions(void **state)
+TEST(names_have_numbers_behind_positions)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct asked_names asked = { .n = 0 };
@@ -369,7 +364,6 @@ static void names_have_numbers_behind_positions(void **state)
 	struct filter filter;
 	__u32 used;
 
-	(void)state;
 	assert_int_equal(filter_parse(ctx, "price > 50.0 && customer == \"x\" && arg1 = 2", &asked,
 				      &filter, &used),
 			 0);
@@ -408,12 +402,11 @@ static void names_have_numbers_behind_positions(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void an_argument_is_named(void **state)
+TEST(an_argument_is_named)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct asked_names asked = { .n = 0 };
 
-	(void)state;
 	assert_int_equal(filter_parse_arg(ctx, "arg0", &asked), 0);
 	assert_int_equal(filter_parse_arg(ctx, "arg15", &asked), 15);
 	assert_int_equal(filter_parse_arg(ctx, "arg16", &asked), -EINVAL);
@@ -424,19 +417,4 @@ static void an_argument_is_named(void **state)
 	assert_int_equal(filter_parse_arg(ctx, "arg0 ", &asked), -EINVAL);
 	assert_int_equal(filter_parse_arg(ctx, "", &asked), -EINVAL);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expressions_become_postfix),
-		cmocka_unit_test(numbers_compare_exactly),
-		cmocka_unit_test(strings_may_hold_any_byte),
-		cmocka_unit_test(errors_say_where_and_what),
-		cmocka_unit_test(limits_are_named),
-		cmocka_unit_test(names_have_numbers_behind_positions),
-		cmocka_unit_test(an_argument_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static pid_t start_child(const int go[2])
 }
 
 /* It ran something else for so long that it is not looked at each time any more. */
-static void a_process_that_execs_late_is_found(void **state)
+TEST(a_process_that_execs_late_is_found)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct find_memory memory = { 0 };
@@ -72,7 +72,6 @@ static void a_process_that_execs_late_is_found(void **state)
 	int go[2];
 	pid_t pid;
 
-	(void)state;
 	assert_non_null(ctx);
 	assert_int_equal(stat("/bin/sleep", &file), 0);
 	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
@@ -98,14 +97,13 @@ static void a_process_that_execs_late_is_found(void **state)
 }
 
 /* What has ended is not remembered. */
-static void the_memory_is_of_those_that_are(void **state)
+TEST(the_memory_is_of_those_that_are)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct find_memory memory = { 0 };
 	struct stat file;
 	pid_t pid = 0;
 
-	(void)state;
 	assert_non_null(ctx);
 	assert_int_equal(stat("/bin/sleep", &file), 0);
 	for (int i = 0; i < 50; i++) {
@@ -163,7 +161,7 @@ static void end_crowd(const pid_t *pids)
 }
 
 /* All searches share one list until it expires. A process on it that has ended is not found. */
-static void searches_share_a_list(void **state)
+TEST(searches_share_a_list)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct find_memory memory = { 0 };
@@ -171,7 +169,6 @@ static void searches_share_a_list(void **state)
 	pid_t old, new, crowd[CROWD];
 	int go[2];
 
-	(void)state;
 	assert_non_null(ctx);
 	assert_int_equal(stat("/bin/sleep", &file), 0);
 	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
@@ -207,9 +204,8 @@ static void searches_share_a_list(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void each_has_its_turn_once(void **state)
+TEST(each_has_its_turn_once)
 {
-	(void)state;
 	for (size_t n = 1; n < 3000; n += 500)
 		for (pid_t pid = 1; pid < 100; pid++) {
 			unsigned int turns = 0;
@@ -219,16 +215,4 @@ static void each_has_its_turn_once(void **state)
 			assert_int_equal(turns, 1);
 		}
 	assert_true(find_is_its_turn(5, 255, 256, 0));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_process_that_execs_late_is_found),
-		cmocka_unit_test(the_memory_is_of_those_that_are),
-		cmocka_unit_test(searches_share_a_list),
-		cmocka_unit_test(each_has_its_turn_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,11 +85,10 @@ static uint32_t bucket_by_frexp(double x)
 	return (uint32_t)(OCP_FLOAT_ZERO_BUCKET + (x < 0 ? -distance : distance));
 }
 
-static void every_float_has_its_bucket(void **state)
+TEST(every_float_has_its_bucket)
 {
 	uint64_t seed = 17;
 
-	(void)state;
 	for (int i = 0; i < SOME; i++) {
 		const double x = some_float(&seed, i);
 		uint32_t bucket;
@@ -104,9 +103,8 @@ static void every_float_has_its_bucket(void **state)
 	}
 }
 
-static void buckets_follow_each_other(void **state)
+TEST(buckets_follow_each_other)
 {
-	(void)state;
 	assert_true(ocp_float_bucket_start(0) == -DBL_MAX);
 	assert_true(ocp_float_bucket_start(OCP_FLOAT_ZERO_BUCKET) == 0);
 	assert_true(ocp_float_bucket_start(OCP_FLOAT_BUCKETS) == HUGE_VAL);
@@ -121,11 +119,10 @@ static void buckets_follow_each_other(void **state)
 	}
 }
 
-static void a_bucket_is_an_eighth_of_an_octave(void **state)
+TEST(a_bucket_is_an_eighth_of_an_octave)
 {
 	const size_t first = measure_float_bucket_of(bits_of_float(0x1p-32));
 
-	(void)state;
 	for (size_t i = first; i < OCP_FLOAT_BUCKETS - 1; i++) {
 		const double start = ocp_float_bucket_start(i),
 			     next = ocp_float_bucket_start(i + 1);
@@ -137,11 +134,10 @@ static void a_bucket_is_an_eighth_of_an_octave(void **state)
 	}
 }
 
-static void floats_keep_their_order(void **state)
+TEST(floats_keep_their_order)
 {
 	uint64_t seed = 23;
 
-	(void)state;
 	for (int i = 0; i < SOME; i++) {
 		const double x = some_float(&seed, i), y = some_float(&seed, i + 1);
 		const uint64_t a = measure_float_ordered(bits_of_float(x)),
@@ -187,11 +183,10 @@ static double mean_of(const struct groups *groups, uint64_t count)
 	return float_sum_mean(&sum, count);
 }
 
-static void one_float_is_its_own_sum(void **state)
+TEST(one_float_is_its_own_sum)
 {
 	uint64_t seed = 5;
 
-	(void)state;
 	for (int i = 0; i < SOME / 100; i++) {
 		const double x = some_float(&seed, i);
 		struct groups groups = { { 0 } };
@@ -210,11 +205,10 @@ static void one_float_is_its_own_sum(void **state)
 }
 
 /* Of all sizes, so that most are lost when they are added one to another; many nearly cancel out. */
-static void sums_are_rounded_once(void **state)
+TEST(sums_are_rounded_once)
 {
 	uint64_t seed = 99;
 
-	(void)state;
 	for (int round = 0; round < 300; round++) {
 		const int spread = (int)(random_bits(&seed) % 2000) + 1;
 		struct exact_sum expected = { .n = 0 };
@@ -238,11 +232,10 @@ static void sums_are_rounded_once(void **state)
 }
 
 /* A quotient of two ints below 2^53 is rounded once, by the processor. */
-static void means_are_rounded_once(void **state)
+TEST(means_are_rounded_once)
 {
 	uint64_t seed = 7;
 
-	(void)state;
 	for (int round = 0; round < 1000; round++) {
 		const uint64_t count = random_bits(&seed) % 1000 + 1;
 		const int scale = (int)(random_bits(&seed) % 1900) - 950;
@@ -260,11 +253,10 @@ static void means_are_rounded_once(void **state)
 	}
 }
 
-static void the_smallest_and_the_largest(void **state)
+TEST(the_smallest_and_the_largest)
 {
 	struct groups groups = { { 0 } };
 
-	(void)state;
 	assert_true(sum_of(&groups) == 0);
 	for (int i = 0; i < 3; i++)
 		add(&groups, DBL_TRUE_MIN);
@@ -296,12 +288,11 @@ static void the_smallest_and_the_largest(void **state)
 }
 
 /* Close to the middle between two of the smallest floats, by less than a float's bits can tell. */
-static void means_are_not_rounded_twice(void **state)
+TEST(means_are_not_rounded_twice)
 {
 	const uint64_t count = (1ULL << 60) + 1;
 	struct groups groups = { { 0 } };
 
-	(void)state;
 	add(&groups, DBL_TRUE_MIN);
 	groups.sums[0] *= (3 * (__int128)count - 1) / 2;
 	assert_true(mean_of(&groups, count) == DBL_TRUE_MIN);
@@ -320,12 +311,11 @@ static void means_are_not_rounded_twice(void **state)
 	assert_true(mean_of(&groups, 3) == 0x1.0000000000001p900);
 }
 
-static void differences_are_exact(void **state)
+TEST(differences_are_exact)
 {
 	struct groups all = { { 0 } }, first = { { 0 } }, second = { { 0 } };
 	uint64_t seed = 31;
 
-	(void)state;
 	for (int i = 0; i < 10000; i++) {
 		const double x = some_float(&seed, i);
 		struct float_sum difference;
@@ -344,22 +334,4 @@ static void differences_are_exact(void **state)
 		assert_memory_equal(&difference, (struct float_sum[]){ float_sum_of(second.sums) },
 				    sizeof(difference));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_float_has_its_bucket),
-		cmocka_unit_test(buckets_follow_each_other),
-		cmocka_unit_test(a_bucket_is_an_eighth_of_an_octave),
-		cmocka_unit_test(floats_keep_their_order),
-		cmocka_unit_test(one_float_is_its_own_sum),
-		cmocka_unit_test(sums_are_rounded_once),
-		cmocka_unit_test(means_are_rounded_once),
-		cmocka_unit_test(the_smallest_and_the_largest),
-		cmocka_unit_test(means_are_not_rounded_twice),
-		cmocka_unit_test(differences_are_exact),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,8 @@ static int unmake(void **state)
 	return 0;
 }
 
+EACH_TEST(make, unmake);
+
 static int read_it(struct test *test)
 {
 	const int fd = made_fd(&test->made);
@@ -130,7 +132,7 @@ static size_t locate(struct test *test, uint64_t off, struct frame_location *loc
 	return frametable_locations(test->table, descr, locations, room);
 }
 
-static void descriptors(void **state)
+TEST(descriptors)
 {
 	struct test *test = *state;
 	const struct frame_descr *list;
@@ -160,7 +162,7 @@ static void descriptors(void **state)
 			 MADE_DATA_VA + DEBUG);
 }
 
-static void places(void **state)
+TEST(places)
 {
 	struct frame_location locations[2];
 	struct test *test = *state;
@@ -184,7 +186,7 @@ static void places(void **state)
 }
 
 /* From 5.2 on: lines 97 to 99, columns 3 to 20; and with more room, columns 300 to 400. */
-static void places_of_later_versions(void **state)
+TEST(places_of_later_versions)
 {
 	struct frame_location locations[2];
 	struct test *test = *state;
@@ -213,7 +215,7 @@ static void places_of_later_versions(void **state)
 }
 
 /* A plugin has no list. Tables that stand there twice have their descriptors once. */
-static void several_tables(void **state)
+TEST(several_tables)
 {
 	struct test *test = *state;
 	size_t n;
@@ -231,7 +233,7 @@ static void several_tables(void **state)
 	assert_int_equal(n, 4);
 }
 
-static void tables_that_lie(void **state)
+TEST(tables_that_lie)
 {
 	struct test *test = *state;
 
@@ -265,7 +267,7 @@ static void tables_that_lie(void **state)
 	expect_error(test, -EBADMSG, "has no end in the file's data");
 }
 
-static void places_that_lie(void **state)
+TEST(places_that_lie)
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
 	struct test *test = *state;
@@ -293,18 +295,4 @@ static void places_that_lie(void **state)
 	assert_in_range(locate(test, 0x30, locations, FRAME_LOCATIONS_MAX), 0, FRAME_LOCATIONS_MAX);
 	put(test, SECOND_DEBUG, MADE_BYTES - 4 - SECOND_DEBUG, 4);
 	assert_int_equal(locate(test, 0x30, locations, 2), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(descriptors, make, unmake),
-		cmocka_unit_test_setup_teardown(places, make, unmake),
-		cmocka_unit_test_setup_teardown(places_of_later_versions, make, unmake),
-		cmocka_unit_test_setup_teardown(several_tables, make, unmake),
-		cmocka_unit_test_setup_teardown(tables_that_lie, make, unmake),
-		cmocka_unit_test_setup_teardown(places_that_lie, make, unmake),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

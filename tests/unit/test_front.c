@@ -46,6 +46,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+ALL_TESTS(set_up, tear_down);
+
 /* ---- the sandbox ---------------------------------------------------------------------------- */
 
 /* A child's finding: "" is well. */
@@ -179,13 +181,12 @@ static void denied_things(int a, int b)
 	try_what_is_denied();
 }
 
-static void a_sandbox_keeps_in(void **state)
+TEST(a_sandbox_keeps_in)
 {
-	(void)state;
 	in_child(denied_things, 0, 0);
 }
 
-static void a_sandbox_lets_serve(void **state)
+TEST(a_sandbox_lets_serve)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	socklen_t bytes = sizeof(address);
@@ -193,7 +194,6 @@ static void a_sandbox_lets_serve(void **state)
 	const int client_fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	char reply[8];
 
-	(void)state;
 	assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(sa_family_t)), 0);
 	assert_int_equal(listen(listen_fd, 1), 0);
 	assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&address, &bytes), 0);
@@ -227,11 +227,10 @@ static void close_files(int a, int b)
 		snprintf(finding, 256, "0 and 1 are no /dev/null");
 }
 
-static void what_is_not_kept_is_closed(void **state)
+TEST(what_is_not_kept_is_closed)
 {
 	int fds[8];
 
-	(void)state;
 	for (size_t i = 0; i < 8; i++)
 		assert_true((fds[i] = dup(2)) > 0);
 	in_child(close_files, fds[0], fds[1]);
@@ -256,7 +255,7 @@ static int taken(const void *bytes, size_t n, struct asked *asked)
 	return err;
 }
 
-static void bad_messages_are_refused(void **state)
+TEST(bad_messages_are_refused)
 {
 	struct asked *asked = malloc(sizeof(*asked));
 	char *big = calloc(1, ASK_BYTES + 32);
@@ -265,7 +264,6 @@ static void bad_messages_are_refused(void **state)
 		uint32_t number, padding;
 	} head = { .id = 77 };
 
-	(void)state;
 	assert_true(asked && big);
 	for (size_t n = 1; n < sizeof(head); n++)
 		assert_int_equal(taken(&head, n, asked), -EPROTO);
@@ -284,13 +282,12 @@ static void bad_messages_are_refused(void **state)
 	free(asked);
 }
 
-static void nobody_is_waited_for(void **state)
+TEST(nobody_is_waited_for)
 {
 	struct asked *asked = malloc(sizeof(*asked));
 	struct strbuf body = { 0 };
 	int fds[2], err = 0;
 
-	(void)state;
 	assert_non_null(asked);
 	assert_int_equal(channel_new(fds), 0);
 	assert_int_equal(channel_take(fds[0], asked), -EAGAIN);
@@ -305,12 +302,11 @@ static void nobody_is_waited_for(void **state)
 }
 
 /* An answer of any size comes as it was, behind what was there. */
-static void answers_come(void **state)
+TEST(answers_come)
 {
 	static const size_t sizes[] = { 0, 1, 5000000 };
 	struct asked *asked = malloc(sizeof(*asked));
 
-	(void)state;
 	assert_non_null(asked);
 	for (size_t i = 0; i < 3; i++) {
 		struct strbuf sent = { 0 }, got = { 0 };
@@ -391,11 +387,10 @@ static void assert_comes_back(const struct control_request *request)
 	strbuf_free(&message);
 }
 
-static void requests_come_back(void **state)
+TEST(requests_come_back)
 {
 	struct control_request request = whole;
 
-	(void)state;
 	assert_comes_back(&request);
 	request.auth.authorization = request.auth.origin = (struct auth_header){ 0 };
 	request.wanted.body = "";
@@ -417,12 +412,11 @@ static bool reads(const char *bytes, size_t n)
 	return result;
 }
 
-static void damaged_requests_are_refused(void **state)
+TEST(damaged_requests_are_refused)
 {
 	struct control_request request = whole;
 	struct strbuf message = { 0 };
 
-	(void)state;
 	control_message_write(&whole, &message);
 	assert_true(reads(message.bytes, message.n));
 	for (size_t n = 0; n < message.n; n++)
@@ -465,20 +459,4 @@ static void damaged_requests_are_refused(void **state)
 	control_message_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
 	strbuf_free(&message);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_sandbox_keeps_in),
-		cmocka_unit_test(a_sandbox_lets_serve),
-		cmocka_unit_test(what_is_not_kept_is_closed),
-		cmocka_unit_test(bad_messages_are_refused),
-		cmocka_unit_test(nobody_is_waited_for),
-		cmocka_unit_test(answers_come),
-		cmocka_unit_test(requests_come_back),
-		cmocka_unit_test(damaged_requests_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -72,7 +72,9 @@ static void set_pointers(struct made *made)
 		made_set_word(made, pointers[i].off, CODE_VA + pointers[i].to);
 }
 
-static void arity_in_words(void **state)
+EACH_TEST(made_set_up, made_tear_down);
+
+TEST(arity_in_words)
 {
 	struct made *made = *state;
 
@@ -90,7 +92,7 @@ static void arity_in_words(void **state)
 	expect_arities(made);
 }
 
-static void arity_in_relocations(void **state)
+TEST(arity_in_relocations)
 {
 	struct made *made = *state;
 
@@ -115,7 +117,7 @@ static size_t index_of(struct made *made, const char *name)
 }
 
 /* Plugins name what their words point to; caml_curryN can be the program's. */
-static void arity_in_named_relocations(void **state)
+TEST(arity_in_named_relocations)
 {
 	struct made *made = *state;
 	Elf64_Sym *curry;
@@ -138,7 +140,7 @@ static void arity_in_named_relocations(void **state)
 }
 
 /* Closures at the very ends of the data: no word outside of it is read. */
-static void closures_at_the_ends(void **state)
+TEST(closures_at_the_ends)
 {
 	struct made *made = *state;
 
@@ -215,7 +217,7 @@ static void expect_file(struct made *made, const char *expected)
 	assert_string_equal(file ? file : "unknown", expected);
 }
 
-static void files_of_units(void **state)
+TEST(files_of_units)
 {
 	struct made *made = *state;
 
@@ -236,7 +238,7 @@ static void files_of_units(void **state)
 	expect_file(made, "unknown");
 }
 
-static void files_that_lie(void **state)
+TEST(files_that_lie)
 {
 	struct made *made = *state;
 
@@ -274,7 +276,7 @@ static void files_that_lie(void **state)
 
 /* ---- hostile files -------------------------------------------------------------------------- */
 
-static void names_without_an_end(void **state)
+TEST(names_without_an_end)
 {
 	struct made *made = *state;
 	char *endless;
@@ -298,7 +300,7 @@ static void names_without_an_end(void **state)
 	made_expect_error(made, -ENODATA, "no function has a symbol");
 }
 
-static void control_characters_are_hidden(void **state)
+TEST(control_characters_are_hidden)
 {
 	struct made *made = *state;
 
@@ -309,7 +311,7 @@ static void control_characters_are_hidden(void **state)
 	assert_non_null(functions_find_c(made->functions, "?[2J"));
 }
 
-static void tables_that_lie(void **state)
+TEST(tables_that_lie)
 {
 	struct made *made = *state;
 	Elf64_Shdr *table = made_section_at(made, TABLE);
@@ -331,7 +333,7 @@ static void tables_that_lie(void **state)
 }
 
 /* Marks that contradict each other: nothing but the names is believed. */
-static void marks_that_lie(void **state)
+TEST(marks_that_lie)
 {
 	struct made *made = *state;
 
@@ -348,7 +350,7 @@ static void marks_that_lie(void **state)
 }
 
 /* Whatever the bytes of the tables are: nothing is read outside of them (the sanitizers look on). */
-static void noise(void **state)
+TEST(noise)
 {
 	struct made *made = *state;
 	unsigned int seed = 3;
@@ -383,22 +385,4 @@ static void noise(void **state)
 		functions_find(made->functions, "Service.find", &n);
 	}
 	assert_true(n_read > 100);
-}
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(arity_in_words),
-		TEST(arity_in_relocations),
-		TEST(arity_in_named_relocations),
-		TEST(closures_at_the_ends),
-		TEST(files_of_units),
-		TEST(files_that_lie),
-		TEST(names_without_an_end),
-		TEST(control_characters_are_hidden),
-		TEST(tables_that_lie),
-		TEST(marks_that_lie),
-		TEST(noise),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,14 +51,16 @@ static void expect_program(struct made *made, const char *const symbols[4])
 	assert_int_equal(n, 12);
 }
 
-static void programs_of_version_4(void **state)
+EACH_TEST(made_set_up, made_tear_down);
+
+TEST(programs_of_version_4)
 {
 	made_add_program(*state, "__", made_names_4);
 	made_read_well(*state);
 	expect_program(*state, made_names_4);
 }
 
-static void programs_of_version_5(void **state)
+TEST(programs_of_version_5)
 {
 	static const char *const names[] = { "camlService.find_80", "camlService.fun_90",
 					     "camlService.entry", "camlStdlib__List.map_236" };
@@ -68,7 +70,7 @@ static void programs_of_version_5(void **state)
 	expect_program(*state, names);
 }
 
-static void stripped_programs(void **state)
+TEST(stripped_programs)
 {
 	made_add_program(*state, "__", made_names_4);
 	made_strip(*state);
@@ -77,7 +79,7 @@ static void stripped_programs(void **state)
 }
 
 /* With ocamlopt -function-sections, functions are not between the marks of their unit. */
-static void functions_far_from_their_unit(void **state)
+TEST(functions_far_from_their_unit)
 {
 	struct made *made = *state;
 
@@ -90,7 +92,7 @@ static void functions_far_from_their_unit(void **state)
 	assert_string_equal(made_function(made, "camlM____g_1")->name, "M__.g");
 }
 
-static void without_marks_symbols_decide(void **state)
+TEST(without_marks_symbols_decide)
 {
 	struct made *made = *state;
 
@@ -102,35 +104,43 @@ static void without_marks_symbols_decide(void **state)
 	assert_int_equal(made_function(made, "caml_alloc")->language, FUNCTION_C);
 }
 
-static void no_ocaml(void **state)
+TEST(no_ocaml)
 {
 	struct made *made = *state;
 
 	made_add(made, "main", 0x100, 0x20);
 	made_read_well(made);
 	assert_int_equal(functions_require_ocaml(made->ctx, made->functions, "X"), -ENODATA);
-	assert_string_equal(ocp_error(made->ctx), "X: not an OCaml program");
+	assert_string_equal(ocp_error(made->ctx),
+			    "X: not an OCaml program: it contains no OCaml runtime");
 	made_add(made, "caml_main", 0x120, 0x20);
 	made_read_well(made);
 	assert_int_equal(functions_require_ocaml(made->ctx, made->functions, "X"), -ENODATA);
 	assert_string_equal(ocp_error(made->ctx),
-			    "X: has OCaml's runtime, but no native OCaml code (bytecode?)");
+			    "X: has OCaml's runtime, but no native OCaml code");
+	made_add(made, "caml_interprete", 0x140, 0x20);
+	made_read_well(made);
+	assert_int_equal(functions_require_ocaml(made->ctx, made->functions, "X"), -ENODATA);
+	assert_string_equal(ocp_error(made->ctx), "X: runs OCaml bytecode, not native code");
 }
 
-static void no_symbols(void **state)
+TEST(no_symbols)
 {
 	struct made *made = *state;
 
-	made_expect_error(made, -ENODATA, "made: no function has a symbol");
+	made_expect_error(made, -ENODATA,
+			  "made: not an OCaml program, and no function has a symbol");
 	made_add_symbol(made, "caml_data", DATA_VA, 8, STT_OBJECT);
-	made_expect_error(made, -ENODATA, "made: no function has a symbol");
+	made_expect_error(made, -ENODATA,
+			  "made: not an OCaml program, and no function has a symbol");
 	made_section_at(made, TABLE)->sh_type = SHT_PROGBITS;
-	made_expect_error(made, -ENODATA, "made: no function has a symbol");
+	made_expect_error(made, -ENODATA,
+			  "made: not an OCaml program, and no function has a symbol");
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void several_with_one_name(void **state)
+TEST(several_with_one_name)
 {
 	struct made *made = *state;
 	char text[FUNCTION_TEXT_BYTES];
@@ -154,7 +164,7 @@ static void several_with_one_name(void **state)
 }
 
 /* The program has a module of the name of one of Stdlib: it goes first. */
-static void names_that_need_their_prefix(void **state)
+TEST(names_that_need_their_prefix)
 {
 	struct made *made = *state;
 
@@ -180,7 +190,7 @@ static void names_that_need_their_prefix(void **state)
 	made_expect_found(made, "Stdlib.Main.f", "");
 }
 
-static void names_that_match(void **state)
+TEST(names_that_match)
 {
 	static const struct {
 		const char *pattern;
@@ -220,7 +230,7 @@ static void expect_at(const struct made *made, uint64_t off, const char *name)
 	assert_string_equal(function ? function->symbol : "", name);
 }
 
-static void where_functions_end(void **state)
+TEST(where_functions_end)
 {
 	struct made *made = *state;
 
@@ -249,7 +259,7 @@ static void where_functions_end(void **state)
 }
 
 /* Where jumps from other functions are calls. */
-static void where_functions_begin(void **state)
+TEST(where_functions_begin)
 {
 	struct made *made = *state;
 	const uint64_t *entries;
@@ -269,7 +279,7 @@ static void where_functions_begin(void **state)
 	assert_int_equal(entries[2], CODE_VA + 0x320);
 }
 
-static void what_is_no_function(void **state)
+TEST(what_is_no_function)
 {
 	struct made *made = *state;
 	size_t n;
@@ -288,24 +298,4 @@ static void what_is_no_function(void **state)
 	assert_int_equal(n, 2);
 	assert_true(made_function(made, "chosen")->is_chosen &&
 		    !made_function(made, "camlM__f_1")->is_chosen);
-}
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(programs_of_version_4),
-		TEST(programs_of_version_5),
-		TEST(stripped_programs),
-		TEST(functions_far_from_their_unit),
-		TEST(without_marks_symbols_decide),
-		TEST(no_ocaml),
-		TEST(no_symbols),
-		TEST(several_with_one_name),
-		TEST(names_that_need_their_prefix),
-		TEST(names_that_match),
-		TEST(where_functions_end),
-		TEST(where_functions_begin),
-		TEST(what_is_no_function),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

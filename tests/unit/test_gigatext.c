@@ -30,9 +30,8 @@ static bool found(uint64_t addr, uint8_t bytes, const char *text)
 	return is_found;
 }
 
-static void only_code_on_such_pages_counts(void **state)
+TEST(only_code_on_such_pages_counts)
 {
-	(void)state;
 	assert_true(found(0x40000000, 1, smaps));
 	assert_true(found(0x7fffffff, 1, smaps));
 	assert_false(found(0x3fffffff, 1, smaps));
@@ -42,21 +41,10 @@ static void only_code_on_such_pages_counts(void **state)
 	assert_false(found(0xc0000010, 2, smaps));
 }
 
-static void odd_text_is_passed_over(void **state)
+TEST(odd_text_is_passed_over)
 {
-	(void)state;
 	assert_false(found(0x40000000, 1, ""));
 	assert_false(found(0x40000000, 1, "\n\nKernelPageSize:  1048576 kB"));
 	assert_false(found(0x40000000, 1, "40000000-80000000 r-xp\nKernelPageSize:"));
 	assert_true(found(0x40000000, 1, "40000000-80000000 r-xp\nKernelPageSize: 1048576 kB"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_code_on_such_pages_counts),
-		cmocka_unit_test(odd_text_is_passed_over),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static const struct heaps_mark all;
 static const struct record_filter every;
 
 /* This program is not linked with the library. */
-static void a_program_without_the_library(void **state)
+TEST(a_program_without_the_library)
 {
 	const struct recorded_process process = { getpid(), "/a" };
 	const struct record_filter other = { .exe = "/b" };
@@ -25,7 +25,6 @@ static void a_program_without_the_library(void **state)
 	bool more;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(heaps_new(ctx, 1e-4, &heaps), 0);
 	assert_int_equal(heaps_follow(heaps, &process, 1), 0);
 	assert_int_equal(heaps_read(heaps, &more), 0);
@@ -57,7 +56,7 @@ static void a_program_without_the_library(void **state)
 }
 
 /* The first ones are followed; others take the places of those that end. */
-static void too_many_processes(void **state)
+TEST(too_many_processes)
 {
 	struct recorded_process list[HEAPS_MAX + 3];
 	char names[HEAPS_MAX + 3][8];
@@ -67,7 +66,6 @@ static void too_many_processes(void **state)
 	struct heaps *heaps;
 	size_t n;
 
-	(void)state;
 	for (size_t i = 0; i < HEAPS_MAX + 3; i++) {
 		snprintf(names[i], sizeof(names[i]), "/%zu", i);
 		list[i] = (struct recorded_process){ getpid(), names[i] };
@@ -102,7 +100,7 @@ static void enter(struct heap *heap, enum memprof_kind kind, uint64_t id, uint64
 }
 
 /* The difference of two moments: less may be alive than before. */
-static void a_difference(void **state)
+TEST(a_difference)
 {
 	const uint64_t a = (uintptr_t)a_program_without_the_library,
 		       b = (uintptr_t)too_many_processes;
@@ -113,7 +111,6 @@ static void a_difference(void **state)
 	struct profile p;
 	struct heap *heap;
 
-	(void)state;
 	assert_int_equal(code_map_open(ctx, getpid(), &map), 0);
 	assert_int_equal(heap_names_open(ctx, map, &names), 0);
 	assert_int_equal(heap_new(ctx, &heap), 0);
@@ -143,15 +140,4 @@ static void a_difference(void **state)
 	heap_names_close(names);
 	code_map_close(map);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_without_the_library),
-		cmocka_unit_test(too_many_processes),
-		cmocka_unit_test(a_difference),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 #include "ocaml_probes.h"
 #include "unit.h"
 
-static void buckets_follow_each_other(void **state)
+TEST(buckets_follow_each_other)
 {
-	(void)state;
 	assert_int_equal(ocp_bucket_start(0), 0);
 	for (uint32_t i = 1; i < OCP_BUCKETS; i++) {
 		assert_true(ocp_bucket_start(i) > ocp_bucket_start(i - 1));
@@ -19,9 +18,8 @@ static void buckets_follow_each_other(void **state)
 	assert_true(ocp_bucket_start(OCP_BUCKETS) == UINT64_MAX);
 }
 
-static void a_bucket_is_an_eighth_of_an_octave(void **state)
+TEST(a_bucket_is_an_eighth_of_an_octave)
 {
-	(void)state;
 	for (uint32_t i = 16; i + 8 < OCP_BUCKETS; i++) {
 		const uint64_t start = ocp_bucket_start(i), width = ocp_bucket_start(i + 1) - start;
 
@@ -30,11 +28,10 @@ static void a_bucket_is_an_eighth_of_an_octave(void **state)
 	}
 }
 
-static void quantiles(void **state)
+TEST(quantiles)
 {
 	uint64_t buckets[OCP_BUCKETS] = { 0 };
 
-	(void)state;
 	assert_int_equal(ocp_bucket_quantile(buckets, 0.5), 0);
 	/* The values 1 to 100 000. */
 	for (uint64_t value = 1; value <= 100000; value++)
@@ -52,15 +49,4 @@ static void quantiles(void **state)
 	buckets[measure_bucket_of(5)] = 1000;
 	assert_int_equal(ocp_bucket_quantile(buckets, 0.001), 5);
 	assert_int_equal(ocp_bucket_quantile(buckets, 0.999), 5);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buckets_follow_each_other),
-		cmocka_unit_test(a_bucket_is_an_eighth_of_an_octave),
-		cmocka_unit_test(quantiles),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,8 @@ static int free_fixture(void **state)
 	return 0;
 }
 
+EACH_TEST(load_fixture, free_fixture);
+
 /* An error's sentence starts with the file and, if the file is damaged, says where. */
 static void check_sentence(const struct ocp_ctx *ctx, int err)
 {
@@ -54,7 +56,7 @@ static void expect_error(const struct fixture *fixture, int err, const char *rea
 	ocp_ctx_free(ctx);
 }
 
-static void other_files_are_refused(void **state)
+TEST(other_files_are_refused)
 {
 	struct fixture *f = *state;
 
@@ -72,7 +74,7 @@ static void other_files_are_refused(void **state)
 	expect_error(f, -ENOEXEC, "not an ELF file");
 }
 
-static void section_headers_outside_of_the_file(void **state)
+TEST(section_headers_outside_of_the_file)
 {
 	struct fixture *f = *state;
 
@@ -84,7 +86,7 @@ static void section_headers_outside_of_the_file(void **state)
 	expect_error(f, -EBADMSG, "section headers");
 }
 
-static void program_headers_outside_of_the_file(void **state)
+TEST(program_headers_outside_of_the_file)
 {
 	struct fixture *f = *state;
 
@@ -94,7 +96,7 @@ static void program_headers_outside_of_the_file(void **state)
 	expect_error(f, -EBADMSG, "program headers");
 }
 
-static void too_many_sections(void **state)
+TEST(too_many_sections)
 {
 	struct fixture *f = *state;
 
@@ -114,7 +116,7 @@ static void too_many_sections(void **state)
 	expect_error(f, -EBADMSG, "section headers");
 }
 
-static void entries_of_another_size(void **state)
+TEST(entries_of_another_size)
 {
 	struct fixture *f = *state;
 
@@ -124,7 +126,7 @@ static void entries_of_another_size(void **state)
 	expect_error(f, -EBADMSG, "program headers");
 }
 
-static void section_names_in_a_section_that_is_not_there(void **state)
+TEST(section_names_in_a_section_that_is_not_there)
 {
 	struct fixture *f = *state;
 	uint16_t index = fixture_ehdr(f)->e_shstrndx;
@@ -137,7 +139,7 @@ static void section_names_in_a_section_that_is_not_there(void **state)
 	fixture_ehdr(f)->e_shstrndx = index;
 }
 
-static void notes_outside_of_the_file(void **state)
+TEST(notes_outside_of_the_file)
 {
 	struct fixture *f = *state;
 	Elf64_Shdr *notes = fixture_section(f, ".note.stapsdt");
@@ -156,7 +158,7 @@ static void notes_outside_of_the_file(void **state)
 	expect_error(f, -EBADMSG, "past the end of the file");
 }
 
-static void notes_that_end_too_early(void **state)
+TEST(notes_that_end_too_early)
 {
 	struct fixture *f = *state;
 	Elf64_Shdr *notes = fixture_section(f, ".note.stapsdt");
@@ -169,7 +171,7 @@ static void notes_that_end_too_early(void **state)
 	expect_error(f, -EBADMSG, "no plain bytes");
 }
 
-static void sites_outside_of_the_code(void **state)
+TEST(sites_outside_of_the_code)
 {
 	struct fixture *f = *state;
 	const Elf64_Shdr *data = fixture_section(f, ".data");
@@ -191,7 +193,7 @@ static void sites_outside_of_the_code(void **state)
 	}
 }
 
-static void semaphores_outside_of_the_data(void **state)
+TEST(semaphores_outside_of_the_data)
 {
 	struct fixture *f = *state;
 	const Elf64_Shdr *text = fixture_section(f, ".text");
@@ -231,7 +233,7 @@ static void semaphores_outside_of_the_data(void **state)
 }
 
 /* Only ocaml_2 may leave a site out. */
-static void sites_left_out_by_older_generations(void **state)
+TEST(sites_left_out_by_older_generations)
 {
 	struct fixture *f = *state;
 
@@ -241,7 +243,7 @@ static void sites_left_out_by_older_generations(void **state)
 	expect_error(f, -EBADMSG, "site 0");
 }
 
-static void names_that_are_no_names(void **state)
+TEST(names_that_are_no_names)
 {
 	struct fixture *f = *state;
 	char *provider = fixture_note(f, 0)->provider;
@@ -254,7 +256,7 @@ static void names_that_are_no_names(void **state)
 	}
 }
 
-static void segments_of_impossible_size(void **state)
+TEST(segments_of_impossible_size)
 {
 	struct fixture *f = *state;
 	Elf64_Phdr *ph = fixture_phdr(f, 0), saved;
@@ -292,7 +294,7 @@ static void open_anything(int fd)
 	ocp_ctx_free(ctx);
 }
 
-static void a_file_cut_anywhere(void **state)
+TEST(a_file_cut_anywhere)
 {
 	struct fixture *f = *state;
 	int fd = fixture_fd(f);
@@ -322,7 +324,7 @@ static void spoil_each_byte(const struct fixture *f, int fd, uint64_t off, uint6
 	}
 }
 
-static void every_header_byte_spoilt(void **state)
+TEST(every_header_byte_spoilt)
 {
 	struct fixture *f = *state;
 	const Elf64_Ehdr *eh = fixture_ehdr(f);
@@ -334,7 +336,7 @@ static void every_header_byte_spoilt(void **state)
 	close(fd);
 }
 
-static void every_note_byte_spoilt(void **state)
+TEST(every_note_byte_spoilt)
 {
 	struct fixture *f = *state;
 	const Elf64_Shdr *notes = fixture_section(f, ".note.stapsdt");
@@ -342,30 +344,4 @@ static void every_note_byte_spoilt(void **state)
 
 	spoil_each_byte(f, fd, notes->sh_offset, notes->sh_size);
 	close(fd);
-}
-
-#define HOSTILE(f) cmocka_unit_test_setup_teardown(f, load_fixture, free_fixture)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		HOSTILE(other_files_are_refused),
-		HOSTILE(section_headers_outside_of_the_file),
-		HOSTILE(program_headers_outside_of_the_file),
-		HOSTILE(too_many_sections),
-		HOSTILE(entries_of_another_size),
-		HOSTILE(section_names_in_a_section_that_is_not_there),
-		HOSTILE(notes_outside_of_the_file),
-		HOSTILE(notes_that_end_too_early),
-		HOSTILE(sites_outside_of_the_code),
-		HOSTILE(semaphores_outside_of_the_data),
-		HOSTILE(sites_left_out_by_older_generations),
-		HOSTILE(names_that_are_no_names),
-		HOSTILE(segments_of_impossible_size),
-		HOSTILE(a_file_cut_anywhere),
-		HOSTILE(every_header_byte_spoilt),
-		HOSTILE(every_note_byte_spoilt),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

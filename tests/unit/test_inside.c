@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,19 +21,28 @@
 #include "inside/remote.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
+#include "tracee/thread_step.h"
 #include "counted_program.h"
+#include "proc_self.h"
+#include "swapped_file.h"
 #include "unit.h"
 
 enum { THREADS = COUNTED_THREADS };
 
-static struct inside *attach(struct program *p)
+static int try_attach(struct program *p, struct inside **inside)
 {
 	const struct iovec meta[] = { { "me", 2 }, { "ta", 3 } };
 	const struct inside_spec spec = {
 		.sites = p->sites, .n_sites = p->n, .meta = meta, .n_meta = 2, .meta_bytes = 5
 	};
+
+	return inside_attach(p->ctx, p->pid, &spec, inside);
+}
+
+static struct inside *attach(struct program *p)
+{
 	struct inside *inside;
-	int err = inside_attach(p->ctx, p->pid, &spec, &inside);
+	int err = try_attach(p, &inside);
 
 	if (err)
 		fail_msg("attach: %d: %s", err, ocp_error(p->ctx));
@@ -88,17 +98,15 @@ static void count_exactly(const char *fixture)
 	counted_end(&p);
 }
 
-static void counts_equal_the_books(void **state)
+TEST(counts_equal_the_books)
 {
-	(void)state;
 	count_exactly("v1");
 	count_exactly("v1-nopie");
 }
 
 /* The words of the block say whose handler runs, and how the sites are restored: also by a later tool. */
-static void private_gates_are_kept(void **state)
+TEST(private_gates_are_kept)
 {
-	(void)state;
 	for (int later = 0; later < 2; later++) {
 		struct program p;
 		struct inside *inside;
@@ -124,14 +132,13 @@ static void private_gates_are_kept(void **state)
 	}
 }
 
-static void a_later_tool_finds_it(void **unused)
+TEST(a_later_tool_finds_it)
 {
 	struct program p;
 	struct inside *inside, *again;
 	uint64_t counted[MAX_SITES], hits, handler;
 	size_t bytes;
 
-	(void)unused;
 	counted_start(&p, "v1", "--wait");
 	assert_int_equal(inside_find(p.ctx, p.pid, &inside), 0);
 	inside_close(attach(&p));
@@ -192,13 +199,12 @@ static uint64_t trampoline_of(const struct program *p)
  * Blocks stay while a word of a stack points to them. Then a tool is killed that has written one byte of a
  * displacement: the same one for all blocks, as these begin at pages. The block of that tool is found.
  */
-static void the_newest_block_is_found(void **unused)
+TEST(the_newest_block_is_found)
 {
 	enum { BLOCKS = 3 };
 	struct program p;
 	uint64_t stack_end;
 
-	(void)unused;
 	counted_start(&p, "v1", "--wait");
 	/* There is the name of the program, which it does not read. */
 	stack_end = stack_of(&p).end;
@@ -224,12 +230,11 @@ static void the_newest_block_is_found(void **unused)
 }
 
 /* Threads run without end through the sites meanwhile. */
-static void attach_and_detach_under_load(void **state)
+TEST(attach_and_detach_under_load)
 {
 	const int cycles = getenv("WHOLE") ? 500 : 20;
 	struct program p;
 
-	(void)state;
 	counted_start(&p, "v1", NULL);
 	for (int i = 0; i < cycles; i++) {
 		struct inside *inside = attach(&p);
@@ -241,15 +246,14 @@ static void attach_and_detach_under_load(void **state)
 	counted_end(&p);
 }
 
-static void a_foreign_switch_is_seen(void **unused)
+TEST(a_foreign_switch_is_seen)
 {
 	struct program p;
 	struct inside *inside;
-	struct inside_state state;
+	struct inside_state seen;
 	char path[64];
 	FILE *mem;
 
-	(void)unused;
 	counted_start(&p, "v1", "--wait");
 	inside = attach(&p);
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)p.pid);
@@ -258,9 +262,9 @@ static void a_foreign_switch_is_seen(void **unused)
 	fseek(mem, (long)p.sites[0].addr + 1, SEEK_SET);
 	fputc(0x3d, mem);
 	fclose(mem);
-	assert_int_equal(inside_state(inside, &state), 0);
-	assert_int_equal(state.n_switched, 1);
-	assert_int_equal(state.n_patched, p.n - 1);
+	assert_int_equal(inside_state(inside, &seen), 0);
+	assert_int_equal(seen.n_switched, 1);
+	assert_int_equal(seen.n_patched, p.n - 1);
 	detach(&p, inside);
 	counted_assert_original(&p);
 	inside_close(inside);
@@ -320,14 +324,13 @@ static void detach_unless_gone(struct program *p, struct inside *inside)
 	assert_int_equal(inside_find(p->ctx, p->pid, &again), 0);
 }
 
-static void a_killed_tool_does_no_harm(void **state)
+TEST(a_killed_tool_does_no_harm)
 {
 	const long step = getenv("WHOLE") ? 1 : 61;
 	struct program p;
 	struct inside *inside;
 	long stops = 1, kills = 0;
 
-	(void)state;
 	counted_start(&p, "v1", NULL);
 	while (!work_until_killed(&p, stops)) {
 		int found = inside_find(p.ctx, p.pid, &inside);
@@ -355,6 +358,49 @@ static void a_killed_tool_does_no_harm(void **state)
 	counted_end(&p);
 }
 
+/* ---- a call that is under way ---------------------------------------------------------------- */
+
+static pid_t late_pid; /* the tool is killed before this process makes the munmap */
+
+/* The process stops before its next instruction, as if it had to wait for a CPU. */
+WRAP(int, tracee_step, (struct tracee * tracee, pid_t tid, enum thread_step to), (tracee, tid, to))
+{
+	struct user_regs_struct regs;
+
+	if (late_pid && ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0 && regs.rax == SYS_munmap) {
+		kill(late_pid, SIGSTOP);
+		raise(SIGKILL);
+	}
+	return __real_tracee_step(tracee, tid, to);
+}
+
+TEST(a_munmap_that_comes_late_removes_nothing_else)
+{
+	struct program p;
+	struct inside *inside;
+	int status;
+	pid_t tool;
+
+	counted_start(&p, "v1", "--wait");
+	tool = fork();
+	if (tool == 0) {
+		inside = attach(&p);
+		late_pid = p.pid;
+		detach(&p, inside);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(tool, &status, 0), tool);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(try_attach(&p, &inside), -EBUSY);
+	kill(p.pid, SIGCONT);
+	inside = attach(&p);
+	assert_true(inside_is_in(inside, p.pid));
+	detach(&p, inside);
+	inside_close(inside);
+	counted_assert_original(&p);
+	counted_end(&p);
+}
+
 /*
  * From this read of the maps on they are empty, as those of a process whose main thread has ended. After this one
  * another tool has begun to count. 0: never.
@@ -363,12 +409,11 @@ static int first_empty, first_counted, n_reads;
 static struct program *counted_program;
 static struct inside *counted_meanwhile;
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-int __real_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
-int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
-int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n)
+WRAP(int, proc_memory_file_read,
+     (struct ocp_ctx * ctx, pid_t pid, const char *name, char **text, size_t *n),
+     (ctx, pid, name, text, n))
 {
-	int err = __real_proc_file_read(ctx, pid, name, text, n);
+	int err = __real_proc_memory_file_read(ctx, pid, name, text, n);
 
 	if (err || strcmp(name, "maps") != 0)
 		return err;
@@ -381,30 +426,23 @@ int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 	}
 	return 0;
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 static int n_unmapped; /* calls of munmap in processes */
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-int __real_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
-			  int64_t *result);
-int __wrap_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
-			  int64_t *result);
-int __wrap_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
-			  int64_t *result)
+WRAP(int, remote_syscall,
+     (struct remote * remote, long number, const uint64_t args[6], int64_t *result),
+     (remote, number, args, result))
 {
 	n_unmapped += number == SYS_munmap;
-	return __real_remote_syscall(remote, number, args, result);
+	return swapped_file_call(__real_remote_syscall, remote, number, args, result);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 /* A second time, somebody else's memory could lie there. */
-static void the_block_is_unmapped_once(void **state)
+TEST(the_block_is_unmapped_once)
 {
 	struct program p;
 	struct inside *inside;
 
-	(void)state;
 	counted_start(&p, "v1", "--wait");
 	inside = attach(&p);
 	n_unmapped = 0;
@@ -415,13 +453,49 @@ static void the_block_is_unmapped_once(void **state)
 	counted_end(&p);
 }
 
-static void a_process_that_ends_is_no_other_error(void **state)
+/* The data and the code are mapped, one after the other. Then all is as before. */
+TEST(another_file_in_place_of_the_block)
+{
+	static const struct {
+		enum swap_moment moment;
+		int call;
+	} swaps[] = { { SWAP_AFTER_CREATE, 1 }, { SWAP_BEFORE_MAP, 1 }, { SWAP_BEFORE_MAP, 2 } };
+	struct program p;
+	struct inside *inside;
+	char fds[64];
+	int n_fds;
+
+	swapped_file_make();
+	counted_start(&p, "v1", "--wait");
+	snprintf(fds, sizeof(fds), "/proc/%d/fd", (int)p.pid);
+	n_fds = count_entries(fds);
+	for (size_t i = 0; i < sizeof(swaps) / sizeof(swaps[0]); i++) {
+		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
+
+		swapped_file_at(swaps[i].moment, swaps[i].call);
+		assert_int_equal(inside_attach(p.ctx, p.pid, &spec, &inside), -EBUSY);
+		assert_non_null(strstr(ocp_error(p.ctx), "another process"));
+		assert_int_equal(swapped_file_swaps(), 1);
+		swapped_file_assert_untouched(p.pid);
+		counted_assert_original(&p);
+		assert_true(counted_is_unmapped(&p));
+		assert_int_equal(count_entries(fds), n_fds);
+	}
+	swapped_file_at(SWAP_NEVER, 0);
+	inside = attach(&p);
+	detach(&p, inside);
+	inside_close(inside);
+	counted_assert_original(&p);
+	counted_end(&p);
+	swapped_file_remove();
+}
+
+TEST(a_process_that_ends_is_no_other_error)
 {
 	struct program p;
 	struct inside *inside = NULL;
 	int err;
 
-	(void)state;
 	counted_start(&p, "v1", NULL);
 	for (first_empty = 1; !inside; first_empty++) {
 		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
@@ -442,13 +516,12 @@ static void a_process_that_ends_is_no_other_error(void **state)
 }
 
 /* Those before the first stop. */
-static void another_tool_begins_meanwhile(void **state)
+TEST(another_tool_begins_meanwhile)
 {
 	enum { READS = 3 };
 	struct program p;
 	struct inside *inside;
 
-	(void)state;
 	counted_start(&p, "v1", "--wait");
 	counted_program = &p;
 	for (int read = 1; read <= READS; read++) {
@@ -490,13 +563,9 @@ static void other_tool(enum moment moment)
 	other.inside = other.begins_again ? attach(other.p) : NULL;
 }
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes);
-int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes);
-int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes)
+WRAP(int, memory_read_in_order,
+     (const struct memory *memory, const struct iovec *remote, size_t n, void *buf, size_t bytes),
+     (memory, remote, n, buf, bytes))
 {
 	int err;
 
@@ -505,7 +574,6 @@ int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec 
 	other_tool(AFTER_HEADER);
 	return err;
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 /* What is found then: nothing, or what counts at the end. */
 static void find_meanwhile(struct program *p, enum moment moment, bool begins_again)
@@ -536,34 +604,14 @@ static void find_meanwhile(struct program *p, enum moment moment, bool begins_ag
 	counted_assert_original(p);
 }
 
-static void a_block_goes_while_it_is_looked_for(void **unused)
+TEST(a_block_goes_while_it_is_looked_for)
 {
 	struct program p;
 
-	(void)unused;
 	counted_start(&p, "v1", "--wait");
 	for (int again = 0; again < 2; again++) {
 		find_meanwhile(&p, BEFORE_HEADER, again);
 		find_meanwhile(&p, AFTER_HEADER, again);
 	}
 	counted_end(&p);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_equal_the_books),
-		cmocka_unit_test(private_gates_are_kept),
-		cmocka_unit_test(a_later_tool_finds_it),
-		cmocka_unit_test(the_newest_block_is_found),
-		cmocka_unit_test(attach_and_detach_under_load),
-		cmocka_unit_test(a_foreign_switch_is_seen),
-		cmocka_unit_test(a_killed_tool_does_no_harm),
-		cmocka_unit_test(the_block_is_unmapped_once),
-		cmocka_unit_test(a_process_that_ends_is_no_other_error),
-		cmocka_unit_test(another_tool_begins_meanwhile),
-		cmocka_unit_test(a_block_goes_while_it_is_looked_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

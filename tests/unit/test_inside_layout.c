@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "inside/layout.h"
-#include "inside/totals.h"
+#include "inside/block_check.h"
 #include "unit.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -50,14 +50,13 @@ static void set_up(struct test *t)
 }
 
 /* In whatever order the sites are. */
-static void what_is_near_is_one_part(void **state)
+TEST(what_is_near_is_one_part)
 {
 	static const uint64_t addrs[] = { 0x7f0000001000, 0x555500001000,	0x7f0000000000,
 					  0x555500000000, 0x7f0000000000 + GIB, 0x400000 };
 	static const size_t parts[] = { 2, 1, 2, 1, 2, 0 };
 	struct test t;
 
-	(void)state;
 	set_up(&t);
 	assert_int_equal(divide(&t, addrs, 1), 0);
 	assert_int_equal(t.parts.n, 1);
@@ -70,12 +69,11 @@ static void what_is_near_is_one_part(void **state)
 	ocp_ctx_free(t.ctx);
 }
 
-static void too_many_parts_are_refused(void **state)
+TEST(too_many_parts_are_refused)
 {
 	uint64_t addrs[BLOCK_MAX_PARTS + 1];
 	struct test t;
 
-	(void)state;
 	set_up(&t);
 	for (size_t i = 0; i <= BLOCK_MAX_PARTS; i++)
 		addrs[i] = (i + 1) * 4 * GIB;
@@ -86,12 +84,11 @@ static void too_many_parts_are_refused(void **state)
 	ocp_ctx_free(t.ctx);
 }
 
-static void semaphores_are_in_reach(void **state)
+TEST(semaphores_are_in_reach)
 {
 	const uint64_t addr = 0x555500000000;
 	struct test t;
 
-	(void)state;
 	set_up(&t);
 	assert_int_equal(divide(&t, &addr, 1), 0);
 	t.sites[0].semaphore = addr + 3 * GIB;
@@ -154,13 +151,13 @@ static int place(struct test *t, struct mapping *mappings, size_t n, struct bloc
 	header->magic = BLOCK_MAGIC;
 	err = layout_place(t->ctx, &maps, &t->parts, header);
 	if (!err) {
-		assert_int_equal(totals_check(header, header->bytes), 0);
+		assert_int_equal(block_check(header, header->bytes), 0);
 		check_places(t, &maps, header);
 	}
 	return err;
 }
 
-static void each_part_is_near_its_sites(void **state)
+TEST(each_part_is_near_its_sites)
 {
 	static const uint64_t addrs[] = { 0x555555555000, 0x555555556000, 0x7ffff7c00000 };
 	struct mapping mappings[] = {
@@ -172,7 +169,6 @@ static void each_part_is_near_its_sites(void **state)
 	struct block_header header;
 	struct test t;
 
-	(void)state;
 	set_up(&t);
 	assert_int_equal(divide(&t, addrs, 3), 0);
 	assert_int_equal(place(&t, mappings, 4, &header), 0);
@@ -183,7 +179,7 @@ static void each_part_is_near_its_sites(void **state)
 }
 
 /* Between two images there is one hole that both reach, and nothing else is free. */
-static void two_parts_share_a_hole(void **state)
+TEST(two_parts_share_a_hole)
 {
 	static const uint64_t addrs[] = { 0x10000000000, 0x10000000000 + 3 * GIB / 2 };
 	struct mapping mappings[] = {
@@ -193,7 +189,6 @@ static void two_parts_share_a_hole(void **state)
 	struct block_header header;
 	struct test t;
 
-	(void)state;
 	set_up(&t);
 	assert_int_equal(divide(&t, addrs, 2), 0);
 	assert_int_equal(t.parts.n, 2);
@@ -206,9 +201,8 @@ static void two_parts_share_a_hole(void **state)
 }
 
 /* Random places of up to six images in the address space. */
-static void places_never_overlap(void **state)
+TEST(places_never_overlap)
 {
-	(void)state;
 	srandom(18);
 	for (int round = 0; round < 2000; round++) {
 		struct mapping mappings[6] = { 0 };
@@ -228,18 +222,4 @@ static void places_never_overlap(void **state)
 		assert_int_equal(place(&t, mappings, n, &header), 0);
 		ocp_ctx_free(t.ctx);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_near_is_one_part),
-		cmocka_unit_test(too_many_parts_are_refused),
-		cmocka_unit_test(semaphores_are_in_reach),
-		cmocka_unit_test(each_part_is_near_its_sites),
-		cmocka_unit_test(two_parts_share_a_hole),
-		cmocka_unit_test(places_never_overlap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

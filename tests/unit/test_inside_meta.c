@@ -50,14 +50,13 @@ static int read_error(const void *bytes, size_t n, size_t n_sites)
 	return err;
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct inside_meta meta;
 	size_t n;
 	void *bytes = written(&n);
 
-	(void)state;
 	assert_int_equal(inside_meta_read(ctx, bytes, n, N_SITES, &meta), 0);
 	assert_string_equal(meta.name, "night-1_A");
 	assert_int_equal(meta.n_sites, N_SITES);
@@ -69,20 +68,19 @@ static void what_is_written_is_read(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_part_is_damaged(void **state)
+TEST(a_part_is_damaged)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	size_t n;
 	void *bytes = written(&n);
 
-	(void)state;
 	for (size_t part = 0; part < n; part++)
 		assert_int_equal(read_error(bytes, part, N_SITES), -EBADMSG);
 	free(bytes);
 	ocp_ctx_free(ctx);
 }
 
-static void nothing_else_is_read(void **state)
+TEST(nothing_else_is_read)
 {
 	static const struct {
 		size_t at;
@@ -108,7 +106,6 @@ static void nothing_else_is_read(void **state)
 	size_t n;
 	uint8_t *bytes = written(&n);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		const uint8_t before = bytes[changes[i].at];
 
@@ -125,15 +122,4 @@ static void nothing_else_is_read(void **state)
 	assert_int_equal(read_error(bytes, n, N_SITES), 0);
 	free(bytes);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read),
-		cmocka_unit_test(a_part_is_damaged),
-		cmocka_unit_test(nothing_else_is_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

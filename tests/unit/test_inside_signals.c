@@ -26,13 +26,12 @@ static void hit_in_between(int number, siginfo_t *info, void *context)
 	code_hit(stepped_block->trampolines[EXIT]);
 }
 
-static void signal_handlers_may_hit_sites(void **state)
+TEST(signal_handlers_may_hit_sites)
 {
 	struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO }, old;
 	struct code_spec spec = code_pair_spec(16, 4);
 	struct inside_pair totals;
 
-	(void)state;
 	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
 	n_steps = 0;
 	stepped_block = code_block_new(&spec);
@@ -119,11 +118,10 @@ static void step_through_search(uint32_t n_busy, uint32_t owner, bool frees, uin
 	code_block_free(stepped_block);
 }
 
-static void signal_handlers_may_take_slots(void **state)
+TEST(signal_handlers_may_take_slots)
 {
 	struct sigaction action = { .sa_sigaction = free_and_hit, .sa_flags = SA_SIGINFO }, old;
 
-	(void)state;
 	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
 	step_through_search(0, LIVE, false, 2);
 	step_through_search(15, LIVE, false, 61);
@@ -133,13 +131,12 @@ static void signal_handlers_may_take_slots(void **state)
 }
 
 /* Whatever a process writes into its slots, the code writes nowhere else. */
-static void hostile_slots_are_harmless(void **state)
+TEST(hostile_slots_are_harmless)
 {
 	struct code_spec spec = code_pair_spec(16, 4);
 	struct code_block *block = code_block_new(&spec);
 	const uint32_t tid = (uint32_t)gettid();
 
-	(void)state;
 	srand(3);
 	for (int i = 0; i < 20000; i++) {
 		struct pairs_slot *slot = code_slot(block, 0, (uint32_t)rand() % 16);
@@ -163,15 +160,4 @@ static void hostile_slots_are_harmless(void **state)
 				    sizeof(none.unused_too));
 	}
 	code_block_free(block);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signal_handlers_may_hit_sites),
-		cmocka_unit_test(signal_handlers_may_take_slots),
-		cmocka_unit_test(hostile_slots_are_harmless),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,9 @@
 #include "tracee/proc_file.h"
 #include "unit.h"
 
-static void a_dead_tools_journal_is_found(void **state)
+EACH_TEST(journal_place_make, journal_place_remove);
+
+TEST(a_dead_tools_journal_is_found)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -50,7 +52,7 @@ static void a_dead_tools_journal_is_found(void **state)
 	end_sleeper(process);
 }
 
-static void several_tools_and_many_entries(void **state)
+TEST(several_tools_and_many_entries)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -67,7 +69,7 @@ static void several_tools_and_many_entries(void **state)
 }
 
 /* One tool, one process, two journals: neither replaces the other. */
-static void two_journals_of_one_tool(void **state)
+TEST(two_journals_of_one_tool)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -85,7 +87,7 @@ static void two_journals_of_one_tool(void **state)
 	journal_free_stale(&stale);
 }
 
-static void a_living_tools_journal_is_its_own(void **state)
+TEST(a_living_tools_journal_is_its_own)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -102,7 +104,7 @@ static void a_living_tools_journal_is_its_own(void **state)
 	end_sleeper(process);
 }
 
-static void journals_of_ended_processes_are_deleted(void **state)
+TEST(journals_of_ended_processes_are_deleted)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -130,7 +132,7 @@ static void expect_none(struct journal_place *place, const char *warning)
 }
 
 /* Numbers are those of the steps; in the file stand the entries that change something. */
-static void entries_without_effect_are_left_out(void **state)
+TEST(entries_without_effect_are_left_out)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -170,7 +172,7 @@ static void entries_without_effect_are_left_out(void **state)
 }
 
 /* The same process, but not the program that was switched: its counters are new. */
-static void an_exec_ends_a_journal(void **state)
+TEST(an_exec_ends_a_journal)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -203,7 +205,7 @@ static void an_exec_ends_a_journal(void **state)
 	close(gone[0]);
 }
 
-static void what_was_cut_off_in_writing_goes_when_it_is_old(void **state)
+TEST(what_was_cut_off_in_writing_goes_when_it_is_old)
 {
 	const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
 	struct journal_place *place = *state;
@@ -226,7 +228,7 @@ static void what_was_cut_off_in_writing_goes_when_it_is_old(void **state)
 }
 
 /* The first entries are done, the last are not, whatever the counters are. */
-static void the_counters_tell_of_what_was_begun(void **state)
+TEST(the_counters_tell_of_what_was_begun)
 {
 	struct journal_entry entries[] = {
 		{ .count_before = 0, .count_after = 1 },
@@ -238,7 +240,6 @@ static void the_counters_tell_of_what_was_begun(void **state)
 		.entries = entries, .n = 4, .n_done = 1, .n_begun = 3
 	};
 
-	(void)state;
 	for (int count = 0; count < 10; count++) {
 		assert_true(journal_was_done(&journal, 0, count));
 		assert_int_equal(journal_was_done(&journal, 1, count), count <= 1);
@@ -248,7 +249,7 @@ static void the_counters_tell_of_what_was_begun(void **state)
 }
 
 /* A zombie waits for its parent only; it has ended. */
-static void a_zombie_tool_is_dead(void **state)
+TEST(a_zombie_tool_is_dead)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -267,7 +268,7 @@ static void a_zombie_tool_is_dead(void **state)
 	assert_int_equal(waitpid(tool, NULL, 0), tool);
 }
 
-static void folders_that_others_can_reach_are_not_used(void **state)
+TEST(folders_that_others_can_reach_are_not_used)
 {
 	struct journal_place *place = *state;
 	char elsewhere[120];
@@ -288,7 +289,7 @@ static void folders_that_others_can_reach_are_not_used(void **state)
 	}
 }
 
-static void files_that_are_no_journals(void **state)
+TEST(files_that_are_no_journals)
 {
 	enum { MOST_BYTES = 32 << 20 };
 	struct journal_place *place = *state;
@@ -353,7 +354,7 @@ static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *abo
 	return err;
 }
 
-static void version_1s_lines_are_checked(void **state)
+TEST(version_1s_lines_are_checked)
 {
 	static const char *const bad[] = {
 		"enable a b\n",
@@ -394,7 +395,7 @@ static void version_1s_lines_are_checked(void **state)
 }
 
 /* Of old and new ones; what an unknown counter becomes is as unknown. */
-static void counters_may_be_unknown(void **state)
+TEST(counters_may_be_unknown)
 {
 	struct journal_place *place = *state;
 	struct stale_journal journal = { 0 };
@@ -413,7 +414,7 @@ static void counters_may_be_unknown(void **state)
 }
 
 /* The program's random bytes, all of them, and no others. */
-static void programs_are_known_by_their_random_bytes(void **state)
+TEST(programs_are_known_by_their_random_bytes)
 {
 	const uint8_t *random = (const uint8_t *)getauxval(AT_RANDOM); /* NOLINT(*-no-int-to-ptr) */
 	struct journal_place *place = *state;
@@ -424,7 +425,7 @@ static void programs_are_known_by_their_random_bytes(void **state)
 	assert_true(journal_program_id(place->ctx, getpid()) == fnv1a);
 }
 
-static void pids_of_elsewhere_mean_nothing(void **state)
+TEST(pids_of_elsewhere_mean_nothing)
 {
 	struct journal_place *place = *state;
 	struct journal_text about;
@@ -466,7 +467,7 @@ static void make_new_text(char *text, size_t bytes, const char *state, const cha
 }
 
 /* The tools of one version before left journals with another word for the process. */
-static void version_2_says_target(void **state)
+TEST(version_2_says_target)
 {
 	static const struct {
 		const char *version, *key;
@@ -498,7 +499,7 @@ static void version_2_says_target(void **state)
 	}
 }
 
-static void new_lines_are_checked(void **state)
+TEST(new_lines_are_checked)
 {
 	static const char actions[] = "enable a 1 2\ndisable b 1 0\nend\n";
 	static const char sound[] = "update\nprogress 0000000001 0000000002\n";
@@ -544,7 +545,7 @@ static void new_lines_are_checked(void **state)
 }
 
 /* Every prefix is refused, and noise is survived. */
-static void noise(void **state)
+TEST(noise)
 {
 	struct journal_place *place = *state;
 	struct journal_text about;
@@ -564,31 +565,4 @@ static void noise(void **state)
 			spoilt[(size_t)rand_r(&seed) % bytes] = (char)rand_r(&seed);
 		parse(place->ctx, spoilt, &about, &n);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		JOURNAL_TEST(a_dead_tools_journal_is_found),
-		JOURNAL_TEST(several_tools_and_many_entries),
-		JOURNAL_TEST(two_journals_of_one_tool),
-		JOURNAL_TEST(a_living_tools_journal_is_its_own),
-		JOURNAL_TEST(journals_of_ended_processes_are_deleted),
-		JOURNAL_TEST(a_zombie_tool_is_dead),
-		JOURNAL_TEST(folders_that_others_can_reach_are_not_used),
-		JOURNAL_TEST(files_that_are_no_journals),
-		JOURNAL_TEST(version_1s_lines_are_checked),
-		JOURNAL_TEST(version_2_says_target),
-		JOURNAL_TEST(new_lines_are_checked),
-		JOURNAL_TEST(counters_may_be_unknown),
-		JOURNAL_TEST(programs_are_known_by_their_random_bytes),
-		JOURNAL_TEST(entries_without_effect_are_left_out),
-		JOURNAL_TEST(an_exec_ends_a_journal),
-		JOURNAL_TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
-		JOURNAL_TEST(the_counters_tell_of_what_was_begun),
-		JOURNAL_TEST(pids_of_elsewhere_mean_nothing),
-		JOURNAL_TEST(noise),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,10 +34,7 @@ static bool is_file(int fd)
 	return file_bytes(fd) > 0;
 }
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-ssize_t __real_read(int fd, void *to, size_t n);
-ssize_t __wrap_read(int fd, void *to, size_t n);
-ssize_t __wrap_read(int fd, void *to, size_t n)
+WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n))
 {
 	if (n_interrupted > 0 && is_file(fd)) {
 		n_interrupted--;
@@ -51,9 +48,7 @@ ssize_t __wrap_read(int fd, void *to, size_t n)
 	return __real_read(fd, to, n > PIECE ? PIECE : n);
 }
 
-ssize_t __real_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
+WRAP(ssize_t, pwrite64, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at))
 {
 	if (n_interrupted > 0) {
 		n_interrupted--;
@@ -63,15 +58,14 @@ ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
 	return __real_pwrite64(fd, from, n, at);
 }
 
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__wrap_strdup(const char *text)
+WRAP(char *, strdup, (const char *text), (text))
 {
 	return n_strdups > 0 && --n_strdups == 0 ? NULL : __real_strdup(text);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
-static void journals_are_read_in_pieces(void **state)
+EACH_TEST(journal_place_make, journal_place_remove);
+
+TEST(journals_are_read_in_pieces)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -92,7 +86,7 @@ static void journals_are_read_in_pieces(void **state)
 }
 
 /* A test that hangs is killed. */
-static void interruptions_without_end(void **state)
+TEST(interruptions_without_end)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -119,7 +113,7 @@ static void interruptions_without_end(void **state)
 	end_sleeper(process);
 }
 
-static void without_memory_no_journal_is_taken_for_none(void **state)
+TEST(without_memory_no_journal_is_taken_for_none)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
@@ -142,7 +136,7 @@ static void without_memory_no_journal_is_taken_for_none(void **state)
 }
 
 /* A full disk: what is cut off is no journal, and is not left over. */
-static void files_that_cannot_be_written_whole(void **state)
+TEST(files_that_cannot_be_written_whole)
 {
 	const struct rlimit little = { 1000, RLIM_INFINITY };
 	struct journal_place *place = *state;
@@ -163,7 +157,7 @@ static void files_that_cannot_be_written_whole(void **state)
 }
 
 /* Only a limited number of files of a directory is looked at. */
-static void no_more_than_so_many_files_are_looked_at(void **state)
+TEST(no_more_than_so_many_files_are_looked_at)
 {
 	enum { MAX_FILES = 4096 };
 	struct journal_place *place = *state;
@@ -184,7 +178,7 @@ static void no_more_than_so_many_files_are_looked_at(void **state)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static void a_journal_has_the_counts_that_it_was_given(void **state)
+TEST(a_journal_has_the_counts_that_it_was_given)
 {
 	struct journal_place *place = *state;
 	struct journal *journal;
@@ -200,7 +194,7 @@ static void a_journal_has_the_counts_that_it_was_given(void **state)
 }
 
 /* Of an entry that was begun the counter tells: it is closer to what it was to become. */
-static void counters_tell_what_was_done(void **state)
+TEST(counters_tell_what_was_done)
 {
 	static const struct {
 		int before, after, count;
@@ -219,7 +213,6 @@ static void counters_tell_what_was_done(void **state)
 		{ JOURNAL_UNKNOWN, 1, 0, true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct journal_entry entry = { .count_before = cases[i].before,
 					       .count_after = cases[i].after };
@@ -231,18 +224,4 @@ static void counters_tell_what_was_done(void **state)
 		journal.n_done = journal.n_begun = 0;
 		assert_false(journal_was_done(&journal, 0, cases[i].count));
 	}
-}
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		JOURNAL_TEST(journals_are_read_in_pieces),
-		JOURNAL_TEST(interruptions_without_end),
-		JOURNAL_TEST(without_memory_no_journal_is_taken_for_none),
-		JOURNAL_TEST(files_that_cannot_be_written_whole),
-		JOURNAL_TEST(no_more_than_so_many_files_are_looked_at),
-		JOURNAL_TEST(a_journal_has_the_counts_that_it_was_given),
-		JOURNAL_TEST(counters_tell_what_was_done),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,14 +28,13 @@ static void make_image(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image
 	};
 }
 
-static void the_last_segment_has_to_be_writable(void **state)
+TEST(the_last_segment_has_to_be_writable)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct layout_room room;
 	Elf64_Phdr segments[2];
 	struct image image;
 
-	(void)state;
 	make_image(ctx, segments, &image);
 	assert_int_equal(layout_find_room(&image, &room), 0);
 	assert_int_equal(room.segment, 1);
@@ -112,13 +111,12 @@ static void free_file(struct image *image)
 }
 
 /* Of sections that lie, too, no byte is said to be in the file that is not there. */
-static void only_what_fits_gets_bytes(void **state)
+TEST(only_what_fits_gets_bytes)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	Elf64_Phdr segments[2];
 	struct image image;
 
-	(void)state;
 	make_file(ctx, segments, &image);
 	assert_int_equal(add_section(&image, 16), 0);
 	assert_int_equal(image.n_sections, N_SECTIONS + 1);
@@ -131,7 +129,7 @@ static void only_what_fits_gets_bytes(void **state)
 }
 
 /* As far as it may, and not a word further; the .bss that goes into it does not count. */
-static void files_grow_so_far(void **state)
+TEST(files_grow_so_far)
 {
 	enum { LIMIT = 16 * N_BYTES + (1 << 20) + 0x800, SOME = 800, WORD = 8 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -139,7 +137,6 @@ static void files_grow_so_far(void **state)
 	struct image image;
 	size_t n_most;
 
-	(void)state;
 	make_file(ctx, segments, &image);
 	assert_int_equal(add_section(&image, SOME), 0);
 	n_most = SOME + LIMIT - image.n_bytes;
@@ -152,15 +149,4 @@ static void files_grow_so_far(void **state)
 	assert_int_equal(image.n_bytes, LIMIT);
 	free_file(&image);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_segment_has_to_be_writable),
-		cmocka_unit_test(only_what_fits_gets_bytes),
-		cmocka_unit_test(files_grow_so_far),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

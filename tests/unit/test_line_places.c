@@ -114,6 +114,8 @@ static int remove_all(void **state)
 	return system(command);
 }
 
+ALL_TESTS(assemble, remove_all);
+
 static struct line_places read_places(const struct self *self, const char *file,
 				      enum line_match match)
 {
@@ -144,7 +146,7 @@ static void assert_line(const struct self *self, const struct line_places *place
 	}
 }
 
-static void lines_begin_where_the_row_before_is_of_another(void **state)
+TEST(lines_begin_where_the_row_before_is_of_another)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -155,7 +157,7 @@ static void lines_begin_where_the_row_before_is_of_another(void **state)
 	line_places_free(&places);
 }
 
-static void branches_have_places_of_their_own(void **state)
+TEST(branches_have_places_of_their_own)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -166,7 +168,7 @@ static void branches_have_places_of_their_own(void **state)
 	line_places_free(&places);
 }
 
-static void loops_begin_their_lines_in_each_turn(void **state)
+TEST(loops_begin_their_lines_in_each_turn)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -175,7 +177,7 @@ static void loops_begin_their_lines_in_each_turn(void **state)
 	line_places_free(&places);
 }
 
-static void the_table_of_a_match_is_no_place(void **state)
+TEST(the_table_of_a_match_is_no_place)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -185,7 +187,7 @@ static void the_table_of_a_match_is_no_place(void **state)
 	line_places_free(&places);
 }
 
-static void inlined_code_begins_with_its_column(void **state)
+TEST(inlined_code_begins_with_its_column)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -194,7 +196,7 @@ static void inlined_code_begins_with_its_column(void **state)
 	line_places_free(&places);
 }
 
-static void a_handler_begins_its_line(void **state)
+TEST(a_handler_begins_its_line)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 
@@ -203,7 +205,7 @@ static void a_handler_begins_its_line(void **state)
 	line_places_free(&places);
 }
 
-static void wrong_places_have_faults(void **state)
+TEST(wrong_places_have_faults)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 	const struct line_place *list;
@@ -219,7 +221,7 @@ static void wrong_places_have_faults(void **state)
 	line_places_free(&places);
 }
 
-static void the_nearest_lines(void **state)
+TEST(the_nearest_lines)
 {
 	struct line_places places = read_places(*state, "m.ml", LINE_FILE);
 	int before, after;
@@ -239,7 +241,7 @@ static void the_nearest_lines(void **state)
 }
 
 /* FILE names the source if its components are the last ones of the path; as a path, if any are. */
-static void names_are_compared_by_components(void **state)
+TEST(names_are_compared_by_components)
 {
 	static const struct {
 		const char *file;
@@ -265,7 +267,7 @@ static void names_are_compared_by_components(void **state)
 	}
 }
 
-static void a_similar_name_is_offered(void **state)
+TEST(a_similar_name_is_offered)
 {
 	const struct self *self = *state;
 	struct line_places places = read_places(self, "mm.ml", LINE_FILE);
@@ -277,22 +279,4 @@ static void a_similar_name_is_offered(void **state)
 	assert_string_equal(places.file + strlen(self->folder), "/src/m.ml");
 	assert_null(places.other);
 	line_places_free(&places);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_begin_where_the_row_before_is_of_another),
-		cmocka_unit_test(branches_have_places_of_their_own),
-		cmocka_unit_test(loops_begin_their_lines_in_each_turn),
-		cmocka_unit_test(the_table_of_a_match_is_no_place),
-		cmocka_unit_test(inlined_code_begins_with_its_column),
-		cmocka_unit_test(a_handler_begins_its_line),
-		cmocka_unit_test(wrong_places_have_faults),
-		cmocka_unit_test(the_nearest_lines),
-		cmocka_unit_test(names_are_compared_by_components),
-		cmocka_unit_test(a_similar_name_is_offered),
-	};
-
-	return cmocka_run_group_tests(tests, assemble, remove_all);
 }

@@ -46,6 +46,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 /* Offsets of pieces; some overlap, some are astride pages, none touches the hole. */
 static size_t random_off(size_t bytes)
 {
@@ -57,7 +59,7 @@ static size_t random_off(size_t bytes)
 	return off;
 }
 
-static void pieces_come_in_the_order_asked_for(void **state)
+TEST(pieces_come_in_the_order_asked_for)
 {
 	static uint8_t expected[PIECES * MAX_BYTES], got[PIECES * MAX_BYTES];
 	static struct memory_piece pieces[PIECES];
@@ -83,14 +85,14 @@ static void pieces_come_in_the_order_asked_for(void **state)
 	assert_memory_equal(got, expected, at);
 }
 
-static void nothing_is_read_where_nothing_is_asked_for(void **state)
+TEST(nothing_is_read_where_nothing_is_asked_for)
 {
 	struct area *area = *state;
 
 	assert_int_equal(memory_read(area->memory, NULL, 0, NULL), 0);
 }
 
-static void a_piece_that_is_not_there_is_named(void **state)
+TEST(a_piece_that_is_not_there_is_named)
 {
 	struct area *area = *state;
 	uintptr_t missing = (uintptr_t)area->bytes + (HOLE + 1) * PAGE - 2;
@@ -107,7 +109,7 @@ static void a_piece_that_is_not_there_is_named(void **state)
 	assert_non_null(strstr(ocp_error(area->ctx), text));
 }
 
-static void a_piece_at_the_end_of_the_addresses(void **state)
+TEST(a_piece_at_the_end_of_the_addresses)
 {
 	struct area *area = *state;
 	struct memory_piece pieces[] = {
@@ -120,7 +122,7 @@ static void a_piece_at_the_end_of_the_addresses(void **state)
 }
 
 /* Each piece goes where the caller wants it, and is what the memory has at the time of the reading. */
-static void a_plan_reads_again(void **state)
+TEST(a_plan_reads_again)
 {
 	static uint8_t expected[PIECES * MAX_BYTES], got[PIECES * MAX_BYTES];
 	struct memory_piece *pieces = calloc(PIECES, sizeof(*pieces));
@@ -156,7 +158,7 @@ static void a_plan_reads_again(void **state)
 	memory_plan_free(plan);
 }
 
-static void a_plan_of_what_is_not_there(void **state)
+TEST(a_plan_of_what_is_not_there)
 {
 	struct area *area = *state;
 	struct memory_piece *pieces = calloc(2, sizeof(*pieces));
@@ -175,22 +177,4 @@ static void a_plan_of_what_is_not_there(void **state)
 	assert_int_equal(memory_plan_make(area->memory, NULL, 0, &plan), 0);
 	assert_int_equal(memory_plan_read(area->memory, plan, NULL), 0);
 	memory_plan_free(plan);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_plan_reads_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_plan_of_what_is_not_there, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(pieces_come_in_the_order_asked_for, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(nothing_is_read_where_nothing_is_asked_for, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_piece_that_is_not_there_is_named, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_piece_at_the_end_of_the_addresses, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

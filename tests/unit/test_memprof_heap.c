@@ -33,7 +33,7 @@ static struct memprof_event allocation(uint64_t id, const uint64_t *frames, uint
 				       .majors = 100 };
 }
 
-static void books_are_kept(void **state)
+TEST(books_are_kept)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct known *known = calloc(BLOCKS + 1, sizeof(*known));
@@ -42,7 +42,6 @@ static void books_are_kept(void **state)
 	struct heap *heap;
 	size_t n, stack;
 
-	(void)state;
 	assert_int_equal(heap_new(ctx, &heap), 0);
 	for (uint64_t id = 1; id <= BLOCKS; id++) {
 		const uint64_t frames[] = { any(STACKS), 7, 8 };
@@ -78,7 +77,7 @@ static void books_are_kept(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void lives_are_classed(void **state)
+TEST(lives_are_classed)
 {
 	static const unsigned int majors[] = { 0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 100000 };
 	static const uint64_t expected[LIFE_CLASSES] = { 1, 1, 1, 2, 2, 2, 2, 2 };
@@ -87,7 +86,6 @@ static void lives_are_classed(void **state)
 	struct heap *heap;
 	size_t n, stack;
 
-	(void)state;
 	assert_int_equal(heap_new(ctx, &heap), 0);
 	for (size_t i = 0; i < sizeof(majors) / sizeof(*majors); i++) {
 		struct memprof_event event = allocation(i + 1, frames, 1);
@@ -106,7 +104,7 @@ static void lives_are_classed(void **state)
 }
 
 /* Numbers that a damaged program might send. */
-static void unknown_blocks_are_counted(void **state)
+TEST(unknown_blocks_are_counted)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	const uint64_t frames[] = { 1 };
@@ -114,7 +112,6 @@ static void unknown_blocks_are_counted(void **state)
 	struct heap *heap;
 	size_t stack;
 
-	(void)state;
 	assert_int_equal(heap_new(ctx, &heap), 0);
 	assert_int_equal(heap_enter(heap, &event, &stack), 0);
 	assert_int_equal(heap_block_number(heap), 0);
@@ -138,7 +135,7 @@ static void unknown_blocks_are_counted(void **state)
 }
 
 /* What is above the limits is counted; the words are in the sums. */
-static void limits_are_kept(void **state)
+TEST(limits_are_kept)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	uint64_t samples = 0, sum = 0;
@@ -147,9 +144,8 @@ static void limits_are_kept(void **state)
 	struct heap *heap;
 	size_t n, stack;
 
-	(void)state;
 	assert_int_equal(heap_new(ctx, &heap), 0);
-	heap_limit(heap, 100, 10);
+	heap_limit(heap, 100, 10, SIZE_MAX);
 	for (uint64_t id = 1; id <= 300; id++) {
 		const uint64_t frames[] = { id % 20, 7 };
 		const struct memprof_event event = allocation(id, frames, 2);
@@ -172,7 +168,7 @@ static void limits_are_kept(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_mark_stays(void **state)
+TEST(a_mark_stays)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	const uint64_t frames[] = { 1 };
@@ -182,7 +178,6 @@ static void a_mark_stays(void **state)
 	struct heap *heap;
 	size_t stack;
 
-	(void)state;
 	assert_int_equal(heap_new(ctx, &heap), 0);
 	assert_int_equal(heap_mark(heap, &mark), 0);
 	assert_int_equal(mark.n, 0);
@@ -197,17 +192,4 @@ static void a_mark_stays(void **state)
 	heap_mark_free(&mark);
 	heap_free(heap);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(books_are_kept),
-		cmocka_unit_test(lives_are_classed),
-		cmocka_unit_test(unknown_blocks_are_counted),
-		cmocka_unit_test(limits_are_kept),
-		cmocka_unit_test(a_mark_stays),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,7 +173,8 @@ static uint64_t pass_time(struct subject *s)
 
 static void expect_allocation(struct test *t, const struct memprof_event *event)
 {
-	const char *source = event->source == MEMPROF_CUSTOM	  ? "external"
+	const char *source = event->source == MEMPROF_CUSTOM || event->source == MEMPROF_MAP_FILE
+				     ? "external"
 			     : event->kind == MEMPROF_ALLOC_MAJOR ? "major"
 								  : "minor";
 
@@ -198,7 +199,7 @@ static void allocate(struct test *t, struct memprof_event *event)
 
 	call(s);
 	event->kind = any(s, 4) ? MEMPROF_ALLOC_MINOR : MEMPROF_ALLOC_MAJOR;
-	event->source = (enum memprof_source)any(s, 3);
+	event->source = (enum memprof_source)any(s, MEMPROF_SOURCES);
 	event->size = any(s, sizes[any(s, 6)]);
 	event->n_samples = 1 + (any(s, 2) ? 0 : any(s, event->size + 1));
 	event->stack = s->stack;
@@ -288,6 +289,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 static void open_trace(struct test *t, uint32_t max_codes, memtrace_locate *with)
 {
 	const struct memtrace_info info = { .rate = 0.25,
@@ -345,7 +348,7 @@ static void make_trace(struct test *t, uint64_t seed, uint32_t pool, uint32_t ma
 
 /* ---- tests ------------------------------------------------------------------------------------ */
 
-static void traces_are_read(void **state)
+TEST(traces_are_read)
 {
 	const char *seeds = getenv("MEMTRACE_SEEDS");
 	const uint64_t n = seeds ? strtoull(seeds, NULL, 10) : 6;
@@ -355,12 +358,12 @@ static void traces_are_read(void **state)
 }
 
 /* More frames than the cache has. */
-static void frames_come_back(void **state)
+TEST(frames_come_back)
 {
 	make_trace(*state, 99, MAX_POOL, 0, 3000);
 }
 
-static void frames_are_bounded(void **state)
+TEST(frames_are_bounded)
 {
 	make_trace(*state, 7, 500, 100, 400);
 }
@@ -421,7 +424,7 @@ static void check_odd(struct test *t, size_t longest)
 	check_trace(t);
 }
 
-static void long_names_are_cut(void **state)
+TEST(long_names_are_cut)
 {
 	struct test *t = *state;
 
@@ -451,7 +454,7 @@ static void long_names_are_cut(void **state)
 }
 
 /* Times that a program cannot have: behind the tool's clock, or before the start. */
-static void times_are_bounded(void **state)
+TEST(times_are_bounded)
 {
 	static const uint64_t times[] = { 0, UINT64_MAX, 60000, 90000 };
 	static const uint64_t expected[] = { START_US, START_US + 30, START_US + 30,
@@ -474,7 +477,7 @@ static void times_are_bounded(void **state)
 	check_trace(t);
 }
 
-static void a_full_disk_is_told(void **state)
+TEST(a_full_disk_is_told)
 {
 	struct test *t = *state;
 	const struct memtrace_info info = {
@@ -489,18 +492,4 @@ static void a_full_disk_is_told(void **state)
 	assert_null(t->writer);
 	assert_string_equal(ocp_error(t->ctx), "/dev/full: No space left on device");
 	close(t->fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(traces_are_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(frames_come_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(frames_are_bounded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(long_names_are_cut, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(times_are_bounded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_full_disk_is_told, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,13 +33,12 @@ static uint32_t number_of(struct name_table *table, struct ocp_program *prog, co
 }
 
 /* In each round the names are the same, at other addresses. */
-static void each_name_has_one_number(void **state)
+TEST(each_name_has_one_number)
 {
 	struct ocp_program prog = { .ctx = ocp_ctx_new() };
 	struct name_table table = { 0 };
 	struct names *rounds[ROUNDS];
 
-	(void)state;
 	for (int r = 0; r < ROUNDS; r++) {
 		rounds[r] = make_names();
 		for (uint32_t i = 0; i <= N; i++)
@@ -56,13 +55,12 @@ static void each_name_has_one_number(void **state)
 }
 
 /* Probes that the program has already keep their numbers, and what is known of them. */
-static void earlier_probes_are_known(void **state)
+TEST(earlier_probes_are_known)
 {
 	struct ocp_program prog = { .ctx = ocp_ctx_new() };
 	struct name_table table = { 0 };
 	struct names *names = make_names();
 
-	(void)state;
 	prog.probes = calloc(N / 2, sizeof(*prog.probes));
 	assert_non_null(prog.probes);
 	for (prog.n_probes = 0; prog.n_probes < N / 2; prog.n_probes++)
@@ -79,14 +77,4 @@ static void earlier_probes_are_known(void **state)
 	free(names);
 	free(prog.probes);
 	ocp_ctx_free(prog.ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_name_has_one_number),
-		cmocka_unit_test(earlier_probes_are_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,31 +85,19 @@ static const struct {
 	{ "\\", EXPOSITION_TEXT },
 };
 
-static void the_better_liked_is_chosen(void **state)
+TEST(the_better_liked_is_chosen)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
 		if (negotiate(headers[i].accept) != headers[i].expected)
 			fail_msg("Accept: %s", headers[i].accept);
 }
 
-static void types_have_versions(void **state)
+TEST(types_have_versions)
 {
-	(void)state;
 	assert_string_equal(exposition_type(EXPOSITION_TEXT),
 			    "text/plain; version=0.0.4; charset=utf-8");
 	assert_string_equal(exposition_type(EXPOSITION_OPENMETRICS),
 			    "application/openmetrics-text; version=1.0.0; charset=utf-8");
 	assert_string_equal(exposition_type(EXPOSITION_OPENMETRICS_0),
 			    "application/openmetrics-text; version=0.0.1; charset=utf-8");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_better_liked_is_chosen),
-		cmocka_unit_test(types_have_versions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

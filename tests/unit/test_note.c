@@ -52,7 +52,7 @@ static int read_all(const uint8_t *bytes, size_t n, size_t shift, size_t *count)
 	return answer;
 }
 
-static void fields_are_read(void **state)
+TEST(fields_are_read)
 {
 	static const struct note_spec last = { 1, 2, 4, "", "", "" };
 	struct note_bytes notes = { 0 };
@@ -61,7 +61,6 @@ static void fields_are_read(void **state)
 	struct note_reader reader;
 	struct note note;
 
-	(void)state;
 	note_reader_init(&reader, notes.bytes, notes.n);
 	assert_int_equal(note_next(&reader, &note), 1);
 	assert_note_is(&note, offs[0], &PLAIN);
@@ -74,21 +73,19 @@ static void fields_are_read(void **state)
 	note_bytes_free(&notes);
 }
 
-static void an_empty_section_has_no_notes(void **state)
+TEST(an_empty_section_has_no_notes)
 {
 	size_t count;
 
-	(void)state;
 	assert_int_equal(read_all(NULL, 0, 0, &count), 0);
 	assert_int_equal(count, 0);
 }
 
-static void notes_may_lie_at_any_address(void **state)
+TEST(notes_may_lie_at_any_address)
 {
 	struct note_bytes notes = { 0 };
 	size_t count;
 
-	(void)state;
 	put_stapsdt(&notes, &PLAIN);
 	put_stapsdt(&notes, &OTHER);
 	for (size_t shift = 0; shift < 8; shift++) {
@@ -107,12 +104,11 @@ static size_t unpadded_end(const struct note_bytes *notes, size_t off)
 	return off + 12 + 8 + descsz;
 }
 
-static void a_section_cut_anywhere_is_an_error(void **state)
+TEST(a_section_cut_anywhere_is_an_error)
 {
 	struct note_bytes notes = { 0 };
 	size_t offs[3], ends[3], count;
 
-	(void)state;
 	offs[0] = put_stapsdt(&notes, &PLAIN);
 	offs[1] = put_stapsdt(&notes, &OTHER);
 	offs[2] = put_stapsdt(&notes, &PLAIN);
@@ -131,13 +127,12 @@ static void a_section_cut_anywhere_is_an_error(void **state)
 	note_bytes_free(&notes);
 }
 
-static void sizes_that_lie_are_errors(void **state)
+TEST(sizes_that_lie_are_errors)
 {
 	static const uint32_t huge[] = { 0x7fffffff, 0x80000000, 0xfffffff4,
 					 0xfffffffc, 0xfffffffd, 0xffffffff };
 	size_t count;
 
-	(void)state;
 	for (size_t i = 0; i < 3 * sizeof(huge) / sizeof(huge[0]); i++) {
 		struct note_bytes notes = { 0 };
 		size_t off;
@@ -155,13 +150,12 @@ static void sizes_that_lie_are_errors(void **state)
 	}
 }
 
-static void every_descriptor_size_is_safe(void **state)
+TEST(every_descriptor_size_is_safe)
 {
 	struct note_bytes notes = { 0 };
 	size_t off = put_stapsdt(&notes, &PLAIN), count;
 	uint32_t whole = (uint32_t)(unpadded_end(&notes, off) - off - 20);
 
-	(void)state;
 	for (uint32_t descsz = 0; descsz < whole; descsz++) {
 		set_note_word(&notes, off, NOTE_DESCSZ, descsz);
 		assert_int_equal(read_all(notes.bytes, notes.n, 0, &count), -1);
@@ -170,13 +164,12 @@ static void every_descriptor_size_is_safe(void **state)
 	note_bytes_free(&notes);
 }
 
-static void strings_without_an_end_are_errors(void **state)
+TEST(strings_without_an_end_are_errors)
 {
 	struct note_bytes notes = { 0 };
 	size_t off = put_stapsdt(&notes, &PLAIN), count;
 	size_t strings = off + 12 + 8 + 24, end = unpadded_end(&notes, off);
 
-	(void)state;
 	/* From the last NUL to the first: args, name, provider. */
 	for (size_t at = end; at-- > strings;) {
 		if (notes.bytes[at] != '\0')
@@ -188,12 +181,11 @@ static void strings_without_an_end_are_errors(void **state)
 	note_bytes_free(&notes);
 }
 
-static void notes_of_other_owners_and_types_are_skipped(void **state)
+TEST(notes_of_other_owners_and_types_are_skipped)
 {
 	struct note_bytes notes = { 0 };
 	size_t count;
 
-	(void)state;
 	put_note(&notes, "GNU", 3, "abcdef", 6);
 	put_note(&notes, "stapsdx", 3, "", 0);
 	put_note(&notes, "stapsdt", 2, "no probe", 8);
@@ -209,25 +201,23 @@ static void notes_of_other_owners_and_types_are_skipped(void **state)
 	note_bytes_free(&notes);
 }
 
-static void zeros_are_notes_of_nobody(void **state)
+TEST(zeros_are_notes_of_nobody)
 {
 	static const uint8_t zeros[12 * 1000];
 	size_t count;
 
-	(void)state;
 	assert_int_equal(read_all(zeros, sizeof(zeros), 0, &count), 0);
 	assert_int_equal(count, 0);
 	assert_int_equal(read_all(zeros, sizeof(zeros) - 1, 0, &count), -1);
 }
 
-static void the_error_says_where_and_why(void **state)
+TEST(the_error_says_where_and_why)
 {
 	struct note_bytes notes = { 0 };
 	struct note_reader reader;
 	struct note note;
 	size_t off;
 
-	(void)state;
 	put_stapsdt(&notes, &PLAIN);
 	off = put_stapsdt(&notes, &PLAIN);
 	set_note_word(&notes, off, NOTE_DESCSZ, 23);
@@ -239,13 +229,12 @@ static void the_error_says_where_and_why(void **state)
 	note_bytes_free(&notes);
 }
 
-static void many_notes_are_all_read(void **state)
+TEST(many_notes_are_all_read)
 {
 	enum { MANY = 10000 };
 	struct note_bytes notes = { 0 };
 	size_t count;
 
-	(void)state;
 	for (int i = 0; i < MANY; i++) {
 		char name[20];
 
@@ -255,23 +244,4 @@ static void many_notes_are_all_read(void **state)
 	assert_int_equal(read_all(notes.bytes, notes.n, 0, &count), 0);
 	assert_int_equal(count, MANY);
 	note_bytes_free(&notes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields_are_read),
-		cmocka_unit_test(an_empty_section_has_no_notes),
-		cmocka_unit_test(notes_may_lie_at_any_address),
-		cmocka_unit_test(a_section_cut_anywhere_is_an_error),
-		cmocka_unit_test(sizes_that_lie_are_errors),
-		cmocka_unit_test(every_descriptor_size_is_safe),
-		cmocka_unit_test(strings_without_an_end_are_errors),
-		cmocka_unit_test(notes_of_other_owners_and_types_are_skipped),
-		cmocka_unit_test(zeros_are_notes_of_nobody),
-		cmocka_unit_test(the_error_says_where_and_why),
-		cmocka_unit_test(many_notes_are_all_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,9 +56,8 @@ static void check(const struct example *example)
 	} while (0)
 
 /* As ocamlopt 4.13 wrote them. */
-static void symbols_of_version_4(void **state)
+TEST(symbols_of_version_4)
 {
-	(void)state;
 	CHECK_ALL(NAMED("camlService__find_531", NULL, "Service.find", 531),
 		  OMITTED("camlDune__exe__Service__find_531", NULL, "Dune__exe.Service.find", 531,
 			  "Service.find"),
@@ -82,9 +81,8 @@ static void symbols_of_version_4(void **state)
 }
 
 /* In 4.x "__" also is a part of identifiers. */
-static void two_underscores(void **state)
+TEST(two_underscores)
 {
-	(void)state;
 	CHECK_ALL(NAMED("camlM__foo__bar_12", NULL, "M.foo__bar", 12),
 		  NAMED("camlM___f_1", NULL, "M._f", 1), NAMED("camlM____f_1", NULL, "M.__f", 1),
 		  NAMED("camlMylib____f_1", "camlMylib__", "Mylib__.f", 1),
@@ -99,9 +97,8 @@ static void two_underscores(void **state)
 }
 
 /* As ocamlopt 5.1 to 5.3 writes them, with and without Flambda. */
-static void symbols_of_version_5(void **state)
+TEST(symbols_of_version_5)
 {
-	(void)state;
 	CHECK_ALL(NAMED("camlService.find_531", NULL, "Service.find", 531),
 		  OMITTED("camlDune__exe__Service.find_531", NULL, "Dune__exe.Service.find", 531,
 			  "Service.find"),
@@ -116,9 +113,8 @@ static void symbols_of_version_5(void **state)
 		  NAMED("camlM.$c3$a9t$c3$a9_4", NULL, "M.\xc3\xa9t\xc3\xa9", 4));
 }
 
-static void symbols_of_flambda(void **state)
+TEST(symbols_of_flambda)
 {
-	(void)state;
 	CHECK_ALL(KIND("camlM__anon_fn$5bm$2eml$3a12$2c3$2d$2d10$5d_77", NULL, "M.fun_77", 77,
 		       OCAML_ANONYMOUS),
 		  NAMED("camlM__anon_fn_77", NULL, "M.anon_fn", 77),
@@ -129,9 +125,8 @@ static void symbols_of_flambda(void **state)
 		  NAMED("camlM__my_code_5", NULL, "M.my_code", 5));
 }
 
-static void other_symbols(void **state)
+TEST(other_symbols)
 {
-	(void)state;
 	CHECK_ALL(NONE("main", NULL), NONE("", NULL), NONE("caml", NULL),
 		  NONE("caml_alloc_shr", NULL), NONE("camlidl_x__f_1", NULL),
 		  NONE("camlService", NULL), NONE("camlService__", NULL),
@@ -143,12 +138,11 @@ static void other_symbols(void **state)
 }
 
 /* What no compiler writes stays as it is, and nothing reaches a terminal. */
-static void hostile_symbols(void **state)
+TEST(hostile_symbols)
 {
 	char symbol[3000];
 	struct ocaml_name name;
 
-	(void)state;
 	CHECK_ALL(NAMED("camlM__$1b$5b2J_1", NULL, "M.($1b[2J)", 1),
 		  NAMED("camlM__$00_1", NULL, "M.($00)", 1), NAMED("camlM__$", NULL, "M.($)", 0),
 		  NAMED("camlM__$4", NULL, "M.($4)", 0), NAMED("camlM__$zz_1", NULL, "M.($zz)", 1),
@@ -178,14 +172,13 @@ static void hostile_symbols(void **state)
 }
 
 /* Any bytes that are a C string. */
-static void noise(void **state)
+TEST(noise)
 {
 	static const char letters[] = "__..$$0123456789abcdefMX_\x1b\xff";
 	unsigned int seed = 1;
 	struct ocaml_name name;
 	size_t n_functions = 0;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		char symbol[40] = "camlM";
 		size_t bytes = 5 + (size_t)rand_r(&seed) % 34;
@@ -202,11 +195,10 @@ static void noise(void **state)
 	assert_true(n_functions > 1000);
 }
 
-static void marks(void **state)
+TEST(marks)
 {
 	size_t bytes = 0;
 
-	(void)state;
 	assert_true(ocaml_name_is_mark("camlService__code_begin", "code_begin", &bytes));
 	assert_int_equal(bytes, strlen("camlService"));
 	assert_true(ocaml_name_is_mark("camlMylib__.code_end", "code_end", &bytes));
@@ -220,7 +212,7 @@ static void marks(void **state)
 	assert_false(ocaml_name_is_mark("", "code_begin", &bytes));
 }
 
-static void typed_names(void **state)
+TEST(typed_names)
 {
 	static const struct {
 		const char *typed, *name;
@@ -253,7 +245,6 @@ static void typed_names(void **state)
 	char name[OCAML_NAME_BYTES], longest[2000];
 	int64_t stamp;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		assert_true(ocaml_name_normalise(all[i].typed, name, &stamp));
 		assert_string_equal(name, all[i].name);
@@ -265,7 +256,7 @@ static void typed_names(void **state)
 }
 
 /* The debug information of a call tells where in its file a function is. */
-static void paths(void **state)
+TEST(paths)
 {
 	static const struct {
 		const char *symbol, *path, *name;
@@ -304,7 +295,6 @@ static void paths(void **state)
 	char longer[OCAML_NAME_BYTES], longest[2000] = "M.";
 	struct ocaml_name name;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		assert_true(ocaml_name_decode(all[i].symbol, NULL, &name));
 		assert_int_equal(
@@ -317,22 +307,4 @@ static void paths(void **state)
 	strcpy(longest + 1102, ".find");
 	assert_true(ocaml_name_decode("camlM__find_5", NULL, &name));
 	assert_int_equal(ocaml_name_add_path(name.text, name.path_bytes, longest, longer), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(symbols_of_version_4),
-		cmocka_unit_test(two_underscores),
-		cmocka_unit_test(symbols_of_version_5),
-		cmocka_unit_test(symbols_of_flambda),
-		cmocka_unit_test(other_symbols),
-		cmocka_unit_test(hostile_symbols),
-		cmocka_unit_test(noise),
-		cmocka_unit_test(marks),
-		cmocka_unit_test(typed_names),
-		cmocka_unit_test(paths),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

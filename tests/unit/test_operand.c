@@ -39,7 +39,7 @@ static void assert_spec(const char *text, const struct arg_spec *expected)
 	ocp_ctx_free(ctx);
 }
 
-static void registers_are_understood(void **state)
+TEST(registers_are_understood)
 {
 	static const struct {
 		const char *text;
@@ -54,13 +54,12 @@ static void registers_are_understood(void **state)
 		{ "1@%dh", REGISTER(ARG_RDX, 1, 0, 0, 8) },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_spec(cases[i].text, &cases[i].spec);
 }
 
 /* Each register by each of its names. */
-static void all_registers_are_known(void **state)
+TEST(all_registers_are_known)
 {
 	static const char *const whole[ARG_REGISTERS] = {
 		"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10",
@@ -68,7 +67,6 @@ static void all_registers_are_known(void **state)
 	};
 	static const char suffixes[] = { 'd', 'w', 'b' };
 
-	(void)state;
 	for (unsigned int i = 0; i < ARG_RIP; i++) {
 		const char *name = whole[i] + 1;
 		bool is_numbered = *name >= '0' && *name <= '9';
@@ -93,7 +91,7 @@ static void all_registers_are_known(void **state)
 	}
 }
 
-static void memory_is_understood(void **state)
+TEST(memory_is_understood)
 {
 	static const struct {
 		const char *text;
@@ -124,13 +122,12 @@ static void memory_is_understood(void **state)
 		{ "8@4198400", MEMORY(4198400, ARG_NO_REGISTER, ARG_NO_REGISTER, 0) },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_spec(cases[i].text, &cases[i].spec);
 }
 
 /* What is read first stands innermost. */
-static void memory_in_memory_is_understood(void **state)
+TEST(memory_in_memory_is_understood)
 {
 	static const struct {
 		const char *text;
@@ -157,7 +154,6 @@ static void memory_in_memory_is_understood(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct site_args args;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct arg_spec spec = MEMORY(cases[i].number, ARG_RSP, ARG_NO_REGISTER, 0);
 
@@ -173,7 +169,7 @@ static void memory_in_memory_is_understood(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void constants_are_cut_to_their_size(void **state)
+TEST(constants_are_cut_to_their_size)
 {
 	static const struct {
 		const char *text;
@@ -193,7 +189,6 @@ static void constants_are_cut_to_their_size(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct site_args args;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(operand_parse(ctx, cases[i].text, &args), 0);
 		assert_int_equal(args.args[0].kind, ARG_CONSTANT);
@@ -202,7 +197,7 @@ static void constants_are_cut_to_their_size(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void what_is_not_read_is_unsupported(void **state)
+TEST(what_is_not_read_is_unsupported)
 {
 	static const struct arg_spec unsupported = { .kind = ARG_UNSUPPORTED };
 	static const char *const texts[] = {
@@ -220,12 +215,11 @@ static void what_is_not_read_is_unsupported(void **state)
 		"8@-sym(%rax)",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		assert_spec(texts[i], &unsupported);
 }
 
-static void malformed_operands_are_named(void **state)
+TEST(malformed_operands_are_named)
 {
 	static const char *const cases[][2] = {
 		{ "8", "operand 8: @ is expected after the size" },
@@ -259,7 +253,6 @@ static void malformed_operands_are_named(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct site_args args;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int err = operand_parse(ctx, cases[i][0], &args);
 
@@ -271,13 +264,12 @@ static void malformed_operands_are_named(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void a_list_is_read_in_order(void **state)
+TEST(a_list_is_read_in_order)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char many[256] = "", huge[400];
 	struct site_args args;
 
-	(void)state;
 	assert_int_equal(operand_parse(ctx, "", &args), 0);
 	assert_int_equal(args.n, 0);
 	assert_int_equal(operand_parse(ctx, "  8@%rax\t-4@16(%rsp)  8@$3 ", &args), 0);
@@ -297,20 +289,4 @@ static void a_list_is_read_in_order(void **state)
 	assert_int_equal(operand_parse(ctx, huge, &args), -EINVAL);
 	assert_non_null(strstr(ocp_error(ctx), "...: too long"));
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registers_are_understood),
-		cmocka_unit_test(all_registers_are_known),
-		cmocka_unit_test(memory_is_understood),
-		cmocka_unit_test(memory_in_memory_is_understood),
-		cmocka_unit_test(constants_are_cut_to_their_size),
-		cmocka_unit_test(what_is_not_read_is_unsupported),
-		cmocka_unit_test(malformed_operands_are_named),
-		cmocka_unit_test(a_list_is_read_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

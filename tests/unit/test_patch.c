@@ -39,6 +39,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 static struct patch_write write_to(const void *at, uint8_t bytes, enum patch_phase phase)
 {
 	return (struct patch_write){
@@ -69,13 +71,12 @@ static size_t count_written(void)
 	return n;
 }
 
-static void all_is_written(void **state)
+TEST(all_is_written)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
 
-	(void)state;
 	assert_int_equal(patch_apply(ctx, getpid(), writes, n), 0);
 	assert_int_equal(count_written(), n);
 	ocp_ctx_free(ctx);
@@ -99,7 +100,7 @@ static void check_failure(struct ocp_ctx *ctx, struct patch_write *writes, size_
  * one call some of each phase do, with those around the end of the first thread's half and of the
  * first call, and the last ones.
  */
-static void whatever_fails_nothing_is_written(void **state)
+TEST(whatever_fails_nothing_is_written)
 {
 	enum { FEW = 300, STEP = 43, AROUND = 6 };
 	const size_t ends[] = { 3 * N / 2, (size_t)3 * A_CALL, 3 * N - AROUND };
@@ -107,7 +108,6 @@ static void whatever_fails_nothing_is_written(void **state)
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
 
-	(void)state;
 	for (size_t i = 0; i < FEW; i++)
 		check_failure(ctx, writes, FEW, i);
 	for (size_t i = 0; i < n; i += STEP)
@@ -121,13 +121,12 @@ static void whatever_fails_nothing_is_written(void **state)
 /*
  * Where process_vm_writev may not write, as in memory that was made read-only, /proc/PID/mem may.
  */
-static void semaphores_that_are_read_only(void **state)
+TEST(semaphores_that_are_read_only)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[8];
 	uint16_t *page = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
 	for (size_t first = 0; first < 2; first++) {
 		/* The first is read-only; and then one amid the others. */
@@ -148,32 +147,27 @@ static void semaphores_that_are_read_only(void **state)
 /* How many bytes a thread other than the first has written. */
 static atomic_size_t n_written_by_others;
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-ssize_t __real_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
+WRAP(ssize_t, pwrite64, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at))
 {
 	if (gettid() != getpid())
 		n_written_by_others += n;
 	return __real_pwrite64(fd, from, n, at);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 /* Of each phase of opcodes, not the first one alone. */
-static void the_second_thread_writes_its_half(void **state)
+TEST(the_second_thread_writes_its_half)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
 
-	(void)state;
 	n_written_by_others = 0;
 	assert_int_equal(patch_apply(ctx, getpid(), writes, n), 0);
 	assert_int_equal(n_written_by_others, N / 2 + N / 2);
 	ocp_ctx_free(ctx);
 }
 
-static void the_second_thread_ends_with_its_patcher(void **state)
+TEST(the_second_thread_ends_with_its_patcher)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
@@ -181,7 +175,6 @@ static void the_second_thread_ends_with_its_patcher(void **state)
 	const int before = count_threads();
 	struct patcher *patcher;
 
-	(void)state;
 	assert_int_equal(patcher_open(ctx, getpid(), &patcher), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(patcher_apply(patcher, writes, n), 0);
@@ -203,7 +196,7 @@ static void count_alarm(int signal)
  * At the end only the second thread has something to write: the first one waits for it, and signals
  * come meanwhile, which is not the end of it.
  */
-static void signals_while_the_second_thread_writes(void **state)
+TEST(signals_while_the_second_thread_writes)
 {
 	enum { MANY = 20000 };
 	const struct sigaction action = { .sa_handler = count_alarm };
@@ -213,7 +206,6 @@ static void signals_while_the_second_thread_writes(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patcher *patcher;
 
-	(void)state;
 	assert_true(writes && sites);
 	for (size_t i = 0; i < MANY; i++)
 		writes[i] = write_to(&memory->sites_on[0], 1, PATCH_SITES_ON);
@@ -234,22 +226,4 @@ static void signals_while_the_second_thread_writes(void **state)
 	ocp_ctx_free(ctx);
 	free(writes);
 	free(sites);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_is_written, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(whatever_fails_nothing_is_written, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(semaphores_that_are_read_only, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_second_thread_writes_its_half, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(the_second_thread_ends_with_its_patcher, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(signals_while_the_second_thread_writes, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,9 +31,8 @@ static void check(const char *marked)
 	assert_string_equal(found, marked);
 }
 
-static void patterns_are_found(void **state)
+TEST(patterns_are_found)
 {
-	(void)state;
 	check("  |{ [ x ] }-> f x");
 	check("|{ A n }when n > 1 -> n");
 	check("  |{ A }-> 1 |{ B }-> 2");
@@ -49,9 +48,8 @@ static void patterns_are_found(void **state)
 	check("|{}");
 }
 
-static void other_lines_have_none(void **state)
+TEST(other_lines_have_none)
 {
-	(void)state;
 	check("");
 	check("   ");
 	check("let f = function A -> 1");
@@ -61,14 +59,4 @@ static void other_lines_have_none(void **state)
 	check("  with_lock (fun () -> 1)");
 	check("  \"| a ->\"");
 	check("  with \"unfinished ->");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(patterns_are_found),
-		cmocka_unit_test(other_lines_have_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

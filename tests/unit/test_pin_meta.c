@@ -13,12 +13,12 @@
 #define TEXT_OF(number) AS_TEXT(number)
 #define AS_TEXT(number) #number
 #define FORMAT		"ocaml-probes-kept 2 " TEXT_OF(MEASURE_VERSION) "\n"
-#define HEAD		FORMAT "start 1200\nsplit 1\nkey -1\ncost 812.500000 523.250000\n"
+#define HEAD		FORMAT "start 1200\nsplit 1\ncost 812.500000 523.250000\n"
 #define PROCESSES	HEAD "pid 77\npid 78\n"
 #define COLUMNS		"probe 1 =a\nprobe 0 =b%20c%ff\n"
 #define FILES		"file =/bin/x\n"
 
-static const char whole[] = PROCESSES "pair =a =b%20c%ff\n" COLUMNS "past 1 9\nuses 0 3 2\n" FILES
+static const char whole[] = PROCESSES "pair 0 =a =b%20c%ff\n" COLUMNS "past 1 9\nuses 0 3 2\n" FILES
 				      "site 0 0 4a0 1f 12 3 =camlA__f_1 =a.ml\nnobody =\n"
 				      "site 1 0 ffffffffffffffff 0 0 0 = =\n";
 
@@ -44,13 +44,12 @@ static struct ocp_meter *read_text(struct ocp_ctx *ctx, const char *text)
 	return NULL;
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = read_text(ctx, whole);
 	char *text;
 
-	(void)state;
 	assert_non_null(meter);
 	assert_int_equal(meter->n_pids, 2);
 	assert_int_equal(meter->pids[1], 78);
@@ -69,14 +68,13 @@ static void what_is_written_is_read(void **state)
 }
 
 /* As much as a program of many probes has: more than there is room for at first. */
-static void a_long_text_is_written_as_it_was_read(void **state)
+TEST(a_long_text_is_written_as_it_was_read)
 {
 	enum { N_PROBES = 20000, ROOM = N_PROBES * 80 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char *expected = malloc(ROOM), *to = expected, *text;
 	struct ocp_meter *meter;
 
-	(void)state;
 	assert_non_null(expected);
 	to = stpcpy(to, HEAD "pid 77\n");
 	for (int i = 0; i < N_PROBES; i++)
@@ -98,25 +96,24 @@ static void a_long_text_is_written_as_it_was_read(void **state)
 }
 
 /* When, at what cost, and where probes were found is no part of what was asked for. */
-static void what_is_asked_for_is_compared(void **state)
+TEST(what_is_asked_for_is_compared)
 {
-	static const char more[] = FORMAT "start 9\nsplit 1\nkey -1\ncost 1.0 2.0\npid 77\npid 78\n"
-					  "pair =a =b%20c%ff\nprobe 1 =0\n" COLUMNS
+	static const char more[] = FORMAT "start 9\nsplit 1\ncost 1.0 2.0\npid 77\npid 78\n"
+					  "pair 0 =a =b%20c%ff\nprobe 1 =0\n" COLUMNS
 					  "probe 1 =c\nfile =/bin/y\nsite 0 0 1 1 1 1 = =\n";
 	static const char *const others[] = {
 		FORMAT
-		"start 1200\nsplit 0\nkey -1\ncost 1.0 2.0\npid 77\npid 78\npair =a =b%20c%ff\n" COLUMNS,
-		HEAD "pid 77\npair =a =b%20c%ff\n" COLUMNS,
-		HEAD "pid 77\npid 79\npair =a =b%20c%ff\n" COLUMNS,
+		"start 1200\nsplit 0\ncost 1.0 2.0\npid 77\npid 78\npair 0 =a =b%20c%ff\n" COLUMNS,
+		HEAD "pid 77\npair 0 =a =b%20c%ff\n" COLUMNS,
+		HEAD "pid 77\npid 79\npair 0 =a =b%20c%ff\n" COLUMNS,
 		PROCESSES COLUMNS,
-		PROCESSES "pair =a =b%20c%ff\nprobe 1 =a\n",
-		PROCESSES "pair =a =b%20c%ff\nprobe 0 =a\nprobe 0 =b%20c%ff\n",
-		PROCESSES "pair =a =b%20c%ff\nprobe 1 =a\nprobe 0 =b%20c%ffd\n",
+		PROCESSES "pair 0 =a =b%20c%ff\nprobe 1 =a\n",
+		PROCESSES "pair 0 =a =b%20c%ff\nprobe 0 =a\nprobe 0 =b%20c%ff\n",
+		PROCESSES "pair 0 =a =b%20c%ff\nprobe 1 =a\nprobe 0 =b%20c%ffd\n",
 		"ocaml-probes-kept 3 1\n",
 		"",
 	};
 
-	(void)state;
 	assert_true(pin_meta_is_part(whole, whole));
 	assert_true(pin_meta_is_part(whole, more));
 	assert_false(pin_meta_is_part(more, whole));
@@ -124,12 +121,11 @@ static void what_is_asked_for_is_compared(void **state)
 		assert_false(pin_meta_is_part(whole, others[i]));
 }
 
-static void a_part_is_damaged(void **state)
+TEST(a_part_is_damaged)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char part[sizeof(whole)];
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(whole) - 1; n++) {
 		struct ocp_meter *meter;
 
@@ -143,10 +139,10 @@ static void a_part_is_damaged(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void nothing_else_is_read(void **state)
+TEST(nothing_else_is_read)
 {
 	static const char *const texts[] = {
-		FORMAT "start 1200\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\nprobe 1 =a",
+		FORMAT "start 1200\nsplit 1\ncost 1.0 1.0\npid 77\nprobe 1 =a",
 		PROCESSES,			       /* no probe */
 		HEAD COLUMNS,			       /* of nobody */
 		PROCESSES "program =/bin/x\n" COLUMNS, /* of both */
@@ -155,22 +151,22 @@ static void nothing_else_is_read(void **state)
 		PROCESSES "split 1\n" COLUMNS,
 		PROCESSES "cost 1.0 1.0\n" COLUMNS,
 		PROCESSES "key 1\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -2\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey 65535\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		PROCESSES COLUMNS "pair 2 =a =b\n",
+		PROCESSES COLUMNS "pair -1 =a =b\n",
+		PROCESSES COLUMNS "pair =a =b\n",
 		HEAD "program =a\nprogram =b\n" COLUMNS,
-		FORMAT "split 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\npid 77\n" COLUMNS,
-		FORMAT "start -1\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 9223372036854775808\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 4\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost inf 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1e999 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 -1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 1.0 x\npid 77\n" COLUMNS,
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 1.0 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "split 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\npid 77\n" COLUMNS,
+		FORMAT "start -1\nsplit 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 9223372036854775808\nsplit 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 4\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost inf 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1e999 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1.0 -1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1.0 1.0 x\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1.0 1.0 1.0 1.0\npid 77\n" COLUMNS,
 		PROCESSES "pid 0\n" COLUMNS,
 		PROCESSES "pid -1\n" COLUMNS,
 		PROCESSES "pid 2147483648\n" COLUMNS,
@@ -181,8 +177,8 @@ static void nothing_else_is_read(void **state)
 		PROCESSES "probe 2 =a\n",
 		PROCESSES "probe 1 a\n",
 		PROCESSES "probe 1\n",
-		PROCESSES COLUMNS "pair =a\n",
-		PROCESSES COLUMNS "pair =a =b =c\n",
+		PROCESSES COLUMNS "pair 0 =a\n",
+		PROCESSES COLUMNS "pair 0 =a =b =c\n",
 		PROCESSES COLUMNS "past 2 1\n",
 		PROCESSES COLUMNS "past 0 18446744073709551616\n",
 		PROCESSES COLUMNS "uses 2 1 1\n",
@@ -209,7 +205,6 @@ static void nothing_else_is_read(void **state)
 	};
 	struct ocp_ctx *ctx = ocp_ctx_new();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (read_text(ctx, texts[i]))
 			fail_msg("it was read: %s", texts[i]);
@@ -217,17 +212,16 @@ static void nothing_else_is_read(void **state)
 }
 
 /* A process has written it: what controls a terminal is replaced, and the rest is the same. */
-static void an_untrusted_text_is_plain(void **state)
+TEST(an_untrusted_text_is_plain)
 {
 	static const char hostile[] =
-		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.5 2.5 3.5\npid 77\n"
-		       "pair =a%1b[J =b%c2%9bx\nprobe 1 =a%1b[J\nfile =/bin/%0ax\n"
+		FORMAT "start 1\nsplit 1\ncost 1.5 2.5 3.5\npid 77\n"
+		       "pair 0 =a%1b[J =b%c2%9bx\nprobe 1 =a%1b[J\nfile =/bin/%0ax\n"
 		       "site 0 0 4a0 1f 12 3 =caml%e2%80%aeA =a%7f.ml\n";
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = ocp_meter_new(ctx);
 	char *copy = strdup(hostile);
 
-	(void)state;
 	assert_int_equal(site_table_keep(&meter->table, copy), 0);
 	assert_int_equal(pin_meta_parse_untrusted(meter, copy), 0);
 	assert_string_equal(meter->pairs[0].start, "a?[J");
@@ -239,18 +233,4 @@ static void an_untrusted_text_is_plain(void **state)
 	assert_true(meter->pinned_costs.cost_per_paired_hit_ns == 3.5);
 	ocp_meter_free(meter);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read),
-		cmocka_unit_test(a_long_text_is_written_as_it_was_read),
-		cmocka_unit_test(what_is_asked_for_is_compared),
-		cmocka_unit_test(a_part_is_damaged),
-		cmocka_unit_test(nothing_else_is_read),
-		cmocka_unit_test(an_untrusted_text_is_plain),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,6 +172,8 @@ static int free_fixture(void **state)
 	return 0;
 }
 
+EACH_TEST(load_fixture, free_fixture);
+
 /* What was noted before the program was moved by MOVED. */
 static void expect_places(const struct fixture *fixture, const struct table *table, uint64_t moved)
 {
@@ -195,7 +197,7 @@ static void expect_places(const struct fixture *fixture, const struct table *tab
 	answers_free(&answers);
 }
 
-static void every_site_has_its_place(void **state)
+TEST(every_site_has_its_place)
 {
 	struct table table;
 
@@ -204,7 +206,7 @@ static void every_site_has_its_place(void **state)
 	expect_places(*state, &table, 0);
 }
 
-static void a_site_that_is_not_in_the_table_has_none(void **state)
+TEST(a_site_that_is_not_in_the_table_has_none)
 {
 	struct table table;
 
@@ -215,7 +217,7 @@ static void a_site_that_is_not_in_the_table_has_none(void **state)
 	expect_places(*state, &table, 0);
 }
 
-static void a_prelinked_file(void **state)
+TEST(a_prelinked_file)
 {
 	enum { MOVED = 0x1000 };
 	struct table table;
@@ -228,7 +230,7 @@ static void a_prelinked_file(void **state)
 	expect_places(*state, &table, MOVED);
 }
 
-static void control_characters_are_hidden(void **state)
+TEST(control_characters_are_hidden)
 {
 	struct answers answers;
 	struct table table;
@@ -242,7 +244,7 @@ static void control_characters_are_hidden(void **state)
 	answers_free(&answers);
 }
 
-static void without_a_table_nothing_is_known(void **state)
+TEST(without_a_table_nothing_is_known)
 {
 	struct answers answers;
 
@@ -329,7 +331,7 @@ static void unordered(struct table *table)
 	table->entries[2].va = table->entries[8].va;
 }
 
-static void a_table_that_lies_is_not_believed(void **state)
+TEST(a_table_that_lies_is_not_believed)
 {
 	static const struct {
 		void (*spoil)(struct table *table);
@@ -349,7 +351,6 @@ static void a_table_that_lies_is_not_believed(void **state)
 		{ unordered, "the sites are not sorted" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct fixture fixture;
 		struct table table;
@@ -365,12 +366,11 @@ static void a_table_that_lies_is_not_believed(void **state)
 	}
 }
 
-static void notes_that_lie(void **state)
+TEST(notes_that_lie)
 {
 	static const uint32_t words[][3] = { { 13, 0x7fffffff, PLACES_TYPE },
 					     { 0xfffffff0, 16, PLACES_TYPE } };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		struct fixture fixture;
 
@@ -384,7 +384,7 @@ static void notes_that_lie(void **state)
 }
 
 /* Whatever the bytes are, nothing is read outside of them (the sanitizers look on). */
-static void noise(void **state)
+TEST(noise)
 {
 	struct fixture *f = *state;
 	struct table table;
@@ -416,48 +416,39 @@ static void noise(void **state)
 
 static size_t n_programs, n_searches, n_units;
 
-int __real_dwarf_getsrclines(Dwarf_Die *unit, Dwarf_Lines **rows, size_t *n);
-int __wrap_dwarf_getsrclines(Dwarf_Die *unit, Dwarf_Lines **rows, size_t *n);
-int __wrap_dwarf_getsrclines(Dwarf_Die *unit, Dwarf_Lines **rows, size_t *n)
+WRAP(int, dwarf_getsrclines, (Dwarf_Die * unit, Dwarf_Lines **rows, size_t *n), (unit, rows, n))
 {
 	n_programs++;
 	return __real_dwarf_getsrclines(unit, rows, n);
 }
 
-Dwarf_Line *__real_dwarf_getsrc_die(Dwarf_Die *unit, Dwarf_Addr va);
-Dwarf_Line *__wrap_dwarf_getsrc_die(Dwarf_Die *unit, Dwarf_Addr va);
-Dwarf_Line *__wrap_dwarf_getsrc_die(Dwarf_Die *unit, Dwarf_Addr va)
+WRAP(Dwarf_Line *, dwarf_getsrc_die, (Dwarf_Die * unit, Dwarf_Addr va), (unit, va))
 {
 	n_searches++;
 	return __real_dwarf_getsrc_die(unit, va);
 }
 
-Dwarf_Die *__real_dwarf_addrdie(Dwarf *dwarf, Dwarf_Addr va, Dwarf_Die *unit);
-Dwarf_Die *__wrap_dwarf_addrdie(Dwarf *dwarf, Dwarf_Addr va, Dwarf_Die *unit);
-Dwarf_Die *__wrap_dwarf_addrdie(Dwarf *dwarf, Dwarf_Addr va, Dwarf_Die *unit)
+WRAP(Dwarf_Die *, dwarf_addrdie, (Dwarf * dwarf, Dwarf_Addr va, Dwarf_Die *unit), (dwarf, va, unit))
 {
 	n_searches++;
 	return __real_dwarf_addrdie(dwarf, va, unit);
 }
 
-int __real_dwarf_get_units(Dwarf *dwarf, Dwarf_CU *cu, Dwarf_CU **next, Dwarf_Half *version,
-			   uint8_t *type, Dwarf_Die *unit, Dwarf_Die *sub);
-int __wrap_dwarf_get_units(Dwarf *dwarf, Dwarf_CU *cu, Dwarf_CU **next, Dwarf_Half *version,
-			   uint8_t *type, Dwarf_Die *unit, Dwarf_Die *sub);
-int __wrap_dwarf_get_units(Dwarf *dwarf, Dwarf_CU *cu, Dwarf_CU **next, Dwarf_Half *version,
-			   uint8_t *type, Dwarf_Die *unit, Dwarf_Die *sub)
+WRAP(int, dwarf_get_units,
+     (Dwarf * dwarf, Dwarf_CU *cu, Dwarf_CU **next, Dwarf_Half *version, uint8_t *type,
+      Dwarf_Die *unit, Dwarf_Die *sub),
+     (dwarf, cu, next, version, type, unit, sub))
 {
 	n_units++;
 	return __real_dwarf_get_units(dwarf, cu, next, version, type, unit, sub);
 }
 
 /* Two units, of which one has all the sites, each with a row of its own. */
-static void a_line_program_is_run_once(void **state)
+TEST_WITH(a_line_program_is_run_once, NULL, NULL)
 {
 	struct fixture fixture;
 	struct answers answers;
 
-	(void)state;
 	fixture_load(&fixture, "v1");
 	n_programs = n_searches = n_units = 0;
 	assert_int_equal(ask(&fixture, &answers), 0);
@@ -467,23 +458,4 @@ static void a_line_program_is_run_once(void **state)
 	assert_in_range(n_units, 2, 3);
 	answers_free(&answers);
 	fixture_free(&fixture);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, load_fixture, free_fixture)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(every_site_has_its_place),
-		TEST(a_site_that_is_not_in_the_table_has_none),
-		TEST(a_prelinked_file),
-		TEST(control_characters_are_hidden),
-		TEST(without_a_table_nothing_is_known),
-		TEST(a_table_that_lies_is_not_believed),
-		TEST(notes_that_lie),
-		TEST(noise),
-		cmocka_unit_test(a_line_program_is_run_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,12 +113,11 @@ static void put(struct ring *ring, uint32_t number)
 }
 
 /* One task is interrupted for long, others print meanwhile. */
-static void who_is_interrupted_is_waited_for(void **state)
+TEST(who_is_interrupted_is_waited_for)
 {
 	struct place *early, *late;
 	static struct ring ring;
 
-	(void)state;
 	set_up(&ring);
 	early = reserve(&ring, 0);
 	late = reserve(&ring, 1);
@@ -165,12 +164,11 @@ static struct slow_record *put_slow(struct ring *ring, uint32_t number, size_t n
 }
 
 /* What follows the stop is read only if it is there and sound. */
-static void slow_pairs_are_checked(void **state)
+TEST(slow_pairs_are_checked)
 {
 	static struct ring ring;
 	struct slow_record *slow;
 
-	(void)state;
 	set_up(&ring);
 	put_slow(&ring, 0, sizeof(*slow));
 	slow = put_slow(&ring, 1, sizeof(*slow));
@@ -207,14 +205,13 @@ static void step(struct ring *ring, struct place **place, bool *is_stamped, uint
 	}
 }
 
-static void any_interruptions_keep_the_order(void **state)
+TEST(any_interruptions_keep_the_order)
 {
 	struct place *places[N_WRITERS] = { NULL };
 	bool is_stamped[N_WRITERS];
 	static struct ring ring;
 	uint32_t n = 0;
 
-	(void)state;
 	set_up(&ring);
 	srandom(1);
 	while (n < N_RECORDS) {
@@ -234,15 +231,4 @@ static void any_interruptions_keep_the_order(void **state)
 	assert_int_equal(ring.n_taken, N_RECORDS);
 	assert_int_equal(ring.n_disordered, 0);
 	tear_down(&ring);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_is_interrupted_is_waited_for),
-		cmocka_unit_test(slow_pairs_are_checked),
-		cmocka_unit_test(any_interruptions_keep_the_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

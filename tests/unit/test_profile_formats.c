@@ -71,13 +71,12 @@ static Perftools__Profiles__Profile *read_pprof(void)
 
 /* ---- pprof ---------------------------------------------------------------------------------- */
 
-static void inlined_functions_are_lines_of_a_location(void **state)
+TEST(inlined_functions_are_lines_of_a_location)
 {
 	Perftools__Profiles__Profile *read = read_pprof();
 	const Perftools__Profiles__Sample *first = read->sample[0], *second = read->sample[1];
 	const Perftools__Profiles__Location *place;
 
-	(void)state;
 	assert_int_equal(read->n_sample, 3);
 	assert_int_equal(first->n_location_id, 2);
 	assert_int_equal(second->n_location_id, 3);
@@ -94,11 +93,10 @@ static void inlined_functions_are_lines_of_a_location(void **state)
 	perftools__profiles__profile__free_unpacked(read, NULL);
 }
 
-static void symbols_are_those_of_c(void **state)
+TEST(symbols_are_those_of_c)
 {
 	Perftools__Profiles__Profile *read = read_pprof();
 
-	(void)state;
 	for (size_t i = 0; i < read->n_function; i++) {
 		const char *name = read->string_table[read->function[i]->name];
 		const char *symbol = read->string_table[read->function[i]->system_name];
@@ -109,11 +107,10 @@ static void symbols_are_those_of_c(void **state)
 	perftools__profiles__profile__free_unpacked(read, NULL);
 }
 
-static void values_are_those_of_the_stacks(void **state)
+TEST(values_are_those_of_the_stacks)
 {
 	Perftools__Profiles__Profile *read = read_pprof();
 
-	(void)state;
 	assert_int_equal(read->sample[0]->n_value, 2);
 	assert_int_equal(read->sample[0]->value[0], 9);
 	assert_int_equal(read->sample[0]->value[1], 18446744073);
@@ -136,35 +133,28 @@ static bool is_refused(void)
 	return left >= 0 && left-- == 0;
 }
 
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes)
+WRAP(void *, malloc, (size_t bytes), (bytes))
 {
 	return is_refused() ? NULL : __real_malloc(bytes);
 }
 
-void *__real_reallocarray(void *old, size_t n, size_t bytes);
-void *__wrap_reallocarray(void *old, size_t n, size_t bytes);
-void *__wrap_reallocarray(void *old, size_t n, size_t bytes)
+WRAP(void *, reallocarray, (void *old, size_t n, size_t bytes), (old, n, bytes))
 {
 	return is_refused() ? NULL : __real_reallocarray(old, n, bytes);
 }
 
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__wrap_strdup(const char *text)
+WRAP(char *, strdup, (const char *text), (text))
 {
 	return is_refused() ? NULL : __real_strdup(text);
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
 	struct made_profile made = made_profile_of(small);
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	FILE *to = fopen("/dev/null", "w");
 	int n = 0, err;
 
-	(void)state;
 	assert_non_null(to);
 	do {
 		left = n++;
@@ -184,7 +174,7 @@ static void each_allocation_may_fail(void **state)
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static void the_page_holds_the_profile(void **state)
+TEST(the_page_holds_the_profile)
 {
 	static const char *const parts[] = {
 		"{\"profile\":{\"title\":\"a \\u003cb\\u003e \\u0026 c\",\"kind\":\"wait\",\"hz\":0,"
@@ -200,7 +190,6 @@ static void the_page_holds_the_profile(void **state)
 	size_t bytes;
 	char *page = written(html_write, &bytes), *at = page;
 
-	(void)state;
 	assert_int_equal(strlen(page), bytes);
 	assert_memory_equal(page, "<!doctype html>\n", 16);
 	assert_string_equal(page + bytes - 8, "</html>\n");
@@ -213,7 +202,7 @@ static void the_page_holds_the_profile(void **state)
 }
 
 /* Nothing is left to be put in, and nothing is loaded from elsewhere. */
-static void the_page_is_complete(void **state)
+TEST(the_page_is_complete)
 {
 	static const char *const absent[] = { "\n@policy", "\n@style", "\n@script",
 					      "\n@module", "\n@text",  "\n@data",
@@ -221,7 +210,6 @@ static void the_page_is_complete(void **state)
 	size_t bytes;
 	char *page = written(html_write, &bytes);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++)
 		if (strstr(page, absent[i]))
 			fail_msg("the page has: %.60s", strstr(page, absent[i]));
@@ -231,18 +219,4 @@ static void the_page_is_complete(void **state)
 	assert_non_null(strstr(page, "Mike Bostock"));
 	assert_non_null(strstr(page, "Robert Penner"));
 	free(page);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(inlined_functions_are_lines_of_a_location),
-		cmocka_unit_test(symbols_are_those_of_c),
-		cmocka_unit_test(values_are_those_of_the_stacks),
-		cmocka_unit_test(each_allocation_may_fail),
-		cmocka_unit_test(the_page_holds_the_profile),
-		cmocka_unit_test(the_page_is_complete),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static void check_order(const struct ocp_program *prog)
 	assert_int_equal(program_find_probe(prog, "no_such_probe"), -1);
 }
 
-static void fixtures_read_as_they_say(void **state)
+TEST(fixtures_read_as_they_say)
 {
 	struct ocp_ctx *ctx = *state;
 	struct ocp_program *prog;
@@ -137,7 +137,7 @@ static void fixtures_read_as_they_say(void **state)
 	}
 }
 
-static void public_functions_give_names_and_code_sites(void **state)
+TEST(public_functions_give_names_and_code_sites)
 {
 	struct ocp_ctx *ctx = *state;
 	struct ocp_program *prog;
@@ -160,7 +160,7 @@ static void public_functions_give_names_and_code_sites(void **state)
 }
 
 /* A prelinked file: .stapsdt.base is MOVED bytes above where the notes say. */
-static void prelinking_is_undone(void **state)
+TEST(prelinking_is_undone)
 {
 	static const uint64_t moved[] = { 0x1000, 0x7fff00000000, -UINT64_C(0x2000) };
 	struct ocp_ctx *ctx = *state;
@@ -193,7 +193,7 @@ static void prelinking_is_undone(void **state)
 	}
 }
 
-static void missing_files_are_named(void **state)
+TEST(missing_files_are_named)
 {
 	struct ocp_ctx *ctx = *state;
 	struct ocp_program *prog = (struct ocp_program *)ctx;
@@ -218,14 +218,4 @@ static int free_ctx(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fixtures_read_as_they_say),
-		cmocka_unit_test(public_functions_give_names_and_code_sites),
-		cmocka_unit_test(prelinking_is_undone),
-		cmocka_unit_test(missing_files_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, new_ctx, free_ctx);
-}
+ALL_TESTS(new_ctx, free_ctx);

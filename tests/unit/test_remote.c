@@ -53,6 +53,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+ALL_TESTS(setup, teardown);
+
 /* ---- one cycle of the tool ------------------------------------------------------------------- */
 
 struct cycle {
@@ -199,30 +201,26 @@ static void program_notices_nothing(enum called_kind kind)
 	called_end(&called);
 }
 
-static void registers_are_kept(void **state)
+TEST(registers_are_kept)
 {
-	(void)state;
 	program_notices_nothing(CALLED_REGISTERS);
 }
 
-static void system_calls_go_on(void **state)
+TEST(system_calls_go_on)
 {
-	(void)state;
 	for (enum called_kind kind = CALLED_NANOSLEEP; kind <= CALLED_PAUSED; kind++)
 		program_notices_nothing(kind);
 }
 
-static void threads_go_on(void **state)
+TEST(threads_go_on)
 {
-	(void)state;
 	program_notices_nothing(CALLED_THREADS);
 }
 
-static void stopped_process_stays_stopped(void **state)
+TEST(stopped_process_stays_stopped)
 {
 	struct called called = called_start(CALLED_REGISTERS);
 
-	(void)state;
 	assert_true(called_goes_on(&called, 1));
 	for (int i = 0; i < 20; i++) {
 		kill(called.pid, SIGSTOP);
@@ -239,14 +237,13 @@ static void stopped_process_stays_stopped(void **state)
 }
 
 /* Real-time signals are queued: each is delivered once, also those that the thread was stopped at. */
-static void signals_are_delivered_once(void **state)
+TEST(signals_are_delivered_once)
 {
 	enum { SIGNALS = 3000 };
 	struct called called = called_start(CALLED_REGISTERS);
 	int status;
 	pid_t sender;
 
-	(void)state;
 	assert_true(called_goes_on(&called, 1));
 	sender = fork();
 	if (sender == 0) {
@@ -270,14 +267,13 @@ static void signals_are_delivered_once(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void seccomp_is_refused(void **state)
+TEST(seccomp_is_refused)
 {
 	struct remote_plan *plan;
 	int fds[2];
 	pid_t pid;
 	char byte;
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -300,14 +296,13 @@ static void seccomp_is_refused(void **state)
 }
 
 /* Its only thread runs on memory that is no stack: nothing is written. */
-static void unknown_stack_is_refused(void **state)
+TEST(unknown_stack_is_refused)
 {
 	uint64_t *stack =
 		mmap(NULL, 1 << 22, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct cycle c = { 0 };
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		asm volatile("mov %0, %%rsp\n movq $1, (%%rsp)\n xor %%r14d, %%r14d\n 1: jmp 1b"
@@ -400,7 +395,7 @@ static void end_at_end_of_stack(pid_t pid, uint32_t *runs)
 }
 
 /* The first thread's stack gets larger, also while the program is stopped. At its limit nothing is written. */
-static void first_stack_grows(void **state)
+TEST(first_stack_grows)
 {
 	uint32_t *runs =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -408,7 +403,6 @@ static void first_stack_grows(void **state)
 	struct cycle c = { 0 };
 	pid_t pid;
 
-	(void)state;
 	for (int stopped = 0; stopped < 2; stopped++) {
 		pid = start_at_end_of_stack(runs, 1 << 20);
 		before = first_stack(pid);
@@ -522,12 +516,11 @@ static bool is_whole(void)
 	return whole && strcmp(whole, "yes") == 0;
 }
 
-static void killed_at_every_system_call(void **state)
+TEST(killed_at_every_system_call)
 {
 	const int step = is_whole() ? 1 : KILL_STEP;
 	int kills = 0;
 
-	(void)state;
 	for (int round = 0; round < (is_whole() ? 2 : 1); round++)
 		for (enum called_kind kind = 0; kind < N_CALLED_KINDS; kind++)
 			kills += kill_everywhere(kind, 1 + (int)kind % step, step);
@@ -584,12 +577,11 @@ static void check_program(const struct program *program, int at)
 	}
 }
 
-static void other_programs_survive(void **state)
+TEST(other_programs_survive)
 {
 	char *programs = getenv("REMOTE_PROGRAMS");
 	char *save = NULL;
 
-	(void)state;
 	if (!is_whole() || !programs)
 		return;
 	programs = strdup(programs);
@@ -608,22 +600,4 @@ static void other_programs_survive(void **state)
 		close(program.fd);
 	}
 	free(programs);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registers_are_kept),
-		cmocka_unit_test(system_calls_go_on),
-		cmocka_unit_test(threads_go_on),
-		cmocka_unit_test(stopped_process_stays_stopped),
-		cmocka_unit_test(signals_are_delivered_once),
-		cmocka_unit_test(seccomp_is_refused),
-		cmocka_unit_test(unknown_stack_is_refused),
-		cmocka_unit_test(first_stack_grows),
-		cmocka_unit_test(killed_at_every_system_call),
-		cmocka_unit_test(other_programs_survive),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
 }

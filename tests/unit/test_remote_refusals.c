@@ -16,10 +16,9 @@
 
 static const char *made_up; /* NULL: what the kernel says */
 
-int __real_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
-int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
-
-int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n)
+WRAP(int, proc_file_read,
+     (struct ocp_ctx * ctx, pid_t pid, const char *name, char **text, size_t *n),
+     (ctx, pid, name, text, n))
 {
 	if (!made_up || strcmp(name, "status") != 0)
 		return __real_proc_file_read(ctx, pid, name, text, n);
@@ -49,9 +48,8 @@ static void check(const char *status, const char *why)
 	ocp_ctx_free(ctx);
 }
 
-static void shadow_stacks_are_refused(void **state)
+TEST(shadow_stacks_are_refused)
 {
-	(void)state;
 	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\tshstk \nx86_Thread_features_locked:\tshstk wrss \n",
 	      "shadow stack");
 	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\tshstk wrss \nx86_Thread_features_locked:\t\n",
@@ -67,20 +65,9 @@ static void shadow_stacks_are_refused(void **state)
 	check("Name:\tx86_Thread_features:shstk\nSeccomp:\t0\n", NULL);
 }
 
-static void filters_are_refused(void **state)
+TEST(filters_are_refused)
 {
-	(void)state;
 	check("Name:\tx\nSeccomp:\t1\nSeccomp_filters:\t0\n", "seccomp filter");
 	check("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n", "seccomp filter");
 	check("Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n", NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shadow_stacks_are_refused),
-		cmocka_unit_test(filters_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

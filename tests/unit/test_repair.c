@@ -149,12 +149,11 @@ static const char *const FIXTURES[] = {
 	"v0", "v0_single", "transitional", "transitional_single", "v1", "v1_dot", "v2"
 };
 
-static void sound_programs_need_no_repair(void **state)
+TEST(sound_programs_need_no_repair)
 {
 	struct ocp_repaired repaired;
 	struct model m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(FIXTURES) / sizeof(FIXTURES[0]); i++) {
 		model_init(&m, FIXTURES[i]);
 		assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
@@ -185,11 +184,10 @@ static void check_agreement(const struct model *m, const uint16_t *highest)
 	}
 }
 
-static void any_state_is_repaired_and_in_any_number_of_goes(void **state)
+TEST(any_state_is_repaired_and_in_any_number_of_goes)
 {
 	unsigned int seed = 7;
 
-	(void)state;
 	for (int round = 0; round < 700; round++) {
 		struct ocp_repaired repaired;
 		uint16_t highest[32] = { 0 };
@@ -217,12 +215,11 @@ static void any_state_is_repaired_and_in_any_number_of_goes(void **state)
 	}
 }
 
-static void v0_semaphores_are_brought_in_step(void **state)
+TEST(v0_semaphores_are_brought_in_step)
 {
 	struct ocp_repaired repaired;
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v0");
 	*semaphore_of(&m, "everywhere", 1) = 2;
 	*semaphore_of(&m, "everywhere", 2) = 1;
@@ -235,13 +232,12 @@ static void v0_semaphores_are_brought_in_step(void **state)
 	model_free(&m);
 }
 
-static void probes_with_a_damaged_site_are_left_alone(void **state)
+TEST(probes_with_a_damaged_site_are_left_alone)
 {
 	static const uint8_t opcodes[] = { 0xcc, 0x90, 0x00 };
 	struct ocp_repaired repaired;
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v1");
 	for (size_t i = 0; i < sizeof(opcodes); i++) {
 		code_of(&m, "inlined", 3)[0] = SITE_NOP;
@@ -261,7 +257,7 @@ static void probes_with_a_damaged_site_are_left_alone(void **state)
 	model_free(&m);
 }
 
-static void journals_are_undone_whole_or_not(void **state)
+TEST(journals_are_undone_whole_or_not)
 {
 	struct journal_entry entries[] = {
 		{ .name = "plain", .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
@@ -273,7 +269,6 @@ static void journals_are_undone_whole_or_not(void **state)
 	struct ocp_repaired repaired;
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v1");
 	*semaphore_of(&m, "plain", 0) = 2;
 	*semaphore_of(&m, "started_on", 0) = 0;
@@ -292,7 +287,7 @@ static void journals_are_undone_whole_or_not(void **state)
 	model_free(&m);
 }
 
-static void what_was_only_announced_is_not_undone(void **state)
+TEST(what_was_only_announced_is_not_undone)
 {
 	struct journal_entry entries[] = {
 		{ .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
@@ -301,7 +296,6 @@ static void what_was_only_announced_is_not_undone(void **state)
 	struct stale_journal journal = { .entries = entries, .n = 2, .n_begun = 2 };
 	const struct live_probe counted = { .n_semaphores = 1 }, uncounted = { .n_semaphores = 0 };
 
-	(void)state;
 	assert_int_equal(repair_change(&journal, 0, &counted, 0, false), 0);
 	assert_int_equal(repair_change(&journal, 0, &counted, 1, false), -1);
 	assert_int_equal(repair_change(&journal, 1, &counted, 3, false), 0);
@@ -325,7 +319,7 @@ static void what_was_only_announced_is_not_undone(void **state)
 }
 
 /* -force sets a counter outright: what it was is not one more or one less. */
-static void an_update_is_undone_or_completed(void **state)
+TEST(an_update_is_undone_or_completed)
 {
 	struct journal_entry entries[] = {
 		{ .name = "inlined", .verb = ACTION_DISABLE, .count_before = 5, .count_after = 0 },
@@ -337,7 +331,6 @@ static void an_update_is_undone_or_completed(void **state)
 	};
 	struct stale_journals stale = { .list = &journal, .n = 1 };
 
-	(void)state;
 	for (int complete = 0; complete < 2; complete++) {
 		struct ocp_repaired repaired;
 		struct model m;
@@ -381,11 +374,10 @@ static int switch_all(struct model *m, bool enable)
 }
 
 /* A program that asks its semaphore sees handlers only where its sites are on: carry_out asks. */
-static void sites_are_on_while_semaphores_are_raised(void **state)
+TEST(sites_are_on_while_semaphores_are_raised)
 {
 	struct model m;
 
-	(void)state;
 	assert_true(PATCH_SITES_ON < PATCH_SEMAPHORES && PATCH_SEMAPHORES < PATCH_SITES_OFF);
 	for (size_t i = 0; i < sizeof(FIXTURES) / sizeof(*FIXTURES); i++) {
 		model_init(&m, FIXTURES[i]);
@@ -398,11 +390,10 @@ static void sites_are_on_while_semaphores_are_raised(void **state)
 	}
 }
 
-static void full_counters_are_not_raised(void **state)
+TEST(full_counters_are_not_raised)
 {
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v1");
 	assert_int_equal(switch_all(&m, true), 0);
 	for (size_t i = 0; i < m.live.n_semaphores; i++)
@@ -422,11 +413,10 @@ static void full_counters_are_not_raised(void **state)
 }
 
 /* Whatever of it comes first: no plan is made where one site is not what it has to be. */
-static void nothing_is_planned_for_damaged_sites(void **state)
+TEST(nothing_is_planned_for_damaged_sites)
 {
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v1");
 	for (size_t i = 0; i < m.live.n_sites; i++) {
 		uint8_t *opcode = &site_code(&m, i)[SITE_OPCODE_OFF];
@@ -443,13 +433,12 @@ static void nothing_is_planned_for_damaged_sites(void **state)
 }
 
 /* Planned again, as when the process has changed: the same steps, on what is there now. */
-static void plans_are_renewed_for_what_is_there_now(void **state)
+TEST(plans_are_renewed_for_what_is_there_now)
 {
 	struct ocp_actions *actions;
 	struct plan plan, renewed;
 	struct model m;
 
-	(void)state;
 	model_init(&m, "v1");
 	actions = ocp_actions_new(m.ctx);
 	assert_int_equal(ocp_actions_enable_all(actions), 0);
@@ -468,23 +457,4 @@ static void plans_are_renewed_for_what_is_there_now(void **state)
 	plan_free(&plan);
 	ocp_actions_free(actions);
 	model_free(&m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sites_are_on_while_semaphores_are_raised),
-		cmocka_unit_test(full_counters_are_not_raised),
-		cmocka_unit_test(nothing_is_planned_for_damaged_sites),
-		cmocka_unit_test(plans_are_renewed_for_what_is_there_now),
-		cmocka_unit_test(sound_programs_need_no_repair),
-		cmocka_unit_test(any_state_is_repaired_and_in_any_number_of_goes),
-		cmocka_unit_test(v0_semaphores_are_brought_in_step),
-		cmocka_unit_test(probes_with_a_damaged_site_are_left_alone),
-		cmocka_unit_test(journals_are_undone_whole_or_not),
-		cmocka_unit_test(what_was_only_announced_is_not_undone),
-		cmocka_unit_test(an_update_is_undone_or_completed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

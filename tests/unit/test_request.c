@@ -23,11 +23,10 @@ static void fill_in(struct measure_request *request)
 	request->budget = 0.5;
 }
 
-static void copies_are_equal(void **state)
+TEST(copies_are_equal)
 {
 	struct measure_request request = { 0 }, *copy, *second;
 
-	(void)state;
 	assert_true(measure_request_is_empty(&request));
 	fill_in(&request);
 	assert_false(measure_request_is_empty(&request));
@@ -99,12 +98,11 @@ static bool change(struct measure_request *request, unsigned int what)
 	}
 }
 
-static void all_that_differs_is_seen(void **state)
+TEST(all_that_differs_is_seen)
 {
 	struct measure_request request = { 0 }, *other;
 	unsigned int n = 0;
 
-	(void)state;
 	fill_in(&request);
 	for (bool has_more = true; has_more; n++) {
 		other = measure_request_copy(&request);
@@ -118,7 +116,7 @@ static void all_that_differs_is_seen(void **state)
 	measure_request_free(&request);
 }
 
-static void parts_that_do_not_go_together(void **state)
+TEST(parts_that_do_not_go_together)
 {
 	static struct item all = { ITEM_ALL_PROBES, NULL };
 	static struct request_pair pair = { { ITEM_PROBE, "a" }, { ITEM_PROBE, "b" } };
@@ -138,6 +136,8 @@ static void parts_that_do_not_go_together(void **state)
 		{ { .counted = some, .key = "arg0" }, REQUEST_KEY_WITHOUT_PAIR },
 		{ { .pairs = &pair, .n_pairs = 1, .depth = 2, .key = "arg0" },
 		  REQUEST_DEPTH_AND_KEY },
+		{ { .pairs = &pair, .n_pairs = 1, .depth = 2, .key = "none" }, REQUEST_FINE },
+		{ { .counted = some, .key = "none" }, REQUEST_KEY_WITHOUT_PAIR },
 		{ { .printed = some, .hist = "arg0" }, REQUEST_HIST_WITHOUT_COUNT },
 		{ { .counted = some, .has_print_limit = true }, REQUEST_LIMIT_WITHOUT_PRINT },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .has_print_limit = true },
@@ -150,25 +150,13 @@ static void parts_that_do_not_go_together(void **state)
 		{ { .pairs = &pair, .n_pairs = 1, .by = "id", .depth = 1 }, REQUEST_FINE },
 		{ { .printed = some, .by = "id" }, REQUEST_BY_WITHOUT_PROBE },
 		{ { .counted = some, .split = OCP_BY_SITE, .by = "id" }, REQUEST_BY_AND_SPLIT },
-		{ { .pairs = &pair, .n_pairs = 1, .key = "id", .by = "id" }, REQUEST_BY_AND_KEY },
+		{ { .pairs = &pair, .n_pairs = 1, .key = "id", .by = "id" }, REQUEST_FINE },
 		{ { .counted = some, .stack_depth = 1, .by = "id" }, REQUEST_BY_AND_STACK },
 		{ { .counted = code, .by = "id" }, REQUEST_BY_AND_CODE },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .by = "id" },
 		  REQUEST_BY_AND_SLOWER },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(measure_request_check(&cases[i].request), cases[i].fault);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copies_are_equal),
-		cmocka_unit_test(all_that_differs_is_seen),
-		cmocka_unit_test(parts_that_do_not_go_together),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,11 +186,10 @@ static void expect_phase(const struct found *found, const char *name, uint64_t t
 	fail_msg("no phase %s", name);
 }
 
-static void versions_4(void **state)
+TEST(versions_4)
 {
 	static const char *const versions[] = { "4.13.1", "4.14.1", "4.14.2+flambda" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
 		for (int stripped = 0; stripped < 2; stripped++) {
 			struct made_elf made = made_4(versions[i]);
@@ -217,12 +216,11 @@ static void versions_4(void **state)
 }
 
 /* The structures of both versions are the same. */
-static void a_program_without_sys(void **state)
+TEST(a_program_without_sys)
 {
 	struct made_elf made = made_4(NULL);
 	struct found found = find(&made);
 
-	(void)state;
 	assert_int_equal(found.err, 0);
 	assert_string_equal(found.runtime.version, "4.13 or 4.14");
 	expect_phase(&found, "gc:minor", 0x400, 0x440);
@@ -255,12 +253,11 @@ static void expect_5(const struct found *found)
 }
 
 /* The local symbols are gone: the code that uses the variables tells where they are. */
-static void version_5(void **state)
+TEST(version_5)
 {
 	struct made_elf made = made_5("5.3.0");
 	struct found found = find(&made);
 
-	(void)state;
 	expect_5(&found);
 	assert_int_equal(found.runtime.places.n_domains, 1);
 	found_free(&found);
@@ -272,12 +269,11 @@ static void version_5(void **state)
 }
 
 /* A symbol of which there are two is none. */
-static void ambiguous_symbols(void **state)
+TEST(ambiguous_symbols)
 {
 	struct made_elf made = made_5("5.3.0");
 	struct found found;
 
-	(void)state;
 	made_symbol(&made, "all_domains", BSS + 0x300, 8, true);
 	made_symbol(&made, "major_collection_slice", MADE_CODE_VA + 0x700, 8, true);
 	found = find(&made);
@@ -292,12 +288,11 @@ static void ambiguous_symbols(void **state)
 	found_free(&found);
 }
 
-static void a_stripped_file_without_the_jump(void **state)
+TEST(a_stripped_file_without_the_jump)
 {
 	struct made_elf made = made_5("5.3.0");
 	struct found found;
 
-	(void)state;
 	made.is_stripped = true;
 	made.code[OPPORTUNISTIC + FUNCTION_BYTES - 5] = 0xe8;
 	found = find(&made);
@@ -317,12 +312,11 @@ static void a_stripped_file_without_the_jump(void **state)
 }
 
 /* Words in a row that are not all there are not taken for the statistics. */
-static void unclear_statistics(void **state)
+TEST(unclear_statistics)
 {
 	struct made_elf made = made_5("5.3.0");
 	struct found found;
 
-	(void)state;
 	made.is_stripped = true;
 	made_distance(&made, ORPHANED_WORDS + 0x18, ORPHANED);
 	made_distance(&made, ORPHANED_HEAP + 0x14, POOL_FREELIST + 56);
@@ -333,11 +327,10 @@ static void unclear_statistics(void **state)
 	found_free(&found);
 }
 
-static void unknown_versions(void **state)
+TEST(unknown_versions)
 {
 	static const char *const versions[] = { "4.12.1", "5.0.0", "5.4.0", "5.4.0~rc1", "6.0.0" };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		struct made_elf made =
 			versions[i][0] == '4' ? made_4(versions[i]) : made_5(versions[i]);
@@ -352,14 +345,33 @@ static void unknown_versions(void **state)
 }
 
 /* A derived compiler has other structures. */
-static void changed_structures(void **state)
+/* Also of versions whose other structures are not known. */
+TEST(local_roots_of_each_version)
+{
+	static const struct {
+		const char *version;
+		uint16_t off;
+	} versions[] = { { "5.1.1", 152 }, { "5.2.0", 152 }, { "5.3.0", 160 },
+			 { "5.4.0", 192 }, { "5.4.1", 192 }, { "5.5.2", 192 } };
+	uint16_t off;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
+		const struct made_elf made = made_5(versions[i].version);
+		struct found found = find(&made);
+
+		assert_int_equal(runtime_local_roots(found.ctx, found.elf, &off), 0);
+		assert_int_equal(off, versions[i].off);
+		found_free(&found);
+	}
+}
+
+TEST(changed_structures)
 {
 	static const char message[] = "made: contains the runtime of OCaml 5.3.0+x, changed: its "
 				      "structures are not known (known: 4.13, 4.14, 5.1, 5.2, 5.3)";
 	struct made_elf made = made_5("5.3.0+x");
 	struct found found = find(&made);
 
-	(void)state;
 	assert_int_equal(found.err, 0);
 	found_free(&found);
 	put_32(&made, MINOR_WORDS + 0x20, 392);
@@ -372,20 +384,19 @@ static void changed_structures(void **state)
 	expect_error(&made, -EPROTONOSUPPORT, message);
 }
 
-static void no_runtime(void **state)
+TEST(no_runtime)
 {
 	struct made_elf made = made_4("4.13.1");
 
-	(void)state;
 	made_symbol(&made, "caml_interprete", MADE_CODE_VA, 16, false);
 	expect_error(&made, -ENODATA, "made: runs OCaml bytecode, not native code");
 	made = made_4("4.13.1");
 	/* The end of a longer name is another name. */
 	made_symbol_change(&made, "caml_frametable", 0, 0);
 	made_symbol(&made, "not_caml_frametable", MADE_DATA_VA, 8, false);
-	expect_error(&made, -ENODATA, "made: contains no OCaml runtime");
+	expect_error(&made, -ENODATA, "made: not an OCaml program: it contains no OCaml runtime");
 	made.is_stripped = true;
-	expect_error(&made, -ENODATA, "made: contains no OCaml runtime (it is stripped)");
+	expect_error(&made, -ENODATA, "made: not an OCaml program: it contains no OCaml runtime");
 }
 
 /* Data that are no version: the program is taken for one that does not tell it. */
@@ -398,7 +409,7 @@ static void expect_no_version(const struct made_elf *made)
 	found_free(&found);
 }
 
-static void spoilt_versions(void **state)
+TEST(spoilt_versions)
 {
 	static const char *const versions[] = { "4.13",	       "4.13.1\n",
 						"4.13.1+a\nb", "x4.13.1",
@@ -407,7 +418,6 @@ static void spoilt_versions(void **state)
 	struct made_elf made;
 	uint64_t header;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		made = made_4("4.13.1");
 		put_string(&made, SYS + 0x40, versions[i], strlen(versions[i]) / 8 + 1);
@@ -434,12 +444,11 @@ static void spoilt_versions(void **state)
 }
 
 /* Functions without an end, and functions that are no code of the file. */
-static void spoilt_functions(void **state)
+TEST(spoilt_functions)
 {
 	static const uint64_t sizes[] = { 0, 1, 3, 0x10000, UINT64_MAX };
 	struct made_elf made;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		static const char *const names[] = { "caml_init_domains",
 						     "caml_accum_orphan_alloc_stats",
@@ -496,7 +505,7 @@ static void expect_damage(int fd, const char *reason)
 	ocp_ctx_free(asked.ctx);
 }
 
-static void damaged_tables(void **state)
+TEST(damaged_tables)
 {
 	static const uint64_t sizes[] = { UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1) << 32,
 					  0x10000 };
@@ -504,7 +513,6 @@ static void damaged_tables(void **state)
 	struct asked asked;
 	int fd;
 
-	(void)state;
 	made_symbol(&made, "wanted", MADE_CODE_VA, 8, false);
 	fd = made_fd(&made);
 	assert_int_equal(ask(fd, &asked), 0);
@@ -527,14 +535,13 @@ static void damaged_tables(void **state)
 }
 
 /* The names are searched for in pieces of 256 KiB. */
-static void a_name_on_the_border_of_pieces(void **state)
+TEST(a_name_on_the_border_of_pieces)
 {
 	static char strings[2 * 262144];
 	const off_t at = 0x8000;
 	struct made_elf made = { 0 };
 	Elf64_Sym symbol = { .st_shndx = 1, .st_value = MADE_CODE_VA, .st_size = 8 };
 
-	(void)state;
 	for (size_t shift = 0; shift < 9; shift++) {
 		const int fd = made_fd(&made);
 		struct asked asked;
@@ -553,40 +560,17 @@ static void a_name_on_the_border_of_pieces(void **state)
 	}
 }
 
-static void a_name_without_an_end_of_places(void **state)
+TEST(a_name_without_an_end_of_places)
 {
 	enum { COPIES = 20000, NAME_BYTES = sizeof("wanted") };
 	static char strings[COPIES * NAME_BYTES];
 	struct made_elf made = { 0 };
 	const int fd = made_fd(&made);
 
-	(void)state;
 	for (size_t i = 0; i < COPIES; i++)
 		memcpy(strings + i * NAME_BYTES, "wanted", NAME_BYTES);
 	assert_int_equal(pwrite(fd, strings, sizeof(strings), 0x8000), sizeof(strings));
 	made_section_change(fd, 2, 0x8000, sizeof(strings));
 	expect_damage(fd, "repeats 'wanted' too often");
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(versions_4),
-		cmocka_unit_test(a_program_without_sys),
-		cmocka_unit_test(version_5),
-		cmocka_unit_test(ambiguous_symbols),
-		cmocka_unit_test(a_stripped_file_without_the_jump),
-		cmocka_unit_test(unclear_statistics),
-		cmocka_unit_test(unknown_versions),
-		cmocka_unit_test(changed_structures),
-		cmocka_unit_test(no_runtime),
-		cmocka_unit_test(spoilt_versions),
-		cmocka_unit_test(spoilt_functions),
-		cmocka_unit_test(damaged_tables),
-		cmocka_unit_test(a_name_on_the_border_of_pieces),
-		cmocka_unit_test(a_name_without_an_end_of_places),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@
 #define AS_TEXT(number) #number
 
 #define META(split)                                                                                \
-	"ocaml-probes-kept 2 " TEXT_OF(                                                            \
-		MEASURE_VERSION) "\nstart 1\nsplit " split                                         \
-				 "\nkey -1\ncost 1.0 1.0\npid 1\npair =a =b\n"
+	"ocaml-probes-kept 2 " TEXT_OF(MEASURE_VERSION) "\nstart 1\nsplit " split                  \
+							"\ncost 1.0 1.0\npid 1\npair 0 =a =b\n"
 
 /* Two probes and a pair of them, by thread. */
 static const char by_thread[] =
@@ -38,7 +37,6 @@ static struct engine_pair pair;
 static struct engine_keyed keyed[MAX_KEYED];
 static size_t n_sites, n_keyed;
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
 static int n_allocations; /* the one that fails is the last of so many; 0: none */
 
 static bool is_refused(void)
@@ -46,16 +44,12 @@ static bool is_refused(void)
 	return n_allocations > 0 && --n_allocations == 0;
 }
 
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
+WRAP(void *, calloc, (size_t n, size_t size), (n, size))
 {
 	return is_refused() ? NULL : __real_calloc(n, size);
 }
 
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
+WRAP(void *, malloc, (size_t size), (size))
 {
 	return is_refused() ? NULL : __real_malloc(size);
 }
@@ -72,7 +66,6 @@ static int read_counters(struct engine *engine, struct engine_reading *reading)
 	reading->n_keyed = n_keyed;
 	return 0;
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 static void close_engine(struct engine *engine)
 {
@@ -114,7 +107,7 @@ static void set_keyed(size_t i, uint32_t tid, uint64_t hits)
 /* ---- samples -------------------------------------------------------------------------------- */
 
 /* A start that went anywhere is not open, whatever became of it. */
-static void starts_that_are_open(void **state)
+TEST(starts_that_are_open)
 {
 	static const struct engine_pair all = {
 		.starts = 100,
@@ -128,7 +121,6 @@ static void starts_that_are_open(void **state)
 	struct ocp_meter *meter = open_meter(ctx, by_thread);
 	struct ocp_sample *sample;
 
-	(void)state;
 	pair = all;
 	assert_int_equal(ocp_meter_read(meter, &sample), 0);
 	assert_int_equal(ocp_sample_pair_count(sample), 1);
@@ -143,13 +135,12 @@ static void starts_that_are_open(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void hits_of_no_probe(void **state)
+TEST(hits_of_no_probe)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = open_meter(ctx, by_thread);
 	struct ocp_sample *sample;
 
-	(void)state;
 	set_keyed(0, 7, 3);
 	keyed[0].probe_index = 1;
 	assert_int_equal(ocp_meter_read(meter, &sample), 0);
@@ -162,7 +153,7 @@ static void hits_of_no_probe(void **state)
 }
 
 /* By name, and those of one probe in the order of their numbers. */
-static void sites_are_in_the_order_of_their_probes(void **state)
+TEST(sites_are_in_the_order_of_their_probes)
 {
 	static const struct {
 		const char *probe;
@@ -174,7 +165,6 @@ static void sites_are_in_the_order_of_their_probes(void **state)
 	struct ocp_meter *meter = open_meter(ctx, by_site);
 	struct ocp_sample *sample = read_sample(meter);
 
-	(void)state;
 	assert_int_equal(ocp_sample_hits_count(sample), N);
 	for (size_t i = 0; i < N; i++) {
 		const struct ocp_hits *hits = ocp_sample_hits(sample, i);
@@ -194,13 +184,12 @@ static void sites_are_in_the_order_of_their_probes(void **state)
 /* ---- differences ---------------------------------------------------------------------------- */
 
 /* The shortest and the longest time of an interval are known as far as its buckets tell. */
-static void extremes_of_an_interval(void **state)
+TEST(extremes_of_an_interval)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = open_meter(ctx, by_thread);
 	struct ocp_sample *earlier, *later, *between;
 
-	(void)state;
 	pair = (struct engine_pair){ .count = 2, .min_ns = 1, .max_ns = 1 << 30 };
 	pair.buckets[1] = pair.buckets[200] = 1;
 	earlier = read_sample(meter);
@@ -222,14 +211,13 @@ static void extremes_of_an_interval(void **state)
 }
 
 /* One went on, one ended and its number came round, and one is new. */
-static void threads_that_come_and_go(void **state)
+TEST(threads_that_come_and_go)
 {
 	static const uint64_t expected[] = { 3, 2, 4 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = open_meter(ctx, by_thread);
 	struct ocp_sample *earlier, *later, *between;
 
-	(void)state;
 	set_keyed(0, 7, 10);
 	set_keyed(1, 8, 50);
 	earlier = read_sample(meter);
@@ -253,11 +241,10 @@ static void threads_that_come_and_go(void **state)
 /* ---- without memory ------------------------------------------------------------------------- */
 
 /* Whichever allocation it is that fails, nothing comes of it but the error. */
-static void without_memory_there_is_no_sample(void **state)
+TEST(without_memory_there_is_no_sample)
 {
 	static const char *const metas[] = { by_thread, by_site };
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct ocp_ctx *ctx = ocp_ctx_new();
 		struct ocp_meter *meter = open_meter(ctx, metas[i]);
@@ -288,18 +275,4 @@ static void without_memory_there_is_no_sample(void **state)
 		ocp_meter_free(meter);
 		ocp_ctx_free(ctx);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(starts_that_are_open),
-		cmocka_unit_test(hits_of_no_probe),
-		cmocka_unit_test(sites_are_in_the_order_of_their_probes),
-		cmocka_unit_test(extremes_of_an_interval),
-		cmocka_unit_test(threads_that_come_and_go),
-		cmocka_unit_test(without_memory_there_is_no_sample),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

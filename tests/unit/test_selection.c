@@ -17,12 +17,11 @@ static int add(struct ocp_ctx *ctx, struct selection *selection, enum item_kind 
 	return selection_add(ctx, selection, &item);
 }
 
-static void names_and_expressions(void **state)
+TEST(names_and_expressions)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct selection selection = { 0 };
 
-	(void)state;
 	assert_true(selection_is_empty(&selection));
 	assert_false(selection_takes(&selection, "request"));
 	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "cache_.*"), 0);
@@ -39,12 +38,11 @@ static void names_and_expressions(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void what_means_nothing_is_said(void **state)
+TEST(what_means_nothing_is_said)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct selection selection = { 0 };
 
-	(void)state;
 	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "cache_mis"), 0);
 	for (int i = 0; i < N_NAMES; i++)
 		assert_false(selection_takes(&selection, names[i]));
@@ -78,7 +76,7 @@ static int take(void *data, size_t probe)
 	return chosen->err;
 }
 
-static void probes_are_chosen_item_by_item(void **state)
+TEST(probes_are_chosen_item_by_item)
 {
 	const struct probe_names among = { names, N_NAMES, "/bin/x" },
 				 none = { names, 0, "/bin/x" };
@@ -86,7 +84,6 @@ static void probes_are_chosen_item_by_item(void **state)
 	struct selection selection = { 0 };
 	struct chosen chosen = { 0 };
 
-	(void)state;
 	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "request"), 0);
 	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "cache_.*"), 0);
 	assert_int_equal(selection_choose(ctx, &selection, &among, take, &chosen), 0);
@@ -104,11 +101,10 @@ static void probes_are_chosen_item_by_item(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void names_and_expressions_are_written_in_one_way(void **state)
+TEST(names_and_expressions_are_written_in_one_way)
 {
 	struct items items = { 0 }, copy = { 0 };
 
-	(void)state;
 	assert_int_equal(items_add_text(&items, "a,b_1,"), 0);
 	assert_int_equal(items_add_text(&items, "a.*,b"), 0);
 	assert_int_equal(items.n, 4);
@@ -128,13 +124,12 @@ static void names_and_expressions_are_written_in_one_way(void **state)
 	assert_true(items_equal(&copy, &items));
 }
 
-static void one_prefix_makes_a_list(void **state)
+TEST(one_prefix_makes_a_list)
 {
 	static const enum item_kind kinds[] = { ITEM_PROBE, ITEM_FUNCTION, ITEM_FUNCTION_REGEXP,
 						ITEM_C_FUNCTION };
 	struct items items = { 0 };
 
-	(void)state;
 	assert_int_equal(items_add_text(&items, "a,fn:M.f,fn:M.*,c:malloc"), 0);
 	assert_int_equal(items.n, 4);
 	for (size_t i = 0; i < 4; i++)
@@ -149,12 +144,11 @@ static void one_prefix_makes_a_list(void **state)
 }
 
 /* line:FILE describes each of its lines, and no other file's. */
-static void lines_of_a_file(void **state)
+TEST(lines_of_a_file)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct selection selection = { 0 };
 
-	(void)state;
 	assert_int_equal(add(ctx, &selection, ITEM_FILE_LINES, "line:a.ml"), 0);
 	assert_false(selection_takes(&selection, "line:b.ml:3"));
 	assert_false(selection_takes(&selection, "line:src/a.ml:3"));
@@ -172,7 +166,7 @@ static void lines_of_a_file(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void texts_of_lines(void **state)
+TEST(texts_of_lines)
 {
 	static const struct {
 		const char *text;
@@ -192,26 +186,10 @@ static void texts_of_lines(void **state)
 	};
 	int line;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(item_kind_of(cases[i].text), cases[i].kind);
 		assert_int_equal(item_line_file(cases[i].text, &line), cases[i].file_bytes);
 		assert_int_equal(line, cases[i].line);
 	}
 	assert_int_equal(item_kind_of("lines"), ITEM_PROBE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_of_a_file),
-		cmocka_unit_test(texts_of_lines),
-		cmocka_unit_test(names_and_expressions),
-		cmocka_unit_test(one_prefix_makes_a_list),
-		cmocka_unit_test(what_means_nothing_is_said),
-		cmocka_unit_test(probes_are_chosen_item_by_item),
-		cmocka_unit_test(names_and_expressions_are_written_in_one_way),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+ALL_TESTS(set_up, tear_down);
+
 static int read_bytes(const char *bytes, size_t n, struct config **config)
 {
 	FILE *out = fopen(file, "w");
@@ -47,7 +49,7 @@ static int read_text(const char *text, struct config **config)
 	return read_bytes(text, strlen(text), config);
 }
 
-static void all_keys(void **state)
+TEST(all_keys)
 {
 	static const char text[] =
 		"// what is watched\n"
@@ -68,7 +70,6 @@ static void all_keys(void **state)
 	const struct measure_request *request;
 	struct config *config;
 
-	(void)state;
 	assert_int_equal(read_text(text, &config), 0);
 	assert_string_equal(config->listen, "127.0.0.1:9000");
 	assert_int_equal(config->n_hosts, 2);
@@ -107,7 +108,7 @@ static void all_keys(void **state)
 }
 
 /* Lists have names, whatever characters these have; a string is what --count= takes. */
-static void names_with_commas_are_names(void **state)
+TEST(names_with_commas_are_names)
 {
 	static const char text[] =
 		"{\"targets\": [\n"
@@ -117,7 +118,6 @@ static void names_with_commas_are_names(void **state)
 	const struct measure_request *request;
 	struct config *config;
 
-	(void)state;
 	assert_int_equal(read_text(text, &config), 0);
 	request = &config->targets[0].request;
 	assert_int_equal(request->counted.n, 2);
@@ -137,7 +137,7 @@ static void names_with_commas_are_names(void **state)
 }
 
 /* A prefix tells functions from probes, in lists too; a function is timed without a stop. */
-static void functions_have_a_prefix(void **state)
+TEST(functions_have_a_prefix)
 {
 	static const char text[] =
 		"{\"targets\": [\n"
@@ -149,7 +149,6 @@ static void functions_have_a_prefix(void **state)
 	const struct measure_request *request;
 	struct config *config;
 
-	(void)state;
 	assert_int_equal(read_text(text, &config), 0);
 	request = &config->targets[0].request;
 	assert_int_equal(request->counted.n, 4);
@@ -169,12 +168,11 @@ static void functions_have_a_prefix(void **state)
 	config_free(config);
 }
 
-static void names_have_a_limit(void **state)
+TEST(names_have_a_limit)
 {
 	char text[2048];
 	struct config *config;
 
-	(void)state;
 	snprintf(text, sizeof(text), "{'targets': [{'exe': 'x', 'count': ['%01024d']}]}", 1);
 	assert_int_equal(read_text(text, &config), 0);
 	config_free(config);
@@ -184,11 +182,10 @@ static void names_have_a_limit(void **state)
 	assert_non_null(strstr(ocp_error(ctx), "is too long for the name of a probe"));
 }
 
-static void empty_objects(void **state)
+TEST(empty_objects)
 {
 	struct config *config;
 
-	(void)state;
 	assert_int_equal(read_text("{}", &config), 0);
 	assert_null(config->listen);
 	assert_int_equal(config->buckets.n, 0);
@@ -207,9 +204,9 @@ static const struct {
 	{ "{\n\"listen\": nonsense\n}", ":2: invalid JSON: " },
 	{ "{}\n\n{}", ":3: text after the end of the object" },
 	{ "{} x", ":1: text after the end of the object" },
-	{ "[]", ": not a JSON object" },
-	{ "1", ": not a JSON object" },
-	{ "null", ": not a JSON object" },
+	{ "[]", ":1: not a JSON object" },
+	{ "1", ":1: not a JSON object" },
+	{ "null", ":1: not a JSON object" },
 	{ "{\n\"lisen\": \"x\"}", ":2: lisen: no such key" },
 	{ "{\"\": 1}", ":1: : no such key" },
 	{ "{\n\"listen\": 1}", ":2: listen: not a string" },
@@ -286,9 +283,8 @@ static const struct {
 	  ":4: listen: not a string" },
 };
 
-static void what_is_wrong_is_said_in_one_line(void **state)
+TEST(what_is_wrong_is_said_in_one_line)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct config *config;
 		const char *said;
@@ -302,22 +298,20 @@ static void what_is_wrong_is_said_in_one_line(void **state)
 	}
 }
 
-static void close_keys_are_hinted_at(void **state)
+TEST(close_keys_are_hinted_at)
 {
 	struct config *config;
 
-	(void)state;
 	assert_int_equal(read_text("{\"label-pid\": true}", &config), -EINVAL);
 	assert_string_equal(ocp_hint(ctx), "did you mean 'label_pid'?");
 }
 
-static void files_that_cannot_be_read(void **state)
+TEST(files_that_cannot_be_read)
 {
 	const size_t n = (1 << 20) + 1;
 	struct config *config;
 	char *big = malloc(n);
 
-	(void)state;
 	assert_int_equal(config_read(ctx, "/nonexistent/file", -1, &config), -ENOENT);
 	assert_int_equal(config_read(ctx, "/", -1, &config), -EINVAL);
 	assert_non_null(strstr(ocp_error(ctx), "/: Is a directory"));
@@ -327,11 +321,10 @@ static void files_that_cannot_be_read(void **state)
 }
 
 /* Nobody writes to it, and nobody is waited for. */
-static void what_may_block_is_no_file(void **state)
+TEST(what_may_block_is_no_file)
 {
 	struct config *config;
 
-	(void)state;
 	unlink(file);
 	assert_int_equal(mkfifo(file, 0600), 0);
 	alarm(10);
@@ -344,14 +337,13 @@ static void what_may_block_is_no_file(void **state)
 }
 
 /* What a shell's <(COMMAND) is: read once, to its end, and given up when we are woken. */
-static void a_pipe_is_read_once(void **state)
+TEST(a_pipe_is_read_once)
 {
 	static const char text[] = "{\"listen\": \"a\"}";
 	struct config *config;
 	int pipe_fds[2], wake_fds[2];
 	char name[32];
 
-	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
 	assert_int_equal(pipe(wake_fds), 0);
 	snprintf(name, sizeof(name), "/dev/fd/%d", pipe_fds[0]);
@@ -373,7 +365,7 @@ static void a_pipe_is_read_once(void **state)
 }
 
 /* Any cut, and any changed byte, of a good file is taken or refused; it does no harm. */
-static void damaged_files(void **state)
+TEST(damaged_files)
 {
 	static const char text[] = "{\"listen\": \"a\", /* c */ \"buckets\": [1, 2.5e0], 'x': {},\n"
 				   "\"targets\": [{\"exe\": \"\\u00e9\\\"\", \"time\": [[\"a\", "
@@ -384,7 +376,6 @@ static void damaged_files(void **state)
 	struct config *config;
 	char copy[sizeof(text)];
 
-	(void)state;
 	for (size_t i = 0; i <= n; i++)
 		if (read_bytes(text, i, &config) == 0)
 			config_free(config);
@@ -396,23 +387,4 @@ static void damaged_files(void **state)
 				config_free(config);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_keys),
-		cmocka_unit_test(names_with_commas_are_names),
-		cmocka_unit_test(functions_have_a_prefix),
-		cmocka_unit_test(names_have_a_limit),
-		cmocka_unit_test(empty_objects),
-		cmocka_unit_test(what_is_wrong_is_said_in_one_line),
-		cmocka_unit_test(close_keys_are_hinted_at),
-		cmocka_unit_test(files_that_cannot_be_read),
-		cmocka_unit_test(what_may_block_is_no_file),
-		cmocka_unit_test(a_pipe_is_read_once),
-		cmocka_unit_test(damaged_files),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

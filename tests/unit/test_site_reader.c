@@ -59,6 +59,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 static struct site_reader *make(struct area *area)
 {
 	struct site_reader *reader;
@@ -80,7 +82,7 @@ static uint16_t gate_of(const struct block_site *site)
 	return site->gate == BLOCK_GATE_PRIVATE ? 0 : *(uint16_t *)(uintptr_t)site->gate_addr;
 }
 
-static void sites_are_what_they_are_now(void **state)
+TEST(sites_are_what_they_are_now)
 {
 	struct area *area = *state;
 	struct site_reader *reader = make(area);
@@ -105,7 +107,7 @@ static void sites_are_what_they_are_now(void **state)
 }
 
 /* A process can write to its block. */
-static void other_sites_are_noticed(void **state)
+TEST(other_sites_are_noticed)
 {
 	struct area *area = *state;
 	struct site_reader *reader = make(area);
@@ -125,7 +127,7 @@ static void other_sites_are_noticed(void **state)
 }
 
 /* The plugin of a site has been unloaded; another site has an address that is none. */
-static void a_missing_site_reads_as_zeros(void **state)
+TEST(a_missing_site_reads_as_zeros)
 {
 	static const uint8_t zeros[SITE_BYTES];
 	struct area *area = *state;
@@ -156,15 +158,4 @@ static void a_missing_site_reads_as_zeros(void **state)
 				    site_reader_addrs(reader)[i]);
 		site_reader_free(reader);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(sites_are_what_they_are_now, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(other_sites_are_noticed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_missing_site_reads_as_zeros, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,7 @@
 
 static bool is_interrupted_for_ever;
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-int __wrap_execv(const char *path, char *const argv[]);
-int __wrap_execv(const char *path, char *const argv[])
+WRAP(int, execv, (const char *path, char *const argv[]), (path, argv))
 {
 	(void)path;
 	(void)argv;
@@ -24,9 +22,7 @@ int __wrap_execv(const char *path, char *const argv[])
 	return -1;
 }
 
-ssize_t __real_write(int fd, const void *from, size_t n);
-ssize_t __wrap_write(int fd, const void *from, size_t n);
-ssize_t __wrap_write(int fd, const void *from, size_t n)
+WRAP(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n))
 {
 	/* What is as long as what the child says of its exec, from a pipe. */
 	if (!is_interrupted_for_ever || n != sizeof(int))
@@ -34,7 +30,6 @@ ssize_t __wrap_write(int fd, const void *from, size_t n)
 	errno = EINTR;
 	return -1;
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 static int start(struct ocp_ctx *ctx)
 {
@@ -45,11 +40,10 @@ static int start(struct ocp_ctx *ctx)
 }
 
 /* It ends by itself: a test that hangs is killed. */
-static void a_child_that_cannot_say_why(void **state)
+TEST(a_child_that_cannot_say_why)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 
-	(void)state;
 	alarm(60);
 	assert_int_equal(start(ctx), -ELIBBAD);
 	assert_non_null(strstr(ocp_error(ctx), "cannot be run: "));
@@ -61,13 +55,4 @@ static void a_child_that_cannot_say_why(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	ocp_ctx_free(ctx);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_that_cannot_say_why),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,9 @@ static int free_ctx(void **state)
 	return 0;
 }
 
-static void table_holds(void **state)
+EACH_TEST(new_ctx, free_ctx);
+
+TEST(table_holds)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		enum verdict verdict = verdict_of(*state, table[i].pattern, table[i].text);
@@ -190,7 +192,7 @@ static void table_holds(void **state)
 	}
 }
 
-static void mistakes_have_sentences(void **state)
+TEST(mistakes_have_sentences)
 {
 	struct ocp_ctx *ctx = *state;
 	struct str_regexp *re = (struct str_regexp *)"";
@@ -223,7 +225,7 @@ static void mistakes_have_sentences(void **state)
 }
 
 /* What the caller has set neither matters nor is changed. */
-static void locale_of_the_caller_does_not_matter(void **state)
+TEST(locale_of_the_caller_does_not_matter)
 {
 	locale_t utf8 = newlocale(LC_ALL_MASK, "C.UTF-8", NULL), before;
 
@@ -264,16 +266,7 @@ static int as_asked_by_the_script(const char *mode)
 	return code;
 }
 
-int main(int argc, char **argv)
+PROGRAM(str_regexp)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(table_holds, new_ctx, free_ctx),
-		cmocka_unit_test_setup_teardown(mistakes_have_sentences, new_ctx, free_ctx),
-		cmocka_unit_test_setup_teardown(locale_of_the_caller_does_not_matter, new_ctx,
-						free_ctx),
-	};
-
-	if (argc > 1)
-		return as_asked_by_the_script(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return argc == 2 ? as_asked_by_the_script(argv[1]) : 2;
 }

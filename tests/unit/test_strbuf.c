@@ -14,11 +14,10 @@ static void assert_text(struct strbuf *buf, const char *expected)
 	strbuf_free(buf);
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
 	struct strbuf buf = { 0 };
 
-	(void)state;
 	strbuf_u64(&buf, 0);
 	strbuf_lit(&buf, " ");
 	strbuf_u64(&buf, UINT64_MAX);
@@ -33,7 +32,7 @@ static void numbers(void **state)
 	assert_text(&buf, "0.000000000 0.000000001 1.500 18446744073.709551615");
 }
 
-static void reals(void **state)
+TEST(reals)
 {
 	static const struct {
 		double value;
@@ -52,7 +51,6 @@ static void reals(void **state)
 	};
 	struct strbuf buf = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
 		strbuf_real(&buf, reals[i].value, reals[i].decimals);
 		assert_text(&buf, reals[i].expected);
@@ -87,11 +85,10 @@ static const struct {
 	{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\"" },
 };
 
-static void strings_of_others(void **state)
+TEST(strings_of_others)
 {
 	struct strbuf buf = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
 		strbuf_label(&buf, strings[i].string);
 		assert_text(&buf, strings[i].label);
@@ -102,27 +99,14 @@ static void strings_of_others(void **state)
 	assert_text(&buf, "null");
 }
 
-static void it_grows(void **state)
+TEST(it_grows)
 {
 	struct strbuf buf = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < 100000; i++)
 		strbuf_lit(&buf, "0123456789");
 	assert_int_equal(buf.n, 1000000);
 	assert_memory_equal(buf.bytes + 999990, "0123456789", 10);
 	strbuf_free(&buf);
 	assert_null(buf.bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers),
-		cmocka_unit_test(reals),
-		cmocka_unit_test(strings_of_others),
-		cmocka_unit_test(it_grows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static const char *best_of(const char *word, const char *const *candidates)
 	return suggestion.best;
 }
 
-static void mistakes_of_all_sorts_are_found(void **state)
+TEST(mistakes_of_all_sorts_are_found)
 {
 	static const char *const probes[] = { "request_done", "request_start", "cache_hit",
 					      "gc_minor", NULL };
@@ -35,7 +35,6 @@ static void mistakes_of_all_sorts_are_found(void **state)
 		{ "", NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
 		const char *best = best_of(mistakes[i].word, probes);
 
@@ -46,23 +45,21 @@ static void mistakes_of_all_sorts_are_found(void **state)
 	}
 }
 
-static void the_closest_is_taken_and_of_equals_the_first(void **state)
+TEST(the_closest_is_taken_and_of_equals_the_first)
 {
 	static const char *const words[] = { "alpha2", "alpha", "alpha1", NULL };
 
-	(void)state;
 	assert_string_equal(best_of("alph", words), "alpha");
 	assert_string_equal(best_of("alpha3", words), "alpha2");
 	assert_string_equal(best_of("alpha", words), "alpha");
 }
 
-static void the_few_closest_are_taken_in_their_order(void **state)
+TEST(the_few_closest_are_taken_in_their_order)
 {
 	static const char *const words[] = { "alpha22", "alpha",  "alpha2", "beta",
 					     "alpha",	"alpha1", "alpha3", NULL };
 	struct suggestions few = suggestions_for("alpha");
 
-	(void)state;
 	for (size_t i = 0; words[i]; i++)
 		suggestions_offer(&few, words[i]);
 	assert_int_equal(few.n, SUGGESTIONS);
@@ -76,38 +73,23 @@ static void the_few_closest_are_taken_in_their_order(void **state)
 	assert_int_equal(few.n, 0);
 }
 
-static void short_words_have_little_in_common(void **state)
+TEST(short_words_have_little_in_common)
 {
 	static const char *const words[] = { "f", "q", "v", "", NULL };
 
-	(void)state;
 	assert_null(best_of("x", words));
 	assert_null(best_of("", words + 4));
 }
 
-static void long_words_are_left_alone(void **state)
+TEST(long_words_are_left_alone)
 {
 	char longest[128 + 1], longer[128 + 2];
 	const char *const words[] = { longest, longer, NULL };
 
-	(void)state;
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
 	assert_ptr_equal(best_of(longest, words), longest);
 	assert_null(best_of(longer, words));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mistakes_of_all_sorts_are_found),
-		cmocka_unit_test(the_closest_is_taken_and_of_equals_the_first),
-		cmocka_unit_test(the_few_closest_are_taken_in_their_order),
-		cmocka_unit_test(short_words_have_little_in_common),
-		cmocka_unit_test(long_words_are_left_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

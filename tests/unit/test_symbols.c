@@ -70,6 +70,8 @@ static int free_fixture(void **state)
 	return 0;
 }
 
+EACH_TEST(load_fixture, free_fixture);
+
 /* All are in fixture_round, or none has a name. */
 static void expect_names(const struct fixture *fixture, bool named)
 {
@@ -104,29 +106,28 @@ static void expect_error(const struct fixture *fixture, const char *reason)
 	asked_free(&asked);
 }
 
-static void sites_are_in_their_function(void **state)
+TEST(sites_are_in_their_function)
 {
 	expect_names(*state, true);
 }
 
-static void stripped_files_have_no_names(void **state)
+TEST(stripped_files_have_no_names)
 {
 	struct fixture stripped;
 
-	(void)state;
 	fixture_load(&stripped, "v1-stripped");
 	expect_names(&stripped, false);
 	fixture_free(&stripped);
 }
 
-static void without_a_size_there_is_no_function(void **state)
+TEST(without_a_size_there_is_no_function)
 {
 	symbol_of(*state, "fixture_round")->st_size = 0;
 	expect_names(*state, false);
 }
 
 /* A function that spans everything, as a hostile file may say, is not preferred to a nearer one. */
-static void the_nearest_function_is_taken(void **state)
+TEST(the_nearest_function_is_taken)
 {
 	Elf64_Sym *wide = symbol_of(*state, "main");
 
@@ -135,13 +136,13 @@ static void the_nearest_function_is_taken(void **state)
 	expect_names(*state, true);
 }
 
-static void what_ends_before_is_not_taken(void **state)
+TEST(what_ends_before_is_not_taken)
 {
 	symbol_of(*state, "fixture_round")->st_size = 1;
 	expect_names(*state, false);
 }
 
-static void names_outside_of_the_strings(void **state)
+TEST(names_outside_of_the_strings)
 {
 	struct fixture *f = *state;
 
@@ -152,7 +153,7 @@ static void names_outside_of_the_strings(void **state)
 }
 
 /* The name runs to the end of the strings, without its NUL; or is longer than is believed. */
-static void names_without_an_end(void **state)
+TEST(names_without_an_end)
 {
 	struct fixture *f = *state;
 	char endless[10000];
@@ -168,7 +169,7 @@ static void names_without_an_end(void **state)
 	expect_names(f, false);
 }
 
-static void control_characters_are_hidden(void **state)
+TEST(control_characters_are_hidden)
 {
 	struct fixture *f = *state;
 	struct asked asked;
@@ -181,7 +182,7 @@ static void control_characters_are_hidden(void **state)
 	asked_free(&asked);
 }
 
-static void tables_outside_of_the_file(void **state)
+TEST(tables_outside_of_the_file)
 {
 	struct fixture *f = *state;
 	Elf64_Shdr *table = fixture_section(f, ".symtab");
@@ -198,7 +199,7 @@ static void tables_outside_of_the_file(void **state)
 /*
  * Whatever the bytes of the tables are, nothing is read outside of them (the sanitizers look on).
  */
-static void noise(void **state)
+TEST(noise)
 {
 	struct fixture *f = *state;
 	const Elf64_Shdr *table = fixture_section(f, ".symtab");
@@ -213,24 +214,4 @@ static void noise(void **state)
 		ask(f, &asked);
 		asked_free(&asked);
 	}
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, load_fixture, free_fixture)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(sites_are_in_their_function),
-		TEST(stripped_files_have_no_names),
-		TEST(without_a_size_there_is_no_function),
-		TEST(the_nearest_function_is_taken),
-		TEST(what_ends_before_is_not_taken),
-		TEST(names_outside_of_the_strings),
-		TEST(names_without_an_end),
-		TEST(control_characters_are_hidden),
-		TEST(tables_outside_of_the_file),
-		TEST(noise),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,9 +100,8 @@ static void threads_count_exactly(uint32_t n_shards, bool fakes_rseq)
 	code_block_free(block);
 }
 
-static void counts_are_exact(void **state)
+TEST(counts_are_exact)
 {
-	(void)state;
 	threads_count_exactly(1, false);
 	/* Some CPUs have no shard, or all have one. */
 	threads_count_exactly(2, false);
@@ -119,7 +118,7 @@ static uint64_t *counter_in(struct code_block *block, uint32_t shard, uint32_t s
 }
 
 /* A CPU has a shard of its own. */
-static void shards_are_those_of_cpus(void **state)
+TEST(shards_are_those_of_cpus)
 {
 	enum { SHARDS = 64 };
 	struct code_spec spec = { .n_sites = 1, .n_shards = SHARDS + 1 };
@@ -127,7 +126,6 @@ static void shards_are_those_of_cpus(void **state)
 	uint64_t wanted = 0;
 	cpu_set_t all, one;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	for (uint32_t cpu = 0; cpu < SHARDS; cpu++) {
 		if (!CPU_ISSET(cpu, &all))
@@ -147,7 +145,7 @@ static void shards_are_those_of_cpus(void **state)
 }
 
 /* A cpu_id is -1 or -2 if nobody has registered the thread. */
-static void other_cpu_ids_count_in_the_last_shard(void **state)
+TEST(other_cpu_ids_count_in_the_last_shard)
 {
 	static const struct {
 		int32_t id;
@@ -157,7 +155,6 @@ static void other_cpu_ids_count_in_the_last_shard(void **state)
 	struct code_spec spec = { .n_sites = 2, .n_shards = 4, .fakes_rseq = true };
 	struct code_block *block = code_block_new(&spec);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		const uint64_t *counter = counter_in(block, ids[i].shard, 1);
 		const uint64_t before = *counter;
@@ -187,12 +184,11 @@ static void do_nothing(int signal)
  * A signal after each instruction: the kernel takes each one in the sequence out of it. The hit counts
  * once, in the last shard, and no signal is met with rseq_cs pointing to the block.
  */
-static void interrupted_hits_count_in_the_last_shard(void **state)
+TEST(interrupted_hits_count_in_the_last_shard)
 {
 	struct code_spec spec = every_kind(3);
 	struct code_block *block = code_block_new(&spec);
 
-	(void)state;
 	signal(SIGTRAP, do_nothing);
 	for (uint32_t site = 0; site < 4; site++) {
 		for (uint64_t n = 1; n <= 100; n++) {
@@ -206,9 +202,8 @@ static void interrupted_hits_count_in_the_last_shard(void **state)
 	code_block_free(block);
 }
 
-static void all_registers_are_kept(void **state)
+TEST(all_registers_are_kept)
 {
-	(void)state;
 	for (uint32_t n_shards = 1; n_shards <= 4; n_shards += 3) {
 		struct code_spec spec = every_kind(n_shards);
 		struct code_block *block = code_block_new(&spec);
@@ -231,13 +226,12 @@ static void all_registers_are_kept(void **state)
 }
 
 /* The handler runs if the two bytes are not 0, whatever is beside them; the hit counts in any case. */
-static void gates_say_whether_the_handler_runs(void **state)
+TEST(gates_say_whether_the_handler_runs)
 {
 	static uint16_t semaphores[3];
 	struct code_spec spec = every_kind(2);
 	struct code_block *block;
 
-	(void)state;
 	spec.gates = semaphores;
 	spec.n_sites = 3;
 	block = code_block_new(&spec);
@@ -261,12 +255,11 @@ static void gates_say_whether_the_handler_runs(void **state)
 	code_block_free(block);
 }
 
-static void children_count_into_the_same_memory(void **state)
+TEST(children_count_into_the_same_memory)
 {
 	struct code_spec spec = { .n_sites = 1, .n_shards = 4 };
 	struct code_block *block = code_block_new(&spec);
 
-	(void)state;
 	for (int child = 0; child < 3; child++) {
 		const pid_t pid = fork();
 
@@ -282,7 +275,7 @@ static void children_count_into_the_same_memory(void **state)
 }
 
 /* The room of a trampoline is exact, and the rest of it is breakpoints. */
-static void code_stays_in_its_room(void **state)
+TEST(code_stays_in_its_room)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	const struct inside_role roles[] = { STOP(0), START(1), START(0), STOP(1), STOP(0) };
@@ -295,7 +288,6 @@ static void code_stays_in_its_room(void **state)
 					     .code_off = 1 << 20 };
 	uint8_t code[2048];
 
-	(void)state;
 	memset(code, 0xab, sizeof(code));
 	assert_true(templates_routines_bytes() < sizeof(code));
 	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
@@ -317,7 +309,7 @@ static void code_stays_in_its_room(void **state)
 	ocp_ctx_free(ctx);
 }
 
-static void what_cannot_work_is_refused(void **state)
+TEST(what_cannot_work_is_refused)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	const struct block_header good = {
@@ -329,7 +321,6 @@ static void what_cannot_work_is_refused(void **state)
 	struct block_header header = good;
 	uint8_t code[2048];
 
-	(void)state;
 	assert_int_equal(templates_routines(ctx, &good, &process, code), 0);
 #define REFUSED(member, value, code_wanted)                                                        \
 	header = good;                                                                             \
@@ -360,81 +351,4 @@ static void what_cannot_work_is_refused(void **state)
 	site.gate = UINT64_C(1) << 40;
 	assert_int_equal(templates_site(ctx, &good, &process, &site, code), -ERANGE);
 	ocp_ctx_free(ctx);
-}
-
-/* Whatever a process wrote there. */
-static void bad_headers_are_found(void **state)
-{
-	struct code_spec spec = every_kind(4);
-	struct code_block *block = code_block_new(&spec);
-	const struct block_header good = block->header;
-	struct block_header bad;
-
-	(void)state;
-	assert_int_equal(totals_check(&good, good.bytes), 0);
-	assert_int_equal(totals_check(&good, good.bytes - 1), -EBADMSG);
-#define BAD(member, value)                                                                         \
-	bad = good;                                                                                \
-	bad.member = (value);                                                                      \
-	assert_int_equal(totals_check(&bad, good.bytes), -EBADMSG)
-	BAD(magic, 0);
-	BAD(version, 7);
-	BAD(header_bytes, 1);
-	BAD(bytes, good.bytes + 1);
-	BAD(code_off, good.bytes + 1);
-	BAD(code_bytes, good.code_bytes + 1);
-	BAD(sites_off, UINT64_MAX - 7);
-	BAD(sites_off, 4);
-	BAD(n_sites, UINT32_MAX);
-	BAD(gates_off, good.code_off);
-	BAD(counters_off, good.code_off - 8);
-	BAD(n_shards, 0);
-	BAD(n_shards, 64);
-	BAD(n_shards, TEMPLATES_MAX_SHARDS + 1);
-	BAD(shard_stride, 3);
-	BAD(shard_stride, UINT64_C(1) << 61);
-	BAD(pairs_off, good.pairs_off + 4096);
-	BAD(n_pairs, 3);
-	BAD(n_pairs, UINT32_MAX);
-	BAD(n_threads, 32);
-	BAD(n_threads, 0);
-	BAD(depth, 33);
-	BAD(meta_off, good.code_off + 8);
-	BAD(meta_bytes, UINT64_MAX);
-	BAD(addr, good.addr + 4096);
-	BAD(n_parts, 0);
-	BAD(n_parts, 2);
-	BAD(n_parts, BLOCK_MAX_PARTS + 1);
-	BAD(parts[0].addr, good.addr + 4096);
-	BAD(parts[0].code_off, good.code_off + 4096);
-	BAD(parts[0].code_bytes, good.code_bytes - 4096);
-	BAD(parts[0].code_bytes, good.code_bytes + 4096);
-	bad = good;
-	bad.n_parts = 2;
-	bad.parts[0].code_bytes -= 4096;
-	bad.parts[1].code_off = good.code_off + bad.parts[0].code_bytes;
-	bad.parts[1].code_bytes = 4096;
-	assert_int_equal(totals_check(&bad, good.bytes), 0);
-	bad.parts[1].code_bytes = UINT64_MAX - 4095;
-	assert_int_equal(totals_check(&bad, good.bytes), -EBADMSG);
-#undef BAD
-	code_block_free(block);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_are_exact),
-		cmocka_unit_test(shards_are_those_of_cpus),
-		cmocka_unit_test(other_cpu_ids_count_in_the_last_shard),
-		cmocka_unit_test(interrupted_hits_count_in_the_last_shard),
-		cmocka_unit_test(all_registers_are_kept),
-		cmocka_unit_test(gates_say_whether_the_handler_runs),
-		cmocka_unit_test(children_count_into_the_same_memory),
-		cmocka_unit_test(code_stays_in_its_room),
-		cmocka_unit_test(what_cannot_work_is_refused),
-		cmocka_unit_test(bad_headers_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "top/text.h"
 #include "unit.h"
 
-static void rates_have_three_digits(void **state)
+TEST(rates_have_three_digits)
 {
 	static const struct {
 		double rate;
@@ -23,12 +23,11 @@ static void rates_have_three_digits(void **state)
 	};
 	char text[TEXT_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(text_rate(text, cases[i].rate), cases[i].text);
 }
 
-static void times_have_a_unit(void **state)
+TEST(times_have_a_unit)
 {
 	static const struct {
 		uint64_t ns;
@@ -49,17 +48,15 @@ static void times_have_a_unit(void **state)
 	};
 	char text[TEXT_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(text_ns(text, cases[i].ns, false), cases[i].text);
 	assert_string_equal(text_ns(text, 12345, true), "12.3µs");
 }
 
-static void other_numbers(void **state)
+TEST(other_numbers)
 {
 	char text[TEXT_BYTES];
 
-	(void)state;
 	assert_string_equal(text_share(text, 0.00123), "0.12%");
 	assert_string_equal(text_share(text, 0.1234), "12.3%");
 	assert_string_equal(text_share(text, 1.3), "130%");
@@ -84,9 +81,8 @@ static void check_fit(const char *from, int width, enum text_cut cut, const char
 	assert_string_equal(out, to);
 }
 
-static void names_are_cut(void **state)
+TEST(names_are_cut)
 {
-	(void)state;
 	check_fit("request_start", 20, TEXT_CUT_END, "request_start", 13);
 	check_fit("request_start", 13, TEXT_CUT_END, "request_start", 13);
 	check_fit("request_start", 12, TEXT_CUT_END, "request_sta…", 12);
@@ -113,9 +109,8 @@ static void names_are_cut(void **state)
 }
 
 /* Names are other people's: they command no terminal, and turn no line round. */
-static void names_are_harmless(void **state)
+TEST(names_are_harmless)
 {
-	(void)state;
 	check_fit("\033]0;x\007\r\n\t\177", 20, TEXT_CUT_END, "?]0;x?????", 10);
 	check_fit("a\x9b"
 		  "31mb",
@@ -132,20 +127,18 @@ static void names_are_harmless(void **state)
 }
 
 /* OUT is never overrun, whatever is combined. */
-static void little_room_is_enough(void **state)
+TEST(little_room_is_enough)
 {
 	char text[512] = "e", out[8];
 
-	(void)state;
 	for (int i = 0; i < 100; i++)
 		strcat(text, "\xcc\x81");
 	text_fit(out, sizeof(out), text, 10, TEXT_CUT_END);
 	assert_true(strlen(out) < sizeof(out));
 }
 
-static void without_utf8_all_is_ascii(void **state)
+TEST(without_utf8_all_is_ascii)
 {
-	(void)state;
 	assert_non_null(setlocale(LC_CTYPE, "C"));
 	assert_false(text_is_utf8());
 	check_fit("caf\xc3\xa9_request", 7, TEXT_CUT_END, "caf??_~", 7);
@@ -153,9 +146,8 @@ static void without_utf8_all_is_ascii(void **state)
 	assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
 }
 
-static void base_names(void **state)
+TEST(base_names)
 {
-	(void)state;
 	assert_string_equal(text_base_name("/usr/bin/app"), "app");
 	assert_string_equal(text_base_name("app"), "app");
 	assert_string_equal(text_base_name("/"), "/");
@@ -163,22 +155,20 @@ static void base_names(void **state)
 
 /* ---- bars ----------------------------------------------------------------------------------- */
 
-static void a_minute_divides_evenly(void **state)
+TEST(a_minute_divides_evenly)
 {
 	static const int widths[][2] = { { 200, 60 }, { 60, 60 }, { 59, 30 }, { 29, 20 },
 					 { 19, 15 },  { 14, 12 }, { 11, 10 }, { 1, 1 },
 					 { 0, 0 },    { -5, 0 } };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
 		assert_int_equal(spark_width(widths[i][0]), widths[i][1]);
 }
 
-static void cells_keep_their_seconds(void **state)
+TEST(cells_keep_their_seconds)
 {
 	float rates[WATCH_COLUMNS], cells[20], before[20];
 
-	(void)state;
 	/* Second number N of the watch has the rate N. */
 	for (size_t tick = 60; tick < 200; tick++) {
 		for (size_t i = 0; i < WATCH_COLUMNS; i++)
@@ -195,12 +185,11 @@ static void cells_keep_their_seconds(void **state)
 	}
 }
 
-static void what_is_not_known_is_no_zero(void **state)
+TEST(what_is_not_known_is_no_zero)
 {
 	float rates[WATCH_COLUMNS], cells[60];
 	char text[60 * 4 + 1];
 
-	(void)state;
 	for (size_t i = 0; i < WATCH_COLUMNS; i++)
 		rates[i] = i < 56 ? NAN : 0;
 	rates[57] = 0.001f;
@@ -223,12 +212,11 @@ static void what_is_not_known_is_no_zero(void **state)
 	assert_true(cells[10] == 3);
 }
 
-static void levels_rise_evenly(void **state)
+TEST(levels_rise_evenly)
 {
 	float cells[8] = { 0, 100, 200, 300, 400, 500, 600, 700 };
 	char text[8 * 4 + 1];
 
-	(void)state;
 	spark_draw(text, cells, 8, 700, true);
 	assert_string_equal(text, "▁▂▃▄▅▆▇█");
 	spark_draw(text, cells, 8, 700, false);
@@ -237,7 +225,7 @@ static void levels_rise_evenly(void **state)
 
 /* ---- columns and lines ---------------------------------------------------------------------- */
 
-static void columns_go_by_rank(void **state)
+TEST(columns_go_by_rank)
 {
 	struct column columns[] = {
 		{ .rank = 0, .min = 10, .want = 30 }, { .rank = -1, .min = 5, .want = 5 },
@@ -246,7 +234,6 @@ static void columns_go_by_rank(void **state)
 	};
 	const size_t n = sizeof(columns) / sizeof(columns[0]);
 
-	(void)state;
 	layout_columns(columns, n, 2, 80, 2);
 	assert_int_equal(columns[0].width, 30);
 	assert_int_equal(columns[1].width, 0);
@@ -275,9 +262,8 @@ static void columns_go_by_rank(void **state)
 	}
 }
 
-static void lines_add_up(void **state)
+TEST(lines_add_up)
 {
-	(void)state;
 	for (int lines = 4; lines < 100; lines++)
 		for (size_t programs = 0; programs < 40; programs += 1 + programs / 3)
 			for (size_t pairs = 0; pairs < 70; pairs += 1 + pairs / 2) {
@@ -300,24 +286,4 @@ static int use_utf8(void **state)
 	return setlocale(LC_CTYPE, "C.UTF-8") ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rates_have_three_digits),
-		cmocka_unit_test(times_have_a_unit),
-		cmocka_unit_test(other_numbers),
-		cmocka_unit_test(names_are_cut),
-		cmocka_unit_test(names_are_harmless),
-		cmocka_unit_test(little_room_is_enough),
-		cmocka_unit_test(without_utf8_all_is_ascii),
-		cmocka_unit_test(base_names),
-		cmocka_unit_test(a_minute_divides_evenly),
-		cmocka_unit_test(cells_keep_their_seconds),
-		cmocka_unit_test(what_is_not_known_is_no_zero),
-		cmocka_unit_test(levels_rise_evenly),
-		cmocka_unit_test(columns_go_by_rank),
-		cmocka_unit_test(lines_add_up),
-	};
-
-	return cmocka_run_group_tests(tests, use_utf8, NULL);
-}
+ALL_TESTS(use_utf8, NULL);

@@ -27,19 +27,20 @@ struct watch {
 	bool on;
 };
 
-struct watch *watch_new(struct ocp_ctx *ctx, bool by_process)
+WRAP(struct watch *, watch_new, (struct ocp_ctx * ctx, bool by_process), (ctx, by_process))
 {
 	(void)ctx;
 	(void)by_process;
 	return NULL;
 }
 
-void watch_free(struct watch *watch)
+WRAP(void, watch_free, (struct watch * watch), (watch))
 {
 	(void)watch;
 }
 
-int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
+WRAP(int, watch_set, (struct watch * watch, const struct watch_spec *specs, size_t n),
+     (watch, specs, n))
 {
 	(void)watch;
 	(void)specs;
@@ -47,23 +48,24 @@ int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
 	return 0;
 }
 
-int watch_tick(struct watch *watch)
+WRAP(int, watch_tick, (struct watch * watch), (watch))
 {
 	(void)watch;
 	return 0;
 }
 
-size_t watch_target_count(const struct watch *watch)
+WRAP(size_t, watch_target_count, (const struct watch *watch), (watch))
 {
 	return watch->n;
 }
 
-const struct watch_target *watch_target(const struct watch *watch, size_t target)
+WRAP(const struct watch_target *, watch_target, (const struct watch *watch, size_t target),
+     (watch, target))
 {
 	return &watch->targets[target];
 }
 
-ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
+WRAP(ptrdiff_t, watch_find_target, (const struct watch *watch, const char *title), (watch, title))
 {
 	for (size_t i = 0; i < watch->n; i++)
 		if (strcmp(watch->targets[i].title, title) == 0)
@@ -71,7 +73,8 @@ ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
 	return -1;
 }
 
-ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
+WRAP(ptrdiff_t, watch_find_probe, (const struct watch_target *target, const char *name),
+     (target, name))
 {
 	for (size_t i = 0; i < target->n_probes; i++)
 		if (strcmp(target->probes[i].name, name) == 0)
@@ -79,22 +82,25 @@ ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
 	return -1;
 }
 
-size_t watch_column_count(const struct watch *watch, enum watch_span span)
+WRAP(size_t, watch_column_count, (const struct watch *watch, enum watch_span span), (watch, span))
 {
 	(void)watch;
 	(void)span;
 	return 10;
 }
 
-double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
-			size_t probe, size_t age)
+WRAP(double, watch_probe_rate,
+     (const struct watch *watch, enum watch_span span, size_t target, size_t probe, size_t age),
+     (watch, span, target, probe, age))
 {
 	(void)span;
 	assert_true(age < 10);
 	return watch->targets[target].probes[probe].rate + (double)age;
 }
 
-int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n)
+WRAP(int, watch_switch_handler,
+     (struct watch * watch, size_t target, const char *probe, bool on, size_t *n),
+     (watch, target, probe, on, n))
 {
 	(void)target;
 	(void)probe;
@@ -104,7 +110,8 @@ int watch_switch_handler(struct watch *watch, size_t target, const char *probe, 
 	return 0;
 }
 
-int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on)
+WRAP(int, watch_switch_counter, (struct watch * watch, size_t target, const char *probe, bool on),
+     (watch, target, probe, on))
 {
 	(void)watch;
 	(void)target;
@@ -163,12 +170,11 @@ static void open_view(struct view *view, const struct watch *watch)
 	view_set_lines(view, 3);
 }
 
-static void orders(void **state)
+TEST(orders)
 {
 	struct watch watch = make_watch();
 	struct view view;
 
-	(void)state;
 	open_view(&view, &watch);
 	/* No rate is not none. */
 	assert_true(view.seen->targets[0].rate == 13);
@@ -192,12 +198,11 @@ static void orders(void **state)
 	view_free(&view);
 }
 
-static void the_filter_takes_parts_of_names(void **state)
+TEST(the_filter_takes_parts_of_names)
 {
 	struct watch watch = make_watch();
 	struct view view;
 
-	(void)state;
 	open_view(&view, &watch);
 	assert_true(view_filter_add(&view, "A"));
 	assert_true(view_filter_add(&view, "m"));
@@ -228,13 +233,12 @@ static const char *under_cursor(const struct view *view)
 	return view_probe(view, view->cursor)->name;
 }
 
-static void the_cursor_stays_on_its_probe(void **state)
+TEST(the_cursor_stays_on_its_probe)
 {
 	struct watch watch = make_watch();
 	const double rate = some_probes[1].rate;
 	struct view view;
 
-	(void)state;
 	open_view(&view, &watch);
 	/* On none in particular, it stays at the top. */
 	assert_string_equal(under_cursor(&view), "gamma");
@@ -273,12 +277,11 @@ static void the_cursor_stays_on_its_probe(void **state)
 }
 
 /* No line of the screen is empty while there is something to show above. */
-static void larger_screens_are_filled(void **state)
+TEST(larger_screens_are_filled)
 {
 	struct watch watch = make_watch();
 	struct view view;
 
-	(void)state;
 	open_view(&view, &watch);
 	view_end(&view);
 	view_set_lines(&view, 4);
@@ -290,13 +293,12 @@ static void larger_screens_are_filled(void **state)
 	view_free(&view);
 }
 
-static void the_last_minute_is_kept_when_asked_for(void **state)
+TEST(the_last_minute_is_kept_when_asked_for)
 {
 	struct watch watch = make_watch();
 	float rates[WATCH_COLUMNS];
 	struct view view;
 
-	(void)state;
 	open_view(&view, &watch);
 	view_snapshot_history(view.seen, &watch, &view.seen->probes[2], rates);
 	assert_true(rates[59] == 7 && rates[50] == 16);
@@ -324,12 +326,11 @@ static void press(struct top *top, const char *keys)
 		assert_int_equal(keys_take(top, (wint_t)*keys, false), 0);
 }
 
-static void switching_is_asked_about(void **state)
+TEST(switching_is_asked_about)
 {
 	struct watch watch = make_watch();
 	struct top top;
 
-	(void)state;
 	open_top(&top, &watch);
 	/* gamma: 5000 sites */
 	press(&top, "e");
@@ -367,12 +368,11 @@ static void switching_is_asked_about(void **state)
 	view_free(&top.view);
 }
 
-static void no_key_does_harm(void **state)
+TEST(no_key_does_harm)
 {
 	struct watch watch = make_watch();
 	struct top top;
 
-	(void)state;
 	open_top(&top, &watch);
 	srand(1);
 	for (int i = 0; i < 200000; i++) {
@@ -434,7 +434,7 @@ static void draw_at(struct top *top, int lines, int columns)
 	draw(top);
 }
 
-static void what_is_wrong_is_said(void **state)
+TEST(what_is_wrong_is_said)
 {
 	struct watch watch = make_watch();
 	struct test_screen screen;
@@ -448,7 +448,6 @@ static void what_is_wrong_is_said(void **state)
 	};
 	struct top top;
 
-	(void)state;
 	watch.targets[0].losses = (struct watch_losses){ 2, 3, 4, 5, 6 };
 	watch.targets[0].filter_mismatch = "arg0 of probe 'alpha\033' is an int";
 	watch.targets[0].pairs = pairs;
@@ -494,14 +493,13 @@ static void what_is_wrong_is_said(void **state)
 }
 
 /* In each of its modes it can be drawn at every size, with the cursor on the screen. */
-static void every_size_will_do(void **state)
+TEST(every_size_will_do)
 {
 	static const char *const modes[] = { "", "/a", "?", "?xx", "\033e", " " };
 	struct watch watch = make_watch();
 	struct test_screen screen;
 	struct top top;
 
-	(void)state;
 	open_screen(&screen, 24, 80);
 	open_top(&top, &watch);
 	draw_begin(&top);
@@ -524,13 +522,12 @@ static void every_size_will_do(void **state)
 	close_screen(&screen);
 }
 
-static void help_has_all_keys(void **state)
+TEST(help_has_all_keys)
 {
 	struct watch watch = make_watch();
 	struct test_screen screen;
 	struct top top;
 
-	(void)state;
 	open_screen(&screen, 24, 80);
 	open_top(&top, &watch);
 	press(&top, "?");
@@ -617,9 +614,8 @@ static double best_tick_ms(size_t n)
  * Ten times as many probes take hardly more than ten times as long: 13 if all is sorting, 100 if it
  * is quadratic. How long 10 000 take is a matter of `make bench`.
  */
-static void ten_thousand_probes_are_drawn_in_time(void **state)
+TEST(ten_thousand_probes_are_drawn_in_time)
 {
-	(void)state;
 	assert_true(best_tick_ms(10000) < 30 * best_tick_ms(1000));
 }
 
@@ -629,21 +625,4 @@ static int use_utf8(void **state)
 	return setlocale(LC_CTYPE, "C.UTF-8") ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(orders),
-		cmocka_unit_test(the_filter_takes_parts_of_names),
-		cmocka_unit_test(the_cursor_stays_on_its_probe),
-		cmocka_unit_test(larger_screens_are_filled),
-		cmocka_unit_test(the_last_minute_is_kept_when_asked_for),
-		cmocka_unit_test(switching_is_asked_about),
-		cmocka_unit_test(no_key_does_harm),
-		cmocka_unit_test(what_is_wrong_is_said),
-		cmocka_unit_test(every_size_will_do),
-		cmocka_unit_test(help_has_all_keys),
-		cmocka_unit_test(ten_thousand_probes_are_drawn_in_time),
-	};
-
-	return cmocka_run_group_tests(tests, use_utf8, NULL);
-}
+ALL_TESTS(use_utf8, NULL);

@@ -41,6 +41,8 @@ static int teardown(void **state)
 	return 0;
 }
 
+ALL_TESTS(setup, teardown);
+
 static atomic_int received;
 static atomic_bool finish;
 
@@ -172,13 +174,12 @@ static void await_tracer(pid_t pid, pid_t tracer)
 	assert_int_equal(status.tracer_pid, tracer);
 }
 
-static void all_threads_stop_and_run_again(void **state)
+TEST(all_threads_stop_and_run_again)
 {
 	struct tracee *tracee;
 	int fd;
 	pid_t pid = start_child(32, spin, &fd);
 
-	(void)state;
 	assert_int_equal(tracee_open(ctx, pid, &tracee), 0);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(tracee_stop(tracee), 0);
@@ -191,13 +192,12 @@ static void all_threads_stop_and_run_again(void **state)
 }
 
 /* Queued signals, to the process and to be taken by any of its threads: none lost, none doubled. */
-static void signals_are_delivered_once(void **state)
+TEST(signals_are_delivered_once)
 {
 	int fd, sent = 0;
 	pid_t pid = start_child(4, spin, &fd), sender;
 	struct tracee *tracee;
 
-	(void)state;
 	sender = fork();
 	if (sender == 0) {
 		for (int i = 0; i < SIGNALS; i++) {
@@ -217,13 +217,12 @@ static void signals_are_delivered_once(void **state)
 	assert_int_equal(finish_child(pid, fd), SIGNALS);
 }
 
-static void threads_being_born_do_not_escape(void **state)
+TEST(threads_being_born_do_not_escape)
 {
 	struct tracee *tracee;
 	int fd;
 	pid_t pid = start_child(4, be_born_and_end, &fd);
 
-	(void)state;
 	for (int i = 0; i < STOPS; i++) {
 		int err = stop(pid, &tracee);
 
@@ -234,13 +233,12 @@ static void threads_being_born_do_not_escape(void **state)
 	finish_child(pid, fd);
 }
 
-static void stopped_process_stays_stopped(void **state)
+TEST(stopped_process_stays_stopped)
 {
 	struct tracee *tracee;
 	int fd, status;
 	pid_t pid = start_child(2, spin, &fd);
 
-	(void)state;
 	kill(pid, SIGSTOP);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	assert_int_equal(stop(pid, &tracee), 0);
@@ -252,13 +250,12 @@ static void stopped_process_stays_stopped(void **state)
 }
 
 /* SIGSTOP and SIGCONT that arrive meanwhile do what they would have done. */
-static void stop_signals_keep_their_meaning(void **state)
+TEST(stop_signals_keep_their_meaning)
 {
 	struct tracee *tracee;
 	int fd;
 	pid_t pid = start_child(2, spin, &fd);
 
-	(void)state;
 	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGSTOP);
 	tracee_close(tracee);
@@ -270,13 +267,12 @@ static void stop_signals_keep_their_meaning(void **state)
 	finish_child(pid, fd);
 }
 
-static void killed_while_held(void **state)
+TEST(killed_while_held)
 {
 	struct tracee *tracee;
 	int fd, status;
 	pid_t pid = start_child(8, spin, &fd);
 
-	(void)state;
 	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGKILL);
 	tracee_close(tracee);
@@ -289,11 +285,10 @@ static void killed_while_held(void **state)
 }
 
 /* However stops and the end of a child fall together. */
-static void status_of_a_child_is_kept(void **state)
+TEST(status_of_a_child_is_kept)
 {
 	enum { ROUNDS = 100 };
 
-	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
 		struct tracee *tracee;
 		int status;
@@ -314,14 +309,13 @@ static void status_of_a_child_is_kept(void **state)
 	}
 }
 
-static void another_tracer_is_named(void **state)
+TEST(another_tracer_is_named)
 {
 	struct tracee *tracee;
 	int fd;
 	pid_t pid = start_child(1, spin, &fd), tracer = fork();
 	char expected[64];
 
-	(void)state;
 	if (tracer == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
@@ -350,14 +344,13 @@ static void hold_for_a_while(void)
 }
 
 /* A tracer that holds it for a moment only is waited for. */
-static void a_short_trace_is_waited_for(void **state)
+TEST(a_short_trace_is_waited_for)
 {
 	struct tracee *tracee;
 	pid_t pid, tracer;
 	int fd, go[2];
 	char c;
 
-	(void)state;
 	assert_int_equal(pipe(go), 0);
 	pid = start_child(1, spin, &fd);
 	tracer = fork();
@@ -395,14 +388,13 @@ static void *vfork_and_wait(void *arg)
 }
 
 /* A thread that does not stop: an error in time, and the process is not left to stop later. */
-static void thread_that_does_not_stop(void **state)
+TEST(thread_that_does_not_stop)
 {
 	struct tracee *tracee;
 	pid_t pid;
 	char c;
 	int fd;
 
-	(void)state;
 	assert_int_equal(pipe(vforked), 0);
 	pid = start_child(1, vfork_and_wait, &fd);
 	assert_int_equal(read(vforked[0], &c, 1), 1);
@@ -413,14 +405,13 @@ static void thread_that_does_not_stop(void **state)
 	close(vforked[1]);
 }
 
-static void spawned_program_waits_at_its_start(void **state)
+TEST(spawned_program_waits_at_its_start)
 {
 	char *const argv[] = { "true", NULL };
 	struct tracee *tracee;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(tracee_spawn(ctx, "/bin/true", argv, &tracee), 0);
 	pid = tracee_pid(tracee);
 	assert_int_equal(state_of(pid), 't');
@@ -429,13 +420,12 @@ static void spawned_program_waits_at_its_start(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void spawned_program_can_be_killed(void **state)
+TEST(spawned_program_can_be_killed)
 {
 	char *const argv[] = { "true", NULL };
 	struct tracee *tracee;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(tracee_spawn(ctx, "/bin/true", argv, &tracee), 0);
 	pid = tracee_pid(tracee);
 	tracee_kill(tracee);
@@ -443,12 +433,11 @@ static void spawned_program_can_be_killed(void **state)
 	assert_int_equal(errno, ESRCH);
 }
 
-static void program_that_cannot_be_run(void **state)
+TEST(program_that_cannot_be_run)
 {
 	char *const argv[] = { "x", NULL };
 	struct tracee *tracee;
 
-	(void)state;
 	assert_int_equal(tracee_spawn(ctx, "/nonexistent/x", argv, &tracee), -ENOENT);
 	assert_string_equal(ocp_error(ctx),
 			    "/nonexistent/x: cannot be run: No such file or directory");
@@ -456,7 +445,7 @@ static void program_that_cannot_be_run(void **state)
 }
 
 /* The new program gets the signal mask of the caller. */
-static void spawned_program_keeps_the_signal_mask(void **state)
+TEST(spawned_program_keeps_the_signal_mask)
 {
 	char *const argv[] = { "grep", "-q", "^SigBlk:.*0200$", "/proc/self/status", NULL };
 	struct tracee *tracee;
@@ -464,7 +453,6 @@ static void spawned_program_keeps_the_signal_mask(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_SETMASK, &set, &before);
@@ -483,6 +471,8 @@ static void *idle(void *arg)
 	return arg;
 }
 
+#define EXEC_FOR_EVER "--program=exec_for_ever"
+
 static void *start_again(void *arg)
 {
 	execv("/proc/self/exe", arg);
@@ -490,28 +480,26 @@ static void *start_again(void *arg)
 }
 
 /* A program of threads, one of which starts it again and again. */
-static int exec_for_ever(char **argv)
+PROGRAM(exec_for_ever)
 {
+	char *again[] = { argv[0], (char *)EXEC_FOR_EVER, NULL };
 	pthread_t thread;
 
 	for (int i = 0; i < 6; i++)
 		pthread_create(&thread, NULL, idle, NULL);
-	pthread_create(&thread, NULL, start_again, argv);
+	pthread_create(&thread, NULL, start_again, again);
 	idle(NULL);
 	return 1;
 }
 
-#define EXEC_FOR_EVER "--exec-for-ever"
-
 /* The exec waits for the traced threads' end to be seen, and PTRACE_SEIZE for the exec. */
-static void exec_while_threads_are_seized(void **state)
+TEST(exec_while_threads_are_seized)
 {
 	pid_t pid = fork();
 	int stopped = 0;
 
-	(void)state;
 	if (pid == 0) {
-		execl("/proc/self/exe", "test_tracee", EXEC_FOR_EVER, NULL);
+		execl("/proc/self/exe", "unit-tests", EXEC_FOR_EVER, NULL);
 		_exit(1);
 	}
 	alarm(200);
@@ -529,7 +517,7 @@ static void exec_while_threads_are_seized(void **state)
 }
 
 /* What the tracing thread sets for itself is not the new program's. */
-static void spawned_program_keeps_the_timer_slack(void **state)
+TEST(spawned_program_keeps_the_timer_slack)
 {
 	char *const argv[] = { "grep", "-qx", "70000", "/proc/self/timerslack_ns", NULL };
 	long before = prctl(PR_GET_TIMERSLACK);
@@ -537,7 +525,6 @@ static void spawned_program_keeps_the_timer_slack(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	prctl(PR_SET_TIMERSLACK, 70000);
 	assert_int_equal(tracee_spawn(ctx, "/bin/grep", argv, &tracee), 0);
 	prctl(PR_SET_TIMERSLACK, before);
@@ -545,30 +532,4 @@ static void spawned_program_keeps_the_timer_slack(void **state)
 	tracee_close(tracee);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_threads_stop_and_run_again),
-		cmocka_unit_test(signals_are_delivered_once),
-		cmocka_unit_test(threads_being_born_do_not_escape),
-		cmocka_unit_test(stopped_process_stays_stopped),
-		cmocka_unit_test(stop_signals_keep_their_meaning),
-		cmocka_unit_test(killed_while_held),
-		cmocka_unit_test(status_of_a_child_is_kept),
-		cmocka_unit_test(another_tracer_is_named),
-		cmocka_unit_test(a_short_trace_is_waited_for),
-		cmocka_unit_test(thread_that_does_not_stop),
-		cmocka_unit_test(spawned_program_waits_at_its_start),
-		cmocka_unit_test(spawned_program_can_be_killed),
-		cmocka_unit_test(program_that_cannot_be_run),
-		cmocka_unit_test(spawned_program_keeps_the_signal_mask),
-		cmocka_unit_test(spawned_program_keeps_the_timer_slack),
-		cmocka_unit_test(exec_while_threads_are_seized),
-	};
-
-	if (argc == 2 && strcmp(argv[1], EXEC_FOR_EVER) == 0)
-		return exec_for_ever(argv);
-	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "inside/block.h"
+#include "inside/layout.h"
+#include "inside/templates.h"
 #include "process/process.h"
 #include "process/trampolines.h"
 #include "unit.h"
@@ -53,16 +55,16 @@ extern uint16_t inside_semaphores[]; /* two halves a probe; the second one is OC
 volatile uint64_t inside_handled[3]; /* runs of each probe's handler */
 
 enum { SHARED, PRIVATE, PLAIN, N_PROBES };
-enum { N_SITES = 3, ROUNDS = 1000, TRAMPOLINE_BYTES = 32, DATA_BYTES = 4096, CODE_BYTES = 4096 };
+enum { N_SITES = 3, ROUNDS = 1000, DATA_BYTES = 4096, CODE_BYTES = 4096 };
 
 static uint8_t *const sites[] = { inside_site_0, inside_site_1, inside_site_2, inside_site_3 };
 
 /* The block in the child, at one place for all tests. */
 struct block {
 	struct block_header header;
-	struct block_site sites[N_SITES];
+	_Alignas(64) struct block_site sites[N_SITES];
 	uint16_t gates[N_SITES + 1];
-	uint64_t counters[N_SITES];
+	_Alignas(64) uint64_t counters[8];
 };
 
 static struct test {
@@ -103,6 +105,8 @@ static void put_trampoline(uint8_t *to, const struct block *block, size_t i, uin
 static void fill_block(struct block *block, uint8_t *code)
 {
 	const uint64_t code_addr = (uint64_t)(uintptr_t)block + DATA_BYTES;
+	const size_t first = templates_routines_bytes() + templates_entry_off(1);
+	const size_t room = templates_site_bytes(1, 0, 0);
 
 	for (size_t i = 0; i < N_SITES; i++) {
 		const bool is_private = i == 2;
@@ -112,7 +116,7 @@ static void fill_block(struct block *block, uint8_t *code)
 		memcpy(&displacement, sites[i] + 2, sizeof(displacement));
 		*site = (struct block_site){
 			.addr = (uint64_t)(uintptr_t)sites[i],
-			.trampoline = code_addr + i * TRAMPOLINE_BYTES,
+			.trampoline = code_addr + first + i * room,
 			.gate_addr = is_private ? (uint64_t)(uintptr_t)&block->gates[i]
 						: (uint64_t)(uintptr_t)&inside_semaphores[1],
 			.displacement = (uint32_t)displacement,
@@ -120,7 +124,7 @@ static void fill_block(struct block *block, uint8_t *code)
 			.gate = is_private ? BLOCK_GATE_PRIVATE : BLOCK_GATE_SEMAPHORE,
 			.is_patched = 1,
 		};
-		put_trampoline(code + i * TRAMPOLINE_BYTES, block, i,
+		put_trampoline(code + first + i * room, block, i,
 			       site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement);
 	}
 	block->header = (struct block_header){
@@ -131,15 +135,12 @@ static void fill_block(struct block *block, uint8_t *code)
 		.addr = (uint64_t)(uintptr_t)block,
 		.code_off = DATA_BYTES,
 		.code_bytes = CODE_BYTES,
-		.sites_off = offsetof(struct block, sites),
-		.gates_off = offsetof(struct block, gates),
-		.counters_off = offsetof(struct block, counters),
 		.n_sites = N_SITES,
 		.n_shards = 1,
-		.shard_stride = N_SITES,
 		.n_parts = 1,
 		.parts = { { (uint64_t)(uintptr_t)block, DATA_BYTES, CODE_BYTES } },
 	};
+	layout_offsets(&block->header);
 }
 
 static void patch_sites(const struct block *block)
@@ -201,13 +202,9 @@ static bool vanishes; /* a tool restores all sites when the header is read, and 
 
 static void let_vanish(void);
 
-int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes);
-int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes);
-
-int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
-				void *buf, size_t bytes)
+WRAP(int, memory_read_in_order,
+     (const struct memory *memory, const struct iovec *remote, size_t n, void *buf, size_t bytes),
+     (memory, remote, n, buf, bytes))
 {
 	if (n_gone && bytes == sizeof(struct block_header)) {
 		n_gone--;
@@ -296,6 +293,8 @@ static int end(void **state)
 	return 0;
 }
 
+EACH_TEST(start, end);
+
 static size_t probe_named(const char *name)
 {
 	for (size_t i = 0; i < N_PROBES; i++)
@@ -356,9 +355,8 @@ static void expect_text_untouched(void)
 	}
 }
 
-static void handlers_are_switched_by_their_gates(void **state)
+TEST(handlers_are_switched_by_their_gates)
 {
-	(void)state;
 	assert_int_equal(state_of("shared"), OCP_DISABLED);
 	assert_int_equal(state_of("private"), OCP_DISABLED);
 	expect_run(ROUNDS, 0, 0, 0);
@@ -393,14 +391,13 @@ static const struct ocp_finding *finding_of(const struct ocp_findings *findings,
 }
 
 /* Another tool that knows nothing of trampolines writes the opcode of one site. */
-static void a_foreign_write_is_found_and_repaired(void **state)
+TEST(a_foreign_write_is_found_and_repaired)
 {
 	const uint8_t off = SITE_OFF;
 	struct ocp_findings *findings;
 	struct ocp_repaired repaired;
 	uint64_t before[N_SITES], after[N_SITES];
 
-	(void)state;
 	assert_int_equal(ocp_process_diagnose(t.proc, &findings), 0);
 	assert_int_equal(ocp_findings_count(findings), 1);
 	assert_string_equal(finding_of(findings, OCP_COUNTED_INSIDE)->what,
@@ -424,11 +421,10 @@ static void a_foreign_write_is_found_and_repaired(void **state)
 	expect_text_untouched();
 }
 
-static void sites_tell_that_they_are_counted(void **state)
+TEST(sites_tell_that_they_are_counted)
 {
 	struct ocp_sites *found;
 
-	(void)state;
 	switch_to("private", true);
 	assert_int_equal(ocp_sites_read(t.proc, 0, &found), 0);
 	assert_int_equal(ocp_sites_count(found), N_SITES + 1);
@@ -444,7 +440,7 @@ static void sites_tell_that_they_are_counted(void **state)
 }
 
 /* What a process says of itself is checked: a gate can be nothing but what it is said to be. */
-static void what_cannot_be_true_is_a_defect(void **state)
+TEST(what_cannot_be_true_is_a_defect)
 {
 	const struct block_header *header = &t.block->header;
 	const struct {
@@ -465,14 +461,13 @@ static void what_cannot_be_true_is_a_defect(void **state)
 		{ &header->n_parts, BLOCK_MAX_PARTS + 1, 8, 3 },
 		{ &header->parts[0].addr, 4096, 8, 3 },
 		{ &header->parts[0].code_bytes, 16, 8, 3 },
-		{ &header->n_sites, 1, 4, 2 },
+		{ &header->n_sites, 1, 4, 3 },
 		{ &t.block->sites[0].gate_addr, (uint64_t)(uintptr_t)&inside_semaphores[5], 8, 1 },
-		{ &t.block->sites[2].gate_addr, (uint64_t)(uintptr_t)&inside_handled[0], 8, 1 },
-		{ &t.block->sites[1].gate, 7, 1, 1 },
-		{ &t.block->sites[1].trampoline, 0x1000, 8, 1 },
+		{ &t.block->sites[2].gate_addr, (uint64_t)(uintptr_t)&inside_handled[0], 8, 3 },
+		{ &t.block->sites[1].gate, 7, 1, 3 },
+		{ &t.block->sites[1].trampoline, 0x1000, 8, 3 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct ocp_sites *found;
 		size_t n = 0;
@@ -501,9 +496,8 @@ static void what_cannot_be_true_is_a_defect(void **state)
 }
 
 /* Between the mappings and the memory: the mappings are read again. */
-static void a_block_that_goes_is_no_failure(void **state)
+TEST(a_block_that_goes_is_no_failure)
 {
-	(void)state;
 	n_gone = 3;
 	assert_int_equal(state_of("shared"), OCP_DISABLED);
 	assert_int_equal(n_gone, 0);
@@ -515,27 +509,12 @@ static void a_block_that_goes_is_no_failure(void **state)
 }
 
 /* The sites were read as calling trampolines, and then there are none: they are read again. */
-static void sites_that_are_restored_are_no_defect(void **state)
+TEST(sites_that_are_restored_are_no_defect)
 {
-	(void)state;
 	vanishes = true;
 	switch_to("shared", true);
 	assert_false(vanishes);
 	assert_int_equal(state_of("shared"), OCP_ENABLED);
 	switch_to("shared", false);
 	assert_int_equal(state_of("shared"), OCP_DISABLED);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(handlers_are_switched_by_their_gates, start, end),
-		cmocka_unit_test_setup_teardown(a_foreign_write_is_found_and_repaired, start, end),
-		cmocka_unit_test_setup_teardown(sites_tell_that_they_are_counted, start, end),
-		cmocka_unit_test_setup_teardown(what_cannot_be_true_is_a_defect, start, end),
-		cmocka_unit_test_setup_teardown(a_block_that_goes_is_no_failure, start, end),
-		cmocka_unit_test_setup_teardown(sites_that_are_restored_are_no_defect, start, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

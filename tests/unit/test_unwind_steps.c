@@ -378,9 +378,9 @@ static void report(const struct stepped *s)
 		    s->n_threads > 1);
 }
 
-static void test_steps(void **state)
+TEST(test_steps)
 {
-	const char *program = *state;
+	const char *program = getenv("STEPPED") ? getenv("STEPPED") : "build/tests/ocaml/stepped";
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct stepped *s = calloc(1, sizeof(*s));
 	const int fd = open(program, O_RDONLY | O_CLOEXEC);
@@ -404,14 +404,4 @@ static void test_steps(void **state)
 	free(s->code);
 	free(s);
 	ocp_ctx_free(ctx);
-}
-
-int main(int argc, char **argv)
-{
-	static char program[] = "build/tests/ocaml/stepped";
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_prestate(test_steps, argc > 1 ? argv[1] : program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

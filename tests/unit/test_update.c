@@ -20,6 +20,8 @@ static int start(void **state)
 	return start_child(FILTERED);
 }
 
+EACH_TEST(start, end_update);
+
 static int start_free(void **state)
 {
 	(void)state;
@@ -49,7 +51,7 @@ static int break_half_switched(void)
 }
 
 /* Somebody has put something into a site: it stays, and nothing is switched. */
-static void code_that_changes_is_left_alone(void **state)
+TEST(code_that_changes_is_left_alone)
 {
 	static const struct {
 		enum moment moment;
@@ -60,7 +62,6 @@ static void code_that_changes_is_left_alone(void **state)
 		{ STOP, break_half_switched },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		uint64_t broken;
 
@@ -88,11 +89,10 @@ static int raise_counter(void)
 
 /* Somebody else enables a probe: both are counted, and the journal says what was before the stop.
  */
-static void counters_that_change_are_counted_on(void **state)
+TEST(counters_that_change_are_counted_on)
 {
 	static const enum moment moments[] = { PLANNED, STOP };
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		at(moments[i], 1, raise_counter);
 		assert_int_equal(update(0), 0);
@@ -128,9 +128,8 @@ static int lead_back(void)
 }
 
 /* Another tool restores the sites and removes its memory between the reading of the code and the stop. */
-static void counting_ends_before_the_stop(void **state)
+TEST(counting_ends_before_the_stop)
 {
-	(void)state;
 	t.lead = (uint8_t)peek(lead(), 1);
 	for (int on = 1; on >= 0; on--) {
 		ask_for(on);
@@ -150,11 +149,10 @@ static void counting_ends_before_the_stop(void **state)
 }
 
 /* Sites are shown as they were restored, not as damaged. */
-static void counting_ends_while_sites_are_read(void **state)
+TEST(counting_ends_while_sites_are_read)
 {
 	struct ocp_sites *sites;
 
-	(void)state;
 	t.lead = (uint8_t)peek(lead(), 1);
 	lead_out();
 	at(TRAMPOLINES, 1, lead_back);
@@ -184,11 +182,10 @@ static int begin_counting(void)
 }
 
 /* Another tool begins to count between the reading of the code and the stop: it goes on counting. */
-static void counting_begins_before_the_stop(void **state)
+TEST_WITH(free_counting_begins_before_the_stop, start_free, end_update)
 {
 	struct inside_state counting;
 
-	(void)state;
 	for (int on = 1; on >= 0; on--) {
 		ask_for(on);
 		at(STOP, 1, begin_counting);
@@ -202,9 +199,8 @@ static void counting_begins_before_the_stop(void **state)
 }
 
 /* Before each stop: the tenth time the update goes on all the same. */
-static void counters_that_never_rest(void **state)
+TEST(counters_that_never_rest)
 {
-	(void)state;
 	at(STOP, EACH, raise_counter);
 	assert_int_equal(update(0), 0);
 	assert_int_equal(t.calls[STOP], 10 + 1);
@@ -212,12 +208,11 @@ static void counters_that_never_rest(void **state)
 	check_all(true, probe_at(t.first));
 }
 
-static void undisturbed_updates_write_one_journal(void **state)
+TEST(undisturbed_updates_write_one_journal)
 {
 	const int n_threads = count_threads();
 	const int n_fds = count_entries("/proc/self/fd");
 
-	(void)state;
 	from_now_on();
 	assert_int_equal(update(0), 0);
 	check_all(true, N);
@@ -234,9 +229,8 @@ static void undisturbed_updates_write_one_journal(void **state)
 	assert_int_equal(count_entries("/proc/self/fd"), n_fds);
 }
 
-static void flags_say_when_it_stops(void **state)
+TEST(flags_say_when_it_stops)
 {
-	(void)state;
 	from_now_on();
 	assert_int_equal(update(OCP_DRY_RUN), 0);
 	assert_int_equal(t.calls[PLANNED], 1);
@@ -259,11 +253,10 @@ static void flags_say_when_it_stops(void **state)
 }
 
 /* A single probe is switched or not: only a promise to undo it is written down. */
-static void one_probe_needs_no_journal(void **state)
+TEST(one_probe_needs_no_journal)
 {
 	struct ocp_undo *undo;
 
-	(void)state;
 	ocp_actions_free(t.actions);
 	t.actions = ocp_actions_new(t.ctx);
 	assert_int_equal(ocp_actions_enable(t.actions, "probe_7"), 0);
@@ -281,11 +274,10 @@ static void one_probe_needs_no_journal(void **state)
 	check_all(false, 7);
 }
 
-static void a_process_switches_itself_without_stopping(void **state)
+TEST(a_process_switches_itself_without_stopping)
 {
 	struct ocp_process *self;
 
-	(void)state;
 	assert_int_equal(ocp_process_open(t.ctx, getpid(), &self), 0);
 	assert_int_equal(ocp_process_update(self, t.actions, OCP_ATOMICALLY), -EINVAL);
 	assert_non_null(strstr(ocp_error(t.ctx), "a process cannot stop itself"));
@@ -309,11 +301,10 @@ static int check_order(void)
 	return 0;
 }
 
-static void slices_are_undone_last_first(void **state)
+TEST(slices_are_undone_last_first)
 {
 	struct ocp_undo *undo;
 
-	(void)state;
 	assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), 0);
 	check_all(true, N);
 	assert_int_equal(count_journals(), 1);
@@ -334,12 +325,11 @@ static void slices_are_undone_last_first(void **state)
 	ocp_undo_free(undo);
 }
 
-static void undoing_leaves_alone_what_others_did(void **state)
+TEST(undoing_leaves_alone_what_others_did)
 {
 	struct ocp_undo *undo;
 	uint64_t first_counter, last_counter;
 
-	(void)state;
 	assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), 0);
 	first_counter = counter_of(probe_at(t.first));
 	last_counter = counter_of(N - 1);
@@ -357,11 +347,10 @@ static void undoing_leaves_alone_what_others_did(void **state)
 /* ---- something fails ------------------------------------------------------------------------ */
 
 /* Each call in its turn. */
-static void whatever_fails_nothing_is_switched(void **state)
+TEST(whatever_fails_nothing_is_switched)
 {
 	static const enum moment moments[] = { REFRESH_CODE, REFRESH_COUNTERS, STOP, APPLY };
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		for (int call = 1;; call++) {
 			at(moments[i], call, failure);
@@ -379,9 +368,8 @@ static void whatever_fails_nothing_is_switched(void **state)
 		}
 }
 
-static void without_memory_all_or_nothing_is_switched(void **state)
+TEST(without_memory_all_or_nothing_is_switched)
 {
-	(void)state;
 	for (int call = 1;; call++) {
 		int err, calls;
 
@@ -397,12 +385,11 @@ static void without_memory_all_or_nothing_is_switched(void **state)
 	}
 }
 
-static void updates_go_on_without_a_journal(void **state)
+TEST(updates_go_on_without_a_journal)
 {
 	static const enum moment moments[] = { COMMIT, PROGRESS };
 	struct ocp_undo *undo;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		t.log[0] = '\0';
 		at(moments[i], EACH, failure);
@@ -436,11 +423,10 @@ static void make_all_off(void)
 }
 
 /* What could not be undone stays on record, none of it sure to be done, and is told. */
-static void what_cannot_be_undone_stays_on_record(void **state)
+TEST(what_cannot_be_undone_stays_on_record)
 {
 	struct ocp_undo *undo;
 
-	(void)state;
 	at(APPLY, EACH, fail_from_the_second_on);
 	assert_int_equal(update(0), -EIO);
 	assert_string_equal(ocp_error(t.ctx),
@@ -460,36 +446,10 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 	assert_int_equal(count_journals(), 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end_update)
-#define TEST_FREE(name)                                                                            \
-	{                                                                                          \
-		"free_" #name, name, start_free, end_update, NULL                                  \
-	}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(code_that_changes_is_left_alone),
-		TEST(counters_that_change_are_counted_on),
-		TEST(counting_ends_before_the_stop),
-		TEST(counting_ends_while_sites_are_read),
-		TEST_FREE(counting_begins_before_the_stop),
-		TEST(counters_that_never_rest),
-		TEST(undisturbed_updates_write_one_journal),
-		TEST(flags_say_when_it_stops),
-		TEST(one_probe_needs_no_journal),
-		TEST(a_process_switches_itself_without_stopping),
-		TEST(slices_are_undone_last_first),
-		TEST(undoing_leaves_alone_what_others_did),
-		TEST(whatever_fails_nothing_is_switched),
-		TEST(without_memory_all_or_nothing_is_switched),
-		TEST(updates_go_on_without_a_journal),
-		TEST(what_cannot_be_undone_stays_on_record),
-		TEST_FREE(code_that_changes_is_left_alone),
-		TEST_FREE(flags_say_when_it_stops),
-		TEST_FREE(undoing_leaves_alone_what_others_did),
-		TEST_FREE(without_memory_all_or_nothing_is_switched),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_AGAIN(free_code_that_changes_is_left_alone, code_that_changes_is_left_alone, start_free,
+	   end_update);
+TEST_AGAIN(free_flags_say_when_it_stops, flags_say_when_it_stops, start_free, end_update);
+TEST_AGAIN(free_undoing_leaves_alone_what_others_did, undoing_leaves_alone_what_others_did,
+	   start_free, end_update);
+TEST_AGAIN(free_without_memory_all_or_nothing_is_switched,
+	   without_memory_all_or_nothing_is_switched, start_free, end_update);

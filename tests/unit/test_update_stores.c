@@ -9,6 +9,7 @@
 
 #include "inside/block.h"
 #include "proc_self.h"
+#include "swapped_file.h"
 #include "tracee/maps.h"
 
 static int start(void **state)
@@ -16,6 +17,8 @@ static int start(void **state)
 	(void)state;
 	return start_child(FREE);
 }
+
+EACH_TEST(start, end_update);
 
 static int start_filtered(void **state)
 {
@@ -42,14 +45,13 @@ static void check_memory(void)
 	maps_free(&maps);
 }
 
-static void many_probes_are_switched_in_one_stop(void **state)
+TEST(many_probes_are_switched_in_one_stop)
 {
 	const int n_threads = count_threads();
 	const int n_fds = count_entries("/proc/self/fd");
 	char theirs[64];
 	int n_theirs;
 
-	(void)state;
 	snprintf(theirs, sizeof(theirs), "/proc/%d/fd", (int)t.pid);
 	n_theirs = count_entries(theirs);
 	for (int round = 0; round < 20; round++) {
@@ -68,11 +70,10 @@ static void many_probes_are_switched_in_one_stop(void **state)
 	assert_int_equal(count_entries(theirs), n_theirs);
 }
 
-static void many_probes_are_undone_in_one_stop(void **state)
+TEST(many_probes_are_undone_in_one_stop)
 {
 	struct ocp_undo *undo;
 
-	(void)state;
 	assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), 0);
 	check_all(true, N);
 	from_now_on();
@@ -85,10 +86,50 @@ static void many_probes_are_undone_in_one_stop(void **state)
 	assert_int_equal(count_journals(), 0);
 }
 
-/* A counter of another size, and an order of phases that the kernel's half of the semaphore survives. */
-static void own_stores_write_two_bytes(void **state)
+remote_syscall_fn __real_remote_syscall, __wrap_remote_syscall;
+int __wrap_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *result)
 {
-	(void)state;
+	return swapped_file_call(__real_remote_syscall, remote, number, args, result);
+}
+
+static int start_with_file(void **state)
+{
+	swapped_file_make();
+	return start(state);
+}
+
+static int end_with_file(void **state)
+{
+	swapped_file_remove();
+	return end_update(state);
+}
+
+/* The process does not run what it has mapped: the tool writes. */
+TEST_WITH(another_file_in_place_of_the_image, start_with_file, end_with_file)
+{
+	static const enum swap_moment moments[] = { SWAP_AFTER_CREATE, SWAP_BEFORE_MAP };
+
+	for (size_t i = 0; i < 2; i++) {
+		from_now_on();
+		swapped_file_at(moments[i], 1);
+		assert_int_equal(update(0), 0);
+		assert_int_equal(swapped_file_swaps(), 1);
+		assert_int_equal(t.calls[APPLY], 2);
+		assert_non_null(strstr(t.log, "another process"));
+		check_all(true, N);
+		swapped_file_assert_untouched(t.pid);
+		check_memory();
+		swapped_file_at(SWAP_NEVER, 0);
+		switch_off();
+		t.log[0] = '\0';
+	}
+	assert_int_equal(count_journals(), 0);
+}
+
+/* A counter of another size, and an order of phases that the kernel's half of the semaphore survives. */
+TEST(own_stores_write_two_bytes)
+{
 	for (size_t i = 0; i < N; i++) {
 		poke(counter_of(i) - 2, 0xabcd, 2);
 		poke(counter_of(i), 0x00ff, 2);
@@ -111,9 +152,8 @@ static void own_stores_write_two_bytes(void **state)
 }
 
 /* What cannot be stored is written byte by byte, in slices; nothing was written before. */
-static void without_writable_code_it_is_written_byte_by_byte(void **state)
+TEST_WITH(without_writable_code_it_is_written_byte_by_byte, start_without_writable_code, end_update)
 {
-	(void)state;
 	from_now_on();
 	assert_int_equal(update(0), 0);
 	check_all(true, N);
@@ -129,30 +169,12 @@ static void without_writable_code_it_is_written_byte_by_byte(void **state)
 	assert_int_equal(count_journals(), 0);
 }
 
-static void with_a_filter_it_is_written_byte_by_byte(void **state)
+TEST_WITH(with_a_filter_it_is_written_byte_by_byte, start_filtered, end_update)
 {
-	(void)state;
 	from_now_on();
 	assert_int_equal(update(0), 0);
 	check_all(true, N);
 	assert_int_equal(t.calls[STOP], 2);
 	assert_non_null(strstr(t.log, "it has a seccomp filter, which could kill it for a system "
 				      "call of ours; writing byte by byte"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end_update)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(many_probes_are_switched_in_one_stop),
-		TEST(many_probes_are_undone_in_one_stop),
-		TEST(own_stores_write_two_bytes),
-		cmocka_unit_test_setup_teardown(without_writable_code_it_is_written_byte_by_byte,
-						start_without_writable_code, end_update),
-		cmocka_unit_test_setup_teardown(with_a_filter_it_is_written_byte_by_byte,
-						start_filtered, end_update),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,9 +72,8 @@ static void assert_text(const char *expected)
 	free(text);
 }
 
-static void numbers_are_written(void **state)
+TEST(numbers_are_written)
 {
-	(void)state;
 	begin(8);
 	put(NODE_INT, 42);
 	put(NODE_INT, (__u64)-42);
@@ -87,7 +86,7 @@ static void numbers_are_written(void **state)
 	assert_text(" 42 -42 122 91 122 7L -7l 65n");
 }
 
-static void floats_are_written(void **state)
+TEST(floats_are_written)
 {
 	static const struct {
 		double number;
@@ -107,7 +106,6 @@ static void floats_are_written(void **state)
 		{ NAN, " nan" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin(1);
 		put_double(cases[i].number);
@@ -122,9 +120,8 @@ static void assert_string_text(const char *bytes, size_t n, const char *expected
 	assert_text(expected);
 }
 
-static void strings_never_reach_a_terminal_raw(void **state)
+TEST(strings_never_reach_a_terminal_raw)
 {
-	(void)state;
 	assert_string_text("", 0, " \"\"");
 	assert_string_text("it's", 4, " \"it's\"");
 	assert_string_text("a\"b\\c", 5, " \"a\\\"b\\\\c\"");
@@ -143,9 +140,8 @@ static void strings_never_reach_a_terminal_raw(void **state)
 	assert_string_text("\xe2\x80\xae", 3, " \"\\226\\128\\174\"");
 }
 
-static void cut_strings_tell_their_length(void **state)
+TEST(cut_strings_tell_their_length)
 {
-	(void)state;
 	begin(3);
 	put_bytes(NODE_STRING, "abc", 3, 1234);
 	put_bytes(NODE_STRING, "", 0, 5);
@@ -153,9 +149,8 @@ static void cut_strings_tell_their_length(void **state)
 	assert_text(" \"abc\"... (1234 bytes) \"\"... (5 bytes) \"xyz\"");
 }
 
-static void blocks_are_written(void **state)
+TEST(blocks_are_written)
 {
-	(void)state;
 	begin(6);
 	put_parent(NODE_BLOCK, 0, 2, 6, 2);
 	put_parent(NODE_BLOCK, 3, 9, 8, 1);
@@ -172,9 +167,8 @@ static void blocks_are_written(void **state)
 	assert_text(" (1, \"x\") tag3(65, ... of 9) tag200(... of 4) [||] [|1.; 2.5|] lazy 9");
 }
 
-static void the_rest_is_named(void **state)
+TEST(the_rest_is_named)
 {
-	(void)state;
 	begin(10);
 	put(NODE_CLOSURE, 0);
 	put(NODE_LAZY, 0);
@@ -193,11 +187,10 @@ static void the_rest_is_named(void **state)
 	assert_text(" <closure> ... and 3 more");
 }
 
-static void what_looks_like_a_list_is_one(void **state)
+TEST(what_looks_like_a_list_is_one)
 {
 	struct value list, item;
 
-	(void)state;
 	begin(1);
 	put_parent(NODE_BLOCK, 0, 2, 1, 2);
 	put(NODE_INT, 'A');
@@ -224,9 +217,8 @@ static void what_looks_like_a_list_is_one(void **state)
 	assert_text(" (65, tag1(\"b\", <unreadable>))");
 }
 
-static void cut_lists_say_so(void **state)
+TEST(cut_lists_say_so)
 {
-	(void)state;
 	begin(1);
 	put_parent(NODE_BLOCK, 0, 2, 1, 2);
 	put(NODE_INT, 1);
@@ -241,11 +233,10 @@ static void cut_lists_say_so(void **state)
 	assert_text(" (... of 2)");
 }
 
-static void trees_are_walked(void **state)
+TEST(trees_are_walked)
 {
 	struct value block, item;
 
-	(void)state;
 	begin(2);
 	put_parent(NODE_BLOCK, 3, 9, 2, 2);
 	put_parent(NODE_DOUBLES, 254, 2, 4, 2);
@@ -291,9 +282,8 @@ static void begin_pair(void)
 	put_bytes(NODE_STRING, "x", 1, 1);
 }
 
-static void unsound_records_are_told(void **state)
+TEST(unsound_records_are_told)
 {
-	(void)state;
 	begin_pair();
 	assert_true(value_record_is_sound(&record, sizeof(record)));
 	assert_false(value_record_is_sound(&record, sizeof(record) - 1));
@@ -350,22 +340,4 @@ static void unsound_records_are_told(void **state)
 	record.nodes[1].at = 3;
 	put(NODE_INT, 2);
 	assert_true(value_record_is_sound(&record, sizeof(record)));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_are_written),
-		cmocka_unit_test(floats_are_written),
-		cmocka_unit_test(strings_never_reach_a_terminal_raw),
-		cmocka_unit_test(cut_strings_tell_their_length),
-		cmocka_unit_test(blocks_are_written),
-		cmocka_unit_test(the_rest_is_named),
-		cmocka_unit_test(what_looks_like_a_list_is_one),
-		cmocka_unit_test(cut_lists_say_so),
-		cmocka_unit_test(trees_are_walked),
-		cmocka_unit_test(unsound_records_are_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

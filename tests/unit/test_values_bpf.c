@@ -10,6 +10,8 @@
 #include "ocaml_heap.h"
 #include "unit.h"
 
+ALONE;
+
 static void assert_int(uint64_t value, int64_t number, const char *text)
 {
 	assert_string_equal(hit_value(value), text);
@@ -33,9 +35,10 @@ static void assert_float(double number, const char *text)
 	assert_int_equal(hit_results()->number, bits);
 }
 
-static void integers_are_decoded(void **state)
+ALL_TESTS(args_hit_set_up, args_hit_tear_down);
+
+TEST(integers_are_decoded)
 {
-	(void)state;
 	hit_or_skip();
 	assert_int(of_int(42), 42, " 42");
 	assert_int(of_int(-1), -1, " -1");
@@ -50,11 +53,10 @@ static void integers_are_decoded(void **state)
 	assert_int(of_custom("_i", 0x12345678ffffffffULL), -1, " -1l");
 }
 
-static void strings_are_decoded(void **state)
+TEST(strings_are_decoded)
 {
 	char text[300], expected[320];
 
-	(void)state;
 	hit_or_skip();
 	assert_no_int(of_string(""), " \"\"");
 	assert_no_int(of_string("seven77"), " \"seven77\"");
@@ -68,11 +70,10 @@ static void strings_are_decoded(void **state)
 }
 
 /* However long the others are, each of the most arguments gets some bytes. */
-static void every_string_gets_some_bytes(void **state)
+TEST(every_string_gets_some_bytes)
 {
 	char text[200], operands[ARGS_MAX * 32] = "";
 
-	(void)state;
 	hit_or_skip();
 	memset(text, 'y', sizeof(text));
 	for (int i = 0; i < ARGS_MAX; i++)
@@ -91,11 +92,10 @@ static void every_string_gets_some_bytes(void **state)
 	}
 }
 
-static void floats_are_decoded(void **state)
+TEST(floats_are_decoded)
 {
 	uint64_t doubles = of_block(DOUBLE_ARRAY, 10);
 
-	(void)state;
 	hit_or_skip();
 	assert_float(3.14, " 3.14");
 	assert_float(-2, " -2.");
@@ -107,11 +107,10 @@ static void floats_are_decoded(void **state)
 	assert_no_int(doubles, " [|0.5; 1.5|]");
 }
 
-static void blocks_are_decoded(void **state)
+TEST(blocks_are_decoded)
 {
 	uint64_t inner;
 
-	(void)state;
 	hit_or_skip();
 	assert_no_int(of_fields(0, 2, of_int(1), of_string("x")), " (1, \"x\")");
 	assert_no_int(of_fields(3, 2, of_int(1), of_int('B')), " tag3(1, 66)");
@@ -136,11 +135,10 @@ static void blocks_are_decoded(void **state)
 	assert_no_int(inner, " (1, 2)");
 }
 
-static void lists_are_followed(void **state)
+TEST(lists_are_followed)
 {
 	uint64_t ints = of_list(3), list;
 
-	(void)state;
 	hit_or_skip();
 	assert_no_int(ints, " [1; 2; 3]");
 	list = of_fields(0, 2, of_string("b"), of_int(0));
@@ -158,11 +156,10 @@ static void lists_are_followed(void **state)
 				   "18; 19; 20; 21; 22; 23; 24; 25; 26; 27; 28; 29; 30; 31]");
 }
 
-static void a_cycle_ends(void **state)
+TEST(a_cycle_ends)
 {
 	uint64_t cell = of_fields(0, 2, of_int(1), of_int(0)), knot;
 
-	(void)state;
 	hit_or_skip();
 	words_of(cell)[1] = cell;
 	hit_value(cell);
@@ -173,21 +170,19 @@ static void a_cycle_ends(void **state)
 	assert_no_int(knot, " tag1(1, tag1(1, tag1(1, tag1(... of 2))))");
 }
 
-static void room_is_shared(void **state)
+TEST(room_is_shared)
 {
 	char operands[64];
 	uint64_t pair = of_fields(0, 2, of_string("x"), of_int(2));
 
-	(void)state;
 	hit_or_skip();
 	snprintf(operands, sizeof(operands), "8@$%" PRIu64 " 8@$%" PRIu64, of_list(1000), pair);
 	hit(operands);
 	assert_non_null(strstr(args_hit.text, "; ...] (\"x\", 2)"));
 }
 
-static void other_blocks_are_named(void **state)
+TEST(other_blocks_are_named)
 {
-	(void)state;
 	hit_or_skip();
 	assert_no_int(of_fields(CLOSURE, 2, of_int(1), of_int(1)), " <closure>");
 	assert_no_int(of_fields(INFIX, 1, of_int(1)), " <closure>");
@@ -213,14 +208,13 @@ static void other_blocks_are_named(void **state)
 }
 
 /* A string in a file, mapped but never touched: its page comes when it is read here. */
-static void pages_are_fetched(void **state)
+TEST(pages_are_fetched)
 {
 	const size_t page = 4096;
 	uint64_t words[512] = { 0 };
 	char *pages;
 	FILE *f = tmpfile();
 
-	(void)state;
 	hit_or_skip();
 	assert_non_null(f);
 	memcpy(words, words_of(of_string("from a file")) - 1, 3 * sizeof(words[0]));
@@ -233,9 +227,8 @@ static void pages_are_fetched(void **state)
 	fclose(f);
 }
 
-static void c_integers_are_no_values(void **state)
+TEST(c_integers_are_no_values)
 {
-	(void)state;
 	hit_or_skip();
 	args_hit.registers[ARG_RAX] = of_string("text");
 	args_hit.registers[ARG_RBX] = 0xffffffff00000007ULL;
@@ -244,23 +237,4 @@ static void c_integers_are_no_values(void **state)
 	assert_int_equal(hit_results()->number, args_hit.registers[ARG_RAX]);
 	assert_string_equal(hit("4@%ebx -4@%ebx 8@%rax -1@$65"), " 7 7 \"text\" 65");
 	assert_int_equal(value_of_arg(&args_hit.record, 0).kind, OCP_C_INT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(integers_are_decoded),
-		cmocka_unit_test(strings_are_decoded),
-		cmocka_unit_test(every_string_gets_some_bytes),
-		cmocka_unit_test(floats_are_decoded),
-		cmocka_unit_test(blocks_are_decoded),
-		cmocka_unit_test(lists_are_followed),
-		cmocka_unit_test(a_cycle_ends),
-		cmocka_unit_test(room_is_shared),
-		cmocka_unit_test(other_blocks_are_named),
-		cmocka_unit_test(pages_are_fetched),
-		cmocka_unit_test(c_integers_are_no_values),
-	};
-
-	return cmocka_run_group_tests(tests, args_hit_set_up, args_hit_tear_down);
 }

@@ -49,6 +49,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+EACH_TEST(set_up, tear_down);
+
 /* The fixture v1 with N notes of OCaml's, to be closed. */
 static int with_notes(size_t n)
 {
@@ -102,7 +104,7 @@ static void assert_result(const struct examiner *examiner, size_t file, enum exa
 	assert_string_equal(result.why, why);
 }
 
-static void files_are_told_apart(void **state)
+TEST(files_are_told_apart)
 {
 	struct exam_file files[] = { { .fd = fixture_file("v1") },
 				     { .fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC) },
@@ -111,7 +113,6 @@ static void files_are_told_apart(void **state)
 				     { .fd = with_notes(100) } };
 	struct examiner *examiner = examined(files, 5, 100, &ample);
 
-	(void)state;
 	assert_result(examiner, 0, EXAM_WITH_PROBES, "");
 	assert_result(examiner, 1, EXAM_WITHOUT_PROBES, "");
 	assert_result(examiner, 2, EXAM_WITHOUT_PROBES, "");
@@ -144,32 +145,29 @@ static void assert_ends_it(const struct exam_limits *limits, const char *why, bo
 
 /* The address sanitizer has taken terabytes of addresses before main(). */
 #ifndef __SANITIZE_ADDRESS__
-static void memory_is_limited(void **state)
+TEST(memory_is_limited)
 {
 	struct exam_limits limits = ample;
 
-	(void)state;
 	limits.memory_mib = 16;
 	assert_ends_it(&limits, "reading it takes more than 16 MiB of memory", false);
 }
 #endif
 
-static void processor_time_is_limited(void **state)
+TEST(processor_time_is_limited)
 {
 	struct exam_limits limits = ample;
 
-	(void)state;
 	limits.cpu_ms = 20;
 	assert_ends_it(&limits, "reading it takes more than 20 ms of CPU time", true);
 }
 
-static void time_is_limited(void **state)
+TEST(time_is_limited)
 {
 	struct exam_limits limits = ample;
 	struct exam_file files[] = { { .fd = with_notes(MANY) }, { .fd = fixture_file("v1") } };
 	struct examiner *examiner;
 
-	(void)state;
 	limits.wall_ms = 1;
 	examiner = examined(files, 2, 0, &limits);
 	assert_result(examiner, 0, EXAM_EXCEEDS, "reading it takes more than 1 ms");
@@ -179,13 +177,12 @@ static void time_is_limited(void **state)
 	close(files[1].fd);
 }
 
-static void one_that_is_not_needed_ends(void **state)
+TEST(one_that_is_not_needed_ends)
 {
 	const struct file_rules rules = { 0 };
 	struct exam_file file = { .fd = with_notes(MANY), .origin = { .name = "x" } };
 	struct examiner *examiner;
 
-	(void)state;
 	assert_int_equal(examiner_start(ctx, &file, 1, &rules, &ample, &examiner), 0);
 	examiner_free(examiner);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -214,13 +211,12 @@ static void settle(struct verdicts *verdicts)
 	assert_false(verdicts_settle(verdicts, 60000));
 }
 
-static void new_files_wait_for_their_examination(void **state)
+TEST(new_files_wait_for_their_examination)
 {
 	struct verdicts *verdicts = verdicts_new(ctx);
 	const int good = fixture_file("v1"), other = open("/bin/true", O_RDONLY | O_CLOEXEC),
 		  folder = open("/", O_RDONLY | O_CLOEXEC);
 
-	(void)state;
 	assert_non_null(verdicts);
 	verdicts_set_all(verdicts, true);
 	assert_false(verdicts_settle(verdicts, 0));
@@ -245,12 +241,11 @@ static void new_files_wait_for_their_examination(void **state)
 	close(folder);
 }
 
-static void a_file_that_exceeds_is_reported_once(void **state)
+TEST(a_file_that_exceeds_is_reported_once)
 {
 	struct verdicts *verdicts = verdicts_new(ctx);
 	const int big = with_notes(VERDICTS_MAX_SITES + 1), most = with_notes(VERDICTS_MAX_SITES);
 
-	(void)state;
 	assert_non_null(verdicts);
 	verdicts_set_all(verdicts, true);
 	assert_int_equal(opened(big, &program), -EAGAIN);
@@ -274,12 +269,11 @@ static void a_file_that_exceeds_is_reported_once(void **state)
 }
 
 /* Libraries of a program that was named are not examined, but limited. */
-static void libraries_of_what_is_named(void **state)
+TEST(libraries_of_what_is_named)
 {
 	struct verdicts *verdicts = verdicts_new(ctx);
 	const int big = with_notes(VERDICTS_MAX_SITES + 1), good = fixture_file("v1");
 
-	(void)state;
 	assert_non_null(verdicts);
 	assert_int_equal(opened(good, &library), 0);
 	assert_int_equal(opened(big, &program), 0);
@@ -297,7 +291,7 @@ static void libraries_of_what_is_named(void **state)
 /*
  * One that was examined and then changed behind our back (its times do not tell) is limited, too.
  */
-static void limits_hold_after_the_examination(void **state)
+TEST(limits_hold_after_the_examination)
 {
 	struct verdicts *verdicts = verdicts_new(ctx);
 	const int big = with_notes(VERDICTS_MAX_SITES + 1);
@@ -305,7 +299,6 @@ static void limits_hold_after_the_examination(void **state)
 	uint8_t *bytes;
 	int named;
 
-	(void)state;
 	assert_non_null(verdicts);
 	/* It is no program as long as its first byte is another one, which is mapped. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", big);
@@ -328,13 +321,12 @@ static void limits_hold_after_the_examination(void **state)
 }
 
 /* More than are examined at once, and the descriptors that it takes. */
-static void many_files(void **state)
+TEST(many_files)
 {
 	enum { N = 600 };
 	struct verdicts *verdicts = verdicts_new(ctx);
 	int fds[N], n_with = 0;
 
-	(void)state;
 	assert_non_null(verdicts);
 	verdicts_set_all(verdicts, true);
 	for (int i = 0; i < N; i++)
@@ -350,27 +342,4 @@ static void many_files(void **state)
 	for (int i = 0; i < N; i++)
 		close(fds[i]);
 	verdicts_free(verdicts);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(files_are_told_apart, set_up, tear_down),
-#ifndef __SANITIZE_ADDRESS__
-		cmocka_unit_test_setup_teardown(memory_is_limited, set_up, tear_down),
-#endif
-		cmocka_unit_test_setup_teardown(processor_time_is_limited, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(time_is_limited, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_is_not_needed_ends, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(new_files_wait_for_their_examination, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_file_that_exceeds_is_reported_once, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(libraries_of_what_is_named, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(limits_hold_after_the_examination, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(many_files, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,14 +18,17 @@
 #include "serve/config.h"
 #include "watched_program.h"
 
+ALONE;
+
 /* ---- programs that come and go -------------------------------------------------------------- */
 
-static void test_totals_go_on_over_restarts(void **state)
+ALL_TESTS(set_up_program, tear_down_program);
+
+TEST(test_totals_go_on_over_restarts)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	tick(&w);
 	assert_false(the_target(&w)->is_up);
 	assert_true(probe_called(&w, "both")->is_counted);
@@ -47,25 +50,23 @@ static void test_totals_go_on_over_restarts(void **state)
 }
 
 /* Without any tick between: the file is what is measured, not the processes that were seen. */
-static void test_nobody_is_missed(void **state)
+TEST(test_nobody_is_missed)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	for (unsigned int i = 0; i < 20; i++)
 		run(program, 7);
 	assert_int_equal(hits_now(&w), 140);
 	end(&w);
 }
 
-static void test_a_replaced_file_is_found(void **state)
+TEST(test_a_replaced_file_is_found)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running old, new;
 
-	(void)state;
 	old = start(program);
 	go(&old, 10);
 	copy_program(program);
@@ -97,7 +98,7 @@ static void test_a_replaced_file_is_found(void **state)
 }
 
 /* Releases side by side, and a link to the one that is to run. */
-static void test_a_link_is_followed(void **state)
+TEST(test_a_link_is_followed)
 {
 	char link[80], new_link[80], release[80];
 	struct running old, new;
@@ -105,7 +106,6 @@ static void test_a_link_is_followed(void **state)
 				both[] = { spec, { .exe = release, .request = &count_all } };
 	struct watching w;
 
-	(void)state;
 	snprintf(release, sizeof(release), "%s-2", program);
 	snprintf(link, sizeof(link), "%s.link", program);
 	snprintf(new_link, sizeof(new_link), "%s.new-link", program);
@@ -165,14 +165,13 @@ static void await_lease_breaker(void)
  * As `cp` does it. The writer waits until we are off the file; the program that is written would
  * otherwise run with our int3 in the middle of its instructions.
  */
-static void test_an_overwritten_file_is_found(void **state)
+TEST(test_an_overwritten_file_is_found)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	int status, n_ticks = 0;
 	pid_t writer;
 
-	(void)state;
 	run(program, 10);
 	writer = fork();
 	if (writer == 0)
@@ -195,13 +194,12 @@ static void test_an_overwritten_file_is_found(void **state)
 	end(&w);
 }
 
-static void test_a_process_is_followed(void **state)
+TEST(test_a_process_is_followed)
 {
 	struct running running = start(program), other;
 	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w;
 
-	(void)state;
 	other = start(program);
 	w = watch_it(&spec, 1, false);
 	go(&running, 11);
@@ -232,13 +230,12 @@ static struct rlimit limit_descriptors(rlim_t n)
 }
 
 /* Without descriptors no process can be looked for; that is a problem as long as it lasts. */
-static void test_a_problem_that_passes(void **state)
+TEST(test_a_problem_that_passes)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct rlimit before;
 
-	(void)state;
 	before = limit_descriptors(0);
 	tick(&w);
 	limit_descriptors(before.rlim_cur);
@@ -249,14 +246,13 @@ static void test_a_problem_that_passes(void **state)
 }
 
 /* A problem does not delay processes that want to write to the file. */
-static void test_writers_need_not_wait_for_problems(void **state)
+TEST(test_writers_need_not_wait_for_problems)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct rlimit before = limit_descriptors(0);
 	pid_t writer = fork(), ended = 0;
 
-	(void)state;
 	if (writer == 0) {
 		setrlimit(RLIMIT_NOFILE, &before);
 		_exit(open(program, O_WRONLY | O_CLOEXEC) < 0);
@@ -275,14 +271,13 @@ static void test_writers_need_not_wait_for_problems(void **state)
 	end(&w);
 }
 
-static void test_nothing_stays_of_processes(void **state)
+TEST(test_nothing_stays_of_processes)
 {
 	struct running running = start(program);
 	const struct watch_spec specs[] = { { .pid = running.pid, .request = &count_all } };
 	struct watching w = watch_it(specs, 1, false);
 	size_t before;
 
-	(void)state;
 	quit(&running);
 	tick(&w);
 	before = count_descriptors();
@@ -298,14 +293,13 @@ static void test_nothing_stays_of_processes(void **state)
 	end(&w);
 }
 
-static void test_rows_by_process(void **state)
+TEST(test_rows_by_process)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, true);
 	struct running a = start(program), b = start(program);
 	uint64_t of_a = 0, of_b = 0;
 
-	(void)state;
 	go(&a, 3);
 	go(&b, 4);
 	assert_int_equal(hits_now(&w), 7);
@@ -324,14 +318,13 @@ static void test_rows_by_process(void **state)
 }
 
 /* What a process has hit before it is measured in another way, too. */
-static void test_rows_go_on(void **state)
+TEST(test_rows_go_on)
 {
 	struct running running = start(program);
 	const struct watch_spec specs[] = { { .exe = program, .request = &count_all },
 					    { .exe = program, .request = &time_too } };
 	struct watching w = watch_it(specs, 1, true);
 
-	(void)state;
 	for (unsigned int i = 1; i <= 4; i++) {
 		assert_int_equal(watch_set(w.watch, &specs[i % 2], 1), 0);
 		tick(&w);
@@ -356,14 +349,13 @@ static void test_rows_go_on(void **state)
 
 /* ---- pairs and the last minute -------------------------------------------------------------- */
 
-static void test_pairs_go_on_too(void **state)
+TEST(test_pairs_go_on_too)
 {
 	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	uint64_t in_buckets = 0;
 	const struct watch_pair *pair;
 
-	(void)state;
 	run(program, 100);
 	copy_program(program);
 	tick(&w);
@@ -391,7 +383,7 @@ static void assert_rate_of_1000(double rate, int64_t least_ns, int64_t most_ns)
 	assert_true(rate >= 1000 * 1e9 / (double)most_ns);
 }
 
-static void test_the_last_minute(void **state)
+TEST(test_the_last_minute)
 {
 	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
@@ -401,7 +393,6 @@ static void test_the_last_minute(void **state)
 	uint64_t n = 0;
 	size_t n_columns;
 
-	(void)state;
 	tick(&w);
 	start_ns = clock_ns(CLOCK_MONOTONIC);
 	assert_int_equal(watch_column_count(w.watch, WATCH_MINUTE), 1);
@@ -463,14 +454,13 @@ static double quarter_rate(const struct watching *w, size_t age)
 }
 
 /* Fifteen ticks are a column; its rate is the hits by the time. */
-static void test_the_quarter_of_an_hour(void **state)
+TEST(test_the_quarter_of_an_hour)
 {
 	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running running = start(program);
 	int64_t start_ns;
 
-	(void)state;
 	tick(&w);
 	start_ns = clock_ns(CLOCK_MONOTONIC) - WATCH_TICK_MS * 1000000LL;
 	assert_int_equal(watch_column_count(w.watch, WATCH_QUARTER_HOUR), 0);
@@ -522,13 +512,12 @@ static void test_the_quarter_of_an_hour(void **state)
 }
 
 /* Within its bucket a quantile is a guess, but no time is longer than the longest. */
-static void test_quantiles_of_one(void **state)
+TEST(test_quantiles_of_one)
 {
 	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	const struct watch_pair *pair;
 
-	(void)state;
 	tick(&w);
 	run(program, 1);
 	tick(&w);
@@ -543,7 +532,7 @@ static void test_quantiles_of_one(void **state)
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
-static void test_asking_for_something_else(void **state)
+TEST(test_asking_for_something_else)
 {
 	struct running running = start(program);
 	const struct watch_spec by_exe = { .exe = program, .request = &count_all },
@@ -552,7 +541,6 @@ static void test_asking_for_something_else(void **state)
 				by_pid = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&by_exe, 1, false);
 
-	(void)state;
 	go(&running, 5);
 	/* What is wrong changes nothing. */
 	assert_int_equal(watch_set(w.watch, (struct watch_spec[]){ by_exe, missing }, 2), -ENOENT);
@@ -582,7 +570,7 @@ static void test_asking_for_something_else(void **state)
  * From the configuration of `serve` to the probes. Readers of notes refuse such names, so no
  * program has them; they are not taken for two names that it has.
  */
-static void test_names_with_commas(void **state)
+TEST(test_names_with_commas)
 {
 	static const char *const targets[] = {
 		"'count': ['with_site,both']",
@@ -591,7 +579,6 @@ static void test_names_with_commas(void **state)
 	};
 	struct watching w = { .ctx = ctx_or_skip() };
 
-	(void)state;
 	w.watch = watch_new(w.ctx, false);
 	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
 		struct watch_spec spec = { .exe = program };
@@ -609,29 +596,4 @@ static void test_names_with_commas(void **state)
 		config_free(config);
 	}
 	end(&w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_totals_go_on_over_restarts),
-		cmocka_unit_test(test_nobody_is_missed),
-		cmocka_unit_test(test_a_replaced_file_is_found),
-		cmocka_unit_test(test_a_link_is_followed),
-		cmocka_unit_test(test_an_overwritten_file_is_found),
-		cmocka_unit_test(test_a_process_is_followed),
-		cmocka_unit_test(test_a_problem_that_passes),
-		cmocka_unit_test(test_writers_need_not_wait_for_problems),
-		cmocka_unit_test(test_nothing_stays_of_processes),
-		cmocka_unit_test(test_rows_by_process),
-		cmocka_unit_test(test_rows_go_on),
-		cmocka_unit_test(test_pairs_go_on_too),
-		cmocka_unit_test(test_the_last_minute),
-		cmocka_unit_test(test_the_quarter_of_an_hour),
-		cmocka_unit_test(test_quantiles_of_one),
-		cmocka_unit_test(test_asking_for_something_else),
-		cmocka_unit_test(test_names_with_commas),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
 }

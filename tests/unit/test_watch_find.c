@@ -11,12 +11,14 @@
 #include "measured_child.h"
 #include "watched_program.h"
 
+ALONE;
+
 enum { PROGRAMS = 3 };
 
 static unsigned int n_listings, n_told;
 
 /* In place of the C library's. */
-DIR *opendir(const char *name)
+WRAP(DIR *, opendir, (const char *name), (name))
 {
 	const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -31,14 +33,15 @@ static unsigned int listings_of_a_tick(struct watching *w)
 	return n_listings;
 }
 
-static void test_processes_are_listed_once(void **state)
+ALL_TESTS(set_up_program, tear_down_program);
+
+TEST(test_processes_are_listed_once)
 {
 	char names[PROGRAMS][80];
 	struct watch_spec specs[PROGRAMS + 1];
 	struct running running[PROGRAMS], single = start(program);
 	struct watching w;
 
-	(void)state;
 	for (size_t i = 0; i < PROGRAMS; i++) {
 		snprintf(names[i], sizeof(names[i]), "%s-%zu", program, i);
 		copy_program(names[i]);
@@ -65,13 +68,12 @@ static void test_processes_are_listed_once(void **state)
 }
 
 /* Nobody but the process that is measured is looked at. */
-static void test_one_process_takes_no_list(void **state)
+TEST(test_one_process_takes_no_list)
 {
 	struct running running = start(program);
 	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	assert_int_equal(listings_of_a_tick(&w), 0);
 	quit(&running);
 	end(&w);
@@ -100,13 +102,12 @@ static void count_told(void *data, enum ocp_log_level level, const char *line)
 	n_told += strstr(line, "may not be inspected") != NULL;
 }
 
-static void test_hidden_processes_are_told_of_once(void **state)
+TEST(test_hidden_processes_are_told_of_once)
 {
 	struct running running = start(program), next;
 	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	ocp_ctx_set_log(w.ctx, count_told, NULL, OCP_LOG_WARN);
 	quit(&running);
 	next = start(program);
@@ -123,15 +124,4 @@ static void test_hidden_processes_are_told_of_once(void **state)
 	assert_int_equal(hits_now(&w), 3);
 	quit(&next);
 	end(&w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_processes_are_listed_once),
-		cmocka_unit_test(test_one_process_takes_no_list),
-		cmocka_unit_test(test_hidden_processes_are_told_of_once),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
 }

@@ -17,13 +17,14 @@
 #include "fixture.h"
 #include "watched_program.h"
 
-static void test_programs_are_found(void **state)
+ALL_TESTS(set_up_program, tear_down_program);
+
+TEST(test_programs_are_found)
 {
 	const struct watch_spec spec = { .request = &count_all };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	tick(&w);
 	assert_int_equal(watch_target_count(w.watch), 1);
 	assert_string_equal(the_target(&w)->exe, program);
@@ -36,14 +37,13 @@ static void test_programs_are_found(void **state)
 }
 
 /* Whether it is asked for by name or found, a program's totals go on. */
-static void test_named_and_found(void **state)
+TEST(test_named_and_found)
 {
 	const struct watch_spec named = { .exe = program, .request = &count_all },
 				all = { .request = &count_all };
 	struct running running = start(program);
 	struct watching w = watch_it(&all, 1, false);
 
-	(void)state;
 	for (unsigned int i = 1; i <= 4; i++) {
 		assert_int_equal(watch_set(w.watch, i % 2 ? &named : &all, 1), 0);
 		tick(&w);
@@ -55,7 +55,7 @@ static void test_named_and_found(void **state)
 }
 
 /* Whose functions are read was named: code of others is not decoded here. */
-static void test_functions_need_a_name(void **state)
+TEST(test_functions_need_a_name)
 {
 	struct item function = { ITEM_FUNCTION, "fn:Evil.f" };
 	struct request_pair pair = { .start = { ITEM_C_FUNCTION, "c:evil" } };
@@ -66,7 +66,6 @@ static void test_functions_need_a_name(void **state)
 	struct running running = start(program);
 	struct watching w = watch_it(&all, 1, false);
 
-	(void)state;
 	assert_int_equal(watch_set(w.watch, &counting, 1), -EINVAL);
 	assert_int_equal(watch_set(w.watch, &timing, 1), -EINVAL);
 	tick(&w);
@@ -77,14 +76,13 @@ static void test_functions_need_a_name(void **state)
 }
 
 /* Counted once for all its names: uprobes are on the file, whichever was executed. */
-static void test_names_of_one_file(void **state)
+TEST(test_names_of_one_file)
 {
 	const struct watch_spec spec = { .request = &count_all };
 	struct running first = start(program), linked, mounted;
 	char link_name[80], mount_point[80];
 	struct watching w;
 
-	(void)state;
 	snprintf(link_name, sizeof(link_name), "%s-link", program);
 	snprintf(mount_point, sizeof(mount_point), "%s-mount", program);
 	assert_int_equal(link(program, link_name), 0);
@@ -119,7 +117,7 @@ static void test_names_of_one_file(void **state)
 }
 
 /* What cost too much is not measured under its other name instead, until it is asked for anew. */
-static void test_names_of_one_file_that_costs_too_much(void **state)
+TEST(test_names_of_one_file_that_costs_too_much)
 {
 	struct measure_request cheap = time_too, dear = time_too;
 	struct watch_spec spec = { .request = &cheap };
@@ -127,7 +125,6 @@ static void test_names_of_one_file_that_costs_too_much(void **state)
 	char link_name[80];
 	struct watching w;
 
-	(void)state;
 	cheap.budget = 1e-6;
 	dear.budget = 100;
 	snprintf(link_name, sizeof(link_name), "%s-link", program);
@@ -185,7 +182,7 @@ static void mount_overlays(char *folder, const char *from, unsigned int n)
 }
 
 /* Their files have one inode below, where the uprobes are: those of two containers of one image. */
-static void test_layers_are_told_apart(void **state)
+TEST(test_layers_are_told_apart)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", first[64], second[64];
 	const struct watch_spec specs[] = { { .exe = first, .request = &count_all },
@@ -193,7 +190,6 @@ static void test_layers_are_told_apart(void **state)
 	struct running one, other;
 	struct watching w;
 
-	(void)state;
 	mount_overlays(folder, fixture_path("."), 2);
 	snprintf(first, sizeof(first), "%s/m0/v2", folder);
 	snprintf(second, sizeof(second), "%s/m1/v2", folder);
@@ -236,14 +232,13 @@ static struct running start_contained(const char *from, const char *at)
 }
 
 /* Two containers of one image: one name for two files, which have their code in common. */
-static void test_containers_have_names_in_common(void **state)
+TEST(test_containers_have_names_in_common)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", layers[2][64], at[64], exe[80];
 	const struct watch_spec spec = { .request = &count_all };
 	struct running one, other;
 	struct watching w;
 
-	(void)state;
 	mount_overlays(folder, fixture_path("."), 3);
 	for (unsigned int i = 0; i < 2; i++)
 		snprintf(layers[i], sizeof(layers[i]), "%s/m%u", folder, i);
@@ -274,14 +269,13 @@ static void test_containers_have_names_in_common(void **state)
 /*
  * stat says another device of a program than the kernel has inside: its library is counted still.
  */
-static void test_devices_that_stat_makes_up(void **state)
+TEST(test_devices_that_stat_makes_up)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", host[64];
 	const struct watch_spec spec = { .exe = host, .request = &count_all };
 	struct running running;
 	struct watching w;
 
-	(void)state;
 	mount_overlays(folder, fixture_path("binaries"), 1);
 	snprintf(host, sizeof(host), "%s/m0/host", folder);
 	setenv("LD_LIBRARY_PATH", fixture_path("binaries"), 1);
@@ -303,14 +297,13 @@ static void test_devices_that_stat_makes_up(void **state)
 /* ---- files that are replaced ---------------------------------------------------------------- */
 
 /* What is measured of a file ends with its last process when nobody can run it again. */
-static void test_found_files_that_were_replaced(void **state)
+TEST(test_found_files_that_were_replaced)
 {
 	const struct watch_spec spec = { .request = &count_all };
 	struct running old = start(program), new;
 	struct watching w = watch_it(&spec, 1, false);
 	size_t n_descriptors;
 
-	(void)state;
 	tick(&w);
 	go(&old, 5);
 	tick(&w);
@@ -337,7 +330,7 @@ static void test_found_files_that_were_replaced(void **state)
 }
 
 /* Many programs that each run once: few of them are measured on, the others only remembered. */
-static void test_found_programs_that_have_ended(void **state)
+TEST(test_found_programs_that_have_ended)
 {
 	enum { N = 14, KEPT = 8 };
 	const struct watch_spec spec = { .request = &count_all };
@@ -346,7 +339,6 @@ static void test_found_programs_that_have_ended(void **state)
 	struct running running[N];
 	char paths[N][80];
 
-	(void)state;
 	tick(&w);
 	n_descriptors[0] = count_descriptors();
 	for (int i = 0; i < N; i++) {
@@ -394,6 +386,9 @@ static int enter_namespace(void)
 	pid_t pid = -1;
 	int status;
 
+	/* Who may not do this may not measure either, and skips the test. */
+	if (geteuid() != 0)
+		return 0;
 	if (unshare(CLONE_NEWPID | CLONE_NEWNS))
 		return -1;
 	for (int i = 0; i < 2; i++) {
@@ -408,23 +403,4 @@ static int enter_namespace(void)
 	return mount("proc", "/proc", "proc", 0, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_programs_are_found),
-		cmocka_unit_test(test_named_and_found),
-		cmocka_unit_test(test_functions_need_a_name),
-		cmocka_unit_test(test_names_of_one_file),
-		cmocka_unit_test(test_names_of_one_file_that_costs_too_much),
-		cmocka_unit_test(test_layers_are_told_apart),
-		cmocka_unit_test(test_containers_have_names_in_common),
-		cmocka_unit_test(test_devices_that_stat_makes_up),
-		cmocka_unit_test(test_found_files_that_were_replaced),
-		cmocka_unit_test(test_found_programs_that_have_ended),
-	};
-
-	/* Who may not do this may not measure either, and skips the test. */
-	if (geteuid() == 0 && enter_namespace())
-		return EXIT_FAILURE;
-	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
-}
+BEFORE_GROUP(enter_namespace);

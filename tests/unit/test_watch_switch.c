@@ -12,14 +12,17 @@
 #include "measured_child.h"
 #include "watched_program.h"
 
-static void test_handlers_are_switched(void **state)
+ALONE;
+
+ALL_TESTS(set_up_program, tear_down_program);
+
+TEST(test_handlers_are_switched)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct running a = start(program), b = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 	size_t n;
 
-	(void)state;
 	tick(&w);
 	tick(&w);
 	assert_int_equal(probe_called(&w, "with_site")->handler, WATCH_HANDLER_OFF);
@@ -45,7 +48,7 @@ static void test_handlers_are_switched(void **state)
 }
 
 /* A crowd is switched, and looked into in part only, for an open process takes descriptors. */
-static void test_a_crowd_is_switched(void **state)
+TEST(test_a_crowd_is_switched)
 {
 	enum { CROWD = 100, AT_MOST = 80 };
 	const struct watch_spec spec = { .exe = program, .request = &count_all };
@@ -53,7 +56,6 @@ static void test_a_crowd_is_switched(void **state)
 	struct watching w;
 	size_t n, n_descriptors;
 
-	(void)state;
 	for (size_t i = 0; i < CROWD; i++)
 		crowd[i] = start(program);
 	w = watch_it(&spec, 1, false);
@@ -69,13 +71,12 @@ static void test_a_crowd_is_switched(void **state)
 	end(&w);
 }
 
-static void test_counters_are_switched(void **state)
+TEST(test_counters_are_switched)
 {
 	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	go(&running, 5);
 	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
 	go(&running, 5);
@@ -140,7 +141,7 @@ static void allow_descriptors(rlim_t limit, int *filled, size_t n)
 }
 
 /* Two generations of a file are two sources. */
-static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
+TEST(test_a_counter_is_switched_everywhere_or_nowhere)
 {
 	struct item both = { ITEM_PROBE, "both" };
 	const struct measure_request count_both = { .counted = { &both, 1 } };
@@ -151,7 +152,6 @@ static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 	int *filled, err;
 	size_t n;
 
-	(void)state;
 	copy_program(program);
 	tick(&w);
 	new = start(program);
@@ -183,14 +183,64 @@ static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 	end(&w);
 }
 
-static void test_budgets_are_kept(void **state)
+/* Hits before the cost of a hit is known, in the first of two ticks; the budget covers these, too. */
+static struct watching watch_early_hits(const struct watch_spec *spec, struct running *running)
+{
+	struct watching w = watch_it(spec, 1, false);
+
+	go(running, 10000);
+	tick(&w);
+	go(running, 10);
+	tick(&w);
+	await_costs(&w);
+	assert_non_null(the_target(&w)->problem);
+	return w;
+}
+
+TEST(test_hits_before_the_costs_are_known)
+{
+	struct measure_request cheap = time_too;
+	struct watch_spec spec = { .exe = program, .request = &cheap };
+	struct running running = start(program);
+	struct watching w;
+
+	cheap.budget = 1e-6;
+	w = watch_early_hits(&spec, &running);
+	assert_non_null(strstr(the_target(&w)->problem, "measuring stopped"));
+	tick(&w);
+	assert_true(the_target(&w)->cpu_overhead == 0);
+	quit(&running);
+	end(&w);
+}
+
+/* The counters are switched off, and the next hits cost nothing. */
+TEST(test_counters_before_the_costs_are_known)
+{
+	struct measure_request cheap = count_all;
+	struct watch_spec spec = { .exe = program, .request = &cheap };
+	struct running running = start(program);
+	struct watching w;
+	uint64_t hits;
+
+	cheap.budget = 1e-6;
+	w = watch_early_hits(&spec, &running);
+	assert_non_null(strstr(the_target(&w)->problem, "busiest counters switched off"));
+	assert_false(probe_called(&w, "both")->is_counted);
+	hits = hits_now(&w);
+	go(&running, 10000);
+	assert_int_equal(hits_now(&w), hits);
+	assert_true(the_target(&w)->is_up);
+	quit(&running);
+	end(&w);
+}
+
+TEST(test_budgets_are_kept)
 {
 	struct measure_request cheap = count_all, cheap_pair = time_too;
 	struct watch_spec spec = { .exe = program, .request = &cheap };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
-	(void)state;
 	cheap.budget = cheap_pair.budget = 1e-6;
 	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
 	tick(&w);
@@ -224,17 +274,4 @@ static void test_budgets_are_kept(void **state)
 	assert_true(isnan(probe_called(&w, "with_site")->rate));
 	quit(&running);
 	end(&w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_handlers_are_switched),
-		cmocka_unit_test(test_a_crowd_is_switched),
-		cmocka_unit_test(test_counters_are_switched),
-		cmocka_unit_test(test_a_counter_is_switched_everywhere_or_nowhere),
-		cmocka_unit_test(test_budgets_are_kept),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
 }

@@ -37,11 +37,10 @@ static const char *find(const uint8_t *bytes, size_t n_bytes, size_t n, struct x
 	return fault;
 }
 
-static void a_wrapper_says_where_parameters_are(void **state)
+TEST(a_wrapper_says_where_parameters_are)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 
-	(void)state;
 	assert_null(find(good, sizeof(good), 2, places));
 	assert_int_equal(places[0].kind, X86_PLACE_STACK);
 	assert_int_equal(places[0].off, 16);
@@ -52,22 +51,20 @@ static void a_wrapper_says_where_parameters_are(void **state)
 	assert_non_null(find(good, sizeof(good), X86_WRAPPER_PARAMS + 1, places));
 }
 
-static void what_is_cut_off_says_nothing(void **state)
+TEST(what_is_cut_off_says_nothing)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(good); n++)
 		assert_non_null(find(good, n, 2, places));
 }
 
 /* Whatever the bytes are, the walk ends, and what it says of the stack is in the caller's frame. */
-static void changed_wrappers_do_no_harm(void **state)
+TEST(changed_wrappers_do_no_harm)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 	uint8_t bytes[sizeof(good)];
 
-	(void)state;
 	for (size_t at = 0; at < sizeof(good); at++)
 		for (unsigned int value = 0; value < 256; value++) {
 			memcpy(bytes, good, sizeof(good));
@@ -88,11 +85,10 @@ static void changed_wrappers_do_no_harm(void **state)
 
 #define CALL 0xe8, 0, 0, 0, 0
 
-static void what_is_no_wrapper_says_nothing(void **state)
+TEST(what_is_no_wrapper_says_nothing)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 
-	(void)state;
 	EXPECT_FAULT(0xeb, 0xfe, CALL);			  /* jmp to itself */
 	EXPECT_FAULT(0x90, 0xeb, 0xfd, CALL);		  /* and to before */
 	EXPECT_FAULT(0x74, 0x00, CALL);			  /* je */
@@ -111,7 +107,7 @@ static void what_is_no_wrapper_says_nothing(void **state)
 /*
  * Nobody's word is believed to be an argument: what the wrapper has not written, its own address.
  */
-static void other_values_are_unknown(void **state)
+TEST(other_values_are_unknown)
 {
 	static const uint8_t own[] = { 0x48, 0x8b, 0x04, 0x24, CALL };	       /* mov (%rsp),%rax */
 	static const uint8_t below[] = { 0x48, 0x8b, 0x44, 0x24, 0xf8, CALL }; /* -8(%rsp) */
@@ -119,7 +115,6 @@ static void other_values_are_unknown(void **state)
 	static const uint8_t field[] = { 0x48, 0x8b, 0x43, 0x08, CALL };	 /* 8(%rbx) */
 	struct x86_place places[X86_WRAPPER_PARAMS];
 
-	(void)state;
 	assert_null(find(own, sizeof(own), 1, places));
 	assert_int_equal(places[0].kind, X86_PLACE_UNKNOWN);
 	assert_null(find(below, sizeof(below), 1, places));
@@ -131,27 +126,12 @@ static void other_values_are_unknown(void **state)
 }
 
 /* Thousands of instructions that lead nowhere. */
-static void long_code_is_left(void **state)
+TEST(long_code_is_left)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 	uint8_t nops[5000];
 
-	(void)state;
 	memset(nops, 0x90, sizeof(nops));
 	nops[sizeof(nops) - 5] = 0xe8;
 	assert_non_null(find(nops, sizeof(nops), 1, places));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wrapper_says_where_parameters_are),
-		cmocka_unit_test(what_is_cut_off_says_nothing),
-		cmocka_unit_test(changed_wrappers_do_no_harm),
-		cmocka_unit_test(what_is_no_wrapper_says_nothing),
-		cmocka_unit_test(other_values_are_unknown),
-		cmocka_unit_test(long_code_is_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,9 @@ FUNCTION(pushes, L(pushes_place) "push %rbx\nmov %rax, %rbx\npop %rbx\n" L(pushe
 LABEL(pushes_place);
 LABEL(pushes_exit1);
 
-static void a_push_is_a_place(void **state)
+ALL_TESTS(code_open_self, code_close_self);
+
+TEST(a_push_is_a_place)
 {
 	struct code_function it = DECODE(*state, pushes);
 
@@ -27,7 +29,7 @@ FUNCTION(
 LABEL(allocates_jb);
 LABEL(allocates_exit1);
 
-static void a_conditional_jump_is_a_place(void **state)
+TEST(a_conditional_jump_is_a_place)
 {
 	struct code_function it = DECODE(*state, allocates);
 
@@ -49,7 +51,7 @@ LABEL(recurses_place);
 LABEL(recurses_exit1);
 
 /* Its call of itself is one of its calls. */
-static void a_call_is_a_place(void **state)
+TEST(a_call_is_a_place)
 {
 	struct code_function it = DECODE(*state, recurses);
 
@@ -63,7 +65,7 @@ FUNCTION(far_push, "endbr64\nmov %rsp, %rax\n" L(far_push_place) "push %r12\npop
 LABEL(far_push_place);
 FUNCTION(odd_pushes, "pushq (%rax)\npushq $1\nadd $16, %rsp\nret");
 
-static void only_pushes_of_registers_are_emulated(void **state)
+TEST(only_pushes_of_registers_are_emulated)
 {
 	struct code_function it = DECODE(*state, far_push);
 
@@ -78,7 +80,7 @@ static void only_pushes_of_registers_are_emulated(void **state)
 FUNCTION(jumps_over, "mov %rax, %rbx\n" L(jumps_over_place) "jmp 1f\nud2\n1: ret");
 LABEL(jumps_over_place);
 
-static void a_jump_is_a_place(void **state)
+TEST(a_jump_is_a_place)
 {
 	struct code_function it = DECODE(*state, jumps_over);
 
@@ -94,7 +96,7 @@ FUNCTION(loops_behind,
 LABEL(loops_behind_place);
 
 /* What a loop executes again is no place. */
-static void loops_hold_no_place(void **state)
+TEST(loops_hold_no_place)
 {
 	struct code_function it = DECODE(*state, loops);
 
@@ -111,7 +113,7 @@ static void loops_hold_no_place(void **state)
 
 FUNCTION(loops_to_entry, "push %rax\npop %rax\ndec %rax\njne loops_to_entry\nret");
 
-static void a_jump_to_the_entry_forbids_to_count(void **state)
+TEST(a_jump_to_the_entry_forbids_to_count)
 {
 	struct code_function it = DECODE(*state, loops_to_entry);
 
@@ -125,7 +127,7 @@ FUNCTION(calls_closure, "sub $8, %rsp\ncall *(%rax)\npush %rax\npop %rax\nadd $8
 FUNCTION(returns_first, "test %rax, %rax\nret\npush %rax\nud2");
 
 /* The call can end by an exception; what follows is not executed by every call. */
-static void what_can_end_the_call_ends_the_search(void **state)
+TEST(what_can_end_the_call_ends_the_search)
 {
 	struct code_function it = DECODE(*state, calls_closure);
 
@@ -143,7 +145,7 @@ FUNCTION(has_nop,
 LABEL(has_nop_place);
 
 /* The nop of a site belongs to the probe, and its handler is called behind it. */
-static void a_probe_ends_the_search(void **state)
+TEST(a_probe_ends_the_search)
 {
 	struct code_function it = DECODE(*state, has_probe);
 
@@ -163,7 +165,7 @@ FUNCTION(locks_and_jumps, "lock incl (%rdi)\n" L(locks_and_jumps_place) "jmp oth
 LABEL(locks_and_jumps_place);
 FUNCTION(loads_vector, "vmovdqu (%rdi), %ymm0\nret");
 
-static void the_kernel_refuses_instructions(void **state)
+TEST(the_kernel_refuses_instructions)
 {
 	struct code_function it = DECODE(*state, locks);
 
@@ -195,7 +197,7 @@ LABEL(tail_jumps_place);
 LABEL(tail_jumps_exit1);
 LABEL(tail_jumps_exit2);
 
-static void tail_jumps_are_exits(void **state)
+TEST(tail_jumps_are_exits)
 {
 	struct code_function it = DECODE(*state, tail_jumps);
 
@@ -211,7 +213,7 @@ LABEL(only_jumps_place);
 FUNCTION(moves_and_jumps, "mov %rax, %rbx\n" L(moves_and_jumps_place) "jmp other");
 LABEL(moves_and_jumps_place);
 
-static void a_place_can_be_an_exit(void **state)
+TEST(a_place_can_be_an_exit)
 {
 	struct code_function it = DECODE(*state, only_jumps);
 
@@ -232,7 +234,7 @@ FUNCTION(
 LABEL(raises_place);
 LABEL(raises_exit2);
 
-static void a_raise_is_an_exit(void **state)
+TEST(a_raise_is_an_exit)
 {
 	struct code_function it = DECODE(*state, raises);
 
@@ -251,7 +253,7 @@ LABEL(tries_place);
 /* Nothing says what is where the stack was. */
 FUNCTION(takes_address, "push %rbx\nlea 1f(%rip), %r11\npop %rbx\nret\n1: ret");
 
-static void handlers_are_entered_by_exceptions(void **state)
+TEST(handlers_are_entered_by_exceptions)
 {
 	struct code_function it = DECODE(*state, tries);
 
@@ -270,7 +272,7 @@ static void handlers_are_entered_by_exceptions(void **state)
 FUNCTION(bounds, "sub $8, %rsp\nje 2f\npush %rax\npush %rax\nje 1f\nadd $24, %rsp\nret\n"
 		 "1: call other\n2: call other\nnop\nnopl (%rax)");
 
-static void calls_need_not_return(void **state)
+TEST(calls_need_not_return)
 {
 	struct code_function it = DECODE(*state, bounds);
 
@@ -282,7 +284,7 @@ static void calls_need_not_return(void **state)
 FUNCTION(never_returns, "sub $8, %rsp\ncall other");
 FUNCTION(dead_code, "push %rax\n1: jmp 1b\nret");
 
-static void some_never_return(void **state)
+TEST(some_never_return)
 {
 	struct code_function it = DECODE(*state, never_returns);
 
@@ -308,7 +310,7 @@ FUNCTION(caller_saved, "mov %rsp, %r11\nmov 64(%r14), %rsp\ncall other\nmov %r11
 FUNCTION(unbalanced, "je 1f\npush %rax\n1: ret");
 FUNCTION(pops_much, "push %rbx\npop %rax\npop %rax\nret");
 
-static void the_depth_is_known_or_not(void **state)
+TEST(the_depth_is_known_or_not)
 {
 	const char *unknown = "the depth of its stack is not known where it ends";
 	struct code_function it = DECODE(*state, moves_stack);
@@ -335,7 +337,7 @@ static void the_depth_is_known_or_not(void **state)
 
 FUNCTION(notrack, "push %rbx\npop %rbx\nmov (%rax), %rax\nnotrack jmp *%rax");
 
-static void the_kernel_refuses_exits(void **state)
+TEST(the_kernel_refuses_exits)
 {
 	struct code_function it = DECODE(*state, notrack);
 
@@ -351,7 +353,7 @@ FUNCTION(calls_itself, "mov %rax, %rbx\npush %rbx\ncall 1f\n1: pop %rbx\npop %rb
 FUNCTION(elsewhere_start, "nop\n" L(elsewhere) "ret");
 
 /* Code elsewhere can come back to anywhere. */
-static void code_elsewhere_is_not_known(void **state)
+TEST(code_elsewhere_is_not_known)
 {
 	struct code_function it = DECODE(*state, jumps_away);
 
@@ -372,7 +374,7 @@ FUNCTION(bad_byte_near, "mov %rax, %rbx\n.byte 0x06, 0xe9\n.long bad_byte_near -
 FUNCTION(hidden_loop, "mov %rax, %rbx\nje 1f+1\n1: .byte 0xb8\njmp hidden_loop\nnop\nnop\nret");
 FUNCTION(word_jump, "mov %rax, %rbx\npush %rbx\npop %rbx\n.byte 0x66, 0xe9, 1, 0, 0, 0\nret");
 
-static void bytes_that_are_no_code(void **state)
+TEST(bytes_that_are_no_code)
 {
 	struct code_function it = DECODE(*state, jumps_inside);
 
@@ -395,7 +397,7 @@ static void bytes_that_are_no_code(void **state)
 
 FUNCTION(runs_past, "push %rax\npop %rax\nnop");
 
-static void code_that_is_cut_off(void **state)
+TEST(code_that_is_cut_off)
 {
 	struct code_function it = DECODE(*state, runs_past);
 
@@ -429,7 +431,7 @@ static void check_only_jump(struct code *code, struct code_function it, bool jum
 	code_function_free(&it);
 }
 
-static void wrappers_only_jump(void **state)
+TEST(wrappers_only_jump)
 {
 	check_only_jump(*state, DECODE(*state, passes_on), true);
 	check_only_jump(*state, DECODE(*state, passes_on_at_once), true);
@@ -439,7 +441,7 @@ static void wrappers_only_jump(void **state)
 	check_only_jump(*state, DECODE(*state, jumps_to_pointer), false);
 }
 
-static void too_large_a_function(void **state)
+TEST(too_large_a_function)
 {
 	struct code *code = *state;
 	struct code_bytes bytes = { (const uint8_t *)other, (4u << 20) + 1, 0 };
@@ -448,35 +450,4 @@ static void too_large_a_function(void **state)
 	assert_int_equal(code_function_decode(code->ctx, &bytes, code->file, &it), 0);
 	assert_string_equal(it.no_count, "its code is larger than 4 MiB");
 	assert_not_timed(&it, it.no_count);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_push_is_a_place),
-		cmocka_unit_test(a_conditional_jump_is_a_place),
-		cmocka_unit_test(a_call_is_a_place),
-		cmocka_unit_test(only_pushes_of_registers_are_emulated),
-		cmocka_unit_test(a_jump_is_a_place),
-		cmocka_unit_test(loops_hold_no_place),
-		cmocka_unit_test(a_jump_to_the_entry_forbids_to_count),
-		cmocka_unit_test(what_can_end_the_call_ends_the_search),
-		cmocka_unit_test(a_probe_ends_the_search),
-		cmocka_unit_test(the_kernel_refuses_instructions),
-		cmocka_unit_test(tail_jumps_are_exits),
-		cmocka_unit_test(a_place_can_be_an_exit),
-		cmocka_unit_test(a_raise_is_an_exit),
-		cmocka_unit_test(handlers_are_entered_by_exceptions),
-		cmocka_unit_test(calls_need_not_return),
-		cmocka_unit_test(some_never_return),
-		cmocka_unit_test(the_depth_is_known_or_not),
-		cmocka_unit_test(the_kernel_refuses_exits),
-		cmocka_unit_test(code_elsewhere_is_not_known),
-		cmocka_unit_test(bytes_that_are_no_code),
-		cmocka_unit_test(code_that_is_cut_off),
-		cmocka_unit_test(wrappers_only_jump),
-		cmocka_unit_test(too_large_a_function),
-	};
-
-	return cmocka_run_group_tests(tests, code_open_self, code_close_self);
 }

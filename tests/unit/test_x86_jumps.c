@@ -10,7 +10,9 @@ FUNCTION(matches, TABLE("matches_t: .long 1f-matches_t, 2f-matches_t, 3f-matches
 					     "2: pop %rbx\njmp other\n3: call other");
 LABEL(matches_place);
 
-static void tables_are_followed(void **state)
+ALL_TESTS(code_open_self, code_close_self);
+
+TEST(tables_are_followed)
 {
 	struct code_function it = DECODE(*state, matches);
 
@@ -30,7 +32,7 @@ FUNCTION(
 	TABLE("matches_entry_t: .long matches_entry-matches_entry_t, 2f-matches_entry_t, 0\n") "mov %rax, %rbx\npush %rbx\npop %rbx\n" SWITCH(
 		matches_entry_t) "2: ret");
 
-static void tables_lead_to_places(void **state)
+TEST(tables_lead_to_places)
 {
 	struct code_function it = DECODE(*state, matches_loop);
 
@@ -52,7 +54,7 @@ FUNCTION(
 	      "matches_twice_u: .long 2f-matches_twice_u, 0\n") "mov %rax, %rbx\nnop\n" L(matches_twice_place) "push %rbx\npop %rbx\nnop\n2: nop\n" SWITCH(matches_twice_t) "1: " SWITCH(matches_twice_u));
 LABEL(matches_twice_place);
 
-static void a_table_ends_where_the_next_begins(void **state)
+TEST(a_table_ends_where_the_next_begins)
 {
 	struct code_function it = DECODE(*state, matches_twice);
 
@@ -77,7 +79,7 @@ FUNCTION(loaded_elsewhere,
 	 "push %rbx\npop %rbx\nmov (%rax), %rdi\nje 1f\nmov %rbx, %rdi\n1: jmp *%rdi");
 
 /* These are counted at the entry, a push that the kernel emulates, or `sub`. */
-static void other_jumps_are_not_followed(void **state)
+TEST(other_jumps_are_not_followed)
 {
 	const struct {
 		const char *start;
@@ -128,7 +130,7 @@ FUNCTION(
 												       "2: add %rax, %rdx\njmp *%rdx\n1: " SWITCH(
 													       table_enters_u));
 
-static void tables_have_one_form(void **state)
+TEST(tables_have_one_form)
 {
 	const char *why = "it has a jump that cannot be followed";
 	struct code_function it = DECODE(*state, high_registers);
@@ -147,7 +149,7 @@ static void tables_have_one_form(void **state)
 }
 
 /* Thousands of jumps through one long table: each is read, but not without end. */
-static void many_tables_are_given_up(void **state)
+TEST(many_tables_are_given_up)
 {
 	enum { JUMPS = 4000, DISTANCES = 1000, VA = 0x10000 };
 	static const uint8_t jump[] = { 0x48, 0x8d, 0x15, 0,	0,    0,    0,	  0x48,
@@ -198,7 +200,7 @@ FUNCTION(table_first, TABLE("table_first_t: .long 2f-table_first_t, 0\n") "je 3f
 FUNCTION(call_then_jump, "push %rax\nje 3f\ncall other\n1: ret\n3: pop %rax\njmp 1b");
 FUNCTION(jump_then_call, "je 1f\npush %rax\ncall other\n1: ret");
 
-static void ways_that_are_none_give_way(void **state)
+TEST(ways_that_are_none_give_way)
 {
 	struct code_function it = DECODE(*state, table_too_long);
 
@@ -214,19 +216,4 @@ static void ways_that_are_none_give_way(void **state)
 	it = DECODE(*state, jump_then_call);
 	assert_null(it.no_time);
 	code_function_free(&it);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tables_are_followed),
-		cmocka_unit_test(tables_lead_to_places),
-		cmocka_unit_test(a_table_ends_where_the_next_begins),
-		cmocka_unit_test(other_jumps_are_not_followed),
-		cmocka_unit_test(tables_have_one_form),
-		cmocka_unit_test(many_tables_are_given_up),
-		cmocka_unit_test(ways_that_are_none_give_way),
-	};
-
-	return cmocka_run_group_tests(tests, code_open_self, code_close_self);
 }

@@ -87,46 +87,40 @@ void from_now_on(void)
 	at(PLANNED, EACH, NULL);
 }
 
-#define WRAP(moment_, name, parameters, arguments)                                                 \
-	int __real_##name parameters;                                                              \
-	int __wrap_##name parameters;                                                              \
-	int __wrap_##name parameters                                                               \
+#define MOMENT(moment_, name, parameters, arguments)                                               \
+	WRAP_LATER(int, name, parameters, arguments)                                               \
 	{                                                                                          \
 		const int err = moment(moment_);                                                   \
                                                                                                    \
 		return err ? err : __real_##name arguments;                                        \
 	}
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-WRAP(REFRESH_CODE, snapshot_refresh_code,
-     (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-      const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-     (ctx, memory, live, probes, n, snapshot, changed))
-WRAP(REFRESH_COUNTERS, snapshot_refresh_semaphores,
-     (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-      const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-     (ctx, memory, live, probes, n, snapshot, changed))
-WRAP(TRAMPOLINES, trampolines_read,
-     (struct ocp_ctx * ctx, const struct memory *memory, struct trampolines *found),
-     (ctx, memory, found))
-WRAP(STOP, tracee_run_stopped, (struct tracee * tracee, int (*work)(void *arg), void *arg),
-     (tracee, work, arg))
-WRAP(COMMIT, journal_commit, (struct journal * journal, size_t done, size_t begun),
-     (journal, done, begun))
+MOMENT(REFRESH_CODE, snapshot_refresh_code,
+       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
+	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
+       (ctx, memory, live, probes, n, snapshot, changed))
+MOMENT(REFRESH_COUNTERS, snapshot_refresh_semaphores,
+       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
+	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
+       (ctx, memory, live, probes, n, snapshot, changed))
+MOMENT(TRAMPOLINES, trampolines_read,
+       (struct ocp_ctx * ctx, const struct memory *memory, struct trampolines *found),
+       (ctx, memory, found))
+MOMENT(STOP, tracee_run_stopped, (struct tracee * tracee, int (*work)(void *arg), void *arg),
+       (tracee, work, arg))
+MOMENT(COMMIT, journal_commit, (struct journal * journal, size_t done, size_t begun),
+       (journal, done, begun))
 
 /* Those of the thread that stops the process are others. */
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+WRAP_LATER(int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))
 {
 	if (gettid() == getpid())
 		moment(SLEEP);
 	return __real_nanosleep(time, left);
 }
 
-int __real_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
-int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
-int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan)
+WRAP_LATER(int, gigatext_check, (struct ocp_ctx * ctx, pid_t pid, const struct plan *plan),
+	   (ctx, pid, plan))
 {
 	int err = __real_gigatext_check(ctx, pid, plan);
 
@@ -139,9 +133,9 @@ int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *pla
 	return err ? err : moment(PLANNED);
 }
 
-int __real_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
-int __wrap_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
-int __wrap_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n)
+WRAP_LATER(int, patcher_apply,
+	   (struct patcher * patcher, const struct patch_write *writes, size_t n),
+	   (patcher, writes, n))
 {
 	int err = moment(APPLY);
 
@@ -153,9 +147,8 @@ int __wrap_patcher_apply(struct patcher *patcher, const struct patch_write *writ
 	return err ? err : __real_patcher_apply(patcher, writes, n);
 }
 
-int __real_journal_progress(struct journal *journal, size_t done, size_t begun);
-int __wrap_journal_progress(struct journal *journal, size_t done, size_t begun);
-int __wrap_journal_progress(struct journal *journal, size_t done, size_t begun)
+WRAP_LATER(int, journal_progress, (struct journal * journal, size_t done, size_t begun),
+	   (journal, done, begun))
 {
 	int err = moment(PROGRESS);
 
@@ -165,13 +158,24 @@ int __wrap_journal_progress(struct journal *journal, size_t done, size_t begun)
 	return err ? err : __real_journal_progress(journal, done, begun);
 }
 
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
+WRAP_LATER(void *, calloc, (size_t n, size_t bytes), (n, bytes))
 {
 	return moment(CALLOC) ? NULL : __real_calloc(n, bytes);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+static void begin_moments(void)
+{
+	wrap_now(snapshot_refresh_code);
+	wrap_now(snapshot_refresh_semaphores);
+	wrap_now(trampolines_read);
+	wrap_now(tracee_run_stopped);
+	wrap_now(journal_commit);
+	wrap_now(nanosleep);
+	wrap_now(gigatext_check);
+	wrap_now(patcher_apply);
+	wrap_now(journal_progress);
+	wrap_now(calloc);
+}
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
@@ -253,6 +257,7 @@ int start_child(enum child child)
 	char path[64];
 	int ready[2];
 
+	begin_moments();
 	assert_int_equal(pipe(ready), 0);
 	t = (struct test){ .ctx = ocp_ctx_new(), .folder = "/tmp/test_update.XXXXXX" };
 	assert_non_null(mkdtemp(t.folder));

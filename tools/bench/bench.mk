@@ -6,10 +6,11 @@ bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)) \
 	$(foreach v,with without,$(loops_places:%=names_$(v)_%)))
 
-.PHONY: bench run-bench
+.PHONY: bench bench-programs run-bench
 bench: deps ## measure against the peers; B=NAME runs one benchmark
 	+@$(MAKE) --no-print-directory $(jobs) run-bench
-run-bench: all ocaml $(bench_programs) $(ocaml_out)/loop $(O)/tests/unit/test_top_view $(O)/tests/unit/test_metrics
+bench-programs: all ocaml $(bench_programs) $(ocaml_out)/loop $(ocaml_out)/busy $(unit_tests)
+run-bench: bench-programs
 	@tools/bench/run $(O) $(B)
 
 $(O)/bench/target: tools/bench/target.c tools/bench/probe.h

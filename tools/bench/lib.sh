@@ -140,7 +140,7 @@ ask() {
 # start_NAME starts a tracer and leaves its pid in $TRACER. A background process of a script ignores
 # SIGINT by default.
 start_ours() {
-	env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --for 60s >"$BENCH_DIR/ours.out" 2>&1 &
+	env --default-signal=INT "$TOOL" attach --budget none -pid "$TARGET" --count --for 60s >"$BENCH_DIR/ours.out" 2>&1 &
 	TRACER=$!
 }
 

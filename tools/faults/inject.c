@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * inject LOG record PROGRAM [ARG...]
- * inject LOG SYSCALL:N:ERRNO PROGRAM [ARG...]
+ * inject LOG SYSCALL:N[+]:ERRNO PROGRAM [ARG...]
  *
  * Run PROGRAM. `record` writes a line per system call into LOG: its name and, behind a tab, what it
  * is about (a path, what a descriptor stands for, a request). The other form makes the Nth call of
- * that name (from 1) fail with the errno (a number): the kernel does not carry it out. LOG then has
- * the line `injected`, if it came to that call.
+ * that name (from 1) fail with the errno (a number), with `+` also all later ones: the kernel does not
+ * carry it out. LOG then has the line `injected` for each call that failed.
  *
  * A seccomp filter hands the calls to us (seccomp_unotify(2)). strace(1) cannot do it: it would
  * also trace what PROGRAM starts, which PROGRAM wants to trace itself. Counted are the calls of
@@ -154,6 +154,7 @@ struct order {
 	FILE *log;
 	const struct call *call;
 	unsigned long nth;
+	bool fails_on;
 	int error;
 	bool has_begun;
 	unsigned long seen;
@@ -295,7 +296,8 @@ static int judge(struct order *order, const struct seccomp_notif *notif)
 		fprintf(order->log, "%s\t%s\n", call->name, text);
 		return 0;
 	}
-	if (call != order->call || ++order->seen != order->nth)
+	if (call != order->call || ++order->seen < order->nth ||
+	    (order->seen > order->nth && !order->fails_on))
 		return 0;
 	fputs("injected\n", order->log);
 	return order->error;
@@ -354,6 +356,7 @@ static void serve_on(int listener)
 static void parse_order(struct order *order, const char *log, const char *what)
 {
 	const char *colon = strchr(what, ':');
+	char *end;
 
 	order->log = fopen(log, "we");
 	if (!order->log)
@@ -361,7 +364,10 @@ static void parse_order(struct order *order, const char *log, const char *what)
 	if (!colon)
 		return;
 	order->call = find_call(what, (size_t)(colon - what), 0);
-	if (!order->call || sscanf(colon + 1, "%lu:%d", &order->nth, &order->error) != 2) {
+	order->nth = strtoul(colon + 1, &end, 10);
+	order->fails_on = *end == '+';
+	end += order->fails_on;
+	if (!order->call || sscanf(end, ":%d", &order->error) != 1) {
 		fprintf(stderr, "inject: %s: unknown\n", what);
 		_exit(FAILED);
 	}
@@ -374,7 +380,7 @@ int main(int argc, char **argv)
 	int status, pidfd, listener;
 
 	if (argc < 4) {
-		fputs("usage: inject LOG record|SYSCALL:N:ERRNO PROGRAM [ARG...]\n", stderr);
+		fputs("usage: inject LOG record|SYSCALL:N[+]:ERRNO PROGRAM [ARG...]\n", stderr);
 		return FAILED;
 	}
 	parse_order(&order, argv[1], argv[2]);

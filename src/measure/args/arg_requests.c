@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/arg_places.h"
 #include "program/places.h"
 #include "program/wrapper_args.h"
 #include "measure/args/filter.h"
@@ -51,7 +52,7 @@ void arg_requests_free(struct arg_requests *requests)
 /* True if the request reads arguments. */
 static bool are_read(const struct arg_requests *requests)
 {
-	return requests->has_filter || requests->key_arg >= 0 || requests->hist_arg >= 0 ||
+	return requests->has_filter || requests->has_pairs || requests->hist_arg >= 0 ||
 	       requests->by_arg >= 0 || !selection_is_empty(&requests->printed) || requests->slower;
 }
 
@@ -69,10 +70,9 @@ bool arg_requests_filter(const struct arg_requests *requests, const struct measu
 	       (probe->is_counted || probe->is_printed || probe->begins_pair);
 }
 
-static bool has_key(const struct arg_requests *requests, const struct measured_probe *probe)
+static bool has_key(const struct measured_probe *probe)
 {
-	/* Calls of a function are matched by their frames. */
-	return requests->key_arg >= 0 && probe->n_roles > probe->has_calls;
+	return probe->key_args != 0;
 }
 
 static bool has_histogram(const struct arg_requests *requests, const struct measured_probe *probe)
@@ -215,9 +215,8 @@ static int refuse_place(const struct checked_site *checked, unsigned int positio
 	ocp_arg_name(site->site->arg_names, position, name);
 	if (n == strlen("8@$0") && memcmp(operand, "8@$0", n) == 0)
 		where = "is not in a register or memory at the probe";
-	else if (memmem(operand, n, "%xmm", strlen("%xmm")))
-		where = "is in a floating-point register at the probe, which the kernel does not "
-			"show";
+	else if (arg_is_in_float_register(operand, n))
+		where = "is " ARG_FLOAT_REGISTER;
 	else
 		where = NULL;
 	if (where)
@@ -512,7 +511,7 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 /* A site of a pair that needs the argument is not left out: this is an error. */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return has_key(requests, probe) || arg_requests_group_pairs(requests, probe) ||
+	return has_key(probe) || arg_requests_group_pairs(requests, probe) ||
 	       (requests->has_filter && probe->begins_pair);
 }
 
@@ -532,10 +531,13 @@ static int check_site(const struct checked_site *checked, const struct measured_
 		*can_do_without = false;
 		err = check_arg(checked, (unsigned int)requests->by_arg, "groups");
 	}
-	if (err || !has_key(requests, probe))
+	if (err || !has_key(probe))
 		return err;
 	*can_do_without = false;
-	return check_arg(checked, (unsigned int)requests->key_arg, "key");
+	for (unsigned int arg = 0; !err && arg < ARGS_ALL; arg++)
+		if (probe->key_args >> arg & 1)
+			err = check_arg(checked, arg, "key");
+	return err;
 }
 
 /* The type of the argument that hits are grouped by, if all sites of the probe agree. */
@@ -565,14 +567,14 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
 	struct checked_site checked = { .requests = requests, .site = site };
-	const bool is_measured = arg_requests_filter(requests, probe) || has_key(requests, probe) ||
+	const bool is_measured = arg_requests_filter(requests, probe) || has_key(probe) ||
 				 arg_requests_group_pairs(requests, probe) ||
 				 is_shown(requests, probe);
 	bool can_do_without = !pair_needs_args(requests, probe);
 	int err;
 
-	if (!site->counts ||
-	    (!is_measured && !has_histogram(requests, probe) && !has_groups(requests, probe)))
+	if (!site->counts || (!is_measured && !probe->compared_args &&
+			      !has_histogram(requests, probe) && !has_groups(requests, probe)))
 		return add_no_args(requests, site);
 	err = add_args(requests, site);
 	if (!err) {

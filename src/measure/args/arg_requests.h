@@ -32,7 +32,8 @@ struct arg_requests {
 	struct asked_names asked; /* by filter, key, histogram and groups */
 	/* The numbers of arguments are those of filter.h. */
 	__u32 filter_args; /* bit N: the filter uses the argument N */
-	int key_arg;	   /* -1: none */
+	int key_arg;	   /* of all pairs; -1: none */
+	bool has_pairs;	   /* pairs read arguments: see struct measured_probe */
 	int hist_arg;	   /* -1: none */
 	int by_arg;	   /* hits and times are grouped by its value; -1: none */
 	struct selection printed;

@@ -37,6 +37,7 @@ static uint32_t at_least_1(uint32_t n)
 		skel->maps.histograms.max_entries = at_least_1(setup->sizes.histograms);           \
 		skel->maps.float_histograms.max_entries = at_least_1(setup->sizes.histograms);     \
 		skel->maps.key_users.max_entries = at_least_1(setup->sizes.key_users);             \
+		skel->maps.compared.max_entries = at_least_1(setup->sizes.compared);               \
 		skel->maps.domain_pairs.max_entries = at_least_1(setup->sizes.domain_pairs);       \
 		if (setup->sizes.print_bytes)                                                      \
 			skel->maps.prints.max_entries = setup->sizes.print_bytes;                  \
@@ -98,6 +99,7 @@ static void prepare_measure_by(struct measure_by_bpf *skel, const struct bpf_obj
 	skel->maps.by_pairs.max_entries = at_least_1(setup->config.by_max_times);
 	skel->maps.by_times.max_entries = setup->config.by_max_times + MEASURE_MAX_PAIRS;
 	skel->maps.by_open.max_entries = at_least_1(setup->sizes.open_starts);
+	skel->maps.by_key_open.max_entries = at_least_1(setup->sizes.key_starts);
 }
 
 static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_object *object)
@@ -142,6 +144,7 @@ static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_ob
 		skel->maps.frame_users.max_entries = at_least_1(sizes->frame_users);               \
 		skel->maps.keyed.max_entries = at_least_1(sizes->keys);                            \
 		skel->maps.tgids.max_entries = at_least_1(sizes->tgids);                           \
+		skel->maps.process_hits.max_entries = at_least_1(sizes->processes);                \
 		skel->maps.marks.max_entries = at_least_1(sizes->marks);                           \
 		skel->maps.serials.max_entries = at_least_1(sizes->sites);                         \
 		prepare_##variant(skel, setup);                                                    \
@@ -172,6 +175,7 @@ static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_ob
 			.frame_open = skel->maps.frame_open.map_fd,                                \
 			.keyed = skel->maps.keyed.map_fd,                                          \
 			.tgids = skel->maps.tgids.map_fd,                                          \
+			.process_hits = skel->maps.process_hits.map_fd,                            \
 			.losses = skel->maps.losses.map_fd,                                        \
 			.marks = skel->maps.marks.map_fd,                                          \
 			.serials = skel->maps.serials.map_fd,                                      \

@@ -16,9 +16,9 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF
 struct bpf_object_sizes {
 	uint32_t hits; /* for all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
-		marks;
+		marks, processes;
 	/* only for BPF_FULL, BPF_STACKS and BPF_BY */
-	uint32_t site_args, histograms, key_users, domain_pairs;
+	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 	/* only for BPF_STACKS */
 	uint32_t walked_processes, walks; /* walks: at one time */
@@ -41,7 +41,7 @@ struct bpf_object {
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
-		losses, marks, serials, bss;
+		process_hits, losses, marks, serials, bss;
 	int site_args, histograms, float_histograms, prints, domain_pairs;
 	int process_exec, walk_tables, walk_rules, walk_processes, walk_files, walk_news, stacks,
 		stack_losses, stack_counts, walk_costs;

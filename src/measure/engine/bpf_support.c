@@ -131,12 +131,12 @@ static int explain_no_permission(struct ocp_ctx *ctx)
 	read_privileges(&privileges);
 	missing = missing_capabilities(privileges.effective);
 	if (missing) {
-		ctx_error(ctx, -EPERM, "measuring: this process lacks %s", missing);
+		ctx_error(ctx, -EPERM, "measuring: ocaml-probes lacks %s", missing);
 		hint_at_setcap(ctx);
 		return -EPERM;
 	}
 	ctx_error(ctx, -EPERM,
-		  "measuring: the kernel refuses bpf() although this process has CAP_BPF and "
+		  "measuring: the kernel refuses bpf() although ocaml-probes has CAP_BPF and "
 		  "CAP_PERFMON");
 	ctx_hint(ctx, "%s",
 		 privileges.seccomp ? "a seccomp filter is in force, as in most containers: "
@@ -144,6 +144,14 @@ static int explain_no_permission(struct ocp_ctx *ctx)
 				    : "capabilities of a user namespace do not count: use the "
 				      "initial one, outside of any container");
 	return -EPERM;
+}
+
+static bool lacks_capabilities(void)
+{
+	struct privileges privileges;
+
+	read_privileges(&privileges);
+	return missing_capabilities(privileges.effective) != NULL;
 }
 
 static int explain_old_kernel(struct ocp_ctx *ctx)
@@ -167,6 +175,9 @@ static int explain_old_kernel(struct ocp_ctx *ctx)
 
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 {
+	/* Without CAP_PERFMON the kernel calls what a program does with pointers invalid. */
+	if (code == -EINVAL && lacks_capabilities())
+		return explain_no_permission(ctx);
 	switch (code) {
 	case -EPERM:
 	case -EACCES:

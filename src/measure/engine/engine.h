@@ -29,14 +29,15 @@ struct stack_store;
 struct stack_walker;
 struct stored_stack;
 
-enum { ENGINE_NO_KEY = -1 }; /* engine_spec.key_arg */
-
 /* A site begins or ends pair number `pair`. */
 struct engine_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_frame; /* matched by the frame of the call, not by thread or key */
 	bool confirms; /* neither start nor stop: the active call is to be timed */
+	/* Matched by the argument key_arg; or by thread, and pairs whose argument differs are counted. */
+	bool is_keyed, is_compared;
+	unsigned int key_arg;
 };
 
 /* One site for the kernel, and what to do at its hits. */
@@ -91,8 +92,8 @@ struct engine_domains {
 };
 
 /*
- * Group hits, and the times of pairs by the argument of their starts, by the value of an argument. All
- * pairs are matched by thread then, and stacks are not walked.
+ * Group hits, and the times of pairs by the argument of their starts, by the value of an argument. Stacks
+ * are not walked then.
  */
 struct engine_by {
 	bool is_on;
@@ -111,12 +112,11 @@ struct engine_spec {
 	size_t max_frames;    /* calls that are active; 0: no role is_frame */
 	bool has_conditions;  /* sites may have conditions */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
-	int key_arg;	      /* the argument that matches pairs; ENGINE_NO_KEY: by thread */
 	bool many_processes;  /* a file may have more than one process */
 	size_t max_processes; /* processes that can be listed at one time */
 	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* see check_exe; NULL: none */
-	/* Arguments are read if there is a filter, a key or a histogram, or if hits are printed. */
+	/* Arguments are read if there is a filter or a histogram, if hits are printed, or for a role. */
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */
 	unsigned int hist_arg;	     /* the argument of the histograms */
@@ -130,6 +130,7 @@ struct engine_spec {
 	struct engine_domains domains;
 	struct engine_by by;
 	unsigned int stack_depth; /* frames of the stacks of hits; 0: they are not walked */
+	bool counts_processes;	  /* readings have `processes` */
 	/*
 	 * A process that is measured; 0 before the first one is known. Process ids are those of its
 	 * pid namespace, unless ours is the initial one.
@@ -140,7 +141,7 @@ struct engine_spec {
 /* The totals of a pair. bpf/measure.h explains the sums of `starts` and `stops`. */
 struct engine_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
-	uint64_t orphan_starts, orphan_stops, map_full, not_keyed;
+	uint64_t orphan_starts, orphan_stops, map_full, not_keyed, mismatched;
 	uint64_t buckets[496];
 };
 
@@ -174,6 +175,12 @@ struct engine_floats {
 	uint64_t buckets[MEASURE_FLOAT_BUCKETS];
 };
 
+/* All hits of a process so far, also those that a filter rejects. */
+struct engine_process {
+	uint32_t tgid;
+	uint64_t hits;
+};
+
 /* A group: a value of an argument at a probe, or at the start of a pair. */
 struct engine_group {
 	bool is_others;		 /* the sum of the values for which there was no room */
@@ -187,6 +194,8 @@ struct engine_group {
  * engine, which it frees.
  */
 struct engine_reading {
+	/* Read only hits, losses, walk_ns and `processes`: the other arrays may be NULL. */
+	bool only_hits;
 	uint64_t *hits;			     /* by site number; room for all attached sites */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
@@ -200,6 +209,9 @@ struct engine_reading {
 	struct measure_by_times *group_times;
 	struct measure_losses losses;
 	uint64_t walk_ns; /* spent on stacks */
+	/* With only_hits and counts_processes. A process that has ended is in one reading more. */
+	struct engine_process *processes;
+	size_t n_processes;
 };
 
 /* The hits of a probe, or the times of a pair, at one stack. */

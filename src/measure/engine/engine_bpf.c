@@ -41,7 +41,11 @@
 #include "measure/engine/pid_namespace.h"
 #include "unwind/stack_walker.h"
 
-enum { MAX_FRAME_USERS = 65536 }; /* threads that are in a call that is timed */
+enum {
+	MAX_FRAME_USERS = 65536, /* threads that are in a call that is timed */
+	/* Of which the programs have the mappings; those of others are found in the kernel's tree. */
+	WALKED_PROCESSES = 1024,
+};
 
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* measure_full needs it */
 
@@ -63,21 +67,43 @@ static bool needs_own_ids(const struct engine_spec *spec, const struct measure_c
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
 				struct measure_config *config)
 {
+	const bool is_chosen = needs_own_ids(spec, config);
 	struct pid_namespace ns;
 	int err;
 
-	if (!needs_own_ids(spec, config))
+	if (!is_chosen && !spec->counts_processes)
 		return 0;
-	err = pid_namespace_choose(ctx, spec->pid, &ns);
+	err = pid_namespace_choose(ctx, is_chosen ? spec->pid : 0, &ns);
+	/* Ids of the initial namespace mean nothing to a tool in another one. */
+	config->counts_processes = spec->counts_processes && (is_chosen || !ns.ino);
+	if (err || !is_chosen)
+		return err;
 	config->pidns_dev = ns.dev;
 	config->pidns_ino = ns.ino;
 	return err;
 }
 
+/* How the roles of SPEC are matched: struct measure_config, matching. */
+static __u32 matching_of(const struct engine_spec *spec)
+{
+	__u32 matching = 0;
+
+	for (size_t i = 0; spec->n_pairs && i < spec->n_roles; i++) {
+		const struct engine_role *role = &spec->roles[i];
+
+		if (role->is_frame)
+			continue;
+		matching |= role->is_keyed ? MEASURE_SOME_BY_KEY : MEASURE_SOME_BY_THREAD;
+		if (role->is_compared && !role->is_keyed)
+			matching |= MEASURE_SOME_COMPARED;
+	}
+	return matching;
+}
+
 static bool reads_args(const struct engine_spec *spec)
 {
 	return spec->filter || spec->n_histograms || makes_records(spec) || spec->by.is_on ||
-	       (spec->n_pairs && spec->key_arg >= 0);
+	       matching_of(spec) & (MEASURE_SOME_BY_KEY | MEASURE_SOME_COMPARED);
 }
 
 /* A process may always inspect itself, also if it is not dumpable because of file capabilities. */
@@ -110,7 +136,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.keyed_by = engine_bpf_keyed_by(spec->split),
 		.n_pairs = (__u32)spec->n_pairs,
 		.depth = spec->depth,
-		.key_arg = spec->key_arg < 0 ? MEASURE_NO_ARG : (__u32)spec->key_arg,
+		.matching = matching_of(spec),
 		.children = spec->children,
 		.args = reads_args(spec),
 		.filters = spec->filter != NULL,
@@ -164,7 +190,7 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		*variant = BPF_BY;
 	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
 		ctx_error(engine->ctx, -EPERM,
-			  "measuring: this process lacks CAP_SYS_PTRACE: leaving out other users' "
+			  "measuring: ocaml-probes lacks CAP_SYS_PTRACE: leaving out other users' "
 			  "processes needs %s, which this kernel lacks",
 			  needs_perf ? "uprobe_multi links" : KERNEL_BTF);
 		ctx_hint(engine->ctx, "run it as root");
@@ -186,7 +212,8 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 static int load(struct engine *engine, const struct engine_spec *spec,
 		const struct engine_bpf_options *options)
 {
-	const bool by_key = spec->n_pairs && spec->key_arg >= 0;
+	const __u32 matching = engine->config.matching;
+	const bool by_key = matching & MEASURE_SOME_BY_KEY;
 	const struct bpf_object_setup setup = {
 		.config = engine->config,
 		.filter = spec->filter,
@@ -195,19 +222,23 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 			.sites = (uint32_t)spec->max_sites,
 			.roles = (uint32_t)spec->n_roles,
 			.pairs = (uint32_t)spec->n_pairs,
-			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
+			.open_starts =
+				matching & MEASURE_SOME_BY_THREAD ? (uint32_t)spec->max_open : 0,
+			.compared =
+				matching & MEASURE_SOME_COMPARED ? (uint32_t)spec->max_open : 0,
 			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
 			.frames = (uint32_t)spec->max_frames,
 			.frame_users = spec->max_frames ? MAX_FRAME_USERS : 0,
 			.keys = engine->config.keyed_by ? (uint32_t)spec->max_keys : 0,
 			.marks = spec->can_switch ? MEASURE_MARK_WORDS : 0,
 			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
+			.processes = spec->counts_processes ? (uint32_t)spec->max_processes : 0,
 			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
 			.histograms = (uint32_t)spec->n_histograms,
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
 			.domain_pairs = (uint32_t)spec->domains.max,
 			.print_bytes = makes_records(spec) ? (uint32_t)spec->print_bytes : 0,
-			.walked_processes = spec->stack_depth ? (uint32_t)spec->max_processes : 0,
+			.walked_processes = spec->stack_depth ? WALKED_PROCESSES : 0,
 			.walks = spec->stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
 			.by_hits = spec->by.is_on ? (uint32_t)spec->by.max_hits : 0,
 			/* There are no more probes than sites. */
@@ -253,7 +284,11 @@ static int write_roles(struct engine *engine, const struct engine_spec *spec)
 			.pair = asked->pair,
 			.flags = (asked->is_stop ? MEASURE_ROLE_STOP : 0U) |
 				 (asked->is_frame ? MEASURE_ROLE_FRAME : 0U) |
-				 (asked->confirms ? MEASURE_ROLE_CONFIRM : 0U),
+				 (asked->confirms ? MEASURE_ROLE_CONFIRM : 0U) |
+				 (asked->is_keyed ? MEASURE_ROLE_KEYED : 0U) |
+				 (asked->is_compared && !asked->is_keyed ? MEASURE_ROLE_COMPARED
+									 : 0U),
+			.key_arg = asked->key_arg,
 		};
 		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
 
@@ -274,9 +309,8 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
 		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
 				 spec->depth, MEASURE_DEPTH);
-	if (spec->by.is_on && (spec->key_arg >= 0 || spec->stack_depth))
-		return ctx_error(ctx, -EINVAL,
-				 "measuring: groups by value exclude keys and stacks");
+	if (spec->by.is_on && spec->stack_depth)
+		return ctx_error(ctx, -EINVAL, "measuring: groups by value exclude stacks");
 	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
 		return ctx_error(ctx, -E2BIG,
 				 "measuring: histograms of %zu probes are too many, at most %d",

@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "measure/engine/engine_bpf.h"
+#include "measure/engine/link_close.h"
 #include "measure/engine/perf_links.h"
 #include "measure/engine/uprobe_link.h"
 
@@ -58,8 +59,20 @@ int engine_bpf_room_for_links(struct engine *engine, size_t n)
 
 void engine_bpf_close_links(struct engine *engine, size_t n)
 {
-	while (engine->n_links > n)
-		close(engine->links[--engine->n_links].fd);
+	const size_t n_closed = engine->n_links > n ? engine->n_links - n : 0;
+	int *fds = calloc(n_closed + 1, sizeof(*fds));
+
+	for (size_t i = 0; i < n_closed; i++) {
+		const int fd = engine->links[--engine->n_links].fd;
+
+		if (fds)
+			fds[i] = fd;
+		else
+			link_close(fd);
+	}
+	if (fds)
+		links_close(fds, n_closed);
+	free(fds);
 }
 
 static uint32_t next_serial(struct engine *engine)
@@ -99,7 +112,7 @@ static void close_link(struct engine *engine, size_t number)
 
 	memmove(engine->links + number, engine->links + number + 1,
 		(--engine->n_links - number) * sizeof(*engine->links));
-	close(fd);
+	link_close(fd);
 }
 
 static bool is_within(const struct engine_link *link, size_t first, size_t n)

@@ -6,6 +6,7 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,6 +90,7 @@ static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
 	sum->orphan_stops += part->orphan_stops;
 	sum->map_full += part->map_full;
 	sum->not_keyed += part->not_keyed;
+	sum->mismatched += part->mismatched;
 	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
 		sum->buckets[i] += part->buckets[i];
 }
@@ -303,9 +305,75 @@ static int read_losses(struct engine *engine, struct measure_losses *sum)
 	return err ? explain(engine, err) : 0;
 }
 
+/* True if the ids are those in our /proc. */
+static bool knows_ids(const struct engine *engine)
+{
+	struct stat st;
+
+	return !engine->config.pidns_ino ||
+	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
+}
+
+static int grow_processes(struct engine *engine, struct engine_reading *reading, size_t *room)
+{
+	struct engine_process *grown;
+
+	if (reading->n_processes < *room)
+		return 0;
+	*room = *room * 2 + 16;
+	grown = realloc(reading->processes, *room * sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(engine->ctx);
+	reading->processes = grown;
+	return 0;
+}
+
+/* Those that have ended make room. */
+static int read_processes(struct engine *engine, struct engine_reading *reading)
+{
+	const int map = engine->object.process_hits;
+	__u32 key, ended, *before = NULL;
+	bool has_ended = false;
+	size_t room = 0;
+	int err = 0;
+
+	while (!err && bpf_map_get_next_key(map, before, &key) == 0) {
+		__u64 hits = 0;
+
+		before = &key;
+		if (has_ended)
+			bpf_map_delete_elem(map, &ended);
+		has_ended = kill((pid_t)key, 0) != 0 && errno == ESRCH;
+		ended = key;
+		err = grow_processes(engine, reading, &room);
+		if (!err && bpf_map_lookup_elem(map, &key, &hits) == 0)
+			reading->processes[reading->n_processes++] =
+				(struct engine_process){ key, hits };
+	}
+	if (has_ended)
+		bpf_map_delete_elem(map, &ended);
+	return err;
+}
+
+static int read_only_hits(struct engine *engine, struct engine_reading *reading)
+{
+	int err;
+
+	read_hits(engine, reading->hits);
+	err = read_losses(engine, &reading->losses);
+	if (!err)
+		err = engine_bpf_read_walk_ns(engine, &reading->walk_ns);
+	if (!err && engine->config.counts_processes && knows_ids(engine))
+		err = read_processes(engine, reading);
+	return err;
+}
+
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 {
 	int err = 0;
+
+	if (reading->only_hits)
+		return read_only_hits(engine, reading);
 
 	read_hits(engine, reading->hits);
 	reading->keyed = NULL;
@@ -342,15 +410,6 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		reading->domain_pairs = NULL;
 	}
 	return err;
-}
-
-/* True if the ids are those in our /proc. */
-static bool knows_ids(const struct engine *engine)
-{
-	struct stat st;
-
-	return !engine->config.pidns_ino ||
-	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
 }
 
 int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,

@@ -29,7 +29,7 @@ struct engine {
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
 {
-	if (spec->filter || spec->key_arg != ENGINE_NO_KEY || spec->n_histograms || spec->prints)
+	if (spec->filter || spec->n_histograms || spec->prints)
 		return "arguments of probes";
 	if (spec->split == OCP_BY_THREAD)
 		return "counts by thread";

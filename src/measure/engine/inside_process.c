@@ -380,6 +380,23 @@ static int add_rows(struct inside_process *process, const uint64_t *hits,
 	return 0;
 }
 
+/* All hits of this process as an entry of READING. */
+static int add_process(const struct inside_process *process, const uint64_t *hits,
+		       struct engine_reading *reading)
+{
+	struct engine_process *grown =
+		reallocarray(reading->processes, reading->n_processes + 1, sizeof(*grown));
+
+	if (!grown)
+		return ctx_no_memory(process->ctx);
+	reading->processes = grown;
+	grown += reading->n_processes++;
+	*grown = (struct engine_process){ .tgid = (uint32_t)process->pid };
+	for (size_t i = 0; i < process->n_sites; i++)
+		grown->hits += hits[i];
+	return 0;
+}
+
 int inside_process_add(struct inside_process *process, struct engine_reading *reading)
 {
 	uint64_t *hits = calloc(process->n_sites + 1, sizeof(*hits));
@@ -391,9 +408,11 @@ int inside_process_add(struct inside_process *process, struct engine_reading *re
 		warn_of_changes(process);
 	for (size_t i = 0; !err && i < process->n_sites; i++)
 		reading->hits[process->numbers[i]] += hits[i];
-	for (size_t i = 0; !err && i < process->n_pairs; i++)
+	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair(&pairs[i], &reading->pairs[i]);
-	if (!err && process->probes)
+	if (!err && reading->only_hits)
+		err = add_process(process, hits, reading);
+	else if (!err && process->probes)
 		err = add_rows(process, hits, reading);
 	free(hits);
 	free(pairs);
@@ -484,7 +503,7 @@ int inside_process_detach(struct inside_process *process)
 void inside_process_tell_left(const struct inside_process *process)
 {
 	ctx_log(process->ctx, OCP_LOG_WARN,
-		"%s; it counts on: ocaml-probes doctor -pid %d -fix restores its sites",
+		"%s; it counts on: ocaml-probes doctor -pid %d --fix restores its sites",
 		ocp_error(process->ctx), (int)process->pid);
 }
 

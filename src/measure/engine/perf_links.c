@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/link_close.h"
 #include "measure.h"
 
 enum {
@@ -160,7 +161,7 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 		err = create_one(ctx, type, spec, i, &fds[done]);
 		done += !err;
 	}
-	while (err && done)
-		close(fds[--done]);
+	if (err)
+		links_close(fds, done);
 	return err;
 }

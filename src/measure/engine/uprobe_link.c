@@ -31,6 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/link_close.h"
 #include "measure.h"
 
 enum {
@@ -115,7 +116,7 @@ static int try_link(struct request *req, size_t first, size_t n)
 		req->attempts_left--;
 	if (fd < 0)
 		return fd;
-	close(fd);
+	link_close(fd);
 	return 0;
 }
 

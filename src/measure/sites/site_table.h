@@ -36,6 +36,7 @@ struct measured_probe {
 	size_t n_uses_without_site;   /* of these; their hits are not counted */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 	bool begins_pair;
+	uint32_t key_args, compared_args; /* see struct meter_end */
 	bool has_calls; /* its last role is the beginning of a call: see struct meter_end */
 };
 

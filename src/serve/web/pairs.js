@@ -20,6 +20,7 @@ const COLUMNS = [
 	["open", (pair) => [pair.open, count(pair.open)]],
 	["orphan starts", (pair) => [pair.orphan_starts, count(pair.orphan_starts)]],
 	["orphan stops", (pair) => [pair.orphan_stops, count(pair.orphan_stops)]],
+	["mismatched", (pair) => [pair.mismatched, count(pair.mismatched)]],
 ];
 
 const time = (pair, ns) => pair.count > 0 ? [ns, duration(ns)] : [null, duration(null)];
@@ -83,7 +84,7 @@ export class PairsView {
 		return [0.5, 0.99].map((share) => sums ? quantile(sums, history.bounds, share) : null);
 	}
 
-	// Advice for pairs with orphans.
+	// Advice for pairs with orphans, and for those that mix up requests.
 	#showNotes(notes) {
 		const list = this.part("pair-notes");
 		while (list.children.length > notes.length)

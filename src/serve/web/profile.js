@@ -1,7 +1,7 @@
 // Profiles of the selected program, for `serve --profile`. A profile needs the token, as switching does. The
 // libraries of the flame graph are loaded with the first profile.
 
-import { FlameView, missingFrom, WHAT } from "./flame.js";
+import { FlameView, missingFrom, unitOf, WHAT } from "./flame.js";
 import { count, duration, plural, setText } from "./format.js";
 
 const SECONDS = 10;
@@ -120,7 +120,7 @@ export class ProfileView {
 		setText(this.flamePanel.querySelector("#flame-title"), `${WHAT[profile.kind].title} of ${profile.title}`);
 		setText(this.flamePanel.querySelector("#flame-about"), [
 			`${this.flame.amount(profile.value)} in ${duration(profile.duration_ns)},`,
-			`${plural(profile.samples, "sample", "samples")}, ${count(data.stacks.length)} stacks.`,
+			`${plural(profile.samples, ...unitOf(profile.kind))}, ${count(data.stacks.length)} stacks.`,
 			missingFrom(profile)].join(" "));
 		this.#say("The profile is below.", "");
 	}

@@ -3,6 +3,21 @@
      domains checked   each compares its results with those that are right
      domains apart     one that allocates once in a while, one that is busy without it, and one that waits *)
 
+(* The next line of the standard input. What lies behind it stays in the pipe, where select sees it. *)
+let line_of_stdin () =
+  let byte = Bytes.create 1 and line = Buffer.create 16 in
+  let rec next () =
+    match Unix.read Unix.stdin byte 0 1 with
+    | 0 -> raise End_of_file
+    | _ ->
+      if Bytes.get byte 0 = '\n' then Buffer.contents line
+      else (
+        Buffer.add_bytes line byte;
+        next ())
+    | exception Unix.Unix_error (Unix.EINTR, _, _) -> next ()
+  in
+  next ()
+
 let sink = ref (Obj.repr 0)
 let[@inline never] keep x = sink := Obj.repr x
 
@@ -50,7 +65,7 @@ let apart () =
   let rec await_line () =
     match Unix.select [ Unix.stdin ] [] [] 0.002 with
     | [], _, _ -> await_line ()
-    | _ -> ignore (input_line stdin)
+    | _ -> ignore (line_of_stdin ())
   in
   await_line ();
   ignore (Unix.write output (Bytes.create 1) 0 1);
@@ -78,7 +93,7 @@ let come_and_go olds young answer =
     match Unix.select [ Unix.stdin ] [] [] 0.002 with
     | [], _, _ -> loop ()
     | _ -> (
-      match input_line stdin with
+      match line_of_stdin () with
       | "quit" | (exception End_of_file) -> ()
       | _ ->
         Printf.printf "%s\n%!" (answer ());

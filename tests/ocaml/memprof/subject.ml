@@ -210,6 +210,21 @@ let stop_own () =
   | () -> Printf.printf "stopped\n%!"
   | exception Failure _ -> Printf.printf "not running\n%!"
 
+(* The next line of the standard input. What lies behind it stays in the pipe, where select sees it. *)
+let line_of_stdin () =
+  let byte = Bytes.create 1 and line = Buffer.create 16 in
+  let rec next () =
+    match Unix.read Unix.stdin byte 0 1 with
+    | 0 -> raise End_of_file
+    | _ ->
+      if Bytes.get byte 0 = '\n' then Buffer.contents line
+      else (
+        Buffer.add_bytes line byte;
+        next ())
+    | exception Unix.Unix_error (Unix.EINTR, _, _) -> next ()
+  in
+  next ()
+
 (* Lines of the standard input, while the program goes on. *)
 let answer_while work =
   let n = ref 0 in
@@ -219,7 +234,7 @@ let answer_while work =
     match Unix.select [ Unix.stdin ] [] [] 0.0005 with
     | [], _, _ -> loop ()
     | _ -> (
-      match input_line stdin with
+      match line_of_stdin () with
       | "quit" | (exception End_of_file) -> ()
       | "exec" -> Unix.execv Sys.executable_name [| Sys.executable_name; "leak" |]
       | "fork" ->
@@ -367,7 +382,7 @@ let rare () =
     match Unix.select [ Unix.stdin ] [] [] 0.005 with
     | [], _, _ -> loop ()
     | _ -> (
-      match input_line stdin with
+      match line_of_stdin () with
       | "quit" | (exception End_of_file) -> ()
       | _ ->
         Printf.printf "now %s first %s\n%!" (progress ()) !first;

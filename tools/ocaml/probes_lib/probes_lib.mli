@@ -79,9 +79,11 @@ type probe_desc =
   | Name of probe_name
       (** the probe of this name. It must exist, and it must be enabled if it is to be disabled. *)
   | Pair of probe_name * probe_name
-      (** two probes that mark the start and the stop of an operation. The stop is enabled before
-          the start and disabled after it, so that each operation whose start is seen is also seen
-          to stop. *)
+      (** two probes that mark the start and the stop of an operation. At no moment the start is
+          enabled and the stop is not. An operation that is under way when both are disabled is
+          only seen to start, and one that is under way when they are enabled is only seen to
+          stop. To see the last ones stop, disable the start alone, and the stop when they have
+          stopped. *)
   | Regex of pattern
       (** the probes whose names match; there may be none. Those that are off already are not
           disabled. *)

@@ -102,7 +102,7 @@ export class FlameView {
 			words.push(`(${this.share(node.value, within.value)} of ${within.name})`);
 		if (this.isDiff)
 			words.push(`— before ${this.share(node.old, this.tree.old)}: ${signed(this.points(node.value, node.old))} points`);
-		words.push(`— ${plural(node.samples, "sample", "samples")}`);
+		words.push(`— ${plural(node.samples, ...unitOf(this.profile.kind))}`);
 		if (node.self && node.children.length)
 			words.push(`— itself ${this.amount(node.self)}`);
 		return words.join(" ");
@@ -285,17 +285,23 @@ export const WHAT = {
 	alloc: { title: "Words allocated", about: "Where memory was allocated. A word has 8 bytes." },
 };
 
+// What stacks are counts of, in a profile of KIND: waits are recorded, all else is sampled.
+export function unitOf(kind) {
+	return kind === "wait" ? ["wait", "waits"] : ["sample", "samples"];
+}
+
 // What has to be known of what is missing in PROFILE.
 export function missingFrom(profile) {
 	const notes = [];
+	const [one, many] = unitOf(profile.kind);
 	if (profile.large_ns)
 		notes.push(`Large blocks were sampled for the first ${duration(profile.large_ns)} only: later ones are missing.`);
 	if (profile.truncated)
-		notes.push(`The callers of ${plural(profile.truncated, "sample", "samples")} are not all known: ` +
+		notes.push(`The callers of ${plural(profile.truncated, one, many)} are not all known: ` +
 			"the frame [truncated: …] stands for them and says why.");
 	if (profile.lost)
-		notes.push(`${plural(profile.lost, "sample is", "samples are")} lost, and not in this page.`);
+		notes.push(`${plural(profile.lost, `${one} is`, `${many} are`)} lost, and not in this page.`);
 	if (!profile.samples)
-		notes.push("No sample was taken.");
+		notes.push(profile.kind === "wait" ? "No wait was recorded." : "No sample was taken.");
 	return notes.join(" ");
 }

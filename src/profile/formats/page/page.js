@@ -59,11 +59,11 @@ function head() {
 	document.title = profile.title;
 	setText($("title"), profile.title);
 	setText($("about"), [what.about,
-		profile.hz ? `Seen ${count(profile.hz)} times a second on each CPU.` : "",
+		profile.hz && profile.kind !== "wait" ? `Seen ${count(profile.hz)} times a second on each CPU.` : "",
 	profile.processes > 1 ? `Of ${count(profile.processes)} processes.` : "",
 	profile.start_ms ? `From ${new Date(profile.start_ms).toLocaleString("en-GB")}.` : ""].join(" "));
 	addTile(what.title, view.amount(profile.value), profile.value);
-	addTile("Samples", count(profile.samples), profile.samples);
+	addTile(profile.kind === "wait" ? "Waits" : "Samples", count(profile.samples), profile.samples);
 	addTile("Stacks", count(data.stacks.length), data.stacks.length);
 	addTile("Duration", duration(profile.duration_ns), profile.duration_ns);
 	addTile("Truncated", view.share(profile.truncated, profile.samples), profile.truncated);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The argument of a pair: the key that matches it (measure_keys.bpf.h), or, where it is matched by
+ * thread, what is compared. A stop in the thread of a start may be that of another request: Lwt, Async
+ * and Eio run many requests in one thread. If the arguments of the two differ, it was.
+ *
+ * A start leaves its argument beside its time, at the same place of a ring. If the hash has no room for
+ * a thread, nothing is compared there.
+ */
+#ifndef MEASURE_COMPARED_BPF_H
+#define MEASURE_COMPARED_BPF_H
+
+#include "filter.bpf.h"
+#include "measure_pairs.bpf.h"
+#include "site_args.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_open_key);
+	__type(value, struct measure_compared);
+	__uint(max_entries, 1);
+} compared SEC(".maps");
+
+/* The initial value of an entry. */
+static const struct measure_compared nothing_compared;
+
+/* The argument ARG of the current hit, as a key. */
+struct role_key {
+	__u64 value;
+	__u32 is_known; /* 0: it cannot be a key */
+	__u32 arg;	/* MEASURE_NO_ARG: none was read yet */
+};
+
+static __always_inline int role_is_keyed(const struct measure_role *role)
+{
+	/* Where all pairs are alike, the verifier does not see the other kind. */
+	if (!(config.matching & MEASURE_SOME_BY_KEY))
+		return 0;
+	if (!(config.matching & MEASURE_SOME_BY_THREAD))
+		return 1;
+	return (role->flags & MEASURE_ROLE_KEYED) != 0;
+}
+
+/* A global function: see add_time(). */
+__noinline int read_key(bpf_user_pt_regs_t *regs, const struct site_args *args,
+			struct role_key *key)
+{
+	if (!args || !key)
+		return 0;
+	key->value = 0;
+	key->is_known = (__u32)arg_key((struct pt_regs *)regs,
+				       &args->args[key->arg & (ARGS_ALL - 1)], &key->value);
+	return 0;
+}
+
+/* Read the argument of ROLE into KEY, unless KEY has it from another role. */
+static __always_inline void read_role_key(const struct measure_role *role, struct pt_regs *regs,
+					  const struct site_args *args, struct role_key *key)
+{
+	if (!(config.matching & (MEASURE_SOME_BY_KEY | MEASURE_SOME_COMPARED)) ||
+	    !(role->flags & (MEASURE_ROLE_KEYED | MEASURE_ROLE_COMPARED)) ||
+	    key->arg == role->key_arg)
+		return;
+	key->arg = role->key_arg;
+	read_key((bpf_user_pt_regs_t *)regs, args, key);
+}
+
+/* A hit of a pair by key, with an argument that cannot be one. */
+static __always_inline void miss_key(const struct measure_role *role, struct measure_pair *stats,
+				     int matches)
+{
+	if (role->flags & MEASURE_ROLE_STOP) {
+		add(&stats->orphan_stops, 1);
+	} else if (matches) {
+		add(&stats->starts, 1);
+		add(&stats->not_keyed, 1);
+	}
+}
+
+/* What is compared: never 0 for a value that is known. */
+static __always_inline __u64 compared_value(const struct role_key *read)
+{
+	return !read->is_known ? 0 : read->value ? read->value : 1;
+}
+
+static __always_inline void compared_keep(const struct measure_open_key *key, __u64 value)
+{
+	struct measure_compared *entry;
+	__u32 place;
+
+	place = open_place(key, 0);
+	if (place >= MEASURE_DEPTH)
+		return;
+	entry = bpf_map_lookup_elem(&compared, key);
+	if (!entry) {
+		bpf_map_update_elem(&compared, key, &nothing_compared, 1 /* BPF_NOEXIST */);
+		entry = bpf_map_lookup_elem(&compared, key);
+	}
+	if (entry)
+		entry->values[place & (MEASURE_DEPTH - 1)] = value;
+}
+
+static __always_inline void compared_check(const struct measure_open_key *key, __u64 value)
+{
+	struct measure_compared *entry;
+	struct measure_pair *stats;
+	__u32 place, pair;
+	__u64 its;
+
+	pair = key->pair;
+	place = open_place(key, 1);
+	entry = bpf_map_lookup_elem(&compared, key);
+	stats = bpf_map_lookup_elem(&pair_stats, &pair);
+	if (!entry || !stats || place >= MEASURE_DEPTH)
+		return;
+	its = entry->values[place & (MEASURE_DEPTH - 1)];
+	if (its && value && its != value)
+		add(&stats->mismatched, 1);
+}
+
+/* A start of KEY, which has begun. */
+static __always_inline void compared_start(const struct measure_role *role,
+					   const struct measure_open_key *key,
+					   const struct role_key *read)
+{
+	if ((config.matching & MEASURE_SOME_COMPARED) && (role->flags & MEASURE_ROLE_COMPARED))
+		compared_keep(key, compared_value(read));
+}
+
+/* A stop of KEY, which has ended a pair. */
+static __always_inline void compared_stop(const struct measure_role *role,
+					  const struct measure_open_key *key,
+					  const struct role_key *read)
+{
+	if ((config.matching & MEASURE_SOME_COMPARED) && (role->flags & MEASURE_ROLE_COMPARED))
+		compared_check(key, compared_value(read));
+}
+
+/* A thread that had starts of a pair open ends. */
+static __always_inline void compared_end(const struct measure_open_key *key)
+{
+	if (config.matching & MEASURE_SOME_COMPARED)
+		bpf_map_delete_elem(&compared, key);
+}
+
+#endif

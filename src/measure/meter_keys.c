@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The arguments that match pairs. Threads match a start with its stop only where a thread handles one
+ * request at a time. Lwt, Async, Eio and Miou run many requests in one thread: the stop of one request
+ * would end the start of another one, and no count would show it.
+ *
+ * So, where a request names no key, a pair is matched by an argument that its two probes have under one
+ * name, at all of their sites, in a place that can be read. Of several:
+ *
+ *	1. one whose name ends in "id"
+ *	2. an int
+ *	3. one whose type the program does not say
+ *	4. a string
+ *
+ * and the first of these in the order of the start's arguments. Floats, bools and chars do not tell
+ * requests apart. Where a pair stays by thread, this argument is compared: a stop that has another value
+ * than the start that it ended is of another request.
+ *
+ * Keys are found before the engine is opened. The pairs of files that are loaded later are matched as
+ * the engine was opened for.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/plural.h"
+#include "code/schedulers.h"
+#include "measure/args/filter.h"
+#include "measure/args/operand.h"
+#include "measure/meter.h"
+#include "program/arg_names.h"
+
+/* How well an argument tells requests apart, from the best on. */
+enum fitness { IS_ID, IS_INT, IS_OF_ANY_TYPE, IS_STRING, IS_UNFIT };
+
+enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
+
+/* The sites of a pair: of its start, and of its stop. */
+struct pair_sites {
+	const struct site **list;
+	size_t n, n_starts;
+};
+
+/* ---- the argument that the probes of a pair have in common ------------------------------------ */
+
+static size_t add_sites(const struct site_table *table, const char *probe, const struct site **to)
+{
+	const ptrdiff_t index = site_table_find(table, probe);
+	size_t n = 0;
+
+	for (size_t i = 0; index >= 0 && i < table->n_sites; i++) {
+		const struct measured_site *site = &table->sites[i];
+
+		if (site->file != NO_FILE && site->site && site->counts &&
+		    site->probe_index == (uint32_t)index)
+			to[n++] = site->site;
+	}
+	return n;
+}
+
+static int list_sites(const struct ocp_meter *meter, const struct meter_pair *pair,
+		      struct pair_sites *sites)
+{
+	sites->list = calloc(2 * meter->table.n_sites + 1, sizeof(const struct site *));
+	if (!sites->list)
+		return ctx_no_memory(meter->ctx);
+	sites->n_starts = add_sites(&meter->table, pair->start, sites->list);
+	sites->n = sites->n_starts +
+		   add_sites(&meter->table, pair->stop, sites->list + sites->n_starts);
+	return 0;
+}
+
+static enum fitness fitness_of_type(enum ocp_arg_type type)
+{
+	switch (type) {
+	case OCP_ARG_INT:
+		return IS_INT;
+	case OCP_ARG_ANY:
+		return IS_OF_ANY_TYPE;
+	case OCP_ARG_STRING:
+		return IS_STRING;
+	default:
+		return IS_UNFIT;
+	}
+}
+
+/* Can the argument at position AT of SITE be read? */
+static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at)
+{
+	struct site_args args;
+
+	if (operand_parse(ctx, site->args, &args) || (unsigned int)at >= args.n)
+		return false;
+	return args.args[at].kind != ARG_UNSUPPORTED && args.args[at].kind != ARG_NONE &&
+	       args.args[at].type != ARG_FLOAT;
+}
+
+/* How well does the argument NAME fit, which has to be at all SITES? */
+static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
+			       const char *name)
+{
+	const size_t n = strlen(name);
+	enum fitness worst = IS_ID;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct site *site = sites->list[i];
+		const int at = arg_names_find(site->arg_names, name);
+		enum fitness its;
+
+		if (at < 0 || !is_readable(ctx, site, at))
+			return IS_UNFIT;
+		its = fitness_of_type(arg_names_get(site->arg_names, (size_t)at).type);
+		worst = its > worst ? its : worst;
+	}
+	return worst != IS_UNFIT && n >= 2 && strcasecmp(name + n - 2, "id") == 0 ? IS_ID : worst;
+}
+
+/* Set NAME to the best argument that both probes have, or to "". */
+static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
+			    char name[OCP_ARG_NAME_BYTES])
+{
+	enum fitness best = IS_UNFIT;
+	const char *rest = sites->list[0]->arg_names;
+	struct arg_name arg;
+
+	name[0] = '\0';
+	while (best != IS_ID && arg_names_next(&rest, &arg)) {
+		char its_name[OCP_ARG_NAME_BYTES];
+		enum fitness its;
+
+		if (!arg.n_bytes || arg.n_bytes >= sizeof(its_name))
+			continue;
+		memcpy(its_name, arg.name, arg.n_bytes);
+		its_name[arg.n_bytes] = '\0';
+		its = fitness_of(ctx, sites, its_name);
+		if (its >= best)
+			continue;
+		best = its;
+		memcpy(name, its_name, sizeof(its_name));
+	}
+}
+
+/* Set *ARG to the number of the argument that matches PAIR, or to -1: PAIR is matched by thread. */
+static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair, int *arg)
+{
+	char name[OCP_ARG_NAME_BYTES] = "";
+	struct pair_sites sites = { 0 };
+	int err;
+
+	*arg = -1;
+	if (pair->is_calls)
+		return 0;
+	err = list_sites(meter, pair, &sites);
+	if (!err && sites.n_starts && sites.n > sites.n_starts)
+		choose_key_name(meter->ctx, &sites, name);
+	free(sites.list);
+	/* There may be no room for one more name. */
+	if (!err && name[0])
+		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
+	return err;
+}
+
+/* ---- what is matched by what ------------------------------------------------------------------ */
+
+static __u32 bit_of(int arg)
+{
+	return arg < 0 ? 0 : 1U << (unsigned int)arg;
+}
+
+/* Tell the roles, and the probes that play them, of the arguments of the pairs. */
+static void spread(struct ocp_meter *meter)
+{
+	meter->arg_requests.has_pairs = false;
+	for (size_t i = 0; i < meter->n_ends; i++) {
+		struct meter_end *end = &meter->ends[i];
+		const ptrdiff_t probe = site_table_find(&meter->table, end->name);
+
+		end->key_args = end->compared_args = 0;
+		for (uint32_t j = 0; j < end->n_roles; j++) {
+			struct engine_role *role = &meter->roles[end->first_role + j];
+			const struct meter_pair *pair = &meter->pairs[role->pair];
+
+			if (role->is_frame)
+				continue;
+			role->is_keyed = pair->key_arg >= 0;
+			role->is_compared = pair->compared_arg >= 0;
+			role->key_arg = (unsigned int)(role->is_keyed	   ? pair->key_arg
+						       : role->is_compared ? pair->compared_arg
+									   : 0);
+			end->key_args |= bit_of(pair->key_arg);
+			end->compared_args |= bit_of(pair->compared_arg);
+		}
+		meter->arg_requests.has_pairs |= end->key_args || end->compared_args;
+		if (probe < 0)
+			continue;
+		meter->table.probes[probe].key_args = end->key_args;
+		meter->table.probes[probe].compared_args = end->compared_args;
+	}
+}
+
+int meter_find_keys(struct ocp_meter *meter)
+{
+	const bool is_by_thread = meter->keys == KEYS_COMPARED;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+		struct meter_pair *pair = &meter->pairs[i];
+		int arg = -1;
+
+		pair->key_arg = pair->is_calls ? -1 : meter->arg_requests.key_arg;
+		pair->compared_arg = -1;
+		pair->is_chosen = false;
+		if (meter->keys == KEYS_AS_ASKED || meter_is_inside(meter))
+			continue;
+		err = find_argument(meter, pair, &arg);
+		pair->is_chosen = arg >= 0 && !is_by_thread;
+		*(is_by_thread ? &pair->compared_arg : &pair->key_arg) = arg;
+	}
+	if (!err)
+		spread(meter);
+	return err;
+}
+
+bool meter_drop_keys(struct ocp_meter *meter)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		struct meter_pair *pair = &meter->pairs[i];
+
+		has_any |= pair->is_chosen || pair->compared_arg >= 0;
+		if (pair->is_chosen)
+			pair->key_arg = -1;
+		pair->is_chosen = false;
+		pair->compared_arg = -1;
+	}
+	if (has_any)
+		spread(meter);
+	return has_any;
+}
+
+/* ---- what is told ----------------------------------------------------------------------------- */
+
+char *meter_keys_text(const struct ocp_meter *meter)
+{
+	size_t n = 0, n_bytes;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		const struct meter_pair *pair = &meter->pairs[i];
+
+		if (!pair->is_chosen)
+			continue;
+		fprintf(out, "%s%s,%s by %s",
+			n++ ? "; " : "matched by an argument of both probes: ", pair->start,
+			pair->stop,
+			arg_requests_name(&meter->arg_requests, (unsigned int)pair->key_arg));
+	}
+	fputs(" (--key none: by thread)", out);
+	if (fclose(out) == 0 && n)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* The library for requests in one thread that a file of the meter contains; NULL: none. */
+static const char *find_scheduler(const struct ocp_meter *meter, const char **file)
+{
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		const struct measured_file *its = &meter->table.files[i];
+		const char *name = its->is_gone ? NULL : scheduler_of(meter->ctx, its->prog->elf);
+
+		*file = its->name;
+		if (name)
+			return name;
+	}
+	return NULL;
+}
+
+/* What helps PAIR, which is matched by thread; into TEXT. */
+static const char *remedy_for(const struct ocp_meter *meter, const struct meter_pair *pair,
+			      char text[REMEDY_BYTES])
+{
+	if (pair->compared_arg >= 0)
+		snprintf(text, REMEDY_BYTES, "leave out --depth: both probes have %s",
+			 arg_requests_name(&meter->arg_requests, (unsigned int)pair->compared_arg));
+	else
+		snprintf(text, REMEDY_BYTES,
+			 "give both probes an argument of the same name, or use --key argN%s",
+			 meter_is_inside(meter) ? " (with --engine bpf)" : "");
+	return text;
+}
+
+char *meter_threads_text(const struct ocp_meter *meter)
+{
+	const bool is_silent = meter->keys == KEYS_AS_ASKED || meter->is_thread_wanted;
+	const struct meter_pair *first = NULL;
+	const char *scheduler, *file;
+	char *text = NULL, more[48] = "", remedy[REMEDY_BYTES];
+	size_t n = 0;
+
+	for (size_t i = 0; !is_silent && i < meter->n_pairs; i++)
+		if (!meter->pairs[i].is_calls && meter->pairs[i].key_arg < 0)
+			first = n++ ? first : &meter->pairs[i];
+	scheduler = first ? find_scheduler(meter, &file) : NULL;
+	if (!scheduler)
+		return NULL;
+	if (n > 1)
+		snprintf(more, sizeof(more), " and %zu more pair%s", n - 1, plural(n - 1));
+	if (asprintf(
+		    &text,
+		    "%s,%s%s: matched by thread, but %s contains %s, which runs many requests in one "
+		    "thread: %s",
+		    first->start, first->stop, more, file, scheduler,
+		    remedy_for(meter, first, remedy)) < 0)
+		return NULL;
+	return text;
+}

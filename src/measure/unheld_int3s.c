@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Who holds an int3 is known from /proc/PID/fdinfo of all processes, and from all links of the machine, which
+ * only CAP_SYS_ADMIN can list. Three kinds of holders show no place: debuggers, perf events without a link, and
+ * the events of tracefs. If there is one of these, the int3s may belong to it, and this is said.
+ *
+ * A removal need not know: the kernel counts the users of a uprobe. It writes the byte of the file back
+ * when the last one goes, in all processes of the file. Measured on Linux 6.18:
+ *
+ *   - A uprobe on an int3 that the kernel has leaked uses the kernel's old record of this place. Its removal
+ *     restores the byte, and lowers the semaphore if the record has one.
+ *   - The record keeps its kind until the machine restarts: with a semaphore, or without. A uprobe of
+ *     the other kind gets EINVAL.
+ *   - A uprobe with a semaphore that finds an int3 does not raise the semaphore; its removal lowers
+ *     it. If it is 0, the kernel fails, and leaks again. So only a raised semaphore is given.
+ */
+#include "measure/unheld_int3s.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/ctx.h"
+#include "measure/engine/bpf_support.h"
+#include "measure/engine/link_close.h"
+#include "measure/engine/uprobe_link.h"
+#include "process/holders.h"
+#include "process/int3s.h"
+#include "process/process.h"
+#include "tracee/proc_file.h"
+
+enum {
+	MAX_READINGS = 20,
+	BETWEEN_READINGS_NS = 200000000,
+	LINKS_AT_ONCE = 64,
+	MAX_ATTEMPTS = 64,
+};
+
+/* ---- holders -------------------------------------------------------------------------------- */
+
+static void add_doubt(struct unheld_int3s *found, const char *text)
+{
+	const size_t used = strlen(found->doubt);
+
+	snprintf(found->doubt + used, sizeof(found->doubt) - used, "%s%s", used ? ", " : "", text);
+}
+
+/* Mark what the N links FDS hold, and close them: they may have become the last descriptors. */
+static int look_at_links(struct ocp_process *proc, struct holders *holders, const int *fds,
+			 size_t n)
+{
+	int err = n ? holders_add_own(proc, holders, "a link") : 0;
+
+	links_close(fds, n);
+	return err;
+}
+
+/* Look at the links of all tools, also those that are pinned or of processes that are not visible. */
+static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
+			     struct unheld_int3s *found)
+{
+	int fds[LINKS_AT_ONCE], err = 0, code;
+	size_t n = 0;
+	__u32 id = 0;
+
+	while (!err && (code = bpf_link_get_next_id(id, &id)) == 0) {
+		const int fd = bpf_link_get_fd_by_id(id);
+
+		if (fd < 0 && fd != -ENOENT) {
+			code = fd;
+			break;
+		}
+		if (fd >= 0)
+			fds[n++] = fd;
+		if (n < LINKS_AT_ONCE)
+			continue;
+		err = look_at_links(proc, holders, fds, n);
+		n = 0;
+	}
+	if (!err)
+		err = look_at_links(proc, holders, fds, n);
+	if (!err && code && code != -ENOENT)
+		add_doubt(found, "links that only CAP_SYS_ADMIN can list");
+	return err;
+}
+
+static void doubt_holders(const struct holders *holders, struct unheld_int3s *found)
+{
+	char text[HOLDER_NAME_BYTES + 32];
+
+	for (size_t i = 0; i < holders->n; i++) {
+		const struct holder *holder = &holders->list[i];
+
+		if (!holder->may_hold)
+			continue;
+		snprintf(text, sizeof(text), "pid %d (%s)", (int)holder->pid, holder->name);
+		add_doubt(found, text);
+	}
+}
+
+/* Events of tracefs need no process. Without tracefs there are none. */
+static void doubt_tracefs(struct unheld_int3s *found)
+{
+	static const char *const paths[] = { "/sys/kernel/tracing/uprobe_events",
+					     "/sys/kernel/debug/tracing/uprobe_events" };
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		FILE *f = fopen(paths[i], "re");
+		const bool has_events = f && fgetc(f) != EOF;
+
+		if (f)
+			fclose(f);
+		if (has_events || (!f && errno == EACCES)) {
+			add_doubt(found, "events of tracefs (uprobe_events)");
+			return;
+		}
+	}
+}
+
+/* Keep those INT3S that no link holds. */
+static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
+{
+	struct holder_place *places = calloc(int3s->n + 1, sizeof(*places));
+	bool *is_known = calloc(int3s->n + 1, sizeof(*is_known));
+	struct holders holders = { 0 };
+	int err = places && is_known ? 0 : ctx_no_memory(proc->ctx);
+	size_t n = 0;
+
+	for (size_t i = 0; !err && i < int3s->n; i++) {
+		const struct int3_file *file = &int3s->files[int3s->list[i].file];
+
+		places[i] = (struct holder_place){ file->fd, file->path, int3s->list[i].offset };
+	}
+	if (!err)
+		err = holders_find_at(proc, places, int3s->n, &holders);
+	if (!err)
+		err = look_at_all_links(proc, &holders, found);
+	if (!err) {
+		doubt_holders(&holders, found);
+		doubt_tracefs(found);
+		holders_known(&holders, is_known);
+		for (size_t i = 0; i < int3s->n; i++)
+			if (!is_known[i])
+				int3s->list[n++] = int3s->list[i];
+		int3s->n = n;
+	}
+	holders_free(&holders);
+	free(places);
+	free(is_known);
+	return err;
+}
+
+static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *sites)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ocp_sites_count(sites); i++) {
+		const struct ocp_site *site = ocp_sites_get(sites, i);
+		size_t low = 0, high = int3s->n;
+
+		while (low < high) {
+			const size_t middle = low + (high - low) / 2;
+
+			if (int3s->list[middle].addr < site->addr)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		n += site->has_code && low < int3s->n && int3s->list[low].addr == site->addr;
+	}
+	return n;
+}
+
+/* The caller frees INT3S, also after an error. */
+static int read_once(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
+{
+	struct ocp_sites *sites = NULL;
+	int err = ocp_sites_read(proc, 0, &sites);
+
+	*found = (struct unheld_int3s){ 0 };
+	*int3s = (struct int3s){ 0 };
+	if (!err)
+		err = int3s_read(proc, sites, int3s);
+	if (!err && int3s->n)
+		err = keep_unheld(proc, int3s, found);
+	if (!err) {
+		found->n = int3s->n;
+		found->n_sites = count_at_sites(int3s, sites);
+	}
+	ocp_sites_free(sites);
+	return err;
+}
+
+static bool same(const struct int3s *a, const struct int3s *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (a->list[i].addr != b->list[i].addr ||
+		    a->list[i].ref_ctr_off != b->list[i].ref_ctr_off)
+			return false;
+	return true;
+}
+
+/* The caller frees INT3S, also after an error. */
+static int read_settled(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
+{
+	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_NS };
+	struct int3s before = { 0 };
+	int err = read_once(proc, int3s, found);
+
+	for (int i = 1; !err && int3s->n && i < MAX_READINGS; i++) {
+		bool is_settled;
+
+		before = *int3s;
+		nanosleep(&pause, NULL);
+		err = read_once(proc, int3s, found);
+		is_settled = !err && same(&before, int3s);
+		int3s_free(&before);
+		if (is_settled)
+			break;
+	}
+	return err;
+}
+
+int unheld_int3s_find(struct ocp_process *proc, struct unheld_int3s *found)
+{
+	struct int3s int3s;
+	int err = read_settled(proc, &int3s, found);
+
+	int3s_free(&int3s);
+	return err;
+}
+
+/* ---- removal -------------------------------------------------------------------------------- */
+
+struct removal {
+	struct ocp_process *proc;
+	int prog_fd;
+	struct engine_file file;
+	struct engine_site *sites;
+	bool *wanted, *no_semaphore;
+	unsigned int attempts_left;
+};
+
+/* Attach to the sites from FIRST to END and detach; if the kernel refuses one of them, to parts. */
+static void touch(struct removal *r, size_t first, size_t end)
+{
+	const struct uprobe_link_spec spec = {
+		.prog_fd = r->prog_fd,
+		.idle_prog_fd = r->prog_fd,
+		.file = &r->file,
+		.wanted = r->wanted,
+		.no_semaphore = r->no_semaphore,
+		.pid = ocp_process_tgid(r->proc),
+	};
+	const size_t middle = first + (end - first) / 2;
+	int fd;
+
+	if (!r->attempts_left)
+		return;
+	r->attempts_left--;
+	for (size_t i = 0; i < r->file.n_sites; i++)
+		r->wanted[i] = i >= first && i < end;
+	if (uprobe_link_create(r->proc->ctx, &spec, &fd) == 0) {
+		link_close(fd);
+	} else if (end - first > 1) {
+		touch(r, first, middle);
+		touch(r, middle, end);
+	}
+}
+
+/* Touch the N int3s LIST of FILE. */
+static int touch_file(struct ocp_process *proc, int prog_fd, const struct int3_file *file,
+		      const struct int3 *list, size_t n)
+{
+	char path[PROC_PATH_BYTES], name[PROC_PATH_BYTES / 2];
+	struct removal r = {
+		.proc = proc,
+		.prog_fd = prog_fd,
+		.sites = calloc(n, sizeof(*r.sites)),
+		.wanted = calloc(n, sizeof(*r.wanted)),
+		.no_semaphore = calloc(n, sizeof(*r.no_semaphore)),
+		.attempts_left = MAX_ATTEMPTS,
+	};
+	int err = r.sites && r.wanted && r.no_semaphore ? 0 : ctx_no_memory(proc->ctx);
+
+	snprintf(name, sizeof(name), "fd/%d", file->fd);
+	proc_path(path, getpid(), name);
+	r.file = (struct engine_file){
+		.path = path, .name = file->path, .sites = r.sites, .n_sites = n
+	};
+	for (size_t i = 0; !err && i < n; i++) {
+		r.sites[i].nop_off = list[i].offset;
+		r.sites[i].ref_ctr_off = list[i].ref_ctr_off;
+	}
+	if (!err)
+		touch(&r, 0, n);
+	free(r.sites);
+	free(r.wanted);
+	free(r.no_semaphore);
+	return err;
+}
+
+static int touch_all(struct ocp_process *proc, const struct int3s *int3s)
+{
+	struct bpf_support support;
+	int err = bpf_support_probe(proc->ctx, &support);
+
+	if (err)
+		return err;
+	if (!support.has_uprobe_multi)
+		err = ctx_error(proc->ctx, -EOPNOTSUPP,
+				"this kernel has no uprobe_multi links (Linux 6.6)");
+	for (size_t i = 0, n; !err && i < int3s->n; i += n) {
+		const size_t file = int3s->list[i].file;
+
+		for (n = 1; i + n < int3s->n && int3s->list[i + n].file == file;)
+			n++;
+		err = touch_file(proc, support.idle_prog_fd, &int3s->files[file], &int3s->list[i],
+				 n);
+	}
+	close(support.idle_prog_fd);
+	return err;
+}
+
+static int check_untraced(struct ocp_process *proc)
+{
+	struct proc_status status;
+	int err = proc_status_read(proc->ctx, proc->pid, &status);
+
+	if (!err && status.tracer_pid)
+		err = ctx_error(
+			proc->ctx, -EBUSY,
+			"process %d: it is being traced by pid %d, whose breakpoints are int3s, "
+			"too",
+			(int)proc->pid, (int)status.tracer_pid);
+	return err;
+}
+
+int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left)
+{
+	struct int3s int3s;
+	struct unheld_int3s found;
+	int err = read_settled(proc, &int3s, &found);
+
+	*n_removed = 0;
+	*left = found;
+	if (!err && int3s.n)
+		err = check_untraced(proc);
+	if (!err && int3s.n)
+		err = touch_all(proc, &int3s);
+	int3s_free(&int3s);
+	if (!err && found.n) {
+		err = unheld_int3s_find(proc, left);
+		*n_removed = left->n < found.n ? found.n - left->n : 0;
+	}
+	return err;
+}

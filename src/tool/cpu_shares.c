@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Hits and CPU time of a process are noted together ten times a second, and compared over the last second: the
+ * cost of a hit is not known at first, and may be applied later. The notes also survive the process, whose
+ * clock ends with it.
+ */
+#include "tool/cpu_shares.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "measure/meter.h"
+#include "measure/spending.h"
+
+enum {
+	LOOKS = 16,
+	SPAN_NS = 1000 * 1000 * 1000,
+	MOST_TIMES = 100,
+};
+
+/* Of a core; see cpu_share_is_small(). */
+static const double LEAST_COST = 0.01;
+/* From this on, a slowdown is told. */
+static const double LEAST_TOLD = 1.5;
+
+struct look {
+	int64_t at_ns, cpu_ns;
+	uint64_t hits;
+};
+
+struct cpu_process {
+	pid_t pid;
+	uint64_t child_faults;		 /* at the first look; see has_forked() */
+	struct look first, looks[LOOKS]; /* look I is at I % LOOKS */
+	size_t n_looks;
+};
+
+static const struct look *last_look(const struct cpu_process *process)
+{
+	return &process->looks[(process->n_looks - 1) % LOOKS];
+}
+
+/* ---- children ------------------------------------------------------------------------------- */
+
+/* The page faults of the children of PID that have ended, of which each has some. */
+static uint64_t child_faults(pid_t pid)
+{
+	char path[64], line[1024];
+	const char *end;
+	uint64_t faults = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* pid (name) state ppid pgrp session tty_nr tpgid flags minflt cminflt */
+	end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	if (end)
+		sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %" SCNu64, &faults);
+	fclose(file);
+	return faults;
+}
+
+/* Does a child that the thread TID of PROCESS has forked count for METER? */
+static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const char *tid)
+{
+	char path[300];
+	bool counts = false;
+	FILE *file;
+	int child;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)pid, tid);
+	file = fopen(path, "re");
+	while (file && !counts && fscanf(file, "%d", &child) == 1)
+		counts = meter_counts_in(meter, child);
+	if (file)
+		fclose(file);
+	return counts;
+}
+
+/*
+ * The engine `inside` counts the hits of forked children with those of the process. Then they cannot be
+ * compared with its CPU time.
+ */
+static bool has_forked(const struct ocp_meter *meter, const struct cpu_process *process)
+{
+	const struct dirent *entry;
+	char path[64];
+	bool has = child_faults(process->pid) != process->child_faults;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)process->pid);
+	tasks = has ? NULL : opendir(path);
+	while (tasks && !has && (entry = readdir(tasks)))
+		has = entry->d_name[0] != '.' &&
+		      has_counting_child(meter, process->pid, entry->d_name);
+	if (tasks)
+		closedir(tasks);
+	return has;
+}
+
+/* ---- noting --------------------------------------------------------------------------------- */
+
+static void note(struct cpu_process *process, const struct look *look)
+{
+	process->looks[process->n_looks++ % LOOKS] = *look;
+}
+
+static struct cpu_process *find(const struct cpu_shares *shares, pid_t pid)
+{
+	for (size_t i = 0; i < shares->n; i++)
+		if (shares->list[i].pid == pid)
+			return &shares->list[i];
+	return NULL;
+}
+
+static int add(struct cpu_shares *shares, pid_t pid, const struct look *first)
+{
+	struct cpu_process *grown = reallocarray(shares->list, shares->n + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	shares->list = grown;
+	grown += shares->n++;
+	*grown = (struct cpu_process){ .pid = pid,
+				       .first = *first,
+				       .child_faults = child_faults(pid) };
+	note(grown, first);
+	return 0;
+}
+
+/* The processes of now, before hits of theirs are seen: their CPU time so far does not count. */
+static int add_first(struct cpu_shares *shares, int64_t now_ns)
+{
+	const struct ocp_meter *meter = shares->meter;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < meter->n_processes; i++) {
+		const pid_t pid = meter->processes[i].tgid;
+		const struct look look = { now_ns, clock_process_cpu_ns(pid), 0 };
+
+		if (look.cpu_ns >= 0 && !find(shares, pid))
+			err = add(shares, pid, &look);
+	}
+	return err;
+}
+
+static void retire(struct cpu_shares *shares, struct cpu_process *process)
+{
+	shares->past_hits += last_look(process)->hits - process->first.hits;
+	shares->past_cpu_ns += last_look(process)->cpu_ns - process->first.cpu_ns;
+	*process = shares->list[--shares->n];
+}
+
+/* A process that was not there before has started since the last look. */
+static int note_hits(struct cpu_shares *shares, const struct spending_process *spent,
+		     int64_t now_ns)
+{
+	struct cpu_process *process = find(shares, spent->pid);
+	const struct look look = { now_ns, clock_process_cpu_ns(spent->pid), spent->hits },
+			  start = { shares->looked_ns, 0, 0 };
+	int err = 0;
+
+	if (look.cpu_ns < 0)
+		return 0;
+	/* Its id was given again. */
+	if (process &&
+	    (look.cpu_ns < last_look(process)->cpu_ns || look.hits < last_look(process)->hits)) {
+		retire(shares, process);
+		process = NULL;
+	}
+	if (!process)
+		err = add(shares, spent->pid, &start);
+	if (!err)
+		note(find(shares, spent->pid), &look);
+	return err;
+}
+
+/* Hits before the first look, when the CPU time was not known, do not count. */
+static void begin(struct cpu_shares *shares)
+{
+	for (size_t i = 0; i < shares->n; i++) {
+		struct cpu_process *process = &shares->list[i];
+
+		process->first = *last_look(process);
+		process->n_looks = 0;
+		note(process, &process->first);
+	}
+}
+
+/* Processes that have had no hit yet, and those that have ended. */
+static void note_others(struct cpu_shares *shares, int64_t now_ns)
+{
+	for (size_t i = shares->n; i-- > 0;) {
+		struct cpu_process *process = &shares->list[i];
+		struct look look = *last_look(process);
+
+		if (look.at_ns == now_ns)
+			continue;
+		look.at_ns = now_ns;
+		look.cpu_ns = clock_process_cpu_ns(process->pid);
+		if (look.cpu_ns < last_look(process)->cpu_ns)
+			retire(shares, process);
+		else
+			note(process, &look);
+	}
+}
+
+int cpu_shares_look(struct cpu_shares *shares, struct ocp_meter *meter)
+{
+	const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	const bool is_first = !shares->looked_ns;
+	struct spending spending;
+	int err = meter_read_spending(meter, &spending);
+
+	shares->meter = meter;
+	shares->is_unknown |= !spending.n && spending.sums.all;
+	shares->sums = spending.sums;
+	if (!err && is_first)
+		err = add_first(shares, now_ns);
+	for (size_t i = 0; !err && i < spending.n; i++)
+		err = note_hits(shares, &spending.processes[i], now_ns);
+	if (!err)
+		note_others(shares, now_ns);
+	if (is_first) {
+		shares->began_ns = now_ns;
+		begin(shares);
+	}
+	spending_free(&spending);
+	shares->looked_ns = now_ns;
+	return err;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+double cpu_share_of(const struct cpu_share *share)
+{
+	if (share->cpu_ns <= 0)
+		return 0;
+	return share->cost_ns < share->cpu_ns ? share->cost_ns / share->cpu_ns : 1;
+}
+
+bool cpu_share_is_small(const struct cpu_share *share)
+{
+	return share->cost_ns <= LEAST_COST * share->span_ns;
+}
+
+/* The last look that is a second older than the newest; NULL: there is none. */
+static const struct look *second_ago(const struct cpu_process *process)
+{
+	const int64_t now_ns = last_look(process)->at_ns;
+
+	for (size_t i = 1; i < LOOKS && i < process->n_looks; i++) {
+		const struct look *look = &process->looks[(process->n_looks - 1 - i) % LOOKS];
+
+		if (now_ns - look->at_ns >= SPAN_NS)
+			return look;
+	}
+	return NULL;
+}
+
+bool cpu_shares_exceed(const struct cpu_shares *shares, const struct ocp_costs *costs, double most,
+		       struct cpu_share *worst)
+{
+	const double hit_ns = hit_sums_cost_ns(&shares->sums, costs);
+	bool exceeds = false;
+
+	for (size_t i = 0; !shares->is_unknown && i < shares->n; i++) {
+		const struct cpu_process *process = &shares->list[i];
+		const struct look *now = last_look(process), *then = second_ago(process);
+		struct cpu_share share;
+
+		if (!then)
+			continue;
+		share = (struct cpu_share){ .pid = process->pid,
+					    .cost_ns = (double)(now->hits - then->hits) * hit_ns,
+					    .cpu_ns = (double)(now->cpu_ns - then->cpu_ns),
+					    .span_ns = (double)(now->at_ns - then->at_ns) };
+		if (share.cost_ns <= most * share.cpu_ns || cpu_share_is_small(&share) ||
+		    (exceeds && cpu_share_of(&share) <= cpu_share_of(worst)) ||
+		    (meter_is_inside(shares->meter) && has_forked(shares->meter, process)))
+			continue;
+		*worst = share;
+		exceeds = true;
+	}
+	return exceeds;
+}
+
+bool cpu_shares_total(const struct cpu_shares *shares, const struct ocp_costs *costs,
+		      struct cpu_share *total)
+{
+	uint64_t hits = shares->past_hits;
+	int64_t cpu_ns = shares->past_cpu_ns;
+
+	for (size_t i = 0; i < shares->n; i++) {
+		const struct cpu_process *process = &shares->list[i];
+
+		hits += last_look(process)->hits - process->first.hits;
+		cpu_ns += last_look(process)->cpu_ns - process->first.cpu_ns;
+		if (meter_is_inside(shares->meter) && has_forked(shares->meter, process))
+			return false;
+	}
+	*total = (struct cpu_share){
+		.cost_ns = (double)hits * hit_sums_cost_ns(&shares->sums, costs),
+		.cpu_ns = (double)cpu_ns,
+		.span_ns = (double)(shares->looked_ns - shares->began_ns),
+	};
+	return !shares->is_unknown && cpu_ns > 0;
+}
+
+const char *slowdown_text(char text[SLOWDOWN_BYTES], const char *runs, double share)
+{
+	const double times = share < 1 ? 1 / (1 - share) : MOST_TIMES;
+
+	if (times >= MOST_TIMES)
+		snprintf(text, SLOWDOWN_BYTES, "%s more than %d times slower", runs, MOST_TIMES);
+	else if (times >= LEAST_TOLD)
+		snprintf(text, SLOWDOWN_BYTES, "%s at least %.*f times slower", runs, times < 10,
+			 times);
+	else
+		text[0] = '\0';
+	return text;
+}
+
+const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share)
+{
+	const double its = share ? cpu_share_of(share) : 0;
+	char slower[SLOWDOWN_BYTES];
+
+	text[0] = '\0';
+	if (share)
+		snprintf(text, SHARE_BYTES, ", %.2f%% of the program's CPU time%s%s", 100 * its,
+			 *slowdown_text(slower, "it runs", its) ? ": " : "", slower);
+	return text;
+}
+
+void cpu_shares_free(struct cpu_shares *shares)
+{
+	free(shares->list);
+	*shares = (struct cpu_shares){ 0 };
+}

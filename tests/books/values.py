@@ -1,0 +1,214 @@
+"""Values of arguments: groups by them, filters on them, histograms of them."""
+
+import ast
+import collections
+import json
+import math
+import struct
+from fractions import Fraction
+
+from said import between, found, holds, objects, same, total, wrong
+
+
+def read_orders(program):
+    """What tests/ocaml/named/named.ml says of its orders."""
+    return [dict(id=int(number), customer=ast.literal_eval(customer), price=float(price), rush=rush == "true",
+                 grade=grade, amount=float(amount))
+            for number, customer, price, rush, grade, amount
+            in found(program, r'order (\d+) (".*?") (\S+) (true|false) \'(.)\' (\S+)')]
+
+
+# ---- groups -----------------------------------------------------------------------------------
+
+
+def in_order(counts):
+    return sorted(counts.items(), key=str)
+
+
+def grouped(what, groups, count, expected):
+    """The groups have what is EXPECTED, {VALUE: NUMBER}."""
+    same(f"{what}: groups that appear twice", len({json.dumps(g.get("value")) for g in groups}), len(groups))
+    same(what, in_order({g.get("value", "others"): g[count] for g in groups}), in_order(expected))
+
+
+def total_by(arg, path):
+    t = total(path)
+    # A number of the tool may be whole.
+    for g in t["groups"] if arg in ("price", "amount") else []:
+        g["value"] = float(g["value"])
+    return t
+
+
+def by(folder, program):
+    """by FOLDER BOOKS: what `attach --by --json` wrote to FOLDER/out.*, of tests/ocaml/named/named.ml."""
+    orders = read_orders(program)
+    numbers = {order["id"]: 1 for order in orders}
+
+    def expected(arg):
+        return collections.Counter(order[arg] for order in orders)
+
+    for arg in "id", "customer", "price", "rush", "grade", "amount":
+        t = total_by(arg, f"{folder}/out.count.{arg}")
+        same(f"{arg}, names", {(g["name"], g["arg"]) for g in t["groups"]}, {("order", arg)})
+        grouped(arg, t["groups"], "hits", expected(arg))
+        same(f"{arg}, sum", sum(g["hits"] for g in t["groups"]), t["probes"][0]["hits"])
+    for arg in "id", "customer", "grade", "price":
+        by_times(arg, total_by(arg, f"{folder}/out.time.{arg}"), expected(arg), len(orders))
+
+    # Starts that are nested, and other probes: a pair has the same numbers with groups as without.
+    plain, with_groups = (total(f"{folder}/out.{name}") for name in ("nested", "nested_by"))
+    pair = with_groups["pairs"][0]
+    for member in "count", "starts", "orphan_starts", "orphan_stops", "map_full", "open":
+        same(f"nested, {member}", pair[member], plain["pairs"][0][member])
+    # What is begun last is answered first.
+    grouped("nested, values", with_groups["groups"], "count", numbers)
+    same("nested, sums", sum(g["sum_ns"] for g in with_groups["groups"]), pair["sum_ns"])
+
+    # Two probes with an argument of the same name, at different positions.
+    both = total(f"{folder}/out.both")["groups"]
+    for probe in "begun", "answered":
+        grouped(probe, [g for g in both if g["name"] == probe], "hits", numbers)
+
+    # With a filter, only the hits that match are in groups.
+    grouped("filter", total(f"{folder}/out.filter")["groups"], "hits",
+            collections.Counter(order["customer"] for order in orders if order["id"] >= 30))
+
+    # By position the two places of the source have different arguments: a float or a string, an int or a char.
+    mixed = total(f"{folder}/out.mixed")["groups"]
+    same("arg1", sum(g["hits"] for g in mixed), len(orders))
+    grouped("arg1, strings", [g for g in mixed if isinstance(g["value"], str)], "hits",
+            collections.Counter(order["customer"] for order in orders if order["id"] % 2 == 0))
+    grouped("arg1, ints", [g for g in mixed if isinstance(g["value"], int)], "hits",
+            collections.Counter(ord(order["grade"]) for order in orders if order["id"] % 2))
+
+    # The intervals add up to no more than the total.
+    *intervals, t = objects(f"{folder}/out.interval")
+    grouped("total of intervals", t["groups"], "hits", expected("customer"))
+    parts = collections.Counter()
+    for g in (g for interval in intervals for g in interval["groups"]):
+        parts[g["value"]] += g["hits"]
+    holds(f"intervals: {parts}", parts <= expected("customer"))
+
+
+def by_times(arg, t, expected, n):
+    pair, groups = t["pairs"][0], t["groups"]
+    grouped(f"times by {arg}", groups, "count", expected)
+    same(f"pair by {arg}", [pair[k] for k in ("start", "stop", "count", "starts", "orphan_starts", "orphan_stops")],
+         ["order", "begun", n, n, 0, 0])
+    for member, of in ("count", sum), ("sum_ns", sum), ("min_ns", min), ("max_ns", max):
+        same(f"{member} by {arg}", of(g[member] for g in groups), pair[member])
+    for g in groups:
+        between(f"times by {arg}: mean of {g}", g["min_ns"], g["mean_ns"], g["max_ns"])
+        between(f"times by {arg}: p99 of {g}", g["p50_ns"], g["p99_ns"], g["max_ns"] * 1.13)
+
+
+# ---- names ------------------------------------------------------------------------------------
+
+
+def named(folder, program):
+    """named FOLDER BOOKS: what `attach --json` wrote to FOLDER/out.*, of tests/ocaml/named/named.ml."""
+    for i, (count, expression) in enumerate(found(program, r"filter (\d+) (.*)"), 1):
+        t = total(f"{folder}/out.{i}")
+        same(expression, t["probes"][0]["hits"], int(count))
+        # Only positions have another type at another place of the source.
+        if not expression.startswith("arg"):
+            same(f"{expression}: mismatches", t["losses"]["filter_mismatches"], 0)
+
+    orders = read_orders(program)
+    (answers,), (id_sum,) = ([int(n) for n in found(program, rf"{name}=(\d+)")] for name in ("answers", "sum"))
+    same("orders", len(orders), answers)
+    pair = total(f"{folder}/out.key")["pairs"][0]
+    for name, expected in (("count", answers), ("starts", answers), ("orphan_starts", 0), ("orphan_stops", 0),
+                           ("open", 0), ("not_keyed", 0)):
+        same(f"pairs, {name}", pair[name], expected)
+    histogram = total(f"{folder}/out.hist")["histograms"][0]
+    same("histogram", [histogram[n] for n in ("arg_name", "count", "sum", "not_int")], ["id", answers, id_sum, 0])
+    named_prices(total(f"{folder}/out.price")["histograms"][0], [order["price"] for order in orders])
+
+    hits = [hit for hit in objects(f"{folder}/out.print") if hit["type"] == "hit"]
+    same("printed", len(hits), len(orders))
+    for hit, order in zip(hits, orders):
+        number = order["id"]
+        expected = {**order, "same_id": number} if number % 2 else order
+        if hit["named"] != expected:
+            wrong.append(f"hit: {hit['named']}, expected {expected}")
+        same("arguments by position", len(hit["args"]), 8 if number % 2 else 6)
+
+
+def named_prices(histogram, prices):
+    seen = histogram["floats"]
+    same("histogram of prices", [histogram[n] for n in ("arg_name", "count", "not_number")], ["price", 0, 0])
+    same("prices", [float(seen[n]) for n in ("count", "sum", "mean", "min", "max")],
+         [float(len(prices)), math.fsum(prices), math.fsum(prices) / len(prices), min(prices), max(prices)])
+    same("buckets of prices", [b["count"] for b in seen["buckets"]],
+         [sum(b["from"] <= price < b["below"] for price in prices) for b in seen["buckets"]])
+    same("all buckets of prices", sum(b["count"] for b in seen["buckets"]), len(prices))
+
+
+# ---- histograms of floats ---------------------------------------------------------------------
+
+
+def number_of(value):
+    return float(value["float"]) if isinstance(value, dict) else value
+
+
+def rounded(fraction):
+    try:
+        return float(fraction)
+    except OverflowError:
+        return math.copysign(math.inf, fraction)
+
+
+def same_buckets(what, buckets, values):
+    is_int = what.endswith("ints")
+    for bucket in buckets:
+        low, high = number_of(bucket["from"]), number_of(bucket["below"])
+        same(f"{what} from {low!r}", bucket["count"], sum(low <= x < high for x in values))
+        most, least = max(abs(low), abs(high)), min(abs(low), abs(high))
+        is_wide = high - low > max(1, most / 8) if is_int else 2.0**-32 <= least < most <= 2.0**64 and (
+            high - low > least / 8)
+        holds(f"{what}: the bucket from {low!r} to {high!r} is wide", not is_wide)
+    same(f"{what}, all", sum(bucket["count"] for bucket in buckets), len(values))
+
+
+def floats(program, probe, *outs):
+    """floats BOOKS PROBE OUT...: the histogram of PROBE in each OUT of `attach --json`, of tests/ocaml/floats.ml. Sums are
+    those of fractions, rounded once. Returns how many ints, floats and others there were."""
+    of_kind = {"int": [], "float": []}
+    others = 0
+    for kind, value in found(program, rf"{probe} (\S+) (\S+)"):
+        if kind in of_kind:
+            of_kind[kind].append(int(value) if kind == "int" else struct.unpack(">d", bytes.fromhex(value))[0])
+        else:
+            others += 1
+    for out in outs:
+        histogram = total(out)["histograms"][0]
+        same(f"{out}: probe", histogram["name"], probe)
+        same_ints(out, histogram, of_kind["int"], len(of_kind["float"]) + others, others)
+        same_floats(out, histogram.get("floats"), of_kind["float"])
+    return len(of_kind["int"]), len(of_kind["float"]), others
+
+
+def same_ints(out, histogram, ints, not_int, not_number):
+    same(f"{out}: ints", [histogram[n] for n in ("count", "sum", "not_int", "not_number")],
+         [len(ints), sum(ints), not_int, not_number])
+    if ints:
+        same(f"{out}: extremes of ints", (histogram["min"], histogram["max"]), (min(ints), max(ints)))
+    same_buckets(f"{out}: ints", histogram["buckets"], ints)
+
+
+def same_floats(out, seen, values):
+    if not values:
+        same(f"{out}: floats", seen, None)
+        return
+    finite = [x for x in values if math.isfinite(x)]
+    same(f"{out}: floats", seen["count"], len(finite))
+    same(f"{out}: others", [seen[name] for name in ("nan", "inf", "minus_inf")],
+         [sum(map(math.isnan, values)), values.count(math.inf), values.count(-math.inf)])
+    exact = sum(map(Fraction, finite))
+    same(f"{out}: sum", float(number_of(seen["sum"])), rounded(exact))
+    same(f"{out}: mean", float(number_of(seen["mean"])), rounded(exact / len(finite)) if finite else 0.0)
+    # -0.0 is below 0.0.
+    order = sorted(finite, key=lambda x: (x, math.copysign(1, x)))
+    same(f"{out}: extremes", (float(seen["min"]), float(seen["max"])), (order[0], order[-1]))
+    same_buckets(f"{out}: floats", seen["buckets"], finite)

@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# What the scripts that test `profile` share: the program whose time is known, and samples that are counted. After
+# target_lib.sh.
+#
+# How many samples a clock takes in a function is a matter of chance, and of what else the machine does: such cases are
+# in profile_shares.sh, and their bounds are statistics. Elsewhere the samples are taken at page faults
+# (tests/fixtures/binaries/faults.c), of which the program knows each.
+
+PROFILED=$O/tests/ocaml/profiled
+# For `env`, and so for `background`: what it starts takes a sample at each page fault, and $TMP/asked has what it asked for.
+AT_FAULTS=(LD_PRELOAD="$O/tests/fixtures/binaries/libfaults.so" ASKED="$TMP/asked")
+
+# Tell the target to work, and wait until it waits for the next order. What it says of its work is in $TMP/books.
+run_books() { # SECONDS
+	forget_output
+	tell "run $1"
+	await_line 'done'
+	await_reading
+	grep '^[a-z]* [0-9]*$' "$(output_of)" >"$TMP/books"
+	eq "$(wc -l <"$TMP/books")" 3 "lines of the program's books"
+}
+
+# The target waits for an order (system call 0, read).
+await_reading() { # [PID]
+	wait_for "grep -q '^0 ' /proc/${1:-$TARGET}/syscall"
+}
+
+# Profile the target while it works, the folded form in $TMP/folded, its books in $TMP/books. With AT_FAULTS... as first
+# FLAGs, a sample is a page fault.
+profile_work() { # PROGRAM WORK SECONDS [NAME=VALUE...] [FLAG...]
+	local program=$1 work=$2 seconds=$3 environment=()
+	shift 3
+	while [[ ${1:-} = *=* ]]; do
+		environment+=("$1")
+		shift
+	done
+	need_counting
+	start_target "$program" "$work"
+	await_line ready
+	await_reading
+	background "${environment[@]}" "$TOOL" profile -pid "$TARGET" "$@" >"$TMP/folded" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
+	run_books "$seconds"
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+}
+
+# The page faults of each function in the folded stacks are those of the books, each on a whole stack: from the start of the
+# program to the function.
+check_touched() {
+	holds python3 - "$TMP/books" "$TMP/folded" <<'PY' || fail "$(head -c 3000 "$TMP/folded")"
+import collections, sys
+books = {name: int(n) for name, n in (line.split() for line in open(sys.argv[1]))}
+found = collections.Counter()
+for line in open(sys.argv[2]):
+    stack, value = line.rsplit(" ", 1)
+    frames = stack.split(";")
+    assert frames[0] == "_start", line
+    if frames[-1] == "Profiled.touch":
+        run, name, book = frames[-4:-1]
+        assert run == "Profiled.run" and book == "Profiled.book", line
+        found[name.removeprefix("Profiled.")] += int(value)
+print(dict(found), books)
+assert found == books and sum(books.values()) >= 1000
+PY
+}
+
+# It asked for HZ samples a second of each CPU.
+check_asked() { # HZ
+	eq "$(sort -u "$TMP/asked")" "$(possible_cpus | sed "s/^/cpu_clock $1 /" | sort)" "events that were asked for"
+}
+
+possible_cpus() {
+	tr , '\n' </sys/devices/system/cpu/possible | sed 's/^\([0-9]*\)$/\1-\1/; s/-/ /' | xargs -n 2 seq
+}
+
+# Start PROGRAM, and have it work until the end of the test, however long the tool takes to start.
+start_work() { # PROGRAM cpu|wait
+	start_target "$1" "$2"
+	await_line ready
+	tell "run 1000000"
+}
