@@ -16,6 +16,12 @@ static inline int64_t clock_ns(clockid_t id)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+/* The time of CLOCK_MONOTONIC in milliseconds. */
+static inline int64_t clock_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
 /* The CPU time of all threads of process PID so far, by the books of the kernel; -1: it has ended. */
 static inline int64_t clock_process_cpu_ns(pid_t pid)
 {
