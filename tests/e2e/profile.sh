@@ -299,7 +299,7 @@ test_the_process_ends() {
 # Another program that the process executes may be one whose stacks the user must not see.
 test_exec() {
 	need_counting
-	start_target bash -c 'read -r; exec "$0" cpu' "$PROFILED"
+	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
 	background "$TOOL" profile -pid "$TARGET" --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
 	wait_for 'grep -q sampling "$TMP/err"'
@@ -309,6 +309,7 @@ test_exec() {
 	let_work 100
 	kill -INT "$PROFILE" 2>/dev/null || :
 	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	holds test -s "$TMP/folded"
 	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
 }
 

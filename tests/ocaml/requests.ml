@@ -10,18 +10,23 @@
      request_stop  ID STATUS NAME   in another thread
      number        N TEXT           N positive and negative, TEXT what no terminal should get to see
 
-   Every 10th request is begun twice, of 20 one is never ended, and of 7 one is ended twice. *)
+   Every 10th request is begun twice, of 20 one is never ended, and of 7 one is ended twice. At most
+   max_begun requests wait for their end, so that a tool has room for them. *)
 
 let n_requests = int_of_string Sys.argv.(1)
 
 type request = { id : int; name : string }
 
+let max_begun = 1000
 let begun : request Queue.t = Queue.create ()
 let mutex = Mutex.create ()
 let changed = Condition.create ()
 
 let put request =
   Mutex.lock mutex;
+  while Queue.length begun >= max_begun do
+    Condition.wait changed mutex
+  done;
   Queue.push request begun;
   Condition.signal changed;
   Mutex.unlock mutex
@@ -31,7 +36,10 @@ let rec take () =
     Condition.wait changed mutex;
     take ()
   end
-  else Queue.pop begun
+  else begin
+    Condition.signal changed;
+    Queue.pop begun
+  end
 
 let starts = ref 0
 let stops = ref 0
