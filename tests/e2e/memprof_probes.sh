@@ -20,8 +20,10 @@ build_subject() { # FLAG...
 	await_line ready
 }
 
+# The hits take half of the program's time, or more: there is no limit.
 start_tool() { # NAME ARG...
-	background timeout 600 "$TOOL" attach -pid "$TARGET" "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err"
+	background timeout 600 "$TOOL" attach -pid "$TARGET" --budget none "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err"
+	TOOLS+=($!)
 	wait_for "grep -qE '(counting|measuring) [1-9]' '$TMP/$1.err'"
 }
 
@@ -42,11 +44,14 @@ hits_of_events() {
 }
 
 check_tools() {
+	local tool TOOLS=()
 	start_tool counts --count='memprof_.*' --json
 	start_tool printed --print memprof_alloc_minor --filter 'arg1 >= 5'
 	start_tool histogram --count=memprof_alloc_major --hist arg1 --json
 	profile
-	wait
+	for tool in "${TOOLS[@]}"; do
+		wait "$tool" || fail "status $?: $(cat "$TMP"/*.err)"
+	done
 	eq "$(totals | sort)" "$(hits_of_events)"
 	eq "$(hits_of_events | wc -l)" 5
 	eq "$(sed -nE 's/.* memprof_alloc_minor n_samples=([0-9]+) size=([0-9]+) source=([0-9]+) callstack=\(.*\) id=([0-9]+) session=1 minor_collections=[0-9]+ major_collections=[0-9]+ domain=0$/\4 \1 \2 \3/p' "$TMP/printed")" \
