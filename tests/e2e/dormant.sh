@@ -111,12 +111,13 @@ test_handlers_run_at_each_hit() {
 	done
 }
 
-# Every place that ocamlopt shapes code for, from the first instruction on.
+# Every place that ocamlopt shapes code for, from the first instruction on. The program outlives the tool, and `cat`
+# ends with the program.
 test_trace() {
 	local program
 	for program in places args; do
-		"$TOOL" trace -prog "$P/$program" -enable-all >"$TMP/linked" 2>&1
-		"$TOOL" trace -prog "$P/${program}_plain" -enable-all >"$TMP/dormant" 2>&1
+		"$TOOL" trace -prog "$P/$program" -enable-all 2>&1 | cat >"$TMP/linked"
+		"$TOOL" trace -prog "$P/${program}_plain" -enable-all 2>&1 | cat >"$TMP/dormant"
 		"$P/${program}_plain" >"$TMP/off" 2>&1
 		[[ $(wc -l <"$TMP/linked") -gt $(wc -l <"$TMP/off") ]] || fail "$program: no handler ran"
 		eq "$(cat "$TMP/dormant")" "$(cat "$TMP/linked")" "$program"

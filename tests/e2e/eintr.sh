@@ -81,6 +81,8 @@ test_endless_eintr_at_the_start() {
 		printf 'go 10\nquit\n' | timeout --kill-after=5 600 "$O/faults/inject" "$TMP/injected" "$fault+:4" \
 			"$TOOL" trace -enable-all -prog "$program" -- --wait >"$TMP/out" 2>"$TMP/err" || status=$?
 		finds '^injected$' "$TMP/injected" || fail "$fault: it made no such call"
+		# The program outlives the tool.
+		wait_for '! pgrep -g 0 -x v1 >/dev/null'
 		if [[ $status -eq 0 ]]; then
 			eq "$(awk -F'[= ]' '/handler=/ && $3 != $5' "$TMP/out")" "" "$fault: handlers that did not run at each hit"
 			finds '^plain handler=10 hits=10$' "$TMP/out"
@@ -88,7 +90,6 @@ test_endless_eintr_at_the_start() {
 			eq "$status $(cat "$TMP/out")" "1 " "$fault: status, and what the program wrote"
 		fi
 	done
-	wait_for '! pgrep -g 0 -x v1 >/dev/null'
 }
 
 # Waiting for the end of --for.
