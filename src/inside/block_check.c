@@ -59,7 +59,7 @@ static bool has_sound_code(const struct block_header *h)
 		off += part->code_bytes;
 	}
 	return off == h->bytes &&
-	       room >= (uint64_t)h->n_sites * templates_site_bytes(h->n_shards, 0, 0);
+	       room >= (uint64_t)h->n_sites * templates_site_bytes(h->n_shards, NULL, 0);
 }
 
 /* The parts lie by address, and do not overlap. */
@@ -111,7 +111,7 @@ static bool has_sound_gate(const struct block_header *h, size_t i, const struct 
 static bool has_sound_trampoline(struct block_order *order, const struct block_header *h,
 				 uint64_t trampoline)
 {
-	const uint64_t bytes = templates_site_bytes(h->n_shards, 0, 0);
+	const uint64_t bytes = templates_site_bytes(h->n_shards, NULL, 0);
 	const uint64_t entry_off = templates_entry_off(h->n_shards);
 
 	for (uint64_t i = 0; i < h->n_parts; i++) {

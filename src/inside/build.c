@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/populate.h"
+#include "inside/pairs.h"
 #include "inside/site_reader.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
@@ -113,7 +114,8 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
-		.roles = from->n_roles ? build->spec->roles + from->first_role : NULL,
+		.roles = inside_site_roles(build->spec, from),
+		.places = build->spec->places ? build->spec->places + from->first_place : NULL,
 		.n_roles = from->n_roles,
 	};
 
@@ -143,17 +145,6 @@ int build_private_gate(struct inside *inside, const struct build *build, size_t 
 	return write_trampoline(inside, build, i, part, &view);
 }
 
-/* The room of the trampoline of SITE. */
-static uint64_t room_of(const struct inside *inside, const struct inside_spec *spec,
-			const struct inside_site *site)
-{
-	size_t n_stops = 0;
-
-	for (uint32_t r = 0; r < site->n_roles; r++)
-		n_stops += spec->roles[site->first_role + r].is_stop;
-	return templates_site_bytes(inside->header.n_shards, site->n_roles, n_stops);
-}
-
 /* The routines of a part, and the trampolines of its sites. */
 static int build_part(struct inside *inside, const struct build *build, size_t part)
 {
@@ -174,7 +165,8 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
 		err = write_trampoline(inside, build, i, part, &view);
-		off += room_of(inside, spec, &spec->sites[i]);
+		off += templates_site_bytes(view.n_shards, inside_site_roles(spec, &spec->sites[i]),
+					    spec->sites[i].n_roles);
 	}
 	return err;
 }
@@ -187,6 +179,26 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
 }
 
+/* The pairs that are matched by key have their totals in slot 0. */
+static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
+{
+	const struct block_header *header = &inside->header;
+
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_role *roles = inside_site_roles(spec, &spec->sites[i]);
+
+		for (uint32_t r = 0; r < spec->sites[i].n_roles; r++) {
+			struct pairs_shared *shared =
+				(void *)(inside->block + pairs_area_off(header, roles[r].pair));
+
+			if (!roles[r].is_keyed)
+				continue;
+			shared->is_keyed = 1;
+			shared->used[0] = 1;
+		}
+	}
+}
+
 int build_block(struct inside *inside, const struct build *build)
 {
 	const struct block_header *header = &inside->header;
@@ -196,6 +208,7 @@ int build_block(struct inside *inside, const struct build *build)
 	populate(inside->block + header->sites_off, header->counters_off - header->sites_off);
 	populate(inside->block + header->meta_off, header->bytes - header->meta_off);
 	write_meta(inside, spec);
+	mark_keyed(inside, spec);
 	for (size_t i = 0; !err && i < header->n_parts; i++)
 		err = build_part(inside, build, i);
 	inside_put_sites(inside);

@@ -35,15 +35,28 @@ static uint64_t open_if_gone(const struct pairs_slot *slot)
 	return now.n && is_gone(now.tid) ? now.n : 0;
 }
 
+/* By key, a process is gone. */
+static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
+{
+	const struct pairs_keyed_start *start = starts;
+	uint64_t n = 0;
+
+	for (uint32_t i = pairs_n_keys(n_threads); i; i--, start++)
+		n += __atomic_load_n(&start->key, __ATOMIC_RELAXED) &&
+		     is_gone(__atomic_load_n(&start->pid, __ATOMIC_RELAXED));
+	return n;
+}
+
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair)
 {
-	const char *area =
-		(const char *)block + header->pairs_off + pair * pairs_stride(header->n_threads);
+	const char *area = (const char *)block + pairs_area_off(header, pair);
 	const struct pairs_shared *shared = (const struct pairs_shared *)area;
 	const struct pairs_slot *slots =
 		(const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
 	uint64_t n = 0;
 
+	if (__atomic_load_n(&shared->is_keyed, __ATOMIC_RELAXED))
+		return open_keys_of_gone((const char *)slots + pairs_keys_off(), header->n_threads);
 	for (uint32_t i = 0; i < header->n_threads; i++)
 		if (__atomic_load_n(&shared->used[i / 64], __ATOMIC_RELAXED) >> (i % 64) & 1)
 			n += open_if_gone(&slots[i]);

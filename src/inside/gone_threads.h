@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that ended in the middle of a span. */
+/* Threads that ended in the middle of a span, and processes that ended with starts by key. */
 #ifndef INSIDE_GONE_THREADS_H
 #define INSIDE_GONE_THREADS_H
 
@@ -13,7 +13,7 @@ bool gone_threads_are_known(pid_t pid);
 
 /*
  * The starts of pair number PAIR that are open in threads that have ended, and whose slot no other thread
- * has taken: orphans that totals_pair() takes for open. BLOCK is the first byte of the block.
+ * has taken, or by key in processes that have ended: orphans that totals_pair() takes for open. BLOCK is the first byte of the block.
  */
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
 

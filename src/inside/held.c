@@ -72,7 +72,7 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
 	const struct block_header *header = &inside->header;
-	const uint64_t off = header->pairs_off + pair * pairs_stride(header->n_threads);
+	const uint64_t off = pairs_area_off(header, pair);
 	const uint64_t slots_off = off + pairs_slots_off(header->n_threads);
 	const struct pairs_shared *shared = (const struct pairs_shared *)(inside->block + off);
 	int err = copy_part(inside, off, slots_off - off);
@@ -81,6 +81,9 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 		if (shared->used[i / 64] >> (i % 64) & 1)
 			err = copy_part(inside, slots_off + i * sizeof(struct pairs_slot),
 					sizeof(struct pairs_slot));
+	if (!err && shared->is_keyed)
+		err = copy_part(inside, slots_off + pairs_keys_off(),
+				pairs_n_keys(header->n_threads) * sizeof(struct pairs_keyed_start));
 	return err;
 }
 

@@ -15,10 +15,25 @@
 #include <sys/uio.h>
 #include "base/ctx.h"
 
-/* A site begins or ends pair number PAIR. */
+/* A site begins or ends pair number PAIR. A pair is matched by key in all of its roles, or in none. */
 struct inside_role {
 	uint32_t pair;
 	bool is_stop;
+	bool is_keyed;
+};
+
+enum inside_place_kind {
+	INSIDE_REGISTER, /* number: as the processor numbers them, rax is 0 and r15 is 15; not rsp */
+	INSIDE_STACK,	 /* number: from the rsp of the site, 0 to INSIDE_STACK_MAX */
+	INSIDE_CONSTANT, /* number: the value */
+};
+
+enum { INSIDE_STACK_MAX = 1 << 16 };
+
+/* Where a site has the argument that is the key: an OCaml value of 8 bytes. */
+struct inside_place {
+	enum inside_place_kind kind;
+	int64_t number;
 };
 
 struct inside_site {
@@ -31,12 +46,15 @@ struct inside_site {
 	 */
 	bool needs_private_gate;
 	uint32_t first_role, n_roles; /* in inside_spec.roles */
+	uint32_t
+		first_place; /* in inside_spec.places: of each role in its order; if one is keyed */
 };
 
 struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
 	const struct inside_role *roles;
+	const struct inside_place *places; /* NULL: no role is keyed */
 	size_t n_pairs;
 	unsigned int depth;	   /* starts that one thread can have open in one pair */
 	size_t max_threads;	   /* that time pairs at one moment */
@@ -45,12 +63,12 @@ struct inside_spec {
 };
 
 /*
- * The totals of a pair, as engine_pair has them. COLLISIONS: starts of threads without room, also counted
- * in STARTS. Their stops are orphans.
+ * The totals of a pair, as engine_pair has them. COLLISIONS: starts of threads or keys without room.
+ * NOT_KEYED: starts whose argument is no int. Both are also counted in STARTS; their stops are orphans.
  */
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
-	uint64_t orphan_starts, orphan_stops, collisions;
+	uint64_t orphan_starts, orphan_stops, collisions, not_keyed;
 	uint64_t buckets[496]; /* measure_bucket_of() of bpf/measure.h */
 };
 
@@ -63,6 +81,13 @@ struct inside_state {
 
 /* A process whose sites count, or counted, inside. */
 struct inside;
+
+/* The roles of SITE; NULL: none. */
+static inline const struct inside_role *inside_site_roles(const struct inside_spec *spec,
+							  const struct inside_site *site)
+{
+	return site->n_roles ? spec->roles + site->first_role : NULL;
+}
 
 /* -ENOTSUP, and one sentence, if PID cannot be counted inside; touches nothing. TIMES: pairs too. */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);

@@ -133,12 +133,9 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 	header->n_parts = parts->n;
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *site = &spec->sites[i];
-		size_t n_stops = 0;
 
-		for (uint32_t r = 0; r < site->n_roles; r++)
-			n_stops += spec->roles[site->first_role + r].is_stop;
-		header->parts[layout_part_of(parts, site->addr)].code_bytes +=
-			templates_site_bytes(header->n_shards, site->n_roles, n_stops);
+		header->parts[layout_part_of(parts, site->addr)].code_bytes += templates_site_bytes(
+			header->n_shards, inside_site_roles(spec, site), site->n_roles);
 	}
 	for (size_t i = 0; i < parts->n; i++) {
 		struct block_part *part = &header->parts[i];

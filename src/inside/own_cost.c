@@ -53,6 +53,7 @@ struct own {
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
+	struct inside_place places[SITES];
 	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
 	uint64_t code_off; /* of the code of the sites, in the block */
 };
@@ -238,20 +239,25 @@ static void time_all(const struct own *own, struct own_cost *cost)
 		cost->hit_ns = 0;
 }
 
-int own_cost_measure(struct ocp_ctx *ctx, bool times, unsigned int depth, struct own_cost *cost)
+int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
+		     struct own_cost *cost)
 {
+	const bool times = of != OWN_COST_COUNTING, by_key = of == OWN_COST_TIMING_BY_KEY;
 	struct own own = {
 		.spec = { .n_sites = SITES, .n_pairs = times, .depth = depth, .max_threads = 1 },
-		.roles = { { 0 }, { .is_stop = true } },
+		.roles = { { .is_keyed = by_key }, { .is_keyed = by_key, .is_stop = true } },
+		.places = { { INSIDE_CONSTANT, 1 }, { INSIDE_CONSTANT, 1 } },
 		.inside = inside_new(ctx, getpid()),
 	};
 	int err = own.inside ? 0 : ctx_no_memory(ctx);
 
 	*cost = (struct own_cost){ 0 };
 	for (uint32_t i = 0; times && i < SITES; i++)
-		own.sites[i] = (struct inside_site){ .first_role = i, .n_roles = 1 };
+		own.sites[i] =
+			(struct inside_site){ .first_role = i, .n_roles = 1, .first_place = i };
 	own.spec.sites = own.sites;
 	own.spec.roles = own.roles;
+	own.spec.places = by_key ? own.places : NULL;
 	own.build.spec = &own.spec;
 	own.build.parts = &(struct layout_parts){ .n = 1 };
 	if (!err)

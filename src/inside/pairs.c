@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <assert.h>
 #include <stddef.h>
 #include "inside/pairs.h"
 
@@ -25,6 +26,26 @@ uint64_t pairs_slots_off(uint32_t n_threads)
 uint64_t pairs_stride(uint32_t n_threads)
 {
 	return pairs_slots_off(n_threads) + n_threads * sizeof(struct pairs_slot);
+}
+
+static_assert(PAIRS_WINDOW * PAIRS_KEYS_A_THREAD * sizeof(struct pairs_keyed_start) +
+			      PAIRS_PIDS * sizeof(uint64_t) <=
+		      (PAIRS_WINDOW - 1) * sizeof(struct pairs_slot),
+	      "the entries of a pair by key have room behind its first slot");
+
+uint32_t pairs_n_keys(uint32_t n_threads)
+{
+	return n_threads * PAIRS_KEYS_A_THREAD;
+}
+
+uint64_t pairs_keys_off(void)
+{
+	return sizeof(struct pairs_slot);
+}
+
+uint64_t pairs_pids_off(uint32_t n_threads)
+{
+	return pairs_keys_off() + pairs_n_keys(n_threads) * sizeof(struct pairs_keyed_start);
 }
 
 uint64_t pairs_bytes(uint32_t n_pairs, uint32_t n_threads)

@@ -14,6 +14,14 @@
  *
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
+ * A pair may be matched by an int argument, the key, and not by thread. Its slot number 0 has the totals of
+ * all threads, which change by locked instructions. Behind this slot are its open starts: buckets of
+ * PAIRS_BUCKET_KEYS entries, and a key has its place in one bucket. An entry is free if its pid is 0. A start
+ * takes it by one atomic exchange of the pid, and writes the key last; a stop takes the key out by one
+ * exchange, and then the pid. Whoever takes a key out counts the start, so each start is counted once. The pid
+ * is part of the key, as forked children share the block. The C library does not keep it: the threads' pids
+ * are kept behind the entries, by thread id.
+ *
  * What may go wrong, without harm to the process:
  * - A thread gets the id of one that ended in the middle of a span: it finds its open starts.
  * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within one
@@ -35,6 +43,9 @@ enum {
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
 	PAIRS_WINDOW = 16,   /* places where a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
+	PAIRS_KEYS_A_THREAD = 8, /* open starts by key for which there is room: for each slot */
+	PAIRS_BUCKET_KEYS = 16,
+	PAIRS_PIDS = 64, /* a power of 2 */
 };
 
 struct pairs_start {
@@ -68,9 +79,20 @@ struct pairs_shared {
 	 * code alone uses it.
 	 */
 	uint64_t stack_page;
-	uint64_t unused[5];
+	uint64_t not_keyed; /* starts whose argument is no int */
+	uint64_t is_keyed;  /* 1: matched by key */
+	uint64_t unused[3];
 	/* A bit for each slot that was ever taken: a reader does not touch the memory of the others. */
 	uint64_t used[];
+};
+
+/* An open start of a pair by key. */
+struct pairs_keyed_start {
+	uint32_t pid; /* 0: free */
+	uint32_t unused;
+	uint64_t key; /* the int as OCaml has it, 2 * N + 1; 0: not written yet, or taken out */
+	uint64_t ticks;
+	uint64_t unused_too;
 };
 
 /* The number of slots for MAX_THREADS threads: more than that, so that they find room; a power of 2. */
@@ -79,6 +101,20 @@ uint32_t pairs_n_slots(size_t max_threads);
 /* From the beginning of a pair's area to its slots, and to the next pair. Whole cache lines. */
 uint64_t pairs_slots_off(uint32_t n_threads);
 uint64_t pairs_stride(uint32_t n_threads);
+
+/* The area of pair number PAIR, from the beginning of the block. */
+static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
+{
+	return header->pairs_off + pair * pairs_stride(header->n_threads);
+}
+
+/*
+ * The entries of a pair by key: their number, and how far they, and the pids behind them, are from its slots.
+ * A pid is above the id of its thread in a word of 64 bits.
+ */
+uint32_t pairs_n_keys(uint32_t n_threads);
+uint64_t pairs_keys_off(void);
+uint64_t pairs_pids_off(uint32_t n_threads);
 
 /* Of the pairs of a block; all zeros is the initial state. */
 uint64_t pairs_bytes(uint32_t n_pairs, uint32_t n_threads);

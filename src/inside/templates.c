@@ -31,6 +31,8 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_STACK_PAGE:
 	case HOLE_TO_GATE_CODE:
 	case HOLE_TO_SEQUENCE:
+	case HOLE_TO_KEY_START:
+	case HOLE_TO_KEY_STOP:
 		return true;
 	default:
 		return false;
@@ -106,21 +108,47 @@ static size_t gate_bytes(void)
 	return template_bytes(templates_gate, templates_enter);
 }
 
-static size_t site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops)
+/* Those of a role: from *BEGIN to *END. */
+static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
+{
+	if (role->is_keyed) {
+		*begin = role->is_stop ? templates_key_stop : templates_key_start;
+		*end = role->is_stop ? templates_leave : templates_key_stop;
+	} else {
+		*begin = role->is_stop ? templates_stop : templates_start;
+		*end = role->is_stop ? templates_key_start : templates_stop;
+	}
+}
+
+static bool has_stop(const struct inside_role *roles, size_t n_roles)
+{
+	for (size_t i = 0; i < n_roles; i++)
+		if (roles[i].is_stop)
+			return true;
+	return false;
+}
+
+static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
 	size_t bytes = count_bytes(n_shards) + gate_bytes();
 
 	if (n_roles)
 		bytes += template_bytes(templates_leave, templates_routine_start) +
-			 (n_stops ? template_bytes(templates_enter_stop, templates_start)
+			 (has_stop(roles, n_roles)
+				  ? template_bytes(templates_enter_stop, templates_start)
 				  : template_bytes(templates_enter, templates_enter_stop));
-	return bytes + (n_roles - n_stops) * template_bytes(templates_start, templates_stop) +
-	       n_stops * template_bytes(templates_stop, templates_leave);
+	for (size_t i = 0; i < n_roles; i++) {
+		const uint8_t *begin, *end;
+
+		template_of(&roles[i], &begin, &end);
+		bytes += template_bytes(begin, end);
+	}
+	return bytes;
 }
 
-size_t templates_site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops)
+size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
-	return aligned(site_bytes(n_shards, n_roles, n_stops), TRAMPOLINE_ALIGN);
+	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
 }
 
 static bool is_power_of_2(uint64_t number, uint64_t max)
@@ -177,6 +205,11 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_START] = (int64_t)routines;
 	values[HOLE_TO_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
 								   templates_routine_stop));
+	values[HOLE_TO_KEY_START] =
+		(int64_t)(routines +
+			  template_bytes(templates_routine_start, templates_routine_key_start));
+	values[HOLE_TO_KEY_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
+								       templates_routine_key_stop));
 	values[HOLE_TO_ROOM] = (int64_t)(routines + template_bytes(templates_routine_start,
 								   templates_routine_room));
 	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
@@ -190,6 +223,9 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_SLOTS_OFF] = (int64_t)pairs_slots_off(header->n_threads);
 	values[HOLE_DEPTH] = (int64_t)header->depth << 16;
 	values[HOLE_MAY_CALL] = process->may_call_kernel;
+	values[HOLE_N_BUCKETS] = pairs_n_keys(header->n_threads) / PAIRS_BUCKET_KEYS;
+	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off();
+	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
 }
 
 static int too_far(struct ocp_ctx *ctx, uint64_t addr)
@@ -219,15 +255,6 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
 }
 
-static size_t stops_of(const struct templates_site *site)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < site->n_roles; i++)
-		n += site->roles[i].is_stop;
-	return n;
-}
-
 /* Where a part of count_cpu is in the process, whose copy of it begins at ADDR. */
 static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
 {
@@ -251,25 +278,127 @@ static void put_count(struct assembly *assembly, uint32_t n_shards)
 	memcpy(put(assembly, templates_count_cpu, templates_gate), &sequence, sizeof(sequence));
 }
 
-static void put_role(struct assembly *assembly, const struct block_header *header,
-		     const struct inside_role *role)
+/* ---- the key -------------------------------------------------------------------------------- */
+
+/* As the processor numbers them. */
+enum { RAX, RCX, RDX, RSP = 4, RSI = 6, RDI };
+
+/* Where a trampoline has saved the registers that it changes: see enter in templates_code.c. */
+static int saved_at(int64_t reg)
 {
-	assembly->values[HOLE_TO_PAIR] = (int64_t)(header->addr + header->pairs_off +
-						   role->pair * pairs_stride(header->n_threads));
-	if (role->is_stop)
-		put(assembly, templates_stop, templates_leave);
-	else
-		put(assembly, templates_start, templates_stop);
+	switch (reg) {
+	case RDI:
+		return 8;
+	case RSI:
+		return 16;
+	case RDX:
+		return 24;
+	case RCX:
+		return 32;
+	case RAX:
+		return 40;
+	default:
+		return -1;
+	}
+}
+
+enum { SITE_RSP = 56 }; /* from rsp in a trampoline to where rsp is at the site */
+
+/* mov OFF(%rsp), %rsi, and a nop of two bytes */
+static void load_stack(uint8_t *code, int32_t off)
+{
+	static const uint8_t mov[] = { 0x48, 0x8b, 0xb4, 0x24 }, nop[] = { 0x66, 0x90 };
+
+	memcpy(code, mov, sizeof(mov));
+	memcpy(code + sizeof(mov), &off, sizeof(off));
+	memcpy(code + sizeof(mov) + sizeof(off), nop, sizeof(nop));
+}
+
+/* mov %REG, %rsi, and a nop of seven bytes */
+static void load_register(uint8_t *code, int64_t reg)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x80, 0, 0, 0, 0 };
+
+	code[0] = (uint8_t)(0x48 | (reg >> 3 << 2));
+	code[1] = 0x89;
+	code[2] = (uint8_t)(0xc0 | (reg & 7) << 3 | RSI);
+	memcpy(code + 3, nop, sizeof(nop));
+}
+
+/* movabs $NUMBER, %rsi */
+static void load_constant(uint8_t *code, int64_t number)
+{
+	code[0] = 0x48;
+	code[1] = 0xb8 | RSI;
+	memcpy(code + 2, &number, sizeof(number));
+}
+
+/* CODE has TEMPLATES_KEY_BYTES. False if PLACE is none that can be read. */
+static bool put_key(const struct inside_place *place, uint8_t *code)
+{
+	const int64_t number = place->number;
+
+	switch (place->kind) {
+	case INSIDE_REGISTER:
+		if (number < RAX || number > 15 || number == RSP)
+			return false;
+		if (saved_at(number) >= 0)
+			load_stack(code, saved_at(number));
+		else
+			load_register(code, number);
+		return true;
+	case INSIDE_STACK:
+		if (number < 0 || number > INSIDE_STACK_MAX)
+			return false;
+		load_stack(code, SITE_RSP + (int32_t)number);
+		return true;
+	case INSIDE_CONSTANT:
+		load_constant(code, number);
+		return true;
+	}
+	return false;
+}
+
+/* Role number I of SITE. False if the place of its key is none that can be read. */
+static bool put_role(struct assembly *assembly, const struct block_header *header,
+		     const struct templates_site *site, size_t i)
+{
+	const struct inside_role *role = &site->roles[i];
+	const uint8_t *begin, *end, *load;
+	uint8_t *code;
+
+	assembly->values[HOLE_TO_PAIR] =
+		(int64_t)(header->addr + pairs_area_off(header, role->pair));
+	template_of(role, &begin, &end);
+	code = put(assembly, begin, end);
+	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
+	return !role->is_keyed ||
+	       (site->places && put_key(&site->places[i], code + template_bytes(begin, load)));
+}
+
+static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,
+		       const struct templates_site *site)
+{
+	for (size_t i = 0; i < site->n_roles; i++)
+		if (site->roles[i].is_keyed && !process->may_call_kernel)
+			return ctx_error(
+				ctx, -ENOTSUP,
+				"timing inside a process: it has a seccomp filter, and pairs "
+				"cannot be matched by an argument there");
+	return 0;
 }
 
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,
 		   uint8_t *code)
 {
-	const size_t n_stops = stops_of(site),
-		     bytes = site_bytes(header->n_shards, site->n_roles, n_stops);
+	const size_t bytes = site_bytes(header->n_shards, site->roles, site->n_roles);
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
+	const int err = check_roles(ctx, process, site);
+	bool has_places = true;
 
+	if (err)
+		return err;
 	set_values(&assembly, header, process);
 	assembly.values[HOLE_TO_COUNTER] =
 		(int64_t)site->counter + (header->n_shards - 1) * assembly.values[HOLE_SHARD_BYTES];
@@ -279,15 +408,17 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	assembly.values[HOLE_TO_GATE_CODE] = (int64_t)(site->trampoline + bytes - gate_bytes());
 	assembly.values[HOLE_TO_SEQUENCE] = (int64_t)site->trampoline;
 	put_count(&assembly, header->n_shards);
-	if (n_stops)
+	if (has_stop(site->roles, site->n_roles))
 		put(&assembly, templates_enter_stop, templates_start);
 	else if (site->n_roles)
 		put(&assembly, templates_enter, templates_enter_stop);
 	for (size_t i = 0; i < site->n_roles; i++)
-		put_role(&assembly, header, &site->roles[i]);
+		has_places &= put_role(&assembly, header, site, i);
 	if (site->n_roles)
 		put(&assembly, templates_leave, templates_routine_start);
 	put(&assembly, templates_gate, templates_enter);
-	align(&assembly, bytes, templates_site_bytes(header->n_shards, site->n_roles, n_stops));
+	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
+	if (!has_places)
+		return ctx_error(ctx, -EINVAL, "the place of a key cannot be read");
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
 }

@@ -33,8 +33,9 @@ struct templates_process {
 	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
 	/*
 	 * A start may call tkill(tid, 0) if it finds no room, to learn whether a thread has ended in
-	 * the middle of a span, and a trampoline with pairs rt_sigpending(2), to learn whether the
-	 * stack goes on. False for a process with a seccomp filter.
+	 * the middle of a span, a trampoline with pairs rt_sigpending(2), to learn whether the
+	 * stack goes on, and a thread that is new to a pair by key getpid(2). False for a process with a
+	 * seccomp filter.
 	 */
 	bool may_call_kernel;
 };
@@ -46,7 +47,8 @@ struct templates_site {
 	uint64_t counter;   /* in shard 0 */
 	uint64_t gate;	    /* of two bytes */
 	uint64_t wrapper;
-	const struct inside_role *roles; /* played in this order */
+	const struct inside_role *roles;   /* played in this order */
+	const struct inside_place *places; /* of the keys of the roles; NULL: none is keyed */
 	size_t n_roles;
 };
 
@@ -59,8 +61,8 @@ size_t templates_routines_bytes(void);
 /* From the beginning of a trampoline to where the site calls it. */
 uint64_t templates_entry_off(uint32_t n_shards);
 
-/* The exact room of the trampoline of a site with N_ROLES roles, N_STOPS of them stops; a multiple of 32. */
-size_t templates_site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops);
+/* The exact room of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32. */
+size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. HEADER needs all its numbers
@@ -72,8 +74,9 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code);
 
 /*
- * Assemble the trampoline of SITE to CODE. Returns 0, or -ERANGE with a message if a distance is too long
- * for 32 bits.
+ * Assemble the trampoline of SITE to CODE. Returns 0, -ERANGE with a message if a distance is too long
+ * for 32 bits, -EINVAL if a place is none of those that inside.h has, or -ENOTSUP for a key if the kernel may
+ * not be called.
  */
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,

@@ -37,7 +37,13 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
 		      offsetof(struct pairs_shared, collisions) == 8 &&
 		      offsetof(struct pairs_shared, stack_page) == 16 &&
+		      offsetof(struct pairs_shared, not_keyed) == 24 &&
 		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
+		      offsetof(struct pairs_keyed_start, pid) == 0 &&
+		      offsetof(struct pairs_keyed_start, key) == 8 &&
+		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
+		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
+		      PAIRS_PIDS == 64 && TEMPLATES_KEY_BYTES == 10 &&
 		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
 		      sizeof(struct rseq_cs) == 32 && TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
 	      "the numbers below");
@@ -63,9 +69,20 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
     NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
     NUMBER(STACK_PAGE, 16)
+    NUMBER(NOT_KEYED, 24)
+    NUMBER(KEY, 8)
+    NUMBER(KEY_TICKS, 16)
+    NUMBER(KEYED_BYTES, 32)
+    NUMBER(BUCKET_LOG2, 9)
+    NUMBER(IN_BUCKET, 0x1e0)	/* the bits of an entry's offset in its bucket */
+    NUMBER(BUCKET_BYTES, 512)
+    NUMBER(PIDS_MASK, 63)
+    NUMBER(KEY_NOW, 24)		/* NOW in the routines by key, which save two registers more */
+    NUMBER(KEY_BYTES, 10)
     NUMBER(IN_LOW_PART, 0xf80)	/* no bit of rsp: the stack that is used may reach into the page below */
     NUMBER(PAGE_MASK, -4096)
     NUMBER(SIGSET_BYTES, 8)
+    NUMBER(SYS_GETPID, 39)
     NUMBER(SYS_RT_SIGPENDING, 127)
     NUMBER(SYS_TKILL, 200)
     NUMBER(ESRCH, 3)
@@ -212,6 +229,23 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_STOP\n"
 
+    /* By key: the code that puts it into rsi is written by templates.c. */
+    "	template key_start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	template key_start_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_KEY_START\n"
+
+    "	template key_stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	template key_stop_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_KEY_STOP\n"
+
     "	template leave\n"
     "	pop	%rdi\n"				/* the time */
     "	pop	%rdi\n"
@@ -245,6 +279,45 @@ asm(".macro slot_at_eax\n"
     "	sub	%ecx, %eax\n"
     "	cmp	$WINDOW, %eax\n"
     "	jne	\\label\n"
+    ".endm\n");
+
+/*
+ * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one instruction. Without
+ * LOCK, only a signal handler may change them in between. Changes rax, rcx, rdx.
+ */
+asm(".macro add_time lock\n"
+    "	sub	%rcx, %rax\n"
+    "	mov	$0, %ecx\n"			/* does not change the flags */
+    "	cmovb	%rcx, %rax\n"			/* the counters of two CPUs may differ a little */
+    "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
+    "		hole TO_NS_PER_TICK\n"
+    "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
+    "	\\lock add %rax, SUM_NS(%rsi)\n"
+    "	mov	%rax, %rdx\n"
+    "	raise	\\lock, MAX_NS\n"
+    "	not	%rdx\n"
+    "	raise	\\lock, MIN_NS_NOT\n"
+    "	not	%rdx\n"			/* nanoseconds again */
+
+    /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
+    "	mov	%rdx, %rax\n"
+    "	or	$8, %rdx\n"			/* log2 is at least 3; 8 to 15 have this bit, others higher ones */
+    "	bsr	%rdx, %rcx\n"			/* log2 */
+    "	sub	$3, %ecx\n"
+    "	shr	%cl, %rax\n"
+    "	lea	(%rax,%rcx,8), %rax\n"
+    "	\\lock incq BUCKETS(%rsi,%rax,8)\n"
+    ".endm\n"
+
+    /* Raise the total at OFF to rdx: it is never lowered, whatever others do in between. Changes rax. */
+    ".macro raise lock, off\n"
+    "	mov	\\off(%rsi), %rax\n"
+    ".Lraise\\@:\n"
+    "	cmp	%rax, %rdx\n"
+    "	jbe	.Lraised\\@\n"
+    "	\\lock cmpxchg %rdx, \\off(%rsi)\n"
+    "	jne	.Lraise\\@\n"
+    ".Lraised\\@:\n"
     ".endm\n");
 
 /*
@@ -412,60 +485,12 @@ asm("	template routine_stop\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
-    "	sub	%rcx, %rax\n"
-    "	mov	$0, %ecx\n"			/* does not change the flags */
-    "	cmovb	%rcx, %rax\n"			/* the counters of two CPUs may differ a little */
-    "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
-    "		hole TO_NS_PER_TICK\n"
-    "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
-    "	add	%rax, SUM_NS(%rsi)\n"
-    "	cmp	MAX_NS(%rsi), %rax\n"
-    "	ja	.Lnew_max\n"
-    ".Lmax_done:\n"
-    "	mov	%rax, %rcx\n"
-    "	not	%rcx\n"
-    "	cmp	MIN_NS_NOT(%rsi), %rcx\n"
-    "	ja	.Lnew_min\n"
-
-    /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
-    ".Lmin_done:\n"
-    "	mov	%rax, %rdx\n"
-    "	or	$8, %rdx\n"			/* log2 is at least 3; 8 to 15 have this bit, others higher ones */
-    "	bsr	%rdx, %rcx\n"			/* log2 */
-    "	sub	$3, %ecx\n"
-    "	shr	%cl, %rax\n"
-    "	lea	(%rax,%rcx,8), %rax\n"
-    "	incq	BUCKETS(%rsi,%rax,8)\n"
+    "	add_time\n"
     /* Last, as from here on the slot may be free. All 64 bits, as the next load has these. */
     "	mov	$ONE_MORE, %ecx\n"
     "	shl	$32, %rcx\n"
     "	sub	%rcx, (%rsi)\n"
     "	ret\n"
-
-    /* cmpxchg without lock: the value is never lowered, whatever a signal handler did in between. */
-    ".Lnew_max:\n"
-    "	mov	%rax, %rdx\n"
-    "	mov	MAX_NS(%rsi), %rax\n"
-    ".Lraise_max:\n"
-    "	cmp	%rax, %rdx\n"
-    "	jbe	.Lraised_max\n"
-    "	cmpxchg	%rdx, MAX_NS(%rsi)\n"
-    "	jne	.Lraise_max\n"
-    ".Lraised_max:\n"
-    "	mov	%rdx, %rax\n"
-    "	jmp	.Lmax_done\n"
-
-    ".Lnew_min:\n"
-    "	mov	MIN_NS_NOT(%rsi), %rax\n"
-    ".Lraise_min:\n"
-    "	cmp	%rax, %rcx\n"
-    "	jbe	.Lraised_min\n"
-    "	cmpxchg	%rcx, MIN_NS_NOT(%rsi)\n"
-    "	jne	.Lraise_min\n"
-    ".Lraised_min:\n"
-    "	mov	%rcx, %rax\n"
-    "	not	%rax\n"
-    "	jmp	.Lmin_done\n"
 
     /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
     ".Lother_frame:\n"
@@ -520,15 +545,177 @@ asm("	template routine_stop\n"
     /* The slot, if there is one, may belong to another thread by now. */
     ".Lorphan:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	ret\n");
+
+/*
+ * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the process, rdx an
+ * entry, r8 how far the entry is from the first one, r9 is 0.
+ */
+asm(".macro enter_key\n"
+    "	push	%r8\n"
+    "	push	%r9\n"
+    "	xor	%r9d, %r9d\n"
+    ".endm\n"
+
+    ".macro leave_key\n"
+    "	pop	%r9\n"
+    "	pop	%r8\n"
     "	ret\n"
+    ".endm\n"
+
+    /* Jump to NONE if the C library has no id for the thread. Changes rax, rdx. */
+    ".macro process_to_ecx none\n"
+    "	mov	%fs:HOLE, %ecx\n"
+    "		hole TID\n"
+    "	test	%ecx, %ecx\n"
+    "	jz	\\none\n"
+    "	mov	%ecx, %eax\n"
+    "	and	$PIDS_MASK, %eax\n"
+    "	mov	HOLE(%rdi,%rax,8), %rdx\n"
+    "		hole PIDS_OFF\n"
+    "	cmp	%ecx, %edx\n"
+    "	je	.Lknown\\@\n"
+    "	call	.Lask_process\n"
+    ".Lknown\\@:\n"
+    "	shr	$32, %rdx\n"
+    "	mov	%edx, %ecx\n"
+    ".endm\n"
 
     /*
-     * Set the carry flag if the page below is not there: the end of a stack must be met by an instruction of
-     * the program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others.
-     * rt_sigpending(2) writes to that page, or cannot. Nothing can be saved on the stack. The MMX registers
-     * are free: OCaml does not use them, and C leaves them empty at calls.
+     * The bucket of the key: r8 is its first entry. The factor is 2^64 divided by the golden ratio, and the
+     * highest bits of the product depend on all bits of the key.
      */
-    "	template routine_room\n"
+    ".macro bucket_to_r8\n"
+    "	mov	$0x9e3779b97f4a7c15, %r8\n"
+    "	imul	%rsi, %r8\n"
+    "	shr	$32, %r8\n"
+    "	imul	$HOLE, %r8, %r8\n"
+    "		hole N_BUCKETS\n"
+    "	shr	$32, %r8\n"
+    "	shl	$BUCKET_LOG2, %r8d\n"
+    ".endm\n"
+
+    ".macro entry_at_r8\n"
+    "	lea	HOLE(%rdi,%r8), %rdx\n"
+    "		hole KEYS_OFF\n"
+    ".endm\n"
+
+    /* Jump to LABEL unless r8 was the last entry of its bucket. */
+    ".macro next_in_bucket label\n"
+    "	add	$KEYED_BYTES, %r8d\n"
+    "	test	$IN_BUCKET, %r8d\n"
+    "	jnz	\\label\n"
+    ".endm\n"
+
+    /*
+     * Take the key out of its entry, which stays taken: rdx. Jump to NONE if the bucket has no such entry. If
+     * two threads do it, one of them finds none. Changes rax.
+     */
+    ".macro take_key_out none\n"
+    ".Ltake\\@:\n"
+    "	entry_at_r8\n"
+    "	cmp	%ecx, (%rdx)\n"
+    "	jne	.Lnot\\@\n"
+    "	mov	%rsi, %rax\n"
+    "	cmp	%rax, KEY(%rdx)\n"
+    "	jne	.Lnot\\@\n"
+    "	lock cmpxchg %r9, KEY(%rdx)\n"
+    "	je	.Ltaken\\@\n"
+    ".Lnot\\@:\n"
+    "	next_in_bucket .Ltake\\@\n"
+    "	jmp	\\none\n"
+    ".Ltaken\\@:\n"
+    ".endm\n");
+
+/* Start the pair. Changes rax, rcx, rdx. A start whose key is open already ends that one as an orphan. */
+asm("	template routine_key_start\n"
+    "	enter_key\n"
+    "	test	$1, %sil\n"			/* pointers are even */
+    "	jz	.Lnot_keyed\n"
+    "	process_to_ecx .Lkey_collision\n"
+    "	bucket_to_r8\n"
+    "	take_key_out .Lkey_new\n"
+    "	lea	HOLE(%rdi), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	lock incq ORPHAN_STARTS(%rax)\n"
+    "	jmp	.Lkey_opened\n"
+
+    ".Lkey_new:\n"
+    "	sub	$BUCKET_BYTES, %r8d\n"		/* the first entry again */
+    ".Lkey_free_next:\n"
+    "	entry_at_r8\n"
+    "	mov	(%rdx), %eax\n"
+    "	test	%eax, %eax\n"
+    "	jnz	.Lkey_in_use\n"
+    "	lock cmpxchg %ecx, (%rdx)\n"
+    "	je	.Lkey_opened\n"
+    ".Lkey_in_use:\n"
+    "	next_in_bucket .Lkey_free_next\n"
+    ".Lkey_collision:\n"
+    "	lock incq COLLISIONS(%rdi)\n"
+    "	leave_key\n"
+
+    ".Lkey_opened:\n"
+    "	lea	HOLE(%rdi), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	lock incq STARTS(%rax)\n"
+    "	mov	%rdx, %rcx\n"
+    "	lfence\n"				/* what the start has to do is done */
+    "	rdtsc\n"				/* as late as possible */
+    "	lfence\n"				/* what the program does after the start begins now */
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    "	mov	%rax, KEY_TICKS(%rcx)\n"
+    "	mov	%rsi, KEY(%rcx)\n"		/* from here on it can be taken out */
+    "	leave_key\n"
+
+    ".Lnot_keyed:\n"
+    "	lock incq NOT_KEYED(%rdi)\n"
+    "	leave_key\n"
+
+    /* Make rdx the word of the thread ecx in the pids, which is written. Changes rax. */
+    ".Lask_process:\n"
+    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%r11\n"
+    "	mov	$SYS_GETPID, %eax\n"
+    "	syscall\n"
+    "	pop	%r11\n"
+    "	pop	%rcx\n"
+    "	shl	$32, %rax\n"
+    "	lea	(%rax,%rcx), %rdx\n"
+    "	mov	%ecx, %eax\n"
+    "	and	$PIDS_MASK, %eax\n"
+    "	mov	%rdx, HOLE(%rdi,%rax,8)\n"
+    "		hole PIDS_OFF\n"
+    "	ret\n");
+
+/* Stop the pair. Changes rax, rcx, rdx, rsi. */
+asm("	template routine_key_stop\n"
+    "	enter_key\n"
+    "	test	$1, %sil\n"
+    "	jz	.Lkey_orphan\n"
+    "	process_to_ecx .Lkey_orphan\n"
+    "	bucket_to_r8\n"
+    "	take_key_out .Lkey_orphan\n"
+    "	mov	KEY_TICKS(%rdx), %rcx\n"
+    "	mov	%r9d, (%rdx)\n"			/* free */
+    "	lea	HOLE(%rdi), %rsi\n"
+    "		hole SLOTS_OFF\n"
+    "	mov	KEY_NOW(%rsp), %rax\n"
+    "	add_time lock\n"
+    "	leave_key\n"
+
+    ".Lkey_orphan:\n"
+    "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	leave_key\n");
+
+/*
+ * Set the carry flag if the page below is not there: the end of a stack must be met by an instruction of
+ * the program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others.
+ * rt_sigpending(2) writes to that page, or cannot. Nothing can be saved on the stack. The MMX registers
+ * are free: OCaml does not use them, and C leaves them empty at calls.
+ */
+asm("	template routine_room\n"
     "	movq	%rax, %mm0\n"
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"

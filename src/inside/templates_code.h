@@ -20,7 +20,7 @@
  *	TO_GATE		the two bytes
  *	TO_WRAPPER	of the handler
  *	TO_PAIR		the area of a pair
- *	TO_START, TO_STOP	the routines
+ *	TO_START, TO_STOP, TO_KEY_START, TO_KEY_STOP	the routines
  *	TO_NS_PER_TICK	block_header.ns_per_tick
  *	SLOT_MASK	n_threads - 1
  *	SLOTS_OFF	pairs_slots_off()
@@ -29,6 +29,8 @@
  *	TO_ROOM		the routine
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
  *	TO_GATE_CODE	the last template of the trampoline
+ *	N_BUCKETS	of a pair by key
+ *	KEYS_OFF, PIDS_OFF	of a pair by key, from its area
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -52,7 +54,12 @@
 	X(TO_STACK_PAGE, 18)                                                                       \
 	X(TO_GATE_CODE, 19)                                                                        \
 	X(RSEQ_CS, 20)                                                                             \
-	X(TO_SEQUENCE, 21)
+	X(TO_SEQUENCE, 21)                                                                         \
+	X(TO_KEY_START, 22)                                                                        \
+	X(TO_KEY_STOP, 23)                                                                         \
+	X(N_BUCKETS, 24)                                                                           \
+	X(KEYS_OFF, 25)                                                                            \
+	X(PIDS_OFF, 26)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -67,12 +74,20 @@ struct template_hole {
 /* In the order of `off`; the end is at templates_holes_end. */
 extern const struct template_hole templates_holes[], templates_holes_end[];
 
-/* The templates. Each ends where the next one begins; those of count_cpu are its parts. */
+/* Of the code that puts the key into rsi. */
+enum { TEMPLATES_KEY_BYTES = 10 };
+
+/*
+ * The templates. Each ends where the next one begins; those of count_cpu, key_start and key_stop are their
+ * parts.
+ */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
 	templates_count_cpu_sequence_end[], templates_gate[], templates_enter[],
-	templates_enter_stop[], templates_start[], templates_stop[], templates_leave[],
-	templates_routine_start[], templates_routine_stop[], templates_routine_room[],
+	templates_enter_stop[], templates_start[], templates_stop[], templates_key_start[],
+	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
+	templates_leave[], templates_routine_start[], templates_routine_stop[],
+	templates_routine_key_start[], templates_routine_key_stop[], templates_routine_room[],
 	templates_end[];
 
 #endif

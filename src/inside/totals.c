@@ -51,8 +51,7 @@ static void add_slot(const struct pairs_slot *slot, struct inside_pair *totals,
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
 		 struct inside_pair *totals)
 {
-	const char *area =
-		(const char *)block + header->pairs_off + pair * pairs_stride(header->n_threads);
+	const char *area = (const char *)block + pairs_area_off(header, pair);
 	const struct pairs_shared *shared = (const struct pairs_shared *)area;
 	const struct pairs_slot *slots =
 		(const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
@@ -64,6 +63,7 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 			add_slot(&slots[i], totals, &min_ns_not);
 	totals->orphan_stops = load(&shared->orphan_stops);
 	totals->collisions = load(&shared->collisions);
-	totals->starts += totals->collisions;
+	totals->not_keyed = load(&shared->not_keyed);
+	totals->starts += totals->collisions + totals->not_keyed;
 	totals->min_ns = totals->count ? ~min_ns_not : 0;
 }

@@ -13,7 +13,8 @@
  *	4. a string
  *
  * and the first of these in the order of the start's arguments. Floats, bools and chars do not tell
- * requests apart. Where a pair stays by thread, this argument is compared: a stop that has another value
+ * requests apart. The engine `inside` matches by ints that are in a register or on the stack, and compares
+ * nothing. Where a pair stays by thread, this argument is compared: a stop that has another value
  * than the start that it ended is of another request.
  *
  * Keys are found before the engine is opened. The pairs of files that are loaded later are matched as
@@ -29,6 +30,7 @@
 #include "code/schedulers.h"
 #include "measure/args/filter.h"
 #include "measure/args/operand.h"
+#include "measure/engine/inside_place.h"
 #include "measure/meter.h"
 #include "program/arg_names.h"
 
@@ -41,6 +43,7 @@ enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
 struct pair_sites {
 	const struct site **list;
 	size_t n, n_starts;
+	bool is_inside; /* the engine `inside` measures them */
 };
 
 /* ---- the argument that the probes of a pair have in common ------------------------------------ */
@@ -69,10 +72,11 @@ static int list_sites(const struct ocp_meter *meter, const struct meter_pair *pa
 	sites->n_starts = add_sites(&meter->table, pair->start, sites->list);
 	sites->n = sites->n_starts +
 		   add_sites(&meter->table, pair->stop, sites->list + sites->n_starts);
+	sites->is_inside = meter_is_inside(meter);
 	return 0;
 }
 
-static enum fitness fitness_of_type(enum ocp_arg_type type)
+static enum fitness fitness_of_type(enum ocp_arg_type type, bool is_inside)
 {
 	switch (type) {
 	case OCP_ARG_INT:
@@ -80,19 +84,22 @@ static enum fitness fitness_of_type(enum ocp_arg_type type)
 	case OCP_ARG_ANY:
 		return IS_OF_ANY_TYPE;
 	case OCP_ARG_STRING:
-		return IS_STRING;
+		return is_inside ? IS_UNFIT : IS_STRING;
 	default:
 		return IS_UNFIT;
 	}
 }
 
 /* Can the argument at position AT of SITE be read? */
-static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at)
+static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bool is_inside)
 {
+	struct inside_place place;
 	struct site_args args;
 
 	if (operand_parse(ctx, site->args, &args) || (unsigned int)at >= args.n)
 		return false;
+	if (is_inside)
+		return inside_place_of(&args.args[at], &place);
 	return args.args[at].kind != ARG_UNSUPPORTED && args.args[at].kind != ARG_NONE &&
 	       args.args[at].type != ARG_FLOAT;
 }
@@ -109,9 +116,10 @@ static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sit
 		const int at = arg_names_find(site->arg_names, name);
 		enum fitness its;
 
-		if (at < 0 || !is_readable(ctx, site, at))
+		if (at < 0 || !is_readable(ctx, site, at, sites->is_inside))
 			return IS_UNFIT;
-		its = fitness_of_type(arg_names_get(site->arg_names, (size_t)at).type);
+		its = fitness_of_type(arg_names_get(site->arg_names, (size_t)at).type,
+				      sites->is_inside);
 		worst = its > worst ? its : worst;
 	}
 	return worst != IS_UNFIT && n >= 2 && strcasecmp(name + n - 2, "id") == 0 ? IS_ID : worst;
@@ -159,6 +167,48 @@ static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair,
 	/* There may be no room for one more name. */
 	if (!err && name[0])
 		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
+	return err;
+}
+
+/* ---- a key that was asked for, inside ----------------------------------------------------------- */
+
+/* -ENOTSUP if the engine `inside` cannot match by the argument KEY of SITE, which is one of PROBE. */
+static int check_site_inside(const struct ocp_meter *meter, const char *probe,
+			     const struct site *site, int key)
+{
+	const char *name = arg_requests_name(&meter->arg_requests, (unsigned int)key);
+	const int at = name ? arg_names_find(site->arg_names, name) : key;
+	struct inside_place place;
+	enum ocp_arg_type type;
+	struct site_args args;
+	char number[16];
+
+	/* An argument that the site lacks is told of later. */
+	if (at < 0 || operand_parse(meter->ctx, site->args, &args) || (unsigned int)at >= args.n)
+		return 0;
+	type = arg_names_get(site->arg_names, (size_t)at).type;
+	snprintf(number, sizeof(number), "arg%d", at);
+	if (type == OCP_ARG_STRING || type == OCP_ARG_FLOAT)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': %s is a %s, and the engine `inside` matches by ints",
+				 probe, name ? name : number, ocp_arg_type_name(type));
+	if (!inside_place_of(&args.args[at], &place))
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': the engine `inside` cannot read %s, which is neither "
+				 "in a register nor on the stack",
+				 probe, name ? name : number);
+	return 0;
+}
+
+static int check_key_inside(const struct ocp_meter *meter, const struct meter_pair *pair)
+{
+	struct pair_sites sites = { 0 };
+	int err = pair->key_arg < 0 ? 0 : list_sites(meter, pair, &sites);
+
+	for (size_t i = 0; !err && i < sites.n; i++)
+		err = check_site_inside(meter, i < sites.n_starts ? pair->start : pair->stop,
+					sites.list[i], pair->key_arg);
+	free(sites.list);
 	return err;
 }
 
@@ -212,7 +262,9 @@ int meter_find_keys(struct ocp_meter *meter)
 		pair->key_arg = pair->is_calls ? -1 : meter->arg_requests.key_arg;
 		pair->compared_arg = -1;
 		pair->is_chosen = false;
-		if (meter->keys == KEYS_AS_ASKED || meter_is_inside(meter))
+		if (meter->keys == KEYS_AS_ASKED && meter_is_inside(meter))
+			err = check_key_inside(meter, pair);
+		if (meter->keys == KEYS_AS_ASKED || (is_by_thread && meter_is_inside(meter)))
 			continue;
 		err = find_argument(meter, pair, &arg);
 		pair->is_chosen = arg >= 0 && !is_by_thread;
@@ -291,8 +343,9 @@ static const char *remedy_for(const struct ocp_meter *meter, const struct meter_
 			 arg_requests_name(&meter->arg_requests, (unsigned int)pair->compared_arg));
 	else
 		snprintf(text, REMEDY_BYTES,
-			 "give both probes an argument of the same name, or use --key argN%s",
-			 meter_is_inside(meter) ? " (with --engine bpf)" : "");
+			 "give both probes an argument of the same name%s, or "
+			 "use --key argN",
+			 meter_is_inside(meter) ? ", an int" : "");
 	return text;
 }
 

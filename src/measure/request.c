@@ -244,7 +244,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		const char *name;
 	} needs[] = {
 		{ request->filter, "--filter" },
-		{ measure_request_has_key(request), "--key" },
 		{ request->hist, "--hist" },
 		{ request->by, "--by" },
 		{ request->printed.n, "--print" },

@@ -97,12 +97,14 @@ check_concurrent() { # CONCURRENT
 	measuring thread_slower --json --time "$pair" --key none --slower 0 --limit 0
 	measuring thread_routes --json --time "$pair" --key none --by route
 	measuring thread_stack --json --time "$pair" --key none --stack
+	measuring inside --json --time "$pair" --engine inside
 	go_measured
 	books=$(<"$(output_of)")
-	check_keyed "$books" found key slower stack routes found_routes
+	check_keyed "$books" found key slower stack routes found_routes inside
 	check_routes "$books" routes found_routes
 	check_threads "$books" thread depth thread_slower thread_routes thread_stack
 	eq "$(grep -c "$FOUND" "$TMP/err.found")" 1 "$(cat "$TMP/err.found")"
+	eq "$(grep -c "$FOUND" "$TMP/err.inside")" 1 "$(cat "$TMP/err.inside")"
 	matches "$(cat "$TMP/err.texts")" 'matched by an argument of both probes: query_start,query_done by text '
 	eq "$(cat "$TMP"/err.{key,thread} | grep -c "matched by" || :)" 0 "it was asked for"
 	matches "$(cat "$TMP/err.depth")" 'matched by thread, but .* contains Lwt, .* leave out --depth: both probes have rid'

@@ -167,6 +167,8 @@ bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size
 
 /* ---- a good block ----------------------------------------------------------------------------- */
 
+static const struct inside_role roles[] = { { .is_stop = false }, { .is_stop = true } };
+
 static void make_header(uint32_t n_pairs, size_t text_bytes)
 {
 	struct block_header *h = &process.header;
@@ -188,7 +190,7 @@ static void make_header(uint32_t n_pairs, size_t text_bytes)
 	};
 	layout_offsets(h);
 	h->code_bytes = layout_trampolines_off(h) - h->code_off +
-			N_SITES * templates_site_bytes(h->n_shards, 2, 1);
+			N_SITES * templates_site_bytes(h->n_shards, roles, 2);
 	h->code_bytes = (h->code_bytes + page - 1) / page * page;
 	h->bytes = h->code_off + h->code_bytes;
 	h->parts[0] = (struct block_part){ ADDR, h->code_off, h->code_bytes };
@@ -214,7 +216,7 @@ static void fill(uint8_t *image, const char *text, size_t text_bytes)
 			.addr = SITES_ADDR + 16 * i,
 			.trampoline = ADDR + layout_trampolines_off(h) +
 				      templates_entry_off(h->n_shards) +
-				      i * templates_site_bytes(h->n_shards, 2, 1),
+				      i * templates_site_bytes(h->n_shards, roles, 2),
 			.gate_addr = ADDR + h->gates_off + i * sizeof(uint16_t),
 			.opcode = SITE_OFF,
 			.gate = BLOCK_GATE_PRIVATE,

@@ -12,7 +12,8 @@
 #include "inside/totals.h"
 #include "inside_code.h"
 
-enum { PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
+/* MOST_SITE_BYTES: what templates_site_bytes() is less than. */
+enum { MOST_SITE_BYTES = 512, PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
 
 __thread int32_t code_fake_tid;
 __thread struct rseq code_fake_rseq;
@@ -175,8 +176,8 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.ns_per_tick = spec->ns_per_tick,
 	};
 	layout_offsets(header);
-	header->code_bytes = up(
-		templates_routines_bytes() + CODE_MAX_SITES * templates_site_bytes(64, 4, 4), PAGE);
+	header->code_bytes =
+		up(templates_routines_bytes() + CODE_MAX_SITES * MOST_SITE_BYTES, PAGE);
 	header->bytes = header->code_off + header->code_bytes;
 	header->n_parts = 1;
 	header->parts[0].code_off = header->code_off;
@@ -227,20 +228,36 @@ static void assemble(struct code_block *block, const struct code_spec *spec, uin
 			.gate = (uint64_t)(uintptr_t)code_gate(block, i),
 			.wrapper = (uint64_t)(uintptr_t)code_wrapper,
 			.roles = spec->roles[i],
+			.places = spec->places[i],
 			.n_roles = spec->n_roles[i],
 		};
-		size_t n_stops = 0;
 
 		if (spec->gates)
 			site.gate = (uint64_t)(uintptr_t)&spec->gates[i];
-		for (size_t role = 0; role < site.n_roles; role++)
-			n_stops += site.roles[role].is_stop;
 		must(!templates_site(ctx, &block->header, &block->process, &site, code + at),
 		     ocp_error(ctx));
 		block->trampolines[i] = site.trampoline + templates_entry_off(spec->n_shards);
-		at += templates_site_bytes(spec->n_shards, site.n_roles, n_stops);
+		at += templates_site_bytes(spec->n_shards, site.roles, site.n_roles);
 	}
 	ocp_ctx_free(ctx);
+}
+
+static struct pairs_shared *shared_of(struct code_block *block, uint32_t pair)
+{
+	return (struct pairs_shared *)(block->block + pairs_area_off(&block->header, pair));
+}
+
+/* As build_block() does. */
+static void mark_keyed(struct code_block *block, const struct code_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->n_sites; i++)
+		for (size_t role = 0; role < spec->n_roles[i]; role++)
+			if (spec->roles[i][role].is_keyed) {
+				struct pairs_shared *shared =
+					shared_of(block, spec->roles[i][role].pair);
+
+				shared->is_keyed = shared->used[0] = 1;
+			}
 }
 
 struct code_block *code_block_new(const struct code_spec *spec)
@@ -273,6 +290,7 @@ struct code_block *code_block_new(const struct code_spec *spec)
 	munmap(code, header->code_bytes);
 	close(fd);
 	must(!block_check(header, header->bytes), "block_check");
+	mark_keyed(block, spec);
 	return block;
 }
 
@@ -311,10 +329,22 @@ struct inside_pair code_pair(struct code_block *block, uint32_t pair)
 	return totals;
 }
 
+struct pairs_keyed_start *code_key(struct code_block *block, uint32_t pair, uint32_t place)
+{
+	char *keys = (char *)code_slot(block, pair, 0) + pairs_keys_off();
+
+	return (struct pairs_keyed_start *)keys + place;
+}
+
 uint64_t code_open(struct code_block *block, uint32_t pair)
 {
 	uint64_t n = 0;
 
+	if (shared_of(block, pair)->is_keyed) {
+		for (uint32_t i = 0; i < pairs_n_keys(block->header.n_threads); i++)
+			n += code_key(block, pair, i)->key != 0;
+		return n;
+	}
 	for (uint32_t i = 0; i < block->header.n_threads; i++)
 		n += code_slot(block, pair, i)->n;
 	return n;
@@ -341,6 +371,19 @@ bool code_hit_checked(uint64_t trampoline, uint64_t below)
 	fill_random(before, sizeof(before));
 	memcpy(after, before, sizeof(before));
 	code_regs(after, trampoline, below);
+	return !memcmp(before, after, sizeof(before));
+}
+
+bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value)
+{
+	/* By number: the place in what code_regs() takes. It does not set rsp. */
+	static const uint8_t places[] = { 0, 2, 3, 1, 0, 6, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14 };
+	uint64_t before[N_REGS], after[N_REGS];
+
+	fill_random(before, sizeof(before));
+	before[places[reg]] = value;
+	memcpy(after, before, sizeof(before));
+	code_regs(after, trampoline, 0);
 	return !memcmp(before, after, sizeof(before));
 }
 

@@ -20,6 +20,7 @@ struct code_spec {
 	bool fakes_rseq; /* ... and struct rseq is code_fake_rseq, which the kernel does not know */
 	bool may_call_kernel;
 	struct inside_role roles[CODE_MAX_SITES][4];
+	struct inside_place places[CODE_MAX_SITES][4];
 	size_t n_roles[CODE_MAX_SITES];
 	uint16_t *gates; /* of the sites; NULL: those of the block */
 };
@@ -49,7 +50,10 @@ struct pairs_slot *code_slot(struct code_block *block, uint32_t pair, uint32_t p
 uint64_t code_hits(struct code_block *block, uint32_t site);
 struct inside_pair code_pair(struct code_block *block, uint32_t pair);
 
-/* Starts that are open, in all slots of PAIR. */
+/* Entry number PLACE of PAIR, which is matched by key. */
+struct pairs_keyed_start *code_key(struct code_block *block, uint32_t pair, uint32_t place);
+
+/* Starts that are open, in all slots of PAIR, or by key. */
 uint64_t code_open(struct code_block *block, uint32_t pair);
 
 /* The slot of this thread in PAIR; NULL: none. */
@@ -64,6 +68,9 @@ void code_hit(uint64_t trampoline);
 
 /* ... with all registers random, and BELOW bytes deeper in the stack. False if a register changed. */
 bool code_hit_checked(uint64_t trampoline, uint64_t below);
+
+/* ... with VALUE in register REG, as the processor numbers them. */
+bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value);
 
 /* ... with random vector registers. */
 bool code_hit_vectors(uint64_t trampoline);

@@ -52,7 +52,7 @@ static struct block_site make_site(const struct block_header *h, size_t i)
 		.addr = (part ? FAR : NEAR) + 8 * place,
 		.trampoline = h->parts[part].addr + layout_trampolines_off(h) +
 			      templates_entry_off(h->n_shards) +
-			      place * templates_site_bytes(h->n_shards, 0, 0),
+			      place * templates_site_bytes(h->n_shards, NULL, 0),
 		.gate_addr = h->addr + h->gates_off + i * sizeof(uint16_t),
 		.opcode = SITE_OFF,
 		.gate = BLOCK_GATE_PRIVATE,

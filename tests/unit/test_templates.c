@@ -295,7 +295,7 @@ TEST(code_stays_in_its_room)
 	assert_int_equal(code[templates_routines_bytes()], 0xab);
 	for (size_t n = 0; n <= 5; n++) {
 		const struct templates_site site = { .roles = roles, .n_roles = n };
-		const size_t room = templates_site_bytes(8, n, n - (n > 1) - (n > 2));
+		const size_t room = templates_site_bytes(8, roles, n);
 		size_t end = room;
 
 		memset(code, 0xab, sizeof(code));

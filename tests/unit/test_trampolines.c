@@ -106,7 +106,7 @@ static void fill_block(struct block *block, uint8_t *code)
 {
 	const uint64_t code_addr = (uint64_t)(uintptr_t)block + DATA_BYTES;
 	const size_t first = templates_routines_bytes() + templates_entry_off(1);
-	const size_t room = templates_site_bytes(1, 0, 0);
+	const size_t room = templates_site_bytes(1, NULL, 0);
 
 	for (size_t i = 0; i < N_SITES; i++) {
 		const bool is_private = i == 2;

@@ -16,6 +16,8 @@
 struct engine {
 	struct ocp_ctx *ctx;
 	struct inside_role *roles;
+	unsigned int *key_args; /* of the roles; used if one is keyed */
+	bool has_keys;
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;
@@ -42,6 +44,20 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 	return NULL;
 }
 
+/* Roles and keys, from those of SPEC. */
+static void copy_roles(struct engine *engine, const struct engine_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_roles; i++) {
+		const struct engine_role *role = &spec->roles[i];
+
+		engine->roles[i] = (struct inside_role){ .pair = role->pair,
+							 .is_stop = role->is_stop,
+							 .is_keyed = role->is_keyed };
+		engine->key_args[i] = role->key_arg;
+		engine->has_keys |= role->is_keyed;
+	}
+}
+
 static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out)
 {
 	const char *cannot = engine_inside_cannot(spec);
@@ -56,18 +72,19 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	*engine = (struct engine){
 		.ctx = ctx,
 		.roles = calloc(spec->n_roles + 1, sizeof(*engine->roles)),
+		.key_args = calloc(spec->n_roles + 1, sizeof(*engine->key_args)),
 		.n_pairs = spec->n_pairs,
 		.max_sites = spec->max_sites,
 		.depth = spec->depth,
 		.by_process = spec->split == OCP_BY_PROCESS,
 	};
-	if (!engine->roles) {
+	if (!engine->roles || !engine->key_args) {
+		free(engine->roles);
+		free(engine->key_args);
 		free(engine);
 		return ctx_no_memory(ctx);
 	}
-	for (size_t i = 0; i < spec->n_roles; i++)
-		engine->roles[i] = (struct inside_role){ .pair = spec->roles[i].pair,
-							 .is_stop = spec->roles[i].is_stop };
+	copy_roles(engine, spec);
 	*out = engine;
 	return 0;
 }
@@ -129,6 +146,7 @@ static int attach_process(struct engine *engine, pid_t pid, const struct engine_
 			  size_t n)
 {
 	const struct inside_plan plan = { .roles = engine->roles,
+					  .key_args = engine->has_keys ? engine->key_args : NULL,
 					  .n_pairs = engine->n_pairs,
 					  .max_sites = engine->max_sites,
 					  .depth = engine->depth,
@@ -261,6 +279,7 @@ static void close_engine(struct engine *engine)
 	free(engine->processes);
 	free(engine->meta.text);
 	free(engine->roles);
+	free(engine->key_args);
 	free(engine);
 }
 
@@ -313,14 +332,18 @@ static int check(struct ocp_ctx *ctx)
 	return 0;
 }
 
-/* Counting takes a tenth of what timing takes. */
+/* Counting takes a tenth of what timing takes, and timing by key takes more than by thread. */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
 	struct own_cost counting, timing = { 0 };
-	int err = own_cost_measure(ctx, false, 0, &counting);
+	bool by_key = false;
+	int err = own_cost_measure(ctx, OWN_COST_COUNTING, 0, &counting);
 
+	for (size_t i = 0; i < spec->n_roles; i++)
+		by_key |= spec->roles[i].is_keyed;
 	if (!err && spec->n_pairs)
-		err = own_cost_measure(ctx, true, spec->depth, &timing);
+		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
+				       spec->depth, &timing);
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
 				     .cost_per_paired_hit_ns = timing.hit_ns,
 				     .empty_pair_ns = timing.empty_pair_ns };

@@ -11,6 +11,7 @@
 
 #include "base/plural.h"
 #include "base/populate.h"
+#include "measure/engine/inside_place.h"
 #include "process/find.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
@@ -38,6 +39,14 @@ struct inside_process {
 	char base[FIND_NAME_BYTES + 1]; /* of its executable */
 	bool is_detached, has_warned;
 	bool is_found; /* an earlier tool has attached it */
+};
+
+/* What is to be attached to. */
+struct sites_to_count {
+	const struct inside_plan *plan;
+	struct inside_site *sites;
+	struct inside_place *places; /* of their keys; NULL: none has a key */
+	size_t n_places;
 };
 
 /* ---- addresses ------------------------------------------------------------------------------ */
@@ -100,8 +109,28 @@ static void note_probe(struct inside_process *process, const struct engine_site 
 		process->n_probes = site->probe_index + 1;
 }
 
+/* The places of the keys of SITE, one for each of its roles. */
+static int add_places(struct inside_process *process, const struct engine_file *file,
+		      const struct engine_site *site, struct sites_to_count *sites)
+{
+	const struct inside_plan *plan = sites->plan;
+
+	for (uint32_t i = 0; sites->places && i < site->n_roles; i++) {
+		const uint32_t role = site->first_role + i;
+		struct inside_place *place = &sites->places[sites->n_places++];
+
+		if (plan->roles[role].is_keyed &&
+		    !inside_place_of(&file->args[site->args].args[plan->key_args[role]], place))
+			return ctx_error(process->ctx, -ENOTSUP,
+					 "pid %d: a site of %s has the key neither in a register "
+					 "nor on the stack, where the engine `inside` reads it",
+					 (int)process->pid, file->name);
+	}
+	return 0;
+}
+
 static int add_site(struct inside_process *process, const struct mapped_file *mapped,
-		    const struct engine_file *file, size_t i, struct inside_site *to)
+		    const struct engine_file *file, size_t i, struct sites_to_count *sites)
 {
 	const struct engine_site *site = &file->sites[i];
 	uint64_t addr = 0, semaphore = 0;
@@ -117,17 +146,18 @@ static int add_site(struct inside_process *process, const struct mapped_file *ma
 			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
 			    "inside",
 			(int)mapped->pid, file->name);
-	*to = (struct inside_site){
+	sites->sites[process->n_sites] = (struct inside_site){
 		.addr = addr,
 		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
 		.needs_private_gate = !has_semaphore,
 		.first_role = site->first_role,
 		.n_roles = site->n_roles,
+		.first_place = (uint32_t)sites->n_places,
 	};
 	if (process->probes)
 		note_probe(process, site);
 	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
-	return 0;
+	return add_places(process, file, site, sites);
 }
 
 static bool lists(const struct engine_file *file, pid_t pid)
@@ -139,7 +169,7 @@ static bool lists(const struct engine_file *file, pid_t pid)
 }
 
 static int add_file(struct inside_process *process, const struct maps *maps,
-		    const struct engine_file *file, struct inside_site *sites)
+		    const struct engine_file *file, struct sites_to_count *sites)
 {
 	struct mapped_file mapped = { .pid = process->pid };
 	int err = 0;
@@ -150,7 +180,7 @@ static int add_file(struct inside_process *process, const struct maps *maps,
 		err = find_mappings(process, maps, &mapped);
 	for (size_t i = 0; !err && i < file->n_sites; i++)
 		if (!file->sites[i].is_off)
-			err = add_site(process, &mapped, file, i, &sites[process->n_sites]);
+			err = add_site(process, &mapped, file, i, sites);
 	free(mapped.mappings);
 	return err;
 }
@@ -208,13 +238,14 @@ static int know_process(struct inside_process *process, pid_t pid)
 	return 0;
 }
 
-static int attach_sites(struct inside_process *process, const struct inside_plan *plan,
-			const struct inside_site *sites)
+static int attach_sites(struct inside_process *process, const struct sites_to_count *sites)
 {
+	const struct inside_plan *plan = sites->plan;
 	struct inside_spec spec = {
-		.sites = sites,
+		.sites = sites->sites,
 		.n_sites = process->n_sites,
 		.roles = plan->roles,
+		.places = sites->places,
 		.n_pairs = plan->n_pairs,
 		.depth = plan->depth,
 		.max_threads = MAX_THREADS,
@@ -236,30 +267,49 @@ static int attach_sites(struct inside_process *process, const struct inside_plan
 	return inside_attach(process->ctx, process->pid, &spec, &process->inside);
 }
 
-static int attach(struct inside_process *process, const struct inside_plan *plan,
-		  const struct engine_file *files, size_t n)
+/* Room for all sites and for the keys of their roles. */
+static int make_room(struct inside_process *process, const struct engine_file *files, size_t n,
+		     struct sites_to_count *sites)
 {
-	struct inside_site *sites = populated_calloc(plan->max_sites + 1, sizeof(*sites));
-	struct maps maps = { 0 };
-	int err;
+	const struct inside_plan *plan = sites->plan;
+	size_t n_places = 0;
 
+	for (size_t i = 0; plan->key_args && i < n; i++)
+		for (size_t j = 0; j < files[i].n_sites; j++)
+			n_places += files[i].sites[j].n_roles;
+	sites->sites = populated_calloc(plan->max_sites + 1, sizeof(*sites->sites));
 	process->numbers = calloc(plan->max_sites + 1, sizeof(*process->numbers));
 	if (plan->by_process)
 		process->probes = calloc(plan->max_sites + 1, sizeof(*process->probes));
-	err = sites && process->numbers && (process->probes || !plan->by_process)
-		      ? check_files(process, files, n)
-		      : ctx_no_memory(process->ctx);
+	if (plan->key_args)
+		sites->places = calloc(n_places + 1, sizeof(*sites->places));
+	return sites->sites && process->numbers && (process->probes || !plan->by_process) &&
+			       (sites->places || !plan->key_args)
+		       ? 0
+		       : ctx_no_memory(process->ctx);
+}
+
+static int attach(struct inside_process *process, const struct inside_plan *plan,
+		  const struct engine_file *files, size_t n)
+{
+	struct sites_to_count sites = { .plan = plan };
+	struct maps maps = { 0 };
+	int err = make_room(process, files, n, &sites);
+
+	if (!err)
+		err = check_files(process, files, n);
 	if (!err)
 		err = maps_read(process->ctx, process->pid, &maps);
 	if (!err)
 		err = know_process(process, process->pid);
 	for (size_t i = 0; !err && i < n; i++)
 		if (lists(&files[i], process->pid))
-			err = add_file(process, &maps, &files[i], sites);
+			err = add_file(process, &maps, &files[i], &sites);
 	if (!err)
-		err = attach_sites(process, plan, sites);
+		err = attach_sites(process, &sites);
 	maps_free(&maps);
-	free(sites);
+	free(sites.sites);
+	free(sites.places);
 	return err;
 }
 
@@ -326,6 +376,7 @@ static void add_pair(const struct inside_pair *from, struct engine_pair *to)
 	to->orphan_starts += from->orphan_starts;
 	to->orphan_stops += from->orphan_stops;
 	to->map_full += from->collisions;
+	to->not_keyed += from->not_keyed;
 	for (size_t i = 0; i < sizeof(to->buckets) / sizeof(to->buckets[0]); i++)
 		to->buckets[i] += from->buckets[i];
 }

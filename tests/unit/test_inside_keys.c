@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+/* Pairs by key inside a process: against a model, from each place, by threads, forked children, and full. */
+#include <errno.h>
+#include <linux/types.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "inside/gone_threads.h"
+#include "inside/ticks.h"
+#include "inside_code.h"
+#include "unit.h"
+
+enum { START, STOP, RBX = 3, RSP = 4, N_REGISTERS = 16 };
+
+#define BY_KEY(stop)                                                                               \
+	{                                                                                          \
+		{                                                                                  \
+			.is_keyed = true, .is_stop = (stop)                                        \
+		}                                                                                  \
+	}
+
+/* One pair, whose start and stop have the key at PLACE. */
+static struct code_spec key_spec(uint32_t n_threads, struct inside_place place)
+{
+	return (struct code_spec){
+		.n_sites = STOP + 1,
+		.n_pairs = 1,
+		.n_shards = 2,
+		.n_threads = n_threads,
+		.depth = 1,
+		.ns_per_tick = UINT64_C(1) << 32, /* nanoseconds are ticks */
+		.may_call_kernel = true,
+		.roles = { BY_KEY(false), BY_KEY(true) },
+		.places = { { place }, { place } },
+		.n_roles = { 1, 1 },
+	};
+}
+
+static struct code_block *new_block(uint32_t n_threads)
+{
+	const struct code_spec spec =
+		key_spec(n_threads, (struct inside_place){ INSIDE_REGISTER, RBX });
+
+	return code_block_new(&spec);
+}
+
+static uint64_t ocaml_int(int64_t number)
+{
+	return (uint64_t)number << 1 | 1;
+}
+
+static void hit_key(struct code_block *block, uint32_t site, int64_t key)
+{
+	assert_true(code_hit_register(block->trampolines[site], RBX, ocaml_int(key)));
+}
+
+static void assert_books(struct code_block *block)
+{
+	const struct inside_pair totals = code_pair(block, 0);
+
+	assert_int_equal(totals.starts, totals.count + totals.orphan_starts + totals.collisions +
+						totals.not_keyed + code_open(block, 0));
+}
+
+/* ---- the rules ------------------------------------------------------------------------------ */
+
+TEST(keys_follow_the_model)
+{
+	enum { N = 60 };
+	struct code_block *block = new_block(64);
+	uint64_t since[N] = { 0 }, last_sum = 0, starts = 0, count = 0, orphan_starts = 0,
+		 orphan_stops = 0;
+
+	srand(27);
+	for (int i = 0; i < 20000; i++) {
+		const int key = rand() % N;
+		const uint64_t from = ticks_now();
+		struct inside_pair totals;
+		uint64_t to;
+
+		if (rand() % 2) {
+			hit_key(block, START, key - 20); /* also below 0 */
+			starts++;
+			orphan_starts += since[key] != 0;
+			since[key] = from;
+			continue;
+		}
+		hit_key(block, STOP, key - 20);
+		to = ticks_now();
+		totals = code_pair(block, 0);
+		if (since[key]) {
+			count++;
+			assert_true(totals.sum_ns - last_sum <= to - since[key]);
+			assert_true(totals.max_ns >= totals.sum_ns - last_sum);
+			assert_true(totals.min_ns <= totals.sum_ns - last_sum);
+		} else {
+			orphan_stops++;
+			assert_int_equal(totals.sum_ns, last_sum);
+		}
+		last_sum = totals.sum_ns;
+		since[key] = 0;
+		assert_int_equal(totals.starts, starts);
+		assert_int_equal(totals.count, count);
+		assert_int_equal(totals.orphan_starts, orphan_starts);
+		assert_int_equal(totals.orphan_stops, orphan_stops);
+	}
+	assert_true(count > 4000 && orphan_starts > 2000 && orphan_stops > 2000);
+	assert_int_equal(code_pair(block, 0).collisions, 0);
+	assert_books(block);
+	code_block_free(block);
+}
+
+/* A start and a stop with other pairs between them: the time is that of the key. */
+TEST(the_time_is_that_of_the_key)
+{
+	struct code_block *block = new_block(16);
+	uint64_t began, ended;
+
+	began = ticks_now();
+	hit_key(block, START, 1);
+	usleep(2000);
+	hit_key(block, START, 2);
+	hit_key(block, STOP, 2);
+	assert_true(code_pair(block, 0).max_ns < (ticks_now() - began) / 2);
+	hit_key(block, STOP, 1);
+	ended = ticks_now();
+	assert_in_range(code_pair(block, 0).max_ns, (ended - began) / 2, ended - began);
+	assert_int_equal(code_pair(block, 0).count, 2);
+	code_block_free(block);
+}
+
+TEST(what_is_no_int_is_no_key)
+{
+	struct code_block *block = new_block(16);
+
+	assert_true(code_hit_register(block->trampolines[START], RBX, 0x7f0000001000));
+	assert_true(code_hit_register(block->trampolines[START], RBX, 0));
+	assert_true(code_hit_register(block->trampolines[STOP], RBX, 0x7f0000001000));
+	assert_int_equal(code_pair(block, 0).starts, 2);
+	assert_int_equal(code_pair(block, 0).not_keyed, 2);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	assert_int_equal(code_open(block, 0), 0);
+	code_block_free(block);
+}
+
+/* More keys than there is room for: none is lost, and none is taken for another one. */
+TEST(no_room_is_a_collision)
+{
+	enum { N = 1000 };
+	struct code_block *block = new_block(16);
+	uint64_t n_open;
+
+	for (int round = 0; round < 3; round++) {
+		const struct inside_pair before = code_pair(block, 0);
+		struct inside_pair after;
+
+		for (int64_t key = 0; key < N; key++)
+			hit_key(block, START, key);
+		n_open = code_open(block, 0);
+		assert_int_equal(n_open, pairs_n_keys(16));
+		for (int64_t key = N; key-- > 0;)
+			hit_key(block, STOP, key);
+		after = code_pair(block, 0);
+		assert_int_equal(after.collisions - before.collisions, N - n_open);
+		assert_int_equal(after.orphan_stops - before.orphan_stops, N - n_open);
+		assert_int_equal(after.count - before.count, n_open);
+		assert_int_equal(after.starts - before.starts, N);
+		assert_int_equal(code_open(block, 0), 0);
+	}
+	code_block_free(block);
+}
+
+/* Requests have numbers one after the other, or far apart: a thousand of them have room. */
+TEST(a_thousand_requests_have_room)
+{
+	static const int64_t strides[] = { 1, 2, 8, 64, 4096, 1 << 20, INT64_C(1) << 40, -3 };
+	struct code_block *block = new_block(pairs_n_slots(1024));
+
+	for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
+		for (int64_t key = 0; key < 1024; key++)
+			hit_key(block, START, key * strides[i]);
+		assert_int_equal(code_open(block, 0), 1024);
+		for (int64_t key = 0; key < 1024; key++)
+			hit_key(block, STOP, key * strides[i]);
+	}
+	assert_int_equal(code_pair(block, 0).collisions + code_pair(block, 0).orphan_stops, 0);
+	code_block_free(block);
+}
+
+/* ---- where the key is ----------------------------------------------------------------------- */
+
+/* Hidden: called within the program. KEY is OFF bytes above rsp at the site. */
+void key_on_stack(uint64_t trampoline, uint64_t key);
+enum { KEY_OFF = 48 };
+__asm__(".pushsection .text\n"
+	"key_on_stack:\n"
+	"	push	%rsi\n"
+	"	sub	$48, %rsp\n"
+	"	call	*%rdi\n"
+	"	add	$56, %rsp\n"
+	"	ret\n"
+	".popsection\n");
+
+static void hit_at(const struct inside_place *place, struct code_block *block, uint32_t site,
+		   int64_t key)
+{
+	if (place->kind == INSIDE_STACK)
+		key_on_stack(block->trampolines[site], ocaml_int(key));
+	else
+		assert_true(code_hit_register(
+			block->trampolines[site],
+			place->kind == INSIDE_REGISTER ? (uint32_t)place->number : RBX,
+			ocaml_int(key)));
+}
+
+/* The key of PLACE is read: a stop with another one ends nothing. A constant is the same in each call. */
+static void check_place(struct inside_place place)
+{
+	const struct code_spec spec = key_spec(16, place);
+	struct code_block *block = code_block_new(&spec);
+	const int64_t far = INT64_C(1) << 40;
+
+	for (int64_t key = -2; key <= 2; key++) {
+		hit_at(&place, block, START, key * far);
+		hit_at(&place, block, STOP, key * far + 1);
+		hit_at(&place, block, STOP, key * far);
+	}
+	assert_int_equal(code_pair(block, 0).starts, 5);
+	assert_int_equal(code_pair(block, 0).count, 5);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 5);
+	assert_int_equal(code_open(block, 0), 0);
+	code_block_free(block);
+}
+
+TEST(keys_are_read_from_each_place)
+{
+	for (uint32_t reg = 0; reg < N_REGISTERS; reg++)
+		if (reg != RSP)
+			check_place((struct inside_place){ INSIDE_REGISTER, reg });
+	check_place((struct inside_place){ INSIDE_STACK, KEY_OFF });
+	check_place((struct inside_place){ INSIDE_CONSTANT, -1 });
+	check_place((struct inside_place){ INSIDE_CONSTANT, INT64_MIN + 1 });
+}
+
+/* The start's constant is the stop's register: it is the whole number that is compared. */
+TEST(constants_are_whole)
+{
+	static const int64_t numbers[] = { 0, 1, -1, INT64_C(1) << 61, -(INT64_C(1) << 62) };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+		struct code_block *block;
+
+		spec.places[START][0] =
+			(struct inside_place){ INSIDE_CONSTANT, (int64_t)ocaml_int(numbers[i]) };
+		block = code_block_new(&spec);
+		assert_true(code_hit_checked(block->trampolines[START], 0));
+		hit_key(block, STOP, numbers[i] ^ INT64_C(1) << 35);
+		assert_int_equal(code_pair(block, 0).count, 0);
+		hit_key(block, STOP, numbers[i]);
+		assert_int_equal(code_pair(block, 0).count, 1);
+		code_block_free(block);
+	}
+}
+
+TEST(places_that_cannot_be_read_are_refused)
+{
+	static const struct inside_place bad[] = {
+		{ INSIDE_REGISTER, RSP },
+		{ INSIDE_REGISTER, 16 },
+		{ INSIDE_REGISTER, -1 },
+		{ INSIDE_STACK, -8 },
+		{ INSIDE_STACK, INSIDE_STACK_MAX + 1 },
+		{ (enum inside_place_kind)7, 0 },
+	};
+	const struct inside_role role = { .is_keyed = true };
+	const struct block_header header = {
+		.n_shards = 2, .n_pairs = 1, .n_threads = 16, .depth = 1, .ns_per_tick = 1
+	};
+	struct templates_process process = { .rseq_off = 8, .tid_off = 8, .may_call_kernel = true };
+	struct templates_site site = { .roles = &role, .n_roles = 1 };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	uint8_t code[512];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		site.places = &bad[i];
+		assert_int_equal(templates_site(ctx, &header, &process, &site, code), -EINVAL);
+	}
+	site.places = &(struct inside_place){ INSIDE_REGISTER, RBX };
+	assert_int_equal(templates_site(ctx, &header, &process, &site, code), 0);
+	process.may_call_kernel = false;
+	assert_int_equal(templates_site(ctx, &header, &process, &site, code), -ENOTSUP);
+	assert_non_null(strstr(ocp_error(ctx), "seccomp"));
+	ocp_ctx_free(ctx);
+}
+
+/* ---- threads, signals and processes --------------------------------------------------------- */
+
+struct worker {
+	struct code_block *block;
+	int number;
+	pthread_t thread;
+};
+
+/* Keys of its own, and some that all threads use. */
+static void *work(void *arg)
+{
+	const struct worker *worker = arg;
+	unsigned int seed = (unsigned int)worker->number;
+
+	for (int i = 0; i < 30000; i++) {
+		const int64_t own = 1000 + 4 * (rand_r(&seed) % 50) + worker->number;
+		const int64_t key = rand_r(&seed) % 4 ? own : rand_r(&seed) % 3;
+
+		hit_key(worker->block, (uint32_t)(rand_r(&seed) % 2), key);
+	}
+	return NULL;
+}
+
+TEST(threads_lose_no_key)
+{
+	enum { N = 4 };
+	struct code_block *block = new_block(64);
+	struct worker workers[N];
+	struct inside_pair totals;
+
+	for (int i = 0; i < N; i++) {
+		workers[i] = (struct worker){ .block = block, .number = i };
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (int i = 0; i < N; i++)
+		pthread_join(workers[i].thread, NULL);
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.starts, code_hits(block, START));
+	assert_int_equal(totals.count + totals.orphan_stops, code_hits(block, STOP));
+	assert_true(totals.count > 10000);
+	assert_int_equal(totals.collisions, 0);
+	assert_books(block);
+	code_block_free(block);
+}
+
+static struct code_block *stepped_block;
+static uint64_t n_steps;
+
+/* After each instruction of a trampoline: a pair with another key. */
+static void hit_in_between(int number, siginfo_t *info, void *context)
+{
+	const uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	const uint64_t code = stepped_block->header.addr + stepped_block->header.code_off;
+
+	(void)number;
+	(void)info;
+	if (pc < code || pc >= code + stepped_block->header.code_bytes)
+		return;
+	hit_key(stepped_block, START, 5 + (int64_t)(n_steps % 7));
+	hit_key(stepped_block, STOP, 5 + (int64_t)(n_steps++ % 7));
+}
+
+/* rbx is what it was at the call of code_hit_stepped: its key is a constant. */
+TEST(signal_handlers_may_use_keys)
+{
+	struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO }, old;
+	struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+	struct inside_pair totals;
+
+	spec.n_sites = 4;
+	for (uint32_t i = 0; i < 2; i++) {
+		spec.roles[2 + i][0] = spec.roles[i][0];
+		spec.places[2 + i][0] = (struct inside_place){ INSIDE_CONSTANT, 3 };
+		spec.n_roles[2 + i] = 1;
+	}
+	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+	n_steps = 0;
+	stepped_block = code_block_new(&spec);
+	for (int i = 0; i < 8; i++) {
+		code_hit_stepped(stepped_block->trampolines[2]);
+		code_hit_stepped(stepped_block->trampolines[2]); /* replaces */
+		code_hit_stepped(stepped_block->trampolines[3]);
+		code_hit_stepped(stepped_block->trampolines[3]); /* an orphan */
+	}
+	sigaction(SIGTRAP, &old, NULL);
+	totals = code_pair(stepped_block, 0);
+	assert_true(n_steps > 1000);
+	assert_int_equal(totals.starts, 16 + n_steps);
+	assert_int_equal(totals.count, 8 + n_steps);
+	assert_int_equal(totals.orphan_starts, 8);
+	assert_int_equal(totals.orphan_stops, 8);
+	assert_int_equal(code_open(stepped_block, 0), 0);
+	code_block_free(stepped_block);
+}
+
+/* A forked child has keys of its own. Those that it leaves open are orphans when it is gone. */
+TEST(forked_children_have_keys_of_their_own)
+{
+	struct code_block *block = new_block(16);
+	int status;
+	pid_t pid;
+
+	hit_key(block, START, 7);
+	pid = fork();
+	if (pid == 0) {
+		code_hit_register(block->trampolines[STOP], RBX, ocaml_int(7)); /* the parent's */
+		code_hit_register(block->trampolines[START], RBX, ocaml_int(7));
+		code_hit_register(block->trampolines[START], RBX, ocaml_int(8));
+		code_hit_register(block->trampolines[STOP], RBX, ocaml_int(8));
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	assert_int_equal(code_open(block, 0), 2);
+	assert_int_equal(gone_threads_starts(&block->header, block->block, 0), 1);
+	hit_key(block, STOP, 7);
+	assert_int_equal(code_pair(block, 0).count, 2);
+	assert_int_equal(code_pair(block, 0).orphan_starts, 0);
+	code_block_free(block);
+}
+
+/* Whatever a process writes there, the code writes nowhere else. */
+TEST(hostile_entries_are_harmless)
+{
+	struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+	const struct pairs_slot none = { 0 };
+	struct code_block *block;
+
+	spec.n_pairs = 2;
+	block = code_block_new(&spec);
+	srand(3);
+	for (int i = 0; i < 20000; i++) {
+		struct pairs_keyed_start *entry =
+			code_key(block, 0, (uint32_t)rand() % pairs_n_keys(16));
+		uint64_t *pids = (uint64_t *)((char *)code_slot(block, 0, 0) + pairs_pids_off(16));
+
+		entry->pid = rand() % 4 ? (uint32_t)getpid() : (uint32_t)rand();
+		entry->key = rand() % 4 ? ocaml_int(rand() % 50) : (uint64_t)rand() << 33;
+		entry->ticks = (uint64_t)rand() << 33;
+		pids[rand() % PAIRS_PIDS] = (uint64_t)rand() << 32 | (uint32_t)gettid();
+		hit_key(block, (uint32_t)(rand() % 2), rand() % 50);
+	}
+	assert_int_equal(code_pair(block, 1).starts + code_pair(block, 1).orphan_stops, 0);
+	for (uint32_t i = 0; i < 16; i++)
+		assert_memory_equal(code_slot(block, 1, i), &none, sizeof(none));
+	code_block_free(block);
+}
