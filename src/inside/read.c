@@ -9,8 +9,8 @@
 /* A start that began and was orphaned since the totals were read is not in them. */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {
-	const uint64_t ended = pair->count + pair->orphan_starts + pair->collisions +
-			       pair->not_keyed;
+	const uint64_t ended =
+		pair->count + pair->orphan_starts + pair->collisions + pair->not_keyed;
 	const uint64_t open = pair->starts > ended ? pair->starts - ended : 0;
 	uint64_t n;
 

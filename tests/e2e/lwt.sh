@@ -160,6 +160,38 @@ test_choice() {
 	quit_target
 }
 
+# Inside, ints are keys.
+test_keys_inside() {
+	local pair=request_start,request_done
+	build_served
+	start_served 20
+	check_error 4 "probe 'query_start': text is a string, and the engine .inside. matches by ints" \
+		attach -pid "$TARGET" --time query_start,query_done --key text --engine inside
+	check_error 2 "no argument 'rid' for the key: it has text" attach -pid "$TARGET" --time query_start,query_done --key rid --engine inside
+	matches "$(said --engine inside --time query_start,query_done)" \
+		'matched by thread, but .*: give both probes an argument of the same name, an int, or use --key argN'
+	matches "$(said --engine auto --time query_start,query_done --key text)" 'engine: bpf, since inside is not possible: .*text is a string'
+	measuring key --json --time "$pair" --key rid --engine inside
+	go_measured
+	check_keyed "$(<"$(output_of)")" key
+	quit_target
+}
+
+# By thread, and a key that is no int: nothing is matched by it, and the output says so.
+test_threads_inside() {
+	local pair=request_start,request_done
+	build_served
+	start_served 20
+	measuring thread --json --time "$pair" --key none --engine inside
+	go_measured
+	eq "$(python3 -c '
+import json, sys
+pair = json.loads(open(sys.argv[1]).read().splitlines()[-1])["pairs"][0]
+print(*(f"{n}={pair[n]}" for n in ("count", "orphan_starts", "orphan_stops", "open")))' "$TMP/out.thread")" \
+		"$(sed -n 's/^thread //p' "$(output_of)" | sed 's/ mismatched=[0-9]*//')"
+	quit_target
+}
+
 # Without a name in common, a warning names the library and the remedy.
 check_warning() {
 	local said
