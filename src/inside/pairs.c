@@ -28,7 +28,7 @@ uint64_t pairs_stride(uint32_t n_threads)
 	return pairs_slots_off(n_threads) + n_threads * sizeof(struct pairs_slot);
 }
 
-static_assert(PAIRS_WINDOW * PAIRS_KEYS_A_THREAD * sizeof(struct pairs_keyed_start) +
+static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD +
 			      PAIRS_PIDS * sizeof(uint64_t) <=
 		      (PAIRS_WINDOW - 1) * sizeof(struct pairs_slot),
 	      "the entries of a pair by key have room behind its first slot");

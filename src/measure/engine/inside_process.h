@@ -22,7 +22,7 @@ struct inside_process;
 /* What all processes of an engine have in common. */
 struct inside_plan {
 	const struct inside_role *roles;
-	const unsigned int *key_args; /* of each role: the argument that is its key; NULL: none is keyed */
+	const unsigned int *key_args; /* of each role: its key; NULL: none is keyed */
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;		/* hits are also rows by process and probe */
