@@ -179,7 +179,7 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
 }
 
-/* The pairs that are matched by key have their totals in slot 0. */
+/* Tell the readers which pairs are matched by key: these have their totals in slot 0. */
 static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 {
 	const struct block_header *header = &inside->header;

@@ -35,7 +35,7 @@ static uint64_t open_if_gone(const struct pairs_slot *slot)
 	return now.n && is_gone(now.tid) ? now.n : 0;
 }
 
-/* By key, a process is gone. */
+/* The open starts by key of processes that have ended. */
 static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
 {
 	const struct pairs_keyed_start *start = starts;

@@ -12,8 +12,9 @@
 bool gone_threads_are_known(pid_t pid);
 
 /*
- * The starts of pair number PAIR that are open in threads that have ended, and whose slot no other thread
- * has taken, or by key in processes that have ended: orphans that totals_pair() takes for open. BLOCK is the first byte of the block.
+ * The orphans of pair number PAIR that totals_pair() takes for open starts. By thread: the starts of a thread
+ * that has ended, if no other thread has taken its slot. By key: the starts of a process that has ended. BLOCK
+ * is the first byte of the block.
  */
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
 

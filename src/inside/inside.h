@@ -46,8 +46,8 @@ struct inside_site {
 	 */
 	bool needs_private_gate;
 	uint32_t first_role, n_roles; /* in inside_spec.roles */
-	uint32_t
-		first_place; /* in inside_spec.places: of each role in its order; if one is keyed */
+	/* In inside_spec.places: the first of n_roles places, one for each role. Unused without a key. */
+	uint32_t first_place;
 };
 
 struct inside_spec {
@@ -63,8 +63,9 @@ struct inside_spec {
 };
 
 /*
- * The totals of a pair, as engine_pair has them. COLLISIONS: starts of threads or keys without room.
- * NOT_KEYED: starts whose argument is no int. Both are also counted in STARTS; their stops are orphans.
+ * The totals of a pair, as engine_pair has them. COLLISIONS counts the starts for whose thread or key there
+ * was no room, NOT_KEYED those whose argument is not an int. STARTS contains both. The stops of such starts are
+ * counted as orphans.
  */
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */

@@ -108,7 +108,7 @@ static size_t gate_bytes(void)
 	return template_bytes(templates_gate, templates_enter);
 }
 
-/* Those of a role: from *BEGIN to *END. */
+/* Set *BEGIN and *END to the first byte of the template for ROLE and to the byte after its last one. */
 static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
 {
 	if (role->is_keyed) {
@@ -333,7 +333,7 @@ static void load_constant(uint8_t *code, int64_t number)
 	memcpy(code + 2, &number, sizeof(number));
 }
 
-/* CODE has TEMPLATES_KEY_BYTES. False if PLACE is none that can be read. */
+/* Write the TEMPLATES_KEY_BYTES that load the key from PLACE. False if PLACE is out of range. */
 static bool put_key(const struct inside_place *place, uint8_t *code)
 {
 	const int64_t number = place->number;
@@ -359,7 +359,7 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 	return false;
 }
 
-/* Role number I of SITE. False if the place of its key is none that can be read. */
+/* Assemble role number I of SITE. False if the place of its key is out of range. */
 static bool put_role(struct assembly *assembly, const struct block_header *header,
 		     const struct templates_site *site, size_t i)
 {
@@ -419,6 +419,6 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	put(&assembly, templates_gate, templates_enter);
 	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
 	if (!has_places)
-		return ctx_error(ctx, -EINVAL, "the place of a key cannot be read");
+		return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
 }

@@ -32,10 +32,10 @@ struct templates_process {
 	int32_t rseq_off;
 	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
 	/*
-	 * A start may call tkill(tid, 0) if it finds no room, to learn whether a thread has ended in
-	 * the middle of a span, a trampoline with pairs rt_sigpending(2), to learn whether the
-	 * stack goes on, and a thread that is new to a pair by key getpid(2). False for a process with a
-	 * seccomp filter.
+	 * The code may make system calls. It makes three: a start that finds no room calls tkill(tid, 0),
+	 * to learn whether a thread has ended in the middle of a span. A trampoline with pairs calls
+	 * rt_sigpending(2), to learn whether the stack goes on. The first hit of a thread in a pair by
+	 * key calls getpid(2). False for a process with a seccomp filter.
 	 */
 	bool may_call_kernel;
 };
@@ -74,9 +74,10 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code);
 
 /*
- * Assemble the trampoline of SITE to CODE. Returns 0, -ERANGE with a message if a distance is too long
- * for 32 bits, -EINVAL if a place is none of those that inside.h has, or -ENOTSUP for a key if the kernel may
- * not be called.
+ * Assemble the trampoline of SITE to CODE. Returns 0, or an error with a message:
+ *	-ERANGE		a distance is too long for 32 bits
+ *	-EINVAL		a place of a key is outside the ranges of struct inside_place
+ *	-ENOTSUP	a role has a key, and the code may not call the kernel
  */
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,

@@ -320,6 +320,15 @@ asm(".macro add_time lock\n"
     ".Lraised\\@:\n"
     ".endm\n");
 
+/* Make rax the time at which a pair begins. Changes rdx. */
+asm(".macro begin_to_rax\n"
+    "	lfence\n"				/* what the start has to do is done */
+    "	rdtsc\n"				/* as late as possible */
+    "	lfence\n"				/* what the program does after the start begins now */
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    ".endm\n");
+
 /*
  * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx its slot, rax the state of
  * the slot before, rsi the state after. Changes rax, rcx, rdx, rsi.
@@ -363,11 +372,7 @@ asm("	template routine_start\n"
     "	mov	%rax, %rsi\n"
     "	lea	SP(%rsp), %rax\n"
     "	mov	%rax, RING_SP(%rsi)\n"
-    "	lfence\n"				/* what the start has to do is done */
-    "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* what the program does after the start begins now */
-    "	shl	$32, %rdx\n"
-    "	or	%rdx, %rax\n"
+    "	begin_to_rax\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
     "	ret\n"
 
@@ -660,11 +665,7 @@ asm("	template routine_key_start\n"
     "		hole SLOTS_OFF\n"
     "	lock incq STARTS(%rax)\n"
     "	mov	%rdx, %rcx\n"
-    "	lfence\n"				/* what the start has to do is done */
-    "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* what the program does after the start begins now */
-    "	shl	$32, %rdx\n"
-    "	or	%rdx, %rax\n"
+    "	begin_to_rax\n"
     "	mov	%rax, KEY_TICKS(%rcx)\n"
     "	mov	%rsi, KEY(%rcx)\n"		/* from here on it can be taken out */
     "	leave_key\n"

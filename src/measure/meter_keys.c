@@ -183,7 +183,7 @@ static int check_site_inside(const struct ocp_meter *meter, const char *probe,
 	struct site_args args;
 	char number[16];
 
-	/* An argument that the site lacks is told of later. */
+	/* arg_requests_resolve() refuses a site that lacks the argument. */
 	if (at < 0 || operand_parse(meter->ctx, site->args, &args) || (unsigned int)at >= args.n)
 		return 0;
 	type = arg_names_get(site->arg_names, (size_t)at).type;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/rseq.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "inside/block_check.h"
@@ -356,6 +357,15 @@ struct pairs_slot *code_own_slot(struct code_block *block, uint32_t pair, uint32
 		if (code_slot(block, pair, i)->tid == tid)
 			return code_slot(block, pair, i);
 	return NULL;
+}
+
+bool code_is_at(const struct code_block *block, const void *context)
+{
+	const ucontext_t *interrupted = context;
+	const uint64_t pc = (uint64_t)interrupted->uc_mcontext.gregs[REG_RIP];
+	const uint64_t code = block->header.addr + block->header.code_off;
+
+	return pc >= code && pc < code + block->header.code_bytes;
 }
 
 static void fill_random(void *bytes, size_t n)

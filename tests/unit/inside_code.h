@@ -78,4 +78,7 @@ bool code_hit_vectors(uint64_t trampoline);
 /* ... with a SIGTRAP after each instruction. */
 void code_hit_stepped(uint64_t trampoline);
 
+/* Was the code of BLOCK interrupted? CONTEXT is that of the signal handler. */
+bool code_is_at(const struct code_block *block, const void *context);
+
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "inside/gone_threads.h"
@@ -247,6 +246,41 @@ TEST(keys_are_read_from_each_place)
 	check_place((struct inside_place){ INSIDE_CONSTANT, INT64_MIN + 1 });
 }
 
+/* Each role of a site has its own key, also behind a role that has used the registers. */
+TEST(each_role_has_its_key)
+{
+	enum { RAX, RCX, RDX, RSI = 6, RDI };
+	static const uint32_t used[] = { RAX, RCX, RDX, RSI, RDI };
+
+	for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+		struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+		struct code_block *block;
+
+		/* Site 2: it stops pair 0 by rbx, and starts pair 1 by another register. */
+		spec.n_sites = 4;
+		spec.n_pairs = 2;
+		spec.n_roles[2] = 2;
+		spec.roles[2][0] = (struct inside_role){ .is_keyed = true, .is_stop = true };
+		spec.roles[2][1] = (struct inside_role){ .pair = 1, .is_keyed = true };
+		spec.places[2][0] = (struct inside_place){ INSIDE_REGISTER, RBX };
+		spec.places[2][1] = (struct inside_place){ INSIDE_REGISTER, used[i] };
+		/* Site 3 stops pair 1. */
+		spec.n_roles[3] = 1;
+		spec.roles[3][0] =
+			(struct inside_role){ .pair = 1, .is_keyed = true, .is_stop = true };
+		spec.places[3][0] = (struct inside_place){ INSIDE_REGISTER, RBX };
+		block = code_block_new(&spec);
+		assert_true(code_hit_register(block->trampolines[2], used[i], ocaml_int(9)));
+		assert_int_equal(code_pair(block, 1).starts, 1);
+		hit_key(block, 3, 8);
+		assert_int_equal(code_pair(block, 1).count, 0);
+		hit_key(block, 3, 9);
+		assert_int_equal(code_pair(block, 1).count, 1);
+		assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+		code_block_free(block);
+	}
+}
+
 /* The start's constant is the stop's register: it is the whole number that is compared. */
 TEST(constants_are_whole)
 {
@@ -350,12 +384,9 @@ static uint64_t n_steps;
 /* After each instruction of a trampoline: a pair with another key. */
 static void hit_in_between(int number, siginfo_t *info, void *context)
 {
-	const uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-	const uint64_t code = stepped_block->header.addr + stepped_block->header.code_off;
-
 	(void)number;
 	(void)info;
-	if (pc < code || pc >= code + stepped_block->header.code_bytes)
+	if (!code_is_at(stepped_block, context))
 		return;
 	hit_key(stepped_block, START, 5 + (int64_t)(n_steps % 7));
 	hit_key(stepped_block, STOP, 5 + (int64_t)(n_steps++ % 7));

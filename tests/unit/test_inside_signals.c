@@ -14,12 +14,9 @@ static uint64_t n_steps;
 /* After each instruction of a trampoline: hit sites of the same pair. */
 static void hit_in_between(int number, siginfo_t *info, void *context)
 {
-	const uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-	const uint64_t code = stepped_block->header.addr + stepped_block->header.code_off;
-
 	(void)number;
 	(void)info;
-	if (pc < code || pc >= code + stepped_block->header.code_bytes)
+	if (!code_is_at(stepped_block, context))
 		return;
 	n_steps++;
 	code_hit(stepped_block->trampolines[ENTER]);
