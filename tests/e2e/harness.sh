@@ -178,6 +178,9 @@ FAIL last: its last line is not run_tests \"\$@\"
 FAIL lost: did not run test_b
 FAIL none: no such test
 FAIL same: two cases have the name test_a"
+	# Each failure is named beside the result, too, with its reason.
+	eq "$(sed -n 's/^# failed: /FAIL /p' <<<"$lines" | sort)" "$(grep '^FAIL' <<<"$lines" | sort)"
+	eq "$(grep -A 1 -x '# failed: idle/test_a' <<<"$lines" | tail -n 1)" '#     # it made no assertion'
 	eq "$status" 1
 }
 
