@@ -359,7 +359,7 @@ module Memprof : sig
 
   (** [start ~pid ()] asks the process [pid] for a profile, and returns when it has started in one of
       its domains, or when the process has not answered for a second: see [Waiting]. If it is the
-      running process, the profile has started in the domain that calls.
+      running process, the profile starts in the domain that calls.
 
       @param rate samples per word, from 1e-9 to 1; the default is 1e-4.
       @param callstack_size frames of call stacks, from 0 to 1024; the default is 128.
