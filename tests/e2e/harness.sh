@@ -337,6 +337,7 @@ test_a_test_that_hangs() {
 	END
 	matches "$lines" 'not ok - test_hang'
 	matches "$lines" 'did not end within 1 s'
+	matches "$lines" '# *[0-9]+ +[0-9]+ S +[^ ]+ +sleep 1000'
 	eq "$status" 1
 }
 

@@ -218,6 +218,24 @@ run_one() { # NAME
 	"$1"
 }
 
+# What the processes of a hung case wait for: the tail of the log names neither them nor the system call.
+describe_group() { # PGID
+	local pid
+	ps -o pid,ppid,stat,wchan:24,args --no-headers -p "$(pgrep -d, -g "$1")"
+	for pid in $(pgrep -g "$1"); do
+		printf '%s: %s\n' "$pid" "$(tr '\n' ' ' 2>/dev/null <"/proc/$pid/stack" || :)"
+	done
+}
+
+# Describe and end the process group PGID, which has had its TEST_TIMEOUT seconds.
+end_when_hung() { # PGID
+	pause "$TEST_TIMEOUT"
+	describe_group "$1" >"$HUNG_FILE" 2>&1
+	kill -TERM -- "-$1"
+	pause 5
+	kill -KILL -- "-$1"
+}
+
 report_one() { # NAME STATUS LOG
 	case $2 in
 	0)
@@ -227,8 +245,8 @@ report_one() { # NAME STATUS LOG
 	77) printf 'ok - %s # SKIP %s\n' "$1" "$(cat "$SKIP_FILE")" ;;
 	*)
 		printf 'not ok - %s\n' "$1"
-		[[ $2 -ne 124 && $2 -ne 137 ]] || printf '# did not end within %s s\n' "$TEST_TIMEOUT"
-		tail -n 100 "$3" | sed 's/^/# /'
+		[[ ! -e $HUNG_FILE ]] || printf '# did not end within %s s; its processes then:\n' "$TEST_TIMEOUT"
+		{ [[ ! -e $HUNG_FILE ]] || cat "$HUNG_FILE"; tail -n 100 "$3"; } | sed 's/^/# /'
 		return 1
 		;;
 	esac
@@ -249,7 +267,7 @@ end_coverage() {
 }
 
 run_tests() { # [NAME...]
-	local base group='' name status result=0 outer=${ASSERTIONS:-/dev/null}
+	local base group='' watcher='' name status result=0 outer=${ASSERTIONS:-/dev/null}
 	if [[ ${1:-} = --one ]]; then
 		run_one "$2"
 		return
@@ -266,9 +284,10 @@ run_tests() { # [NAME...]
 	printf '1..%s\n' $#
 	base=$(mktemp -d)
 	export NEVER_WRITTEN=$base/never-written
+	HUNG_FILE=$base/hung
 	mkfifo "$NEVER_WRITTEN"
 	# shellcheck disable=SC2064 # base is known now
-	trap "rm -rf '$base'"'; [[ -z $group ]] || kill -KILL -- "-$group" 2>/dev/null' EXIT
+	trap "rm -rf '$base'"'; [[ -z $group ]] || kill -KILL -- "-$group" "$watcher" 2>/dev/null' EXIT
 	trap 'exit 130' INT TERM
 	for name; do
 		export TMP=$base/$name SKIP_FILE=$base/skip-reason ASSERTIONS=$base/assertions
@@ -276,10 +295,14 @@ run_tests() { # [NAME...]
 		: >"$ASSERTIONS"
 		begin_coverage "$name"
 		status=0
-		env --default-signal=INT,QUIT timeout --kill-after=5 "$TEST_TIMEOUT" \
-			bash "$0" --one "$name" >"$base/log" 2>&1 </dev/null &
+		rm -f "$HUNG_FILE"
+		env --default-signal=INT,QUIT setsid bash "$0" --one "$name" >"$base/log" 2>&1 </dev/null &
 		group=$!
+		end_when_hung "$group" 2>/dev/null &
+		watcher=$!
 		wait "$group" || status=$?
+		kill -KILL "$watcher"
+		wait "$watcher" 2>/dev/null || :
 		kill -KILL -- "-$group" 2>/dev/null || :
 		group=
 		end_coverage
