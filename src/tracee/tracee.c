@@ -28,7 +28,7 @@
  *
  * PTRACE_SEIZE fails with EPERM if the thread has another tracer, or is about to end. Another
  * instance of this tool holds a process for milliseconds only, so stop_all() tries again for a
- * while.
+ * while. Several instances take turns: the limit is for each tracer, with a limit for all of them.
  *
  * On a busy machine a time limit alone proves nothing: the thread that shall stop, or the other
  * tracer, may not have had a CPU yet. While it waits for a CPU (state R) the longer limit applies.
@@ -62,6 +62,7 @@
 
 enum {
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
+	TURNS_TIMEOUT_MS = 10000, /* for all other tracers, one after another */
 	LOOK_CLOSER = 32,	  /* every so many polls */
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* it may then be waiting for an exec, which waits for us */
@@ -356,6 +357,26 @@ static pid_t other_tracer(struct tracee *tracee)
 	return proc_status_read(tracee->ctx, tracee->pid, &status) == 0 ? status.tracer_pid : 0;
 }
 
+/* The wait for other tracers to finish. */
+struct tracer_wait {
+	int64_t start_ms;
+	int64_t turn_start_ms; /* when TRACER was seen first */
+	pid_t tracer;	       /* seen last; 0: none */
+};
+
+/* Is it time to give up? Test: tracers_that_take_turns_are_waited_for. */
+static bool waits_too_long(struct tracee *tracee, struct tracer_wait *wait)
+{
+	const pid_t tracer = other_tracer(tracee);
+
+	if (tracer != wait->tracer) {
+		wait->tracer = tracer;
+		wait->turn_start_ms = now_ms();
+	}
+	return is_too_late(tracee, tracer, wait->turn_start_ms, TRACED_TIMEOUT_MS) ||
+	       now_ms() - wait->start_ms > TURNS_TIMEOUT_MS;
+}
+
 static int explain_refusal(struct tracee *tracee)
 {
 	const struct refusal *refused = &tracee->refused;
@@ -371,7 +392,8 @@ static int explain_refusal(struct tracee *tracee)
 
 static int stop_all(struct tracee *tracee)
 {
-	const int64_t start_ms = now_ms();
+	int64_t start_ms = now_ms();
+	struct tracer_wait wait = { .start_ms = start_ms, .turn_start_ms = start_ms };
 	bool is_last_try = false;
 	int found, err;
 
@@ -386,11 +408,11 @@ static int stop_all(struct tracee *tracee)
 			/* Try once more after the limit: the other may just have let go. */
 			if (is_last_try)
 				return explain_refusal(tracee);
-			is_last_try = is_too_late(tracee, other_tracer(tracee), start_ms,
-						  TRACED_TIMEOUT_MS);
+			is_last_try = waits_too_long(tracee, &wait);
 			/* Hold nothing while waiting: the other tracer may want these threads. */
 			detach_all(tracee);
 			sleep_us(SLEEP_US);
+			start_ms = now_ms();
 		}
 	} while (found != 0);
 	if (tracee->n == 0)

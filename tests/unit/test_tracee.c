@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -365,6 +366,66 @@ TEST(a_short_trace_is_waited_for)
 	assert_int_equal(stop(pid, &tracee), 0);
 	tracee_close(tracee);
 	waitpid(tracer, NULL, 0);
+	finish_child(pid, fd);
+	close(go[0]);
+	close(go[1]);
+}
+
+/* A thread of PID that is not its first. */
+static pid_t second_thread(pid_t pid)
+{
+	char path[64];
+	struct dirent *entry;
+	pid_t tid = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		if (atoi(entry->d_name) && atoi(entry->d_name) != pid)
+			tid = atoi(entry->d_name);
+	closedir(dir);
+	assert_int_not_equal(tid, 0);
+	return tid;
+}
+
+/* One tracer after the other has the first thread, each for less than the limit, both for more. */
+TEST(tracers_that_take_turns_are_waited_for)
+{
+	enum { TURN_US = 700 * 1000 };
+	struct tracee *tracee;
+	int fd, go[2];
+	pid_t pid = start_child(2, spin, &fd), other = second_thread(pid), first, second;
+	int64_t start_ns;
+	char c;
+
+	assert_int_equal(pipe(go), 0);
+	first = fork();
+	if (first == 0) {
+		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+		if (read(go[0], &c, 1) == 1)
+			usleep(TURN_US);
+		_exit(0);
+	}
+	await_tracer(pid, first);
+	second = fork();
+	if (second == 0) {
+		/* It keeps the other thread: nobody stops the process between the two turns. */
+		ptrace(PTRACE_SEIZE, other, NULL, NULL);
+		while (ptrace(PTRACE_SEIZE, pid, NULL, NULL) != 0)
+			usleep(50);
+		usleep(TURN_US);
+		_exit(0);
+	}
+	await_tracer(other, second);
+	start_ns = clock_ns(CLOCK_MONOTONIC);
+	assert_int_equal(write(go[1], "", 1), 1);
+	assert_int_equal(stop(pid, &tracee), 0);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - start_ns >= 2L * TURN_US * 1000);
+	tracee_close(tracee);
+	waitpid(first, NULL, 0);
+	waitpid(second, NULL, 0);
 	finish_child(pid, fd);
 	close(go[0]);
 	close(go[1]);
