@@ -95,7 +95,7 @@ test_toggling_while_counting() {
 test_handler_runs_only_while_on() {
 	local i first second settled names
 	need_counting
-	start_target "$O/tests/fixtures/v1" --threads 2
+	start_target "$(own_copy "$O/tests/fixtures/v1")" --threads 2
 	await_line ready
 	# All but those that are on from the start.
 	names=$("$TOOL" info -pid "$TARGET" | sed -n 's/ disabled$//p' | paste -sd,)
@@ -227,15 +227,15 @@ test_every_abi() {
 	need_counting
 	for fixture in v0 v0_single transitional transitional_single v1 v1_dot v2; do
 		for variant in "$fixture" "$fixture-nopie" "$fixture-stripped"; do
-			check_fixture "$fixture" "$O/tests/fixtures/$variant"
+			check_fixture "$fixture" "$(own_copy "$O/tests/fixtures/$variant")"
 		done
 	done
 }
 
 test_static() {
 	need_counting
-	check_fixture v1 "$BINARIES/static"
-	check_fixture v1 "$BINARIES/static-pie"
+	check_fixture v1 "$(own_copy "$BINARIES/static")"
+	check_fixture v1 "$(own_copy "$BINARIES/static-pie")"
 	strip -o "$TMP/stripped-static" "$BINARIES/static"
 	check_fixture v1 "$TMP/stripped-static"
 }
@@ -267,7 +267,7 @@ test_the_first_thread_has_ended() {
 test_named_by_another_thread() {
 	local thread
 	need_counting
-	start_target "$O/tests/fixtures/v1" --threads 2
+	start_target "$(own_copy "$O/tests/fixtures/v1")" --threads 2
 	await_line ready
 	thread=$(find "/proc/$TARGET/task" -mindepth 1 -maxdepth 1 ! -name "$TARGET" -printf '%f\n' | head -n 1)
 	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$thread" --count --by-process --json --for 0.3s >"$TMP/json"
