@@ -63,6 +63,13 @@ test_one_ends_meanwhile() {
 	finds "sampling the CPU 99 times a second: 1 process" "$TMP/err"
 }
 
+# Does a profile walk the stacks of process PID?
+is_profiled() { # PID
+	local key
+	printf -v key '"key":["0x%02x","0x%02x","0x%02x","0x%02x"]' $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24))
+	bpftool -j map dump name walk_processes 2>/dev/null | finds -F "$key"
+}
+
 # It waits for the first process, and goes on when it has ended.
 test_none_runs_yet() {
 	local mine
@@ -75,8 +82,11 @@ test_none_runs_yet() {
 	for _ in 1 2 3; do
 		echo "run 0.2" | "$mine" cpu >"$TMP/out"
 	done
-	# One that does nothing: it is profiled, without samples that would tell.
-	"$mine" cpu </dev/null >"$TMP/out"
+	# One that does nothing: it is profiled, without samples that would tell. It lives until the tool has seen it.
+	start_target "$mine" cpu
+	await_line ready
+	wait_for "is_profiled $TARGET"
+	kill -KILL "$TARGET"
 	end_profile
 	eq "$(grep -o '"processes":[0-9]*' "$TMP/json")" '"processes":4' "processes"
 	grep -q '"Profiled.spin"' "$TMP/json" || fail "$(head -c 1000 "$TMP/json")"
