@@ -39,7 +39,6 @@ enum {
 	BETWEEN_READINGS_NS = 200000000,
 	LINKS_AT_ONCE = 64,
 	MAX_ATTEMPTS = 64,
-	MAX_TRIES = 3,
 };
 
 /* ---- holders -------------------------------------------------------------------------------- */
@@ -344,31 +343,22 @@ static int check_untraced(struct ocp_process *proc)
 	return err;
 }
 
-/* Remove what nobody holds. *N_FOUND int3s were there, *LEFT are there afterwards. */
-static int remove_once(struct ocp_process *proc, size_t *n_found, struct unheld_int3s *left)
+int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left)
 {
 	struct int3s int3s;
-	int err = read_settled(proc, &int3s, left);
+	struct unheld_int3s found;
+	int err = read_settled(proc, &int3s, &found);
 
-	*n_found = left->n;
+	*n_removed = 0;
+	*left = found;
 	if (!err && int3s.n)
 		err = check_untraced(proc);
 	if (!err && int3s.n)
 		err = touch_all(proc, &int3s);
 	int3s_free(&int3s);
-	if (!err && *n_found)
+	if (!err && found.n) {
 		err = unheld_int3s_find(proc, left);
-	return err;
-}
-
-/* The kernel may refuse a uprobe for a moment: what is left is tried again. */
-int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left)
-{
-	size_t n_first, n_found;
-	int err = remove_once(proc, &n_first, left);
-
-	for (int tries = 1; !err && left->n && tries < MAX_TRIES; tries++)
-		err = remove_once(proc, &n_found, left);
-	*n_removed = !err && left->n < n_first ? n_first - left->n : 0;
+		*n_removed = left->n < found.n ? found.n - left->n : 0;
+	}
 	return err;
 }
