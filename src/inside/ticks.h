@@ -16,6 +16,12 @@ bool ticks_are_clock(void);
  */
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
+/*
+ * True: on each CPU that this process may use, the counter agrees with CLOCK_MONOTONIC within a microsecond, at
+ * the rate NS_PER_TICK (32.32). The calling thread visits each CPU; its affinity is restored.
+ */
+bool ticks_agree(uint64_t ns_per_tick);
+
 uint64_t ticks_now(void);
 
 struct tick_moment {

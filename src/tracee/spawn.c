@@ -6,11 +6,14 @@
  *			the pipe and exits
  *	seize, go	with PTRACE_O_EXITKILL: a half started program must not outlive this process
  *	exec		the child stops with the new program and its dynamic linker mapped
- *	load		the dynamic linker maps the shared libraries; a debug register stops it when
- *			the list is complete (rtld.c), before it runs a constructor
+ *	load		the dynamic linker maps the shared libraries; a breakpoint stops it when the
+ *			list is complete (rtld.c), before it runs a constructor
  *
- * The debug register takes the place of a breakpoint: no byte of the process is changed. If exec
- * fails, the child writes the errno to a second pipe; a successful exec closes that pipe.
+ * The breakpoint is an int3 in the child's private copy of the dynamic linker. The child cannot outlive
+ * this process while the int3 is there. A debug register would change no byte, but some hypervisors
+ * (PVM, seen on Linux 6.18) accept the register and never raise its trap.
+ *
+ * If exec fails, the child writes the errno to a second pipe; a successful exec closes that pipe.
  *
  * The functions below name the tests that cover them: of test_tracee and test_spawn (tests/unit)
  * and of trace.sh (tests/e2e).
@@ -29,6 +32,7 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
+#include "tracee/patch.h"
 #include "tracee/rtld.h"
 
 /* In the child: wait until the parent holds us, then become the program. */
@@ -97,18 +101,12 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 
 /* ---- from the end of the exec to the first code of the program ------------------------------- */
 
-/* Debug register N of a stopped tracee: offset for PTRACE_POKEUSER, <sys/user.h>. */
-static long set_debug_register(pid_t tid, int n, uint64_t value)
-{
-	size_t off = offsetof(struct user, u_debugreg) + (size_t)n * sizeof(long);
+enum { INT3 = 0xcc };
 
-	return ptrace(PTRACE_POKEUSER, tid, (void *)off, (void *)(uintptr_t)value);
-}
-
-/*
- * Intel SDM 3B, 18.2: DR7 bit 0 arms DR0 for this thread, for execution; DR6 bit 0 says it fired.
- */
-enum { DR_ADDRESS = 0, DR_STATUS = 6, DR_CONTROL = 7, DR_ARM_0 = 1 };
+struct breakpoint {
+	uint64_t addr;
+	uint8_t byte; /* the byte that the int3 replaces */
+};
 
 /*
  * Returns 1, 0 or a negative errno. PTRACE_PEEKDATA works also where process_vm_readv(2) is
@@ -144,31 +142,86 @@ static int ended_early(const struct spawn *spawn, int status)
 }
 
 /*
- * Run until the dynamic linker says that its list of files is complete. It calls the function with
- * the debug register twice: before it maps the libraries (r_state RT_ADD) and after it.
- * Test: trace.sh: test_constructors_of_shared_libraries.
+ * Resume the child by REQUEST (PTRACE_CONT or PTRACE_SINGLESTEP) until its next SIGTRAP. All other
+ * signals belong to the program and are passed on.
  */
-static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
+static int run_to_trap(struct spawn *spawn, enum __ptrace_request request)
 {
-	int status, signal = 0, found;
+	int status, signal = 0;
 
 	for (;;) {
-		if (ptrace(PTRACE_CONT, spawn->pid, NULL, (void *)(uintptr_t)signal) != 0 ||
+		if (ptrace(request, spawn->pid, NULL, (void *)(uintptr_t)signal) != 0 ||
 		    waitpid(spawn->pid, &status, __WALL) < 0)
 			return lost(spawn, -errno);
 		if (!WIFSTOPPED(status)) {
 			spawn->pid = 0;
 			return ended_early(spawn, status);
 		}
-		/* Another signal than SIGTRAP is the program's: pass it on. */
 		signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
-		if (signal != SIGTRAP)
-			continue;
-		signal = 0;
+		if (signal == SIGTRAP)
+			return 0;
+	}
+}
+
+static int write_byte(const struct spawn *spawn, uint64_t addr, uint8_t old, uint8_t new)
+{
+	const struct patch_write write = {
+		.addr = addr, .old = old, .new = new, .bytes = 1, .phase = PATCH_SITES_ON
+	};
+
+	return patch_apply(spawn->ctx, spawn->pid, &write, 1);
+}
+
+/* Run to the int3 of BREAKPOINT, and restore its byte: the child is about to execute its instruction. */
+static int run_to_breakpoint(struct spawn *spawn, const struct breakpoint *breakpoint)
+{
+	void *const pc = (void *)offsetof(struct user, regs.rip);
+	long addr;
+	int err;
+
+	do {
+		err = run_to_trap(spawn, PTRACE_CONT);
+		if (err)
+			return err;
+		errno = 0;
+		addr = ptrace(PTRACE_PEEKUSER, spawn->pid, pc, NULL);
+		if (errno)
+			return lost(spawn, -errno);
+	} while ((uint64_t)addr != breakpoint->addr + 1);
+	if (ptrace(PTRACE_POKEUSER, spawn->pid, pc, (void *)(uintptr_t)breakpoint->addr) != 0)
+		return lost(spawn, -errno);
+	return write_byte(spawn, breakpoint->addr, INT3, breakpoint->byte);
+}
+
+/*
+ * Run until the dynamic linker says that its list of files is complete. It calls the function with
+ * BREAKPOINT twice: before it maps the libraries (r_state RT_ADD) and after it.
+ * Test: trace.sh: test_constructors_of_shared_libraries.
+ */
+static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld,
+			     const struct breakpoint *breakpoint)
+{
+	for (;;) {
+		int err = run_to_breakpoint(spawn, breakpoint), found;
+
+		if (err)
+			return err;
 		found = is_consistent(spawn->pid, rtld);
 		if (found)
 			return found < 0 ? lost(spawn, found) : 0;
+		err = run_to_trap(spawn, PTRACE_SINGLESTEP);
+		if (!err)
+			err = write_byte(spawn, breakpoint->addr, breakpoint->byte, INT3);
+		if (err)
+			return err;
 	}
+}
+
+/* Without the breakpoint the program starts, but nobody knows when its libraries are there. */
+static void warn_not_loaded(const struct spawn *spawn, const char *reason)
+{
+	ctx_log(spawn->ctx, OCP_LOG_WARN, "%s: probes of shared libraries are not switched: %s",
+		spawn->path, reason);
 }
 
 /*
@@ -178,33 +231,32 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 static int run_to_loaded(struct spawn *spawn)
 {
 	struct rtld rtld = { 0 };
+	struct breakpoint breakpoint;
 	int found = rtld_find(spawn->ctx, spawn->pid, &rtld);
+	long word;
 
 	if (found <= 0)
 		return found;
-	if (set_debug_register(spawn->pid, DR_ADDRESS, rtld.notify_addr) != 0 ||
-	    set_debug_register(spawn->pid, DR_CONTROL, DR_ARM_0) != 0) {
-		ctx_log(spawn->ctx, OCP_LOG_WARN,
-			"%s: probes of shared libraries are not switched: cannot set a debug "
-			"register: %s",
-			spawn->path, strerror(errno));
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, spawn->pid, (void *)(uintptr_t)rtld.notify_addr, NULL);
+	if (errno)
+		return lost(spawn, -errno);
+	breakpoint = (struct breakpoint){ rtld.notify_addr, (uint8_t)word };
+	if (breakpoint.byte == INT3) {
+		warn_not_loaded(spawn, "another tracer has a uprobe on _dl_debug_state");
 		return 0;
 	}
-	found = run_to_consistent(spawn, &rtld);
-	if (found)
-		return found;
-	/* A register that stays armed would kill the program at the next dlopen(3). */
-	if (set_debug_register(spawn->pid, DR_CONTROL, 0) != 0 ||
-	    set_debug_register(spawn->pid, DR_ADDRESS, 0) != 0 ||
-	    set_debug_register(spawn->pid, DR_STATUS, 0) != 0)
-		return lost(spawn, -errno);
-	return 0;
+	if (write_byte(spawn, breakpoint.addr, breakpoint.byte, INT3) != 0) {
+		warn_not_loaded(spawn, ocp_error(spawn->ctx));
+		return 0;
+	}
+	return run_to_consistent(spawn, &rtld, &breakpoint);
 }
 
 static int start_child(struct spawn *spawn, int go_fd, int error_fd)
 {
 	const char *path = spawn->path;
-	/* A half started program, with a debug register set, must not outlive us. */
+	/* A half started program, with an int3 in it, must not outlive us. */
 	uintptr_t options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 	int err;
 
