@@ -335,7 +335,7 @@ test_auto() {
 # No hit is counted twice, or by none, when `auto` has looked.
 test_auto_is_exact() {
 	need_bpf
-	start_copy counted 1000000 2
+	start_copy counted 100000 2
 	start_counting "$TARGET" --json --engine auto
 	tell go
 	await_line '# in_loop was seen.*' 60

@@ -1,43 +1,10 @@
 #!/usr/bin/env bash
 # int3s that no uprobe has: the kernel leaves them if a tool is killed while it removes uprobes. The tools of this
-# project do not (src/measure/engine/link_close.c); `doctor` names and removes those of other tools.
+# project do not (src/measure/engine/link_close.c); `doctor` names and removes those of other tools. Here the tests write the
+# int3s; those of the kernel are in kernel_leaks.sh.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-
-MANY=10000
-WRAPPER=()
-
-# A program with 10 000 sites that it never passes. $TMP/sites has the places of its sites as leak_uprobes wants
-# them. TEXT_BIAS and DATA_BIAS are the differences of addresses and offsets in the file.
-start_many() {
-	gcc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden -DSITES=$MANY -DNAMES=1000 \
-		-o "$TMP/many" "$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
-	start_target "${WRAPPER[@]}" "$TMP/many"
-	await_exe "$TMP/many"
-	wait_for '[[ $("$TOOL" info -pid "$TARGET" | wc -l) -eq 1000 ]]'
-	TEXT_BIAS=$(difference r-xp)
-	DATA_BIAS=$(difference rw-p)
-	"$TOOL" info -pid "$TARGET" --sites --json | python3 -c '
-import json, sys
-text, data = (int(arg, 0) for arg in sys.argv[1:])
-for site in json.load(sys.stdin)["sites"]:
-    print("%x %x" % (int(site["address"], 0) - text, int(site["tracer_semaphore_address"], 0) - data))
-' "$TEXT_BIAS" "$DATA_BIAS" >"$TMP/sites"
-	eq "$(wc -l <"$TMP/sites")" $MANY "sites"
-	FIRST=$((TEXT_BIAS + 0x$(head -n 1 "$TMP/sites" | cut -d' ' -f1)))
-	BEFORE=$(memory_of "$TARGET")
-}
-
-# Address minus offset in the first mapping of $TMP/many with PROTECTION.
-difference() { # PROTECTION
-	local range protection offset rest
-	while read -r range protection offset rest; do
-		[[ $protection = "$1" && $rest = *"$TMP/many" ]] || continue
-		printf '%d\n' $((0x${range%-*} - 0x$offset))
-		return
-	done <"/proc/$TARGET/maps"
-	return 1
-}
+. "$(dirname "$0")/leaks_lib.sh"
 
 # The kill comes when the kernel has removed the first of 10 000 uprobes.
 test_a_kill_while_uprobes_are_removed() {
@@ -56,54 +23,6 @@ test_a_kill_while_uprobes_are_removed() {
 	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
 }
 
-# Leave int3s at the sites of the lines LINES of $TMP/sites, with or without raised semaphores. Sets LEAKED to
-# their number.
-leak() { # LINES [without]
-	sed -n "$1p" "$TMP/sites" | if [[ ${2:-} ]]; then sed 's/ .*/ 0/'; else cat; fi >"$TMP/leak"
-	"$O/tests/fixtures/binaries/leak_uprobes" "$TARGET" "$TMP/many" "$TEXT_BIAS" <"$TMP/leak" >"$TMP/leaked"
-	LEAKED=$(cut -d' ' -f2 "$TMP/leaked")
-	[[ $LEAKED -gt 0 ]]
-}
-
-# Run the doctor; its status must be STATUS. What it prints goes to $TMP/doctor.
-doctor() { # STATUS [FLAG...]
-	local status=0 want=$1
-	shift
-	"$TOOL" doctor -pid "$TARGET" "$@" >"$TMP/doctor" 2>"$TMP/doctor.err" || status=$?
-	eq "$status" "$want" "status of doctor $*: $(cat "$TMP/doctor" "$TMP/doctor.err")"
-}
-
-# Run a function of this script among processes of our own: the perf events of others are not seen.
-among_our_own() { # FUNCTION
-	need_counting
-	need_command unshare
-	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
-}
-
-LEFT_OVER='left by a killed tool, through a defect of the kernel; each hit is a trap'
-
-test_doctor_removes_leaks() { among_our_own doctor_removes_leaks; }
-
-doctor_removes_leaks() {
-	local kind
-	start_many
-	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "before"
-	# Each half has a kind of its own: the kernel remembers it for each place.
-	for kind in '1,5000' '5001,$ without'; do
-		# shellcheck disable=SC2086 # two words
-		leak $kind
-		doctor 1
-		eq "$(cat "$TMP/doctor")" "$LEAKED int3s in the code, $LEAKED at sites of probes, belong to no link of a uprobe ($LEFT_OVER)" "$kind"
-		eq "$(int3_count "$TARGET")" "$LEAKED" "looking changed them"
-		doctor 0 --fix
-		eq "$(tail -n 1 "$TMP/doctor")" "fixed: $LEAKED int3s removed that a killed tool had left" "$kind"
-		eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores, $kind"
-		doctor 0
-		eq "$(cat "$TMP/doctor")" "" "after --fix"
-	done
-}
-
 # Write int3s at the sites of these lines, and at each ADDRESS: the kernel removes them as it does its own.
 write_int3s() { # LINES [ADDRESS...]
 	local address offset
@@ -113,6 +32,24 @@ write_int3s() { # LINES [ADDRESS...]
 		done
 		for address in "${@:2}"; do echo "$address 0xcc"; done
 	} | "$O/tests/fixtures/binaries/memory" "$TARGET" write
+}
+
+test_doctor_removes_leaks() { among_our_own doctor_removes_leaks; }
+
+# What the kernel leaves: an int3 at each site, and one more in the semaphore of each of its sites.
+doctor_removes_leaks() { doctor_removes write_leaks; }
+
+write_leaks() { # LINES [without]
+	LEAKED=$(sed -n "$1p" "$TMP/sites" | wc -l)
+	write_int3s "$1"
+	[[ -z ${2:-} ]] || return 0
+	sed -n "$1p" "$TMP/sites" | python3 -c '
+import collections, sys
+raised = collections.Counter(int(line.split()[1], 16) + int(sys.argv[1]) for line in sys.stdin)
+for address, value in raised.items():
+    print(address, value & 0xff)
+    print(address + 1, value >> 8)
+' "$DATA_BIAS" | "$O/tests/fixtures/binaries/memory" "$TARGET" write
 }
 
 # Where main begins, which the program does not pass again.

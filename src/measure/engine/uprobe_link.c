@@ -94,11 +94,17 @@ static int explain_refusal(const struct request *req, int code)
 
 static int explain_refused_site(const struct request *req, size_t site)
 {
-	if (req->spec->file->sites[req->which[site]].ref_ctr_off)
-		return ctx_error(req->ctx, -EINVAL,
-				 "%s: the kernel refuses a uprobe at file offset 0x%lx, "
-				 "with and without its semaphore",
-				 req->spec->file->name, req->offsets[site]);
+	if (req->spec->file->sites[req->which[site]].ref_ctr_off) {
+		ctx_error(req->ctx, -EINVAL,
+			  "%s: the kernel refuses a uprobe at file offset 0x%lx, "
+			  "with and without its semaphore",
+			  req->spec->file->name, req->offsets[site]);
+		/* The record names a file by the address of its inode, which a new file can get. */
+		ctx_hint(req->ctx, "the kernel may have a record of a uprobe that a killed tool left "
+				   "(dmesg: \"leaking uprobe\"): use a copy of the file, or "
+				   "restart the machine");
+		return -EINVAL;
+	}
 	ctx_error(req->ctx, -EINVAL,
 		  "%s: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
 		  "(such as bpftrace usdt:) is there and raises the handlers' semaphore, which "
