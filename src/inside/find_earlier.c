@@ -55,7 +55,12 @@ static int map_copy(struct inside *inside)
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	err = inside_refresh(inside, false);
+	/* A bad site ends the copy before the counters of all sites are read. */
+	err = inside_take_sites(inside);
+	if (!err)
+		err = inside_copy_meta(inside);
+	if (!err)
+		err = inside_refresh(inside, false);
 	if (err || inside_is_in(inside, inside->pid))
 		return err;
 	return ctx_error(inside->ctx, -EFAULT, "pid %d: the memory of its counters changes",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <sys/uio.h>
 #include "inside/block_copy.h"
 #include "inside/gone_threads.h"
@@ -87,6 +88,16 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 	return err;
 }
 
+int inside_copy_meta(struct inside *inside)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t start = (uintptr_t)(inside->block + inside->header.meta_off);
+
+	/* A page fault takes some microseconds, where a hypervisor has to help. */
+	madvise((void *)(start & -page), inside->header.meta_bytes, MADV_HUGEPAGE);
+	return copy_part(inside, inside->header.meta_off, inside->header.meta_bytes);
+}
+
 int inside_refresh(struct inside *inside, bool with_pairs)
 {
 	const struct block_header *header = &inside->header;
@@ -98,8 +109,6 @@ int inside_refresh(struct inside *inside, bool with_pairs)
 	err = copy_part(inside, header->gates_off, header->pairs_off - header->gates_off);
 	for (uint32_t i = 0; with_pairs && !err && i < header->n_pairs; i++)
 		err = copy_pair(inside, i);
-	if (!err)
-		err = copy_part(inside, header->meta_off, header->meta_bytes);
 	return err ? err : memory_check_alive(inside->memory);
 }
 

@@ -42,8 +42,11 @@ struct inside {
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 
-/* Bring a copy up to date, but for the sites; all of it if WITH_PAIRS. Nothing to do for a shared mapping. */
+/* Bring gates and counters of a copy up to date, and pairs if WITH_PAIRS. Nothing to do for a shared mapping. */
 int inside_refresh(struct inside *inside, bool with_pairs);
+
+/* Copy the description of what is measured: it does not change after the block was made. */
+int inside_copy_meta(struct inside *inside);
 
 /*
  * Read the sites: their code, and their gates. The private gates are those of the block as it is here. The

@@ -195,6 +195,6 @@ int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick)
 	const char *reason = find_rate(ns_per_tick);
 
 	return reason ? ctx_error(ctx, -ENOTSUP, "%s: pairs cannot be timed inside a process",
-				  reason) :
-			0;
+				  reason)
+		      : 0;
 }

@@ -65,6 +65,12 @@ static bool is_good_name(const char name[INSIDE_META_NAME_BYTES])
 	return length < INSIDE_META_NAME_BYTES && (!length || pin_name_is_valid(name));
 }
 
+/* Is the only NUL of TEXT its last byte? */
+static bool is_one_string(const char *text, size_t bytes)
+{
+	return memchr(text, '\0', bytes) == text + bytes - 1;
+}
+
 /* 0, -EBADMSG or -EPROTO. The rest of N bytes behind HEAD is as long as it says. */
 static int check_head(const struct inside_meta_head *head, size_t n, size_t n_sites)
 {
@@ -84,6 +90,7 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 		     struct inside_meta *meta)
 {
 	const char *numbers = (const char *)bytes + sizeof(struct inside_meta_head);
+	const char *text = numbers + n_sites * sizeof(*meta->numbers);
 	struct inside_meta_head head;
 	int err;
 
@@ -95,6 +102,9 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	err = check_head(&head, n, n_sites);
 	if (err)
 		return err;
+	/* Before the copy, which is long if the text is; and of the copy again. */
+	if (!is_one_string(text, head.text_bytes))
+		return -EBADMSG;
 	meta->n_sites = n_sites;
 	meta->text_bytes = head.text_bytes;
 	memcpy(meta->name, head.name, sizeof(meta->name));
@@ -103,8 +113,8 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	if (!meta->numbers || !meta->text)
 		return ctx_no_memory(ctx);
 	memcpy(meta->numbers, numbers, n_sites * sizeof(*meta->numbers));
-	memcpy(meta->text, numbers + n_sites * sizeof(*meta->numbers), head.text_bytes);
-	if (memchr(meta->text, '\0', head.text_bytes) != meta->text + head.text_bytes - 1)
+	memcpy(meta->text, text, head.text_bytes);
+	if (!is_one_string(meta->text, head.text_bytes))
 		return -EBADMSG;
 	err = check_numbers(meta->numbers, n_sites);
 	return err == -ENOMEM ? ctx_no_memory(ctx) : err;

@@ -100,9 +100,10 @@ static int explain_refused_site(const struct request *req, size_t site)
 			  "with and without its semaphore",
 			  req->spec->file->name, req->offsets[site]);
 		/* The record names a file by the address of its inode, which a new file can get. */
-		ctx_hint(req->ctx, "the kernel may have a record of a uprobe that a killed tool left "
-				   "(dmesg: \"leaking uprobe\"): use a copy of the file, or "
-				   "restart the machine");
+		ctx_hint(req->ctx,
+			 "the kernel may have a record of a uprobe that a killed tool left "
+			 "(dmesg: \"leaking uprobe\"): use a copy of the file, or "
+			 "restart the machine");
 		return -EINVAL;
 	}
 	ctx_error(req->ctx, -EINVAL,
