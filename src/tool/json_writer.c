@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as JSON, one object per line: {"version":3,"type":"interval"|"total",...}. The version
+ * Samples as JSON, one object per line: {"version":4,"type":"interval"|"total",...}. The version
  * changes when members change their meaning; adding members keeps it.
  */
 #include "measure/args/value.h"

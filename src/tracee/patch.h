@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing into another process. No other module does so. */
+/*
+ * Writing single bytes of text and semaphores of another process. SECURITY.md lists the other files that
+ * change one.
+ */
 #ifndef TRACEE_PATCH_H
 #define TRACEE_PATCH_H
 

@@ -73,7 +73,10 @@ test_order_of_folders() {
 
 	# Each rule is seen to hold.
 	mkdir "$TMP/root"
-	cp -r "$ROOT/src" "$TMP/root"
+	cp -r "$ROOT/src" "$ROOT/README.md" "$TMP/root"
+	"$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "$(cat "$TMP/out")"
+	sed -i '/^    .* src\/unwind /d; s/^    .*src\/top .*/&\n    programs        src\/nothing            -/' "$TMP/root/README.md"
+	sed -i '/^    .* src\/elf /{h;d}; /^    .* src\/tool /G' "$TMP/root/README.md"
 	echo '#include "measure/meter.h"' >>"$TMP/root/src/elf/lines.c"
 	echo '#include "cli/cli.h"' >>"$TMP/root/src/watch/target.c"
 	mkdir "$TMP/root/src/extra"
@@ -82,6 +85,9 @@ test_order_of_folders() {
 	matches "$(cat "$TMP/out")" '/elf/lines.c:[0-9]+: elf is not above measure'
 	matches "$(cat "$TMP/out")" '/watch/target.c:[0-9]+: watch is not above cli'
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
+	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
+	matches "$(cat "$TMP/out")" "'nothing' is no folder of src"
+	matches "$(cat "$TMP/out")" "elf does not belong behind tool"
 }
 
 # On what the others leave of the processors.
