@@ -76,8 +76,8 @@ check_times() { # FLAGS
 
 # In ticks, if the kernel's clocks are made of these.
 test_times() {
-	local flags=2 sources=/sys/devices/system/clocksource/clocksource0/available_clocksource
-	grep -q '^flags.* constant_tsc .* nonstop_tsc' /proc/cpuinfo && finds '\<tsc\>' "$sources" || flags=0
+	local flags=2
+	grep -q '^flags.* constant_tsc .* nonstop_tsc' /proc/cpuinfo || flags=0
 	check_times "$flags"
 }
 
@@ -557,8 +557,8 @@ test_domains() {
 	await_line ready
 	local i
 	for i in 1 2; do
-		memprof --for 1s --rate 0.001 --json >"$TMP/out" 2>"$TMP/err"
-		eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
+		memprof --for 4s --rate 0.001 --json >"$TMP/out" 2>"$TMP/err"
+		eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err" || :)" ""
 		# The main domain, two old ones, and many young ones.
 		(($(sed -n 's/.*"domain":\([0-9]*\).*/\1/p' "$TMP/out" | sort -u | wc -l) > 10)) || fail "$(head "$TMP/out")"
 		eq "$(sed -n 's/.*"domain":\([012]\),.*/\1/p' "$TMP/out" | sort -u | xargs)" "0 1 2"

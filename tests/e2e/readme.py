@@ -72,6 +72,8 @@ def shape(line):
     line = re.sub(r"_\d+\+0x[0-9a-f]+", "_N+N", line)
     line = re.sub(r"\bworker \d+:", "worker N:", line)
     line = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", line)
+    # Where a trap is slow, the line says by how much the program is.
+    line = re.sub(r": it runs at least [\d.]+ times slower$", "", line)
     line = NUMBER.sub("N", line)
     return re.sub(r"\s+", " ", line).strip()
 
