@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attaching takes two short stops. All that takes time is done while the process runs.
+ * Attaching takes two short stops. Everything slow is done while the process runs.
  *
- *	running	read the sites, find what remote calls need
- *	stop A	look at the threads, choose the places; in the process: memfd_create, mmap two times for
- *		each part of the block, close
+ *	running	read the sites, find the gadgets that remote calls need
+ *	stop A	examine the threads, choose the addresses; call in the process: memfd_create,
+ *		mmap twice for each part of the block, close
  *	running	fill the block through our own mapping; the magic number comes last
- *	stop B	compare the sites with what they were, and write them
+ *	stop B	check that the sites are unchanged, and write them
  *
- * A tool that is killed before the magic number leaves an orphan, which the next attach or detach removes.
- * Killed after it, it leaves a block that inside_find() finds; the bytes of the sites say which are ours.
- * No thread can be in the code before the first site is written.
+ * A tool that is killed before it writes the magic number leaves an orphan, which the next attach
+ * or detach removes. A tool that is killed later leaves a block that inside_find() finds; the bytes
+ * of each site then say whether the site calls the block. No thread can be in the code before the
+ * first site is written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +42,10 @@ struct attach {
 	struct stop stop;
 	const uint64_t *addrs; /* of the sites, ascending */
 	struct layout_parts parts;
-	/* Of a process that has not registered struct rseq, and of one that has: stop A tells. */
+	/*
+	 * [0]: without struct rseq in the process, [1]: with it. Stop A finds out which one
+	 * applies.
+	 */
 	struct block_header layouts[2];
 	dev_t dev;   /* of the memfd */
 	ino_t inode; /* 0: none yet */
@@ -80,7 +84,10 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	return -EBUSY;
 }
 
-/* A layout with shards may be too large, and not be needed: choose_layout() tells. */
+/*
+ * The layout with shards may be too large. That is no error here: choose_layout() makes it again,
+ * and reports the error, if the process needs it.
+ */
 static int prepare_layouts(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
@@ -177,7 +184,7 @@ static int map_part(struct stop *stop, const struct block_header *header,
 	return err;
 }
 
-/* All parts, or none. */
+/* Map all parts. On failure, none stays mapped. */
 static int map_parts(struct stop *stop, const struct block_header *header, int fd)
 {
 	struct block_header mapped = *header;
@@ -190,7 +197,7 @@ static int map_parts(struct stop *stop, const struct block_header *header, int f
 	return err;
 }
 
-/* Do MAPS have all parts, of our memfd? */
+/* Do MAPS contain all parts of the block, mapped from our memfd? */
 static bool has_parts(const struct attach *attach, const struct maps *maps)
 {
 	const struct block_header *header = &attach->inside->header;
@@ -205,7 +212,7 @@ static bool has_parts(const struct attach *attach, const struct maps *maps)
 	return has;
 }
 
-/* The descriptor may have been that of another file when the process mapped it. */
+/* Check what was mapped: the descriptor may have referred to another file at that moment. */
 static int check_parts(struct attach *attach)
 {
 	struct stop *stop = &attach->stop;
@@ -243,8 +250,9 @@ static int map_block(struct attach *attach)
 }
 
 /*
- * Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. Another tool
- * may have written its sites since check_not_counted(): its block must stay, whether a thread is in it or not.
+ * Remove the blocks that a detach had to leave, and those of a tool that was killed before it wrote
+ * a site. Fail if another tool has written sites since check_not_counted(): its block must stay,
+ * whether or not a thread is in its code.
  */
 static int remove_old(struct stop *stop)
 {
@@ -256,7 +264,7 @@ static int remove_old(struct stop *stop)
 		return err;
 	if (n)
 		err = check_not_counted(stop->ctx, stop->pid);
-	/* All threads are looked at before one of them is used. */
+	/* Check all threads before one of them makes a call: n_parts = 0 keeps a block. */
 	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
 			blocks[i].header.n_parts = 0;
@@ -294,7 +302,10 @@ static int stop_a(struct stop *stop, void *arg)
 
 /* ---- stop B --------------------------------------------------------------------------------- */
 
-/* The site may have been switched since it was read; all else must be as it was. */
+/*
+ * Take the current state of site I. It may have been switched since it was read; everything else
+ * must be unchanged.
+ */
 static int take_current(struct attach *attach, size_t i, const struct site_bytes *bytes)
 {
 	struct inside *inside = attach->inside;
@@ -357,7 +368,10 @@ static int stop_b(struct stop *stop, void *arg)
 	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
-	/* It can write to its block. Our sites are not read from there, but its code would be. */
+	/*
+	 * The process can write to its block. This tool does not read its sites from there, but the
+	 * stores routine does.
+	 */
 	if (memcmp(inside->block + header->sites_off, sites, header->n_sites * sizeof(*sites)) != 0)
 		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
 				 (int)stop->pid);
@@ -375,7 +389,10 @@ static int stop_b(struct stop *stop, void *arg)
 	return err;
 }
 
-/* After a failure: no site is ours any more, or nothing more can be done. */
+/*
+ * Undo a failed attach: restore the sites and remove the block. If another tool has sites in it, or
+ * a thread may be in its code, the block stays.
+ */
 static int stop_undo(struct stop *stop, void *arg)
 {
 	struct attach *attach = arg;
@@ -397,7 +414,7 @@ static int stop_undo(struct stop *stop, void *arg)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* -EAGAIN: no thread can do it at this moment. */
+/* Run WORK in a stop, and try again after -EAGAIN: no thread could do it at that moment. */
 static int run_again(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
 	int err = stop_run(stop, work, arg);
@@ -460,7 +477,7 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	err = memory_open(ctx, pid, &attach.inside->memory);
 	if (!err)
 		err = do_attach(&attach);
-	/* What a process that has ended seems to have is no reason. */
+	/* A process that has ended yields misleading errors: report its end instead. */
 	gone = err && attach.stop.memory ? stop_check_alive(&attach.stop) : 0;
 	err = gone ? gone : err;
 	if (err && attach.inode && attach.inside->block) {

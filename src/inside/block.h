@@ -1,69 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The block: the memory that a process has mapped for counting inside, and that outlives the tool. One
- * memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
+ * The block: the memory that a process has mapped for counting inside, and that outlives the tool.
+ * One memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
  *
- * A call reaches 2 GiB, and a plugin may lie further than that from its program. Then the block has several
- * parts, each near some of the sites: the same data, mapped once more, and right behind it the code of these
- * sites. So all code reaches the data, and what lies in the data has as many addresses as there are parts.
- * There is one header all the same, one magic number, and one place for each counter, gate and pair.
+ * A call reaches 2 GiB, and a plugin may lie further than that from its program. Then the block has
+ * several parts, each near some of the sites: another mapping of the same data, and right behind it
+ * the code of these sites. So all code reaches the data, and the data have one address in each
+ * part. The block still has one header, one magic number, and one place for each counter, gate and
+ * pair.
  *
  *	struct block_header
  *	struct block_site [n_sites]
  *	uint16_t          [n_sites]	private gates
- *	uint64_t          [n_shards][shard_stride]	counters; a site's is at its number. A shard belongs
- *							to a CPU, the last one to nobody (templates_code.c)
+ *	uint64_t          [n_shards][shard_stride]	counters, by site number. Each shard belongs
+ *							to a CPU, the last to none: templates_code.c
  *	pairs				see pairs.h
- *	meta_bytes			what the engine wants to find again: opaque here
+ *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
  *
- * Any tool finds the block in /proc/PID/maps by the name of the memfd and by the magic number, which is
- * written last: a mapping without it is an orphan of a tool that was killed. Forked children share it.
+ * Any tool finds the block in /proc/PID/maps by the name of the memfd and by the magic number,
+ * which is written last: a mapping without it is an orphan of a tool that was killed. Forked
+ * children share it.
  */
 #ifndef INSIDE_BLOCK_H
 #define INSIDE_BLOCK_H
 
 #include <stdint.h>
 
-#define BLOCK_NAME "ocaml-probes-inside"	     /* of the memfd */
-#define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* how the kernel names its mappings */
-/* Of the image of stores.h: it is mapped for moments, and longer if a tool is killed. */
+#define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
+#define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
+/*
+ * The memfd of a stores.h image. It is mapped only while the stores run, or until cleanup if a tool
+ * is killed.
+ */
 #define STORES_NAME "ocaml-probes-stores"
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
 enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 
-/* What says whether the handler of a site is to run. */
+/* What decides whether the handler of a site runs. */
 enum block_gate {
 	BLOCK_GATE_SEMAPHORE, /* the OCaml half of the probe's semaphore: providers ocaml_1 and ocaml_2 */
 	/*
-	 * A word of the block. Provider `ocaml` shares its semaphore with tracers, a site may disagree
-	 * with its semaphore (enabled_at_init), and a dormant site has none.
+	 * A word of the block, where no semaphore can serve: provider `ocaml` shares its semaphore
+	 * with tracers, a site may disagree with its semaphore (enabled_at_init), and a dormant
+	 * site has no semaphore.
 	 */
 	BLOCK_GATE_PRIVATE,
 };
 
 /*
- * What was last done in the process that made the block. The bytes of the sites decide: a forked child
- * has sites of its own.
+ * The last step done to a site in the process for which the block was made. To find out whether a
+ * site counts, read its bytes: a forked child shares the block, but has its own copy of the sites.
  */
 enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 
 struct block_site {
-	uint64_t addr;	       /* of the nop, in the process */
-	uint64_t trampoline;   /* where the site calls it, in the process */
-	uint64_t gate_addr;    /* of the two bytes, in the process; in the first part if private */
-	uint32_t displacement; /* the original four bytes: those of the wrapper */
+	uint64_t addr;	     /* address of the nop, in the process */
+	uint64_t trampoline; /* where the site calls it, in the process */
+	/* address of the two bytes, in the process; in the first part if private */
+	uint64_t gate_addr;
+	uint32_t displacement; /* the four original bytes: they call the wrapper */
 	uint8_t opcode;	       /* the original byte: 0x3d or 0xe8 */
 	uint8_t gate;	       /* enum block_gate */
 	uint8_t is_patched;    /* enum block_patched: set before the site is written */
-	uint8_t store;	       /* the opcode that the routines of stores.h write; 0: none */
+	uint8_t store;	       /* the opcode that a stores.h routine writes; 0: skip the site */
 };
 
 struct block_part {
 	uint64_t addr; /* of the data in the process; the code is at addr + block_header.code_off */
-	uint64_t code_off;   /* of the code in the memfd: right behind that of the part before */
+	uint64_t code_off;   /* of the code in the memfd: right behind the previous part's code */
 	uint64_t code_bytes; /* whole pages */
 };
 
@@ -71,23 +78,23 @@ struct block_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t header_bytes;
-	uint64_t bytes;	     /* of the whole block */
-	uint64_t addr;	     /* of the first part in the process */
-	uint64_t code_off;   /* from the header, as all that follow; whole pages */
-	uint64_t code_bytes; /* of all parts */
+	uint64_t bytes;	     /* size of the whole block */
+	uint64_t addr;	     /* address of the first part in the process */
+	uint64_t code_off;   /* this and all offsets below are from the header; whole pages */
+	uint64_t code_bytes; /* code of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
 	uint32_t n_shards;
-	uint32_t n_threads;    /* room of each pair: a power of 2 */
+	uint32_t n_threads;    /* slots of each pair: a power of 2 */
 	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
-	uint32_t maker;	       /* process id of the tool, as it sees itself */
+	uint32_t maker;	       /* process id of the tool, in the tool's own pid namespace */
 	uint64_t shard_stride; /* counters from one shard to the next */
 	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
 	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
-	uint64_t start_ticks;  /* the time stamp counter then */
+	uint64_t start_ticks;  /* the time stamp counter at the attach */
 	uint64_t n_parts;
-	struct block_part parts[BLOCK_MAX_PARTS]; /* by address */
+	struct block_part parts[BLOCK_MAX_PARTS]; /* in ascending order of their addresses */
 };
 
 #endif

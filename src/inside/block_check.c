@@ -39,7 +39,7 @@ static bool has_sound_offsets(const struct block_header *h)
 	       h->code_off == made.code_off;
 }
 
-/* The code of the parts, one behind the other, has room for all sites. */
+/* The parts' code ranges adjoin, and have room for all sites. */
 static bool has_sound_code(const struct block_header *h)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -62,7 +62,7 @@ static bool has_sound_code(const struct block_header *h)
 	       room >= (uint64_t)h->n_sites * templates_site_bytes(h->n_shards, NULL, 0);
 }
 
-/* The parts lie by address, and do not overlap. */
+/* The parts are in ascending order of their addresses, and do not overlap. */
 static bool has_sound_addresses(const struct block_header *h)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -107,7 +107,7 @@ static bool has_sound_gate(const struct block_header *h, size_t i, const struct 
 	       site->gate_addr < LAYOUT_ADDRESSES - sizeof(uint16_t);
 }
 
-/* It lies in the code of a part, behind those before. */
+/* TRAMPOLINE lies in the code of a part, behind the trampolines of earlier sites. */
 static bool has_sound_trampoline(struct block_order *order, const struct block_header *h,
 				 uint64_t trampoline)
 {

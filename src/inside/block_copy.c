@@ -25,7 +25,7 @@ int block_copy(const struct memory *memory, const struct block_header *header, u
 	return 0;
 }
 
-/* The compiler must not read SHARED again where the copy is used. */
+/* Copy SHARED, and keep the compiler from reading SHARED again where the copy is used. */
 static void copy_once(void *to, const void *shared, size_t bytes)
 {
 	memcpy(to, shared, bytes);

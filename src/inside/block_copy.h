@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Copying a block out of its process, part by part. HEADER is always a copy that block_check() has found good. */
+/*
+ * Copying a block out of its process, piece by piece. HEADER is always a copy that block_check()
+ * has accepted.
+ */
 #ifndef INSIDE_BLOCK_COPY_H
 #define INSIDE_BLOCK_COPY_H
 
@@ -7,14 +10,18 @@
 #include "inside/block.h"
 #include "tracee/memory.h"
 
-/* BYTES at OFF, which block_check() has found to lie below header->bytes. 0, -EFAULT or -ESRCH. */
+/*
+ * Copy BYTES at OFF, a range that block_check() has found to lie below header->bytes. Return 0,
+ * -EFAULT or -ESRCH.
+ */
 int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
 	       uint64_t bytes, void *to);
 
 /*
- * The sites, to SITES: out of the process, or, if SHARED is not NULL, out of our own mapping of the block. Each
- * is checked after it was copied. -EBADMSG, and no message, after the first bad one: so the work is in
- * proportion to what the owner of the block has filled, and not to what the header says.
+ * Copy the sites to SITES: out of the process, or, if SHARED is not NULL, out of our own mapping of
+ * the block. Check each site after it was copied, and return -EBADMSG, without a message, at the
+ * first bad one. So the work is in proportion to the sites that the owner of the block has filled,
+ * and not to the number in the header.
  */
 int block_copy_sites(const struct memory *memory, const struct block_header *header,
 		     const void *shared, struct block_site *sites);

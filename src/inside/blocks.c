@@ -13,12 +13,15 @@ bool blocks_are_in(const struct mapping *m)
 }
 
 /*
- * A process has one block, and few that wait for their removal. This is the owner's word: each costs us a
- * comparison with all the others.
+ * A process has one block, and few that wait for their removal. The owner of the process decides
+ * their number, and each block is compared with all others: so it is limited.
  */
 enum { MAX_BLOCKS = 256 };
 
-/* Code is never at the beginning of the memfd. False: there are too many. */
+/*
+ * Add the mapping M of a block. An offset of 0 means data: code is never at the beginning of the
+ * memfd. Return false if there are too many blocks.
+ */
 static bool add(struct block_found *blocks, size_t *n, const struct mapping *m)
 {
 	size_t i = 0;
@@ -38,7 +41,7 @@ static bool add(struct block_found *blocks, size_t *n, const struct mapping *m)
 	return true;
 }
 
-/* Is [START, END) one mapping, of the bytes at OFF of the memfd? */
+/* Is [START, END) exactly one mapping of the memfd, at offset OFF? */
 static bool is_mapped(const struct maps *maps, uint64_t start, uint64_t end, uint64_t off,
 		      uint64_t inode)
 {
@@ -61,14 +64,14 @@ bool blocks_has(const struct maps *maps, const struct block_header *header, uint
 	return true;
 }
 
-/* The header is the same in all parts. */
+/* Read and classify the header of BLOCK. It is the same in all parts, so one read suffices. */
 static void look(const struct memory *memory, const struct maps *maps, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 	const struct block_header *header = &block->header;
 	bool is_sound;
 
-	/* The one fetch: whatever is said of the block from here on is said by this copy. */
+	/* Read the header once: all statements about the block are about this copy. */
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
 	if (block->is_gone)

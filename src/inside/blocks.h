@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The blocks of a process, by /proc alone. */
+/* Finding the blocks of a process, through /proc alone. */
 #ifndef INSIDE_BLOCKS_H
 #define INSIDE_BLOCKS_H
 
@@ -13,17 +13,18 @@
 #include "tracee/memory.h"
 
 struct block_found {
-	uint64_t start, end; /* of a mapping of its data: with these, its name in map_files */
+	uint64_t start, end; /* of a mapping of its data; the range names it in map_files */
 	uint64_t inode;	     /* of the memfd */
-	bool is_gone;	     /* its header cannot be read: it has been unmapped meanwhile */
-	bool is_complete;    /* it has a sound header, and all its parts */
+	bool is_gone;	     /* its header cannot be read: it has just been unmapped */
+	bool is_complete;    /* its header is valid, and all its parts are mapped */
 	/*
-	 * It has no magic number, so no site was ever written for it. Or parts of it are gone: a tool was
-	 * killed while it removed the block, which it does when no site leads there any more. A block of
-	 * another version of this tool may be in use, and is neither, as one that is gone.
+	 * It has no magic number, so no site was ever written for it. Or parts of it are gone: a
+	 * tool was killed while it removed the block, which a tool does only when no site calls it
+	 * any more. False for a block of another version, which may be in use, and for one that is
+	 * gone.
 	 */
 	bool is_orphan;
-	/* It is of this version, and no tool can have written such a header. */
+	/* It has the magic number and this version, but no tool can have written such a header. */
 	bool is_damaged;
 	struct block_header header;
 };
@@ -35,7 +36,7 @@ struct block_found {
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);
 
-/* Are all parts of the block with this HEADER there, with the same INODE? */
+/* Does MAPS contain all parts of the block with this HEADER, with the same INODE? */
 bool blocks_has(const struct maps *maps, const struct block_header *header, uint64_t inode);
 
 /* Is M a mapping of a block? */

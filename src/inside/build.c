@@ -16,7 +16,7 @@ static int bad_site(struct ocp_ctx *ctx, const struct block_site *site, int err,
 	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
 }
 
-/* The mapping of ADDR, which is mostly *LAST. */
+/* Find the mapping of ADDR. It is mostly *LAST, which caches the result. */
 static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr,
 					  const struct mapping **last)
 {
@@ -36,7 +36,7 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
-	/* A block that has come or gone since the maps were read is in none of them. */
+	/* MAPS may be older than the site's bytes: a block that came or went since is not in it. */
 	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
 		return bad_site(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
@@ -87,20 +87,20 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* The header for the code of a part: the data are at the address that they have there. */
+/* Set *VIEW to the header as the code of PART sees it: with the address of the data there. */
 static void look_from(const struct block_header *header, size_t part, struct block_header *view)
 {
 	*view = *header;
 	view->addr = header->parts[part].addr;
 }
 
-/* Where a part has its code, in our mapping of the block. */
+/* Return the code of PART in our mapping of the block. */
 static uint8_t *code_of(const struct inside *inside, size_t part)
 {
 	return inside->block + inside->header.parts[part].code_off;
 }
 
-/* VIEW is from PART. */
+/* Assemble the trampoline of site I. VIEW is the header as PART sees it. */
 static int write_trampoline(struct inside *inside, const struct build *build, size_t i, size_t part,
 			    const struct block_header *view)
 {
@@ -145,7 +145,7 @@ int build_private_gate(struct inside *inside, const struct build *build, size_t 
 	return write_trampoline(inside, build, i, part, &view);
 }
 
-/* The routines of a part, and the trampolines of its sites. */
+/* Assemble the routines of PART, and the trampolines of its sites. */
 static int build_part(struct inside *inside, const struct build *build, size_t part)
 {
 	const struct inside_spec *spec = build->spec;
@@ -179,7 +179,7 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
 }
 
-/* Tell the readers which pairs are matched by key: these have their totals in slot 0. */
+/* Mark the pairs that are matched by key: readers find their totals in slot 0. */
 static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 {
 	const struct block_header *header = &inside->header;

@@ -18,15 +18,16 @@ struct build {
 };
 
 /*
- * The sites of INSIDE from SPEC: address, gate_addr (0: private) and gate. Makes the reader of INSIDE. -EINVAL,
- * -EBUSY with a message if a site or its bytes are none that can be counted.
+ * Set address, gate_addr (0: private) and gate of the sites of INSIDE from SPEC, and make the
+ * reader of INSIDE. Return -EINVAL or -EBUSY with a message if a site or its bytes cannot be
+ * counted.
  */
 int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps);
 
-/* Write everything but the magic number. The sites of INSIDE get their trampolines. */
+/* Write everything but the header. Sets the trampolines of the sites of INSIDE. */
 int build_block(struct inside *inside, const struct build *build);
 
-/* Assemble the trampoline of site I again, for a private gate. */
+/* Give site I a private gate, and assemble its trampoline again. */
 int build_private_gate(struct inside *inside, const struct build *build, size_t i);
 
 #endif

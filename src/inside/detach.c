@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bytes of the sites decide what is to be restored, not what the block says of them: a forked child
+ * The bytes of the sites decide what is restored, not their state in the block: a forked child
  * shares the block, but not the sites.
  */
 #include <errno.h>
@@ -20,8 +20,8 @@ enum {
 };
 
 /*
- * A foreign tool that has switched a site off has lowered its semaphore, too; a private gate does not know
- * of that.
+ * Return the opcode for a site that calls the block. A foreign tool that has switched the site off
+ * has also lowered its semaphore, but not the private gate: so for such a site the gate is ignored.
  */
 static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
 			   enum site_now now)
@@ -32,7 +32,7 @@ static uint8_t ours_wanted(const struct block_site *site, const struct site_byte
 	return bytes->gate ? SITE_ON : SITE_OFF;
 }
 
-/* The opcode that SITE is to be restored with; 0: it is to be left alone. */
+/* Return the opcode to restore SITE with, or 0 to leave SITE alone. */
 static uint8_t wanted_opcode(const struct block_site *site, const struct site_bytes *bytes)
 {
 	const enum site_now now = site_now(site, bytes);
@@ -40,7 +40,10 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 
 	if (now == SITE_NOW_FOREIGN)
 		return 0;
-	/* A tool was killed between the displacement and the opcode. */
+	/*
+	 * If a tool was killed between the displacement and the opcode, the opcode is still to be
+	 * written.
+	 */
 	if (now == SITE_NOW_ORIGINAL &&
 	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
 		return 0;
@@ -48,8 +51,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 }
 
 /*
- * Say in the block what is about to be done, so that another tool can complete it: the sites to be
- * restored, and in private gates what they are to be.
+ * Record the plan in the block, so that another tool can complete it: which sites are restored, and
+ * the new values of their private gates.
  */
 static int note_plan(struct stop *stop, struct inside *inside, const uint8_t *wanted,
 		     enum block_patched patched)
@@ -78,7 +81,10 @@ static int note_plan(struct stop *stop, struct inside *inside, const uint8_t *wa
 		   : 0;
 }
 
-/* The process itself writes to the sites. -ENOTSUP: it cannot, and nothing was written. */
+/*
+ * Have the process itself write to the sites. Return -ENOTSUP if it cannot; nothing was written
+ * then.
+ */
 static int store_back(struct stop *stop, const struct inside *inside, const uint8_t *wanted)
 {
 	const struct block_header *header = &inside->header;
@@ -148,7 +154,7 @@ int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 	return err;
 }
 
-/* Has the process still mapped the block of INSIDE? */
+/* Is the block of INSIDE still mapped in the process? */
 static bool is_there(const struct stop *stop, const struct inside *inside)
 {
 	struct block_found *blocks;
@@ -187,7 +193,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 	err = restore_sites(stop, inside, &n_foreign);
 	if (err)
 		return err;
-	/* What was counted is complete now. */
+	/* The counts are final now: copy them. */
 	err = inside_refresh(inside, true);
 	if (err)
 		return err;
@@ -204,7 +210,10 @@ static int detach_stopped(struct stop *stop, void *arg)
 	return 0;
 }
 
-/* The sites are restored. Threads that were in the code have left it, mostly. */
+/*
+ * Remove the block after its sites were restored. Threads that were in its code have mostly left
+ * it.
+ */
 static int remove_stopped(struct stop *stop, void *arg)
 {
 	struct inside *inside = arg;
@@ -228,9 +237,12 @@ int inside_detach(struct inside *inside)
 	err = stop_open(inside->ctx, inside->pid, &stop);
 	if (err)
 		return err;
-	/* Before the stop: the addresses are sorted, and the memory for the bytes is there. */
+	/*
+	 * Do the slow work before the stop: sort the addresses, and allocate the memory for the
+	 * bytes.
+	 */
 	inside_read_sites(inside, &(struct site_bytes *){ NULL });
-	/* Without a plan the sites are restored, and the memory stays. */
+	/* Without a plan, the sites are restored, but the memory cannot be removed. */
 	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, detach_stopped, &detach);

@@ -16,9 +16,9 @@
 enum { FIND_TRIES = 10 };
 
 /*
- * Map the memfd itself. It needs CAP_CHECKPOINT_RESTORE. A file that can shrink could make us fail with
- * SIGBUS: the seal says that it cannot. What is mapped may be any file, with a path like that of a memfd in the
- * mount namespace of the process.
+ * Map the memfd itself. This needs CAP_CHECKPOINT_RESTORE. A file that shrinks would end us with
+ * SIGBUS, so the memfd must have the seal that prevents it. All this is checked on the open file:
+ * the process may have put any file there, under a memfd's path in its mount namespace.
  */
 static bool map_shared(struct inside *inside, const struct block_found *block)
 {
@@ -55,7 +55,7 @@ static int map_copy(struct inside *inside)
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	/* A bad site ends the copy before the counters of all sites are read. */
+	/* Copy the sites first: a bad site ends the copy before all counters are read. */
 	err = inside_take_sites(inside);
 	if (!err)
 		err = inside_copy_meta(inside);
@@ -67,7 +67,10 @@ static int map_copy(struct inside *inside)
 			 (int)inside->pid);
 }
 
-/* What a search reads of a block: its sites, gates and meta, and counters where we cannot map it. */
+/*
+ * Charge ROOM for the parts of a block that a search reads: its sites, gates and meta, and the
+ * counters where the block cannot be mapped.
+ */
 static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *header,
 		     struct inside_room *room)
 {
@@ -86,9 +89,9 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 }
 
 /*
- * Of several blocks: the newest one that counts. The others wait for their removal: all their sites had been
- * restored when the newest one came. Of a site whose displacement a killed tool has written in part, the bytes
- * may fit more than one block.
+ * Choose the newest block that counts, else the newest one. The others wait for their removal: all
+ * their sites had been restored when the newest one was made. If a killed tool has written the
+ * displacement of a site in part, its bytes may fit more than one block.
  */
 static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
 		  struct inside_room *room, struct inside **out)
@@ -127,7 +130,10 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 	return *out != NULL;
 }
 
-/* A block that is damaged, or of another version, is neither read nor removed. Its sites may call it. */
+/*
+ * Fail if a block is damaged or of another version. It is neither read nor removed, since sites may
+ * call it.
+ */
 static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
 			  size_t n)
 {
@@ -174,8 +180,9 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, s
 }
 
 /*
- * -EFAULT: another tool has removed a block while it was read. There may be another one by now. -EBADMSG: the
- * same, or another tool has changed the gate of a site, which takes two steps.
+ * Try again after -EFAULT: another tool has removed a block while it was read, and there may be a
+ * new one by now. Also after -EBADMSG: for the same reason, or because another tool is changing the
+ * gate of a site, which takes two steps.
  */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out)

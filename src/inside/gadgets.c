@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every C library has both gadgets: the restorer is what signal handlers return to, and `syscall;
- * ret` ends its short system calls. Any executable mapping of a file will do, also the bytes in the
- * middle of other instructions. The C library is searched first: it is never unmapped.
+ * Every C library has both gadgets: signal handlers return to the restorer, and `syscall; ret` ends
+ * its short system calls. Any executable mapping of a file will do, and so will bytes in the middle
+ * of other instructions. The C library is searched first: it is never unmapped.
  */
 #include "inside/gadgets.h"
 
@@ -49,7 +49,7 @@ static void search(pid_t pid, const struct mapping *m, uint8_t *chunk, struct ga
 		const size_t n =
 			m->end - addr < CHUNK_BYTES ? (size_t)(m->end - addr) : CHUNK_BYTES;
 
-		/* A page behind the end of its file cannot be read. */
+		/* A page beyond the end of the file cannot be read. */
 		if (!read_bytes(pid, addr, chunk, n))
 			return;
 		look_for(syscall_ret, sizeof(syscall_ret), chunk, n, addr, &gadgets->syscall_ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions of a process that its thread can be sent to. */
+/* Instructions in a process to which one of its threads can be sent. */
 #ifndef INSIDE_GADGETS_H
 #define INSIDE_GADGETS_H
 
@@ -21,13 +21,13 @@ struct gadgets {
 int gadgets_find(struct ocp_ctx *ctx, pid_t pid, struct gadgets *gadgets);
 
 /*
- * Is thread TID of PID, which is stopped, about to make a system call for another tool? Its next instruction
- * is `syscall; ret`, and a restorer is what it returns to. A tool that was killed leaves a thread like that
- * until it gets a CPU.
+ * Is the stopped thread TID of PID about to make a system call for another tool? Then its next
+ * instruction is `syscall; ret`, and that `ret` returns to a restorer. A killed tool leaves a
+ * thread like that until the thread gets a CPU.
  */
 bool gadgets_are_next(pid_t pid, pid_t tid);
 
-/* Are they still there? The process is stopped. */
+/* Are both gadgets still in the memory of PID, which is stopped? */
 bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets);
 
 #endif

@@ -18,13 +18,13 @@ bool gone_threads_are_known(pid_t pid)
 	       ours.st_dev == its.st_dev && ours.st_ino == its.st_ino;
 }
 
-/* A thread of another process may have its id by now: then its starts stay open. */
+/* Has the thread ended? If a thread of another process has its id by now, its starts stay open. */
 static bool is_gone(uint32_t tid)
 {
 	return tid && tid <= INT32_MAX && kill((pid_t)tid, 0) != 0 && errno == ESRCH;
 }
 
-/* The state changes as one word: the thread and its open starts. */
+/* Load the state, the thread and its open starts, in one access: it changes as one word. */
 static uint64_t open_if_gone(const struct pairs_slot *slot)
 {
 	const uint64_t state =
@@ -35,7 +35,7 @@ static uint64_t open_if_gone(const struct pairs_slot *slot)
 	return now.n && is_gone(now.tid) ? now.n : 0;
 }
 
-/* The open starts by key of processes that have ended. */
+/* Count the open starts by key of processes that have ended. */
 static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
 {
 	const struct pairs_keyed_start *start = starts;

@@ -8,13 +8,13 @@
 #include <sys/types.h>
 #include "inside/block.h"
 
-/* Are the thread ids that PID sees those that we see? Only then can we ask the kernel for them. */
+/* Does PID have our pid namespace? Only then can the kernel be asked about its thread ids. */
 bool gone_threads_are_known(pid_t pid);
 
 /*
- * The orphans of pair number PAIR that totals_pair() takes for open starts. By thread: the starts of a thread
- * that has ended, if no other thread has taken its slot. By key: the starts of a process that has ended. BLOCK
- * is the first byte of the block.
+ * Count the orphans of pair number PAIR that totals_pair() takes for open starts. Paired by thread:
+ * the starts of a thread that has ended, unless another thread has taken its slot. Paired by key:
+ * the starts of a process that has ended. BLOCK is the first byte of the block.
  */
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
 

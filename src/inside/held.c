@@ -69,7 +69,7 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 	return block_copy(inside->memory, &inside->header, off, bytes, inside->block + off);
 }
 
-/* The slots that no thread has used would be filled by the reading, and cost memory. */
+/* Copy one pair. Skip slots that no thread has used: to read them would allocate their memory. */
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
 	const struct block_header *header = &inside->header;
@@ -93,7 +93,7 @@ int inside_copy_meta(struct inside *inside)
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const uintptr_t start = (uintptr_t)(inside->block + inside->header.meta_off);
 
-	/* A page fault takes some microseconds, where a hypervisor has to help. */
+	/* Huge pages save page faults, each of which takes microseconds under a hypervisor. */
 	madvise((void *)(start & -page), inside->header.meta_bytes, MADV_HUGEPAGE);
 	return copy_part(inside, inside->header.meta_off, inside->header.meta_bytes);
 }
@@ -105,7 +105,7 @@ int inside_refresh(struct inside *inside, bool with_pairs)
 
 	if (inside->is_shared || inside->is_detached)
 		return 0;
-	/* Gates and counters. Header and sites of the copy are not used. */
+	/* Copy gates and counters. Header and sites of the copy are not used. */
 	err = copy_part(inside, header->gates_off, header->pairs_off - header->gates_off);
 	for (uint32_t i = 0; with_pairs && !err && i < header->n_pairs; i++)
 		err = copy_pair(inside, i);
@@ -126,7 +126,7 @@ static struct block_site *shared_sites(const struct inside *inside)
 	return (struct block_site *)(inside->block + inside->header.sites_off);
 }
 
-/* Of the sites that we have made, other tools change only what was last done. */
+/* Take is_patched of the sites that we have made: other tools change nothing else. */
 static void take_patched(struct inside *inside)
 {
 	for (size_t i = 0; i < inside->header.n_sites; i++)

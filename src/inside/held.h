@@ -17,50 +17,57 @@ struct inside {
 	pid_t pid;
 	struct memory *memory; /* of the process */
 	/*
-	 * A copy, which was checked. Whoever can write to the process can write to the block: its own
+	 * A checked copy. Whoever can write to the process can write to the block, so the block's
 	 * header is not read again.
 	 */
 	struct block_header header;
 	/*
-	 * The sites: ours, and checked if they came from the block. inside_take_sites() brings them up to
-	 * date, inside_put_sites() writes them to the block.
+	 * Our own copy of the sites, checked if it came from the block. inside_take_sites() brings
+	 * it up to date, inside_put_sites() writes it to the block.
 	 */
 	struct block_site *sites;
 	/*
-	 * The whole block. is_shared: our own mapping of the memfd, which stays when the process ends. Others
-	 * write to it: nothing that is read from it may say how much is read, or where.
-	 * Else a copy of the data, which inside_read() refreshes; what was not copied is 0.
+	 * The whole block. If is_shared: our own mapping of the memfd, which stays when the process
+	 * ends. Others write to it: never take a size or an address from it. Otherwise: a copy of
+	 * the data, which inside_read() refreshes; ranges that were not copied are 0.
 	 */
 	uint8_t *block;
 	bool is_shared;
-	bool is_made; /* by inside_attach(): the sites are known, but for what was done last */
+	bool is_made; /* made by inside_attach(): of the sites, only is_patched is read again */
 	bool is_detached;
-	struct inside_state seen;   /* by inside_find() */
+	struct inside_state seen;   /* as inside_find() saw it */
 	struct site_reader *reader; /* made when it is first needed */
-	bool knows_gone;	    /* see gone_threads.h; read when the process was there */
+	/* gone_threads_are_known(), called when the process was there */
+	bool knows_gone;
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 
-/* Bring gates and counters of a copy up to date, and pairs if WITH_PAIRS. Nothing to do for a shared mapping. */
+/*
+ * Bring gates and counters of a copy up to date, and pairs if WITH_PAIRS. A shared mapping needs
+ * nothing.
+ */
 int inside_refresh(struct inside *inside, bool with_pairs);
 
 /* Copy the description of what is measured: it does not change after the block was made. */
 int inside_copy_meta(struct inside *inside);
 
 /*
- * Read the sites: their code, and their gates. The private gates are those of the block as it is here. The
- * next reading takes the memory of *BYTES. Returns 0, -ENOMEM or -ESRCH with a message.
+ * Read code and gate of each site. Private gates are taken from the block as it is in this process.
+ * *BYTES is valid until the next read. Return 0, -ENOMEM or -ESRCH with a message.
  */
 struct site_bytes;
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
-/* -EBADMSG, with a message: the block describes no sites. Or an error of the copying. */
+/*
+ * Bring the sites up to date. Return 0, -EBADMSG with a message if the block describes invalid
+ * sites, -ENOMEM, or an error of the copying.
+ */
 int inside_take_sites(struct inside *inside);
-/* To our mapping. */
+/* Write the sites to our mapping of the block. */
 void inside_put_sites(const struct inside *inside);
 
-/* The block is damaged: -EBADMSG with a message. */
+/* Report that the block is damaged. Returns -EBADMSG, with a message. */
 int inside_damaged(const struct inside *inside);
 
 static inline struct block_site *inside_sites(const struct inside *inside)
@@ -68,7 +75,7 @@ static inline struct block_site *inside_sites(const struct inside *inside)
 	return inside->sites;
 }
 
-/* The four bytes that call the trampoline of SITE. */
+/* Return the displacement of a call from SITE to its trampoline. */
 static inline uint32_t inside_displacement(const struct block_site *site)
 {
 	return (uint32_t)(site->trampoline - (site->addr + 6));

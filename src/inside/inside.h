@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counting and timing inside a process: sites call trampolines, which count and then run the handler if
- * it is switched on. It needs the right to ptrace the process, and nothing else.
+ * Counting and timing inside a process: sites call trampolines, which count and then run the
+ * handler if it is switched on. This needs only the right to ptrace the process.
  *
- * All functions return 0, or a negative errno with a message in the ctx.
+ * All functions return 0, or a negative errno with a message in the ctx, unless stated otherwise.
  */
 #ifndef INSIDE_INSIDE_H
 #define INSIDE_INSIDE_H
@@ -23,8 +23,9 @@ struct inside_role {
 };
 
 enum inside_place_kind {
-	INSIDE_REGISTER, /* number: as the processor numbers them, rax is 0 and r15 is 15; not rsp */
-	INSIDE_STACK,	 /* number: from the rsp of the site, 0 to INSIDE_STACK_MAX */
+	/* number: of the register, as the processor numbers them: rax is 0, r15 is 15; not rsp */
+	INSIDE_REGISTER,
+	INSIDE_STACK,	 /* number: offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
 	INSIDE_CONSTANT, /* number: the value */
 };
 
@@ -37,7 +38,7 @@ struct inside_place {
 };
 
 struct inside_site {
-	uint64_t addr; /* of its first byte, the nop, in the process */
+	uint64_t addr; /* address of its first byte, the nop, in the process */
 	uint64_t
 		semaphore; /* address of the two bytes that count who enabled the handler; 0: none */
 	/*
@@ -56,16 +57,17 @@ struct inside_spec {
 	const struct inside_role *roles;
 	const struct inside_place *places; /* NULL: no role is keyed */
 	size_t n_pairs;
-	unsigned int depth;	   /* starts that one thread can have open in one pair */
-	size_t max_threads;	   /* that time pairs at one moment */
-	const struct iovec *meta;  /* pieces of what the block keeps for inside_find; opaque */
-	size_t n_meta, meta_bytes; /* bytes: of all pieces */
+	unsigned int depth; /* starts that one thread can have open in one pair */
+	size_t max_threads; /* that time pairs at the same time */
+	/* opaque data that the block keeps for inside_find(), in pieces */
+	const struct iovec *meta;
+	size_t n_meta, meta_bytes; /* meta_bytes: sum of all pieces */
 };
 
 /*
- * The totals of a pair, as engine_pair has them. COLLISIONS counts the starts for whose thread or key there
- * was no room, NOT_KEYED those whose argument is not an int. STARTS contains both. The stops of such starts are
- * counted as orphans.
+ * The totals of a pair, as in engine_pair. COLLISIONS counts the starts for whose thread or key
+ * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS contains both. The
+ * stops of such starts are counted as orphans.
  */
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
@@ -73,42 +75,45 @@ struct inside_pair {
 	uint64_t buckets[496]; /* measure_bucket_of() of bpf/measure.h */
 };
 
-/* What is there besides the numbers. */
+/* The state of the sites. */
 struct inside_state {
 	size_t n_patched;  /* sites that count */
 	size_t n_switched; /* by a foreign tool: the opcode is 0x3d and hits are not counted */
-	size_t n_foreign; /* whose four displacement bytes are neither ours nor the original ones */
+	size_t n_foreign;  /* their code is neither ours nor the original one */
 };
 
 /* A process whose sites count, or counted, inside. */
 struct inside;
 
-/* The roles of SITE; NULL: none. */
+/* Return the roles of SITE, or NULL if it has none. */
 static inline const struct inside_role *inside_site_roles(const struct inside_spec *spec,
 							  const struct inside_site *site)
 {
 	return site->n_roles ? spec->roles + site->first_role : NULL;
 }
 
-/* -ENOTSUP, and one sentence, if PID cannot be counted inside; touches nothing. TIMES: pairs too. */
+/*
+ * Return -ENOTSUP, with a message, if PID cannot be counted inside. If TIMES, check this for pairs
+ * too. Changes nothing in PID.
+ */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 
 /*
- * Make PID count inside. Everything is verified before the first write; on failure nothing is changed.
- * -EBUSY if it counts inside already.
+ * Make PID count inside. Everything is verified before the first write; on failure nothing is
+ * changed. Returns -EBUSY if PID counts inside already.
  */
 int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
 		  struct inside **out);
 
 /*
- * Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing; -EPROTO if
- * another version of this library has left it.
+ * Find the block that an earlier attach left in PID, through /proc alone. Returns 1, or 0 if there
+ * is none; -EPROTO if another version of this library has left one.
  */
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
 /*
- * What may still be read of processes that nobody has named, and that belong to other users: they can make
- * blocks as large as they want, and as many. Each find takes from it, whether it succeeds or not.
+ * A budget for reading processes that the user has not named. They may belong to other users, who
+ * can make blocks of any size and in any number. Each find draws on it, whether it succeeds or not.
  */
 struct inside_room {
 	uint64_t sites, bytes;
@@ -117,60 +122,64 @@ struct inside_room {
 /* Several large programs; a second of reading. */
 enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 
-/* The same, within ROOM, which may be NULL. -E2BIG: it does not suffice. */
+/* Like inside_find(), within ROOM, which may be NULL. Returns -E2BIG if ROOM does not suffice. */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
-/* The processes that have such memory, ascending. The caller frees them, also after an error. */
+/* The processes that have a block, by ascending pid. The caller frees them, also after an error. */
 struct inside_processes {
 	pid_t *pids;
 	size_t n;
 };
 
-/* Those that this process may look at, by /proc alone. */
+/* Find all such processes that this process may inspect, through /proc alone. */
 int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes);
 void inside_processes_free(struct inside_processes *processes);
 
 /*
- * The meta bytes of the attach; valid until the close. The process can write to them at any moment: copy
- * them, and check the copy.
+ * Return the meta bytes of the attach; they are valid until inside_close(). The process can write
+ * to them at any moment: copy them, and check the copy.
  */
 const void *inside_meta(const struct inside *inside, size_t *bytes);
 size_t inside_n_sites(const struct inside *inside);
 size_t inside_n_pairs(const struct inside *inside);
 int64_t inside_start_ns(const struct inside *inside);
 
-/* The process id of the tool that attached, as that tool saw itself. It may have ended. */
+/*
+ * Return the process id of the tool that attached, in the tool's pid namespace. It may have ended.
+ */
 pid_t inside_maker(const struct inside *inside);
 
 /*
- * HITS has room for all sites, PAIRS for all pairs; either may be NULL. Works, too, after the process has
- * ended, if INSIDE comes from inside_attach. No system call per site, and the process is not stopped.
+ * Read the totals. HITS has room for all sites, PAIRS for all pairs; either may be NULL. This still
+ * works after the process has ended if INSIDE comes from inside_attach(). It makes no system call
+ * per site, and does not stop the process.
  */
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
 int inside_state(struct inside *inside, struct inside_state *state);
-/* The same, as inside_find() has seen it. */
+/* Return the state that inside_find() saw. */
 struct inside_state inside_state_found(const struct inside *inside);
 /*
- * Has process PID the memory of INSIDE: the process that counts, or a child that it has forked? False after
- * an exec, and after a detach that has removed the memory.
+ * Has process PID the block of INSIDE mapped: is PID the process that counts, or a child forked
+ * from it? False after an exec, and after a detach that removed the memory.
  */
 bool inside_is_in(const struct inside *inside, pid_t pid);
 
 /*
- * Restore the sites: on if their gates say so. Remove the memory if no thread can be in it; else it
- * stays until the next attach or detach. What was counted can still be read afterwards.
+ * Restore the sites, switched on if their gates say so. Remove the memory if no thread can be in
+ * it; otherwise it stays until the next attach or detach. The totals can still be read afterwards.
  */
 int inside_detach(struct inside *inside);
 
 /*
- * Wait until PID has done what a tool that was killed had it begin, then remove what killed tools left: images
- * of stores (own_stores.h); if ALL, descriptors and memory for counters, too. Does not touch a process that
- * has none of these. -EBUSY if the process does not get on, since something has stopped it.
+ * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
+ * killed tools left: images of stores (own_stores.h); if ALL, also descriptors and orphan blocks. A
+ * process that has none of these is not touched. Returns -EBUSY if the process makes no progress
+ * because something has stopped it.
  */
 int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
-/* Free INSIDE, which may be NULL. Without a detach the process goes on counting. */
+/* Free INSIDE, which may be NULL. Without a detach the process continues to count. */
 void inside_close(struct inside *inside);
 
 #endif

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * A call has a distance of 32 bits. So the code must lie within 2 GiB of the sites, of their wrappers and of
- * the semaphores, and the data within 2 GiB of the code. A program and its plugins may be further apart.
+ * A call has a 32-bit displacement. So the code must lie within 2 GiB of the sites, of their
+ * wrappers and of the semaphores, and the data within 2 GiB of the code. A program and its plugins
+ * may be further apart.
  *
- * One block in several parts (block.h) was chosen since little else has to know of it. Several blocks would
- * have to be found, ended and undone together, and no pair could begin in one and end in another. Code that
- * reaches data anywhere would need one more register and instruction at each counter, gate and pair. Data
- * that are mapped near each part cost a hit nothing: the code is the same, and only its addresses differ.
+ * One block in several parts (block.h) was chosen because little other code has to know of the
+ * parts. Several blocks would have to be found, ended and undone together, and no pair could begin
+ * in one and end in another. Code that reaches data anywhere would need one more register and
+ * instruction at each counter, gate and pair. Mapping the data near each part costs a hit nothing:
+ * the code is the same, and only its addresses differ.
  *
- * The kernel places a part nowhere by itself: a position-independent program has free memory below its
- * image, another one above its heap, which grows upwards. The middle of the largest free part is far from
- * all that grows.
+ * The kernel is not left to choose the place of a part: a position-independent program has free
+ * memory below its image, another one above its heap, which grows upwards. The middle of the
+ * largest free range is far from everything that grows.
  */
 #include "inside/layout.h"
 
@@ -20,7 +22,10 @@
 #include "inside/pairs.h"
 #include "inside/templates.h"
 
-/* The sites of one part: half of it, so that the semaphores are in reach, too. */
+/*
+ * The largest distance between sites of one part: half the reach, so that the semaphores are in
+ * reach too.
+ */
 static const uint64_t sites_bytes = UINT64_C(1) << 30;
 static const uint64_t shards_bytes = 64 << 20;
 
@@ -41,7 +46,10 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 	return header->code_off + round_up(templates_routines_bytes(), CACHE_LINE);
 }
 
-/* One shard a CPU would be too much memory for very many sites on very many CPUs: some CPUs have none. */
+/*
+ * With very many sites on very many CPUs, one shard per CPU would be too much memory: some CPUs
+ * then have none.
+ */
 uint32_t layout_max_shards(size_t n_sites)
 {
 	const uint64_t n = shards_bytes / (shard_stride(n_sites) * sizeof(uint64_t));
@@ -123,7 +131,7 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* Add up the trampolines of each part, and make whole pages of its code. */
+/* Add up the trampolines of each part, and round its code up to whole pages. */
 static void lay_out_code(const struct inside_spec *spec, const struct layout_parts *parts,
 			 struct block_header *header)
 {
@@ -200,7 +208,7 @@ struct gap {
 	uint64_t start, end;
 };
 
-/* Is the part of [START, END) within BOUNDS larger than BEST? */
+/* Set *BEST to the part of [START, END) within BOUNDS if that is larger. */
 static void consider(uint64_t start, uint64_t end, const struct gap *bounds, struct gap *best)
 {
 	if (start < bounds->start)
@@ -211,7 +219,7 @@ static void consider(uint64_t start, uint64_t end, const struct gap *bounds, str
 		*best = (struct gap){ start, end };
 }
 
-/* From *FLOOR on; the end of the part is the next *FLOOR. */
+/* Place a part at *FLOOR or above, and set *FLOOR to its end. */
 static int place_part(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_part *part,
 		      uint64_t bytes, uint64_t *floor, uint64_t *addr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where everything is in a block, and where the block is in the process. */
+/* The layout of a block, and its addresses in the process. */
 #ifndef INSIDE_LAYOUT_H
 #define INSIDE_LAYOUT_H
 
@@ -9,9 +9,9 @@
 #include "inside/inside.h"
 #include "tracee/maps.h"
 
-/* The bounds of what one block can serve. */
+/* The limits of one block. */
 enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
-/* All code reaches all data with a distance of 32 bits. */
+/* All code reaches all data with a 32-bit displacement. */
 #define LAYOUT_REACH_BYTES ((UINT64_C(1) << 31) - (1 << 20))
 #define LAYOUT_MAX_BYTES   (LAYOUT_REACH_BYTES / 2)
 /* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
@@ -25,47 +25,51 @@ struct layout_parts {
 	size_t n;
 	struct layout_part {
 		uint64_t first; /* the lowest address of a site */
-		/* All that the part must reach with distances of 32 bits. */
+		/* The part must reach this range with 32-bit displacements. */
 		uint64_t low, high;
 	} parts[BLOCK_MAX_PARTS];
 };
 
 /*
- * Give each site of SPEC a part; ADDRS are their addresses, ascending. -ENOTSUP with a message if it would
- * need too many parts, or if a part would be too far from a semaphore.
+ * Divide the sites of SPEC into parts. ADDRS are their addresses, ascending. Returns -ENOTSUP with
+ * a message if there would be too many parts, or if a part would be too far from a semaphore.
  */
 int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uint64_t *addrs,
 		  struct layout_parts *parts);
 
-/* The number of the part of the site at ADDR. */
+/* Return the number of the part that serves the site at ADDR. */
 size_t layout_part_of(const struct layout_parts *parts, uint64_t addr);
 
-/* The most shards that N_SITES sites have, on any machine. */
+/* Return the largest number of shards for N_SITES sites on any machine. */
 uint32_t layout_max_shards(size_t n_sites);
 
-/* The shards of the counters of N_SITES sites here, where a process has registered struct rseq. */
+/*
+ * Return the number of shards for N_SITES sites on this machine, for a process with a registered
+ * struct rseq.
+ */
 uint32_t layout_n_shards(size_t n_sites);
 
 /*
- * Fill HEADER for SPEC, all but magic, addresses and the times. -EINVAL, -E2BIG with a message; `bytes` is 0
- * then.
+ * Fill HEADER for SPEC, all but magic, addresses and times. Returns -EINVAL or -E2BIG with a
+ * message, and sets `bytes` to 0 then.
  */
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header);
 
 /*
- * Set what follows from the counts of HEADER, which are within their bounds: the stride of the shards, and all
- * offsets up to code_off. One function for those that write a block and for those that check one.
+ * Set the values that follow from the counts of HEADER, which are within their bounds: the stride
+ * of the shards, and all offsets up to code_off. Writers and checkers of a block both use this
+ * function.
  */
 void layout_offsets(struct block_header *header);
 
-/* Of the first trampoline of a part, from the address of the part. */
+/* Return the offset of the first trampoline of a part, from the address of the part. */
 uint64_t layout_trampolines_off(const struct block_header *header);
 
 /*
- * Set the addresses of HEADER, which layout_make() has filled for PARTS: each part lies in the middle of the
- * largest free part of the address space that is near enough. -ENOTSUP, with a message, if there is no
- * room.
+ * Set the addresses of HEADER, which layout_make() has filled for PARTS. Each part lies in the
+ * middle of the largest free range that is near enough. Returns -ENOTSUP, with a message, if there
+ * is no room.
  */
 int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
 		 struct block_header *header);

@@ -19,7 +19,7 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* The name has to be in the memory of the process. */
+/* Create the memfd. Its name has to be in the memory of the process. */
 static int create(struct stop *stop, const char *name, int *theirs)
 {
 	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,
@@ -60,8 +60,9 @@ static int open_new(const struct stop *stop, struct memfd *memfd)
 }
 
 /*
- * Who else has the file can resize and seal it until the last seal. The first one comes before the size: a file that has
- * another one of the seals, or another size meanwhile, does not take ours, or is not what is found at the end.
+ * Set size and seals. Another process that has the file can resize and seal it until our last seal.
+ * Our first seal comes before the size: a file that meanwhile got another seal or another size
+ * either refuses ours, or fails the comparison at the end.
  */
 static int size_and_seal(const struct memfd *memfd, size_t bytes)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a stopped process makes for us. Another process can share its descriptors (CLONE_FILES), and put another
- * file in place of the memfd at any moment: what is opened here is checked, and so is what the process has mapped.
+ * Memory that a stopped process makes for us. Another process can share its descriptors
+ * (CLONE_FILES), and put another file in place of the memfd at any moment. So both the file that is
+ * opened here and the file that the process has mapped are checked.
  */
 #ifndef INSIDE_MEMFD_H
 #define INSIDE_MEMFD_H
@@ -20,15 +21,16 @@ struct memfd {
 };
 
 /*
- * Have the process make a memfd with this NAME, which is short, and open it here for reading and writing. The memfd
- * is new, has BYTES bytes, and cannot shrink: a mapping of it never faults. On failure, no descriptor stays open.
+ * Have the process make a memfd with this NAME, which is short, and open it here for reading and
+ * writing. The memfd is new, has BYTES bytes, and cannot shrink: accesses to a mapping of it never
+ * fault. On failure, no descriptor stays open.
  */
 int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *memfd);
 
 /* Have the process close its descriptor, and close ours. */
 int memfd_close(struct stop *stop, struct memfd *memfd);
 
-/* Is the memory at ADDR in MAPS of this memfd? */
+/* Is the memfd DEV, INO mapped at ADDR in MAPS? */
 bool memfd_is_at(const struct maps *maps, uint64_t addr, dev_t dev, ino_t ino);
 
 #endif

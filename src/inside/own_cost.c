@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A tool cannot trace itself, and does not have to: it builds a block for itself. Two sites lie behind the
- * trampolines in the block, in functions that return at once. The same functions with sites that are off
- * stand beside them, to compare. Time is what differs.
+ * A tool cannot trace itself, and need not: it builds a block for itself. Behind the trampolines,
+ * the block has two sites, in functions that return at once. The same functions with sites that are
+ * off stand beside them. The cost is the difference of the times that both take.
  */
 #include "inside/own_cost.h"
 
@@ -36,7 +36,7 @@ enum {
 	SITES = 2,
 	N_BATCHES = 40,
 	PASSES_A_BATCH = 500,
-	/* The code of the sites, from its beginning. */
+	/* Offsets in the code of the sites. */
 	OFF_PASS = 0,
 	ON_PASS = 16,
 	OFF_SITES = 32,
@@ -48,19 +48,19 @@ enum {
 };
 
 struct own {
-	struct inside *inside; /* of this process; its block is our mapping to write */
+	struct inside *inside; /* of this process; its block is a writable mapping */
 	struct build build;
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
 	struct inside_place places[SITES];
 	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
-	uint64_t code_off; /* of the code of the sites, in the block */
+	uint64_t code_off; /* offset of the sites' code in the block */
 };
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* As threads_examine() finds it out of another process. */
+/* Find out about this process what threads_examine() finds out about another one. */
 static void examine(struct templates_process *process)
 {
 	const char *fs_base = (const char *)pthread_self();
@@ -138,7 +138,7 @@ static void put_call(uint8_t *at, int32_t distance)
 	memcpy(at + 1, &distance, sizeof(distance));
 }
 
-/* A function at PASS that calls the two functions at SITES. */
+/* Write a function at PASS that calls the two functions at SITES. */
 static void write_pass(uint8_t *code, int32_t pass, int32_t sites)
 {
 	for (int32_t i = 0; i < SITES; i++) {
@@ -149,7 +149,7 @@ static void write_pass(uint8_t *code, int32_t pass, int32_t sites)
 	code[pass + SITES * CALL_BYTES] = RET;
 }
 
-/* A function that has a site and returns. */
+/* Write a function that consists of a site and a return. */
 static void write_site(uint8_t *at, uint8_t opcode, uint32_t displacement)
 {
 	at[0] = SITE_NOP;
@@ -164,12 +164,12 @@ static int build(struct own *own)
 	uint8_t *code = own->inside->block + own->code_off;
 	int err;
 
-	/* The trampolines read the address of the block there. */
+	/* The trampolines read the address of the block from its header. */
 	memcpy(own->inside->block, header, sizeof(*header));
 	own->inside->sites = calloc(SITES, sizeof(*own->inside->sites));
 	if (!own->inside->sites)
 		return ctx_no_memory(own->inside->ctx);
-	/* The wrapper, which no gate lets run, is the return behind the site. */
+	/* The wrapper is the return behind the site. It never runs: all gates are 0. */
 	for (size_t i = 0; i < SITES; i++)
 		own->inside->sites[i] = (struct block_site){
 			.addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM,
@@ -192,7 +192,7 @@ static int build(struct own *own)
 
 /* ---- the times ------------------------------------------------------------------------------ */
 
-/* A batch of passes of the function at OFF, in nanoseconds. */
+/* Time a batch of calls of the function at OFF, in nanoseconds. */
 static double time_batch(const struct own *own, uint64_t off)
 {
 	void (*const pass)(void) = (void (*)(void))(uintptr_t)(own->map + own->code_off + off);
@@ -203,7 +203,7 @@ static double time_batch(const struct own *own, uint64_t off)
 	return (double)(clock_ns(CLOCK_MONOTONIC) - start_ns);
 }
 
-/* The mean of the pairs that TOTALS has more than BEFORE; 0: none. */
+/* Return the mean of the pairs that were added to TOTALS since BEFORE; 0 if there are none. */
 static double mean_since(const struct inside_pair *totals, const struct inside_pair *before)
 {
 	const uint64_t n = totals->count - before->count;
@@ -217,7 +217,7 @@ static void keep_least(double *least, double value, bool is_first)
 		*least = value;
 }
 
-/* On a busy machine the quietest batch counts. */
+/* Measure all batches. The fastest one counts, since the machine may be busy. */
 static void time_all(const struct own *own, struct own_cost *cost)
 {
 	double off_ns = 0, on_ns = 0, pair_ns = 0;

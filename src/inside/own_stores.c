@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tool makes the process map the image of the routine, and fills it. From the moment that the registers
- * point to the routine, the process carries it out, whether the tool is killed or not. Killed before that
- * moment, the tool leaves a mapping, or a descriptor, that nobody uses: stop_remove_orphans() removes them.
+ * The tool has the process map the image of the routine, and fills it. Once the registers point to
+ * the routine, the process carries it out, whether or not the tool is killed. A tool that is killed
+ * earlier leaves an unused mapping or descriptor: stop_remove_orphans() removes it.
  *
- * While the routine of a killed tool is under way, no other tool may write: stop_run() waits for its end.
- * Two things are not covered, since the other threads run on when the tool is killed: one that unmaps a plugin
- * in the very microseconds in which the routine stores to its sites, and one that forks: the child gets
- * text that is writable and sites as they are then.
+ * While the routine of a killed tool is running, no other tool may write: stop_run() waits for its
+ * end. Two cases are not covered, because the other threads continue when the tool is killed. A
+ * thread may unmap a plugin in the very microseconds in which the routine stores to its sites. A
+ * thread may fork: the child gets writable text, and sites as they are at that moment.
  */
 #include "inside/own_stores.h"
 
@@ -26,11 +26,11 @@
 
 /* ---- what is written to --------------------------------------------------------------------- */
 
-/* The mappings of the process that hold text to be stored to. */
+/* The mappings whose text is to be written. */
 struct text {
 	const struct stop *stop;
-	bool *marks;		      /* of each mapping */
-	const struct mapping *latest; /* mostly that of the next address, too */
+	bool *marks;		      /* for each mapping: it is in `ranges` */
+	const struct mapping *latest; /* a cache: mostly the next address's too */
 	struct stores_range *ranges;
 	size_t n;
 };
@@ -64,7 +64,9 @@ static int no_stores(const struct stop *stop, uint64_t addr, const char *why)
 			 why);
 }
 
-/* A shared mapping would be written to its file. */
+/*
+ * Add the mapping of ADDR to the ranges. A shared one is refused: the stores would change its file.
+ */
 static int add_text(struct text *text, uint64_t addr)
 {
 	const struct mapping *m = mapping_at(text, addr);
@@ -110,7 +112,7 @@ static int fill(const struct stop *stop, int ours, const struct stores *stores, 
 			 (int)stop->pid, n < 0 ? strerror(errno) : "no room");
 }
 
-/* The descriptor may have been that of another file when the process mapped it. */
+/* Check what was mapped: the descriptor may have referred to another file at that moment. */
 static int check_image(const struct stop *stop, const struct memfd *memfd, uint64_t addr)
 {
 	struct maps maps;
@@ -156,7 +158,7 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 	return err ? err : close_err;
 }
 
-/* Is text writable after all? An error of one of several steps says little. */
+/* Warn if text is still writable. An error of one of several mprotect steps does not prove it. */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {
 	struct maps maps;
@@ -209,7 +211,7 @@ int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores
 	struct text text;
 	int err = text_begin(stop, &text);
 
-	/* A site can lie on two mappings: its first and its last byte. */
+	/* A site can span two mappings: add those of its first and its last byte. */
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		for (uint64_t off = 0; !err && sites[i].store && off <= 5; off += 5)
 			err = add_text(&text, sites[i].addr + off);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process itself writes to many places, in a stop: by a routine of stores.h, which is mapped into it for
- * that moment. All functions return
+ * Having the process itself write to many places, in a stop: it runs a routine of stores.h, which
+ * is mapped for that moment. The functions that write return
  *
- *	0		all is written
+ *	0		everything is written
  *	-ENOTSUP	with a message: the process cannot do it, and nothing was written
- *	-EAGAIN		the same, and after another stop it might
- *	another error	what is written is not known. -ETIMEDOUT: the routine may still be under way
+ *	-EAGAIN		the same, but another stop may help
+ *	another error	some of it may be written. -ETIMEDOUT: the routine may still be running
  */
 #ifndef INSIDE_OWN_STORES_H
 #define INSIDE_OWN_STORES_H
@@ -20,12 +20,14 @@
 #include "inside/stores.h"
 #include "tracee/patch.h"
 
-/* To the sites of the block of INSIDE whose `store` is not 0: STORES_ATTACH or STORES_DETACH. */
+/*
+ * Write to the sites of the block of INSIDE whose `store` is not 0: STORES_ATTACH or STORES_DETACH.
+ */
 int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
 
 /*
- * WRITES in the order of their phases, made ready while the process runs. Single bytes are text, two bytes are
- * ordinary data. The writes must outlive the list.
+ * A list of WRITES in the order of their phases, prepared while the process runs. Single bytes go
+ * to text, two bytes to ordinary data. WRITES must outlive the list.
  */
 struct own_list;
 int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t n,
@@ -33,7 +35,7 @@ int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t 
 void own_list_free(struct own_list *list);
 bool own_list_is_of(const struct own_list *list, const struct patch_write *writes, size_t n);
 
-/* The caller has read the `old` values in this stop. */
+/* Carry out LIST. The caller must have read the `old` values in this stop. */
 int own_stores_list(struct stop *stop, const struct own_list *list);
 
 #endif

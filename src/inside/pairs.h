@@ -2,33 +2,36 @@
 /*
  * Pairs inside a process: where the trampolines keep open starts and totals.
  *
- * Each pair has an area: what its threads share, then n_threads slots. The places of a thread are the slot
- * at its id modulo n_threads, and the next slots. A start takes the first of its places that the thread uses
- * already, else the first free place. A slot is free if it has no open start; who used it last does not
- * matter. So a thread that has ended leaves no slot behind, unless it ended in the middle of a span. Such a
- * slot is taken if the kernel says that the thread is gone, and its open starts are orphans. Without a slot,
- * the start is a collision, and its stop an orphan.
+ * Each pair has an area: data that its threads share, then n_threads slots. The window of a thread
+ * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
+ * slot of the window that the thread uses already, else the first free one. A slot is free if it
+ * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
+ * unless it ends in the middle of a span. Then a start may take the slot if the kernel says that
+ * the thread is gone, and the open starts become orphans. If a start gets no slot, it is a
+ * collision, and its stop an orphan.
  *
- * A slot is taken by one atomic exchange of `state`. While starts are open, only their thread writes to
- * the slot, and without locks. Totals stay where they are and are summed by the reader.
+ * A slot is taken by one atomic exchange of its first word. While starts are open, only their
+ * thread writes to the slot, without locks. Totals stay in their slots; the reader sums them.
  *
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
- * A pair may be matched by an int argument, the key, and not by thread. Its slot number 0 has the totals of
- * all threads, which change by locked instructions. Behind this slot are its open starts: buckets of
- * PAIRS_BUCKET_KEYS entries, and a key has its place in one bucket. An entry is free if its pid is 0. A start
- * takes it by one atomic exchange of the pid, and writes the key last; a stop takes the key out by one
- * exchange, and then the pid. Whoever takes a key out counts the start, so each start is counted once. The pid
- * is part of the key, as forked children share the block. The C library does not keep it: the threads' pids
- * are kept behind the entries, by thread id.
+ * A pair may be matched by an int argument, the key, instead of by thread. Its slot number 0 has
+ * the totals of all threads, which change by locked instructions. Behind this slot are its open
+ * starts: buckets of PAIRS_BUCKET_KEYS entries, and a key has its place in one bucket. An entry is
+ * free if its pid is 0. A start takes it by one atomic exchange of the pid, and writes the key
+ * last; a stop takes the key out by one exchange, and then clears the pid. The thread that takes a
+ * key out counts the start, so each start is counted once. The pid is part of the key, because
+ * forked children share the block. The C library does not store the pid: it is cached behind the
+ * entries, by thread id.
  *
- * What may go wrong, without harm to the process:
- * - A thread gets the id of one that ended in the middle of a span: it finds its open starts.
- * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within one
- *   tree of forks): they share a slot, and may lose events of each other.
- * - A signal handler that interrupts a trampoline and hits sites itself: if it leaves all pairs as it found
- *   them, nothing is lost. If it stops a pair that it did not start, it may end the start that it
- *   interrupted.
+ * Errors of the totals that may occur, without harm to the process:
+ * - A thread gets the id of a thread that ended in the middle of a span: it finds the open starts
+ *   of that one.
+ * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within
+ *   one tree of forks): they share a slot, and may lose each other's events.
+ * - A signal handler that interrupts a trampoline hits sites itself: if it leaves all pairs as it
+ *   found them, nothing is lost. If it stops a pair that it did not start, it may end the start
+ *   that it interrupted.
  */
 #ifndef INSIDE_PAIRS_H
 #define INSIDE_PAIRS_H
@@ -41,9 +44,9 @@
 enum {
 	PAIRS_DEPTH = 32,    /* starts that one thread can have open; a power of 2 */
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
-	PAIRS_WINDOW = 16,   /* places where a thread looks for its slot */
+	PAIRS_WINDOW = 16,   /* slots in which a thread looks for its own */
 	PAIRS_MAX_THREADS = 65536,
-	PAIRS_KEYS_A_THREAD = 8, /* open starts by key for which there is room: for each slot */
+	PAIRS_KEYS_A_THREAD = 8, /* room for open starts by key, for each slot */
 	PAIRS_BUCKET_KEYS = 16,
 	PAIRS_PIDS = 64, /* a power of 2 */
 };
@@ -55,13 +58,13 @@ struct pairs_start {
 
 struct pairs_slot {
 	/* One word, so that it can be exchanged at once. */
-	uint32_t tid;  /* whose starts are open; 0: never used */
-	uint16_t n;    /* starts that are open: the slot belongs to the thread; 0: it is free */
-	uint16_t next; /* modulo PAIRS_DEPTH, the place of the next start */
+	uint32_t tid;  /* thread of the open starts; 0: never used */
+	uint16_t n;    /* open starts; 0: the slot is free, otherwise it belongs to the thread */
+	uint16_t next; /* the place of the next start, modulo PAIRS_DEPTH */
 
 	uint64_t starts;
 	uint64_t sum_ns;
-	uint64_t min_ns_not; /* ~ of the smallest, so that 0 means none */
+	uint64_t min_ns_not; /* ~ of the smallest duration, so that 0 means none */
 	uint64_t max_ns;
 	uint64_t orphan_starts;
 	uint64_t unused[2];
@@ -70,19 +73,21 @@ struct pairs_slot {
 	uint64_t unused_too[8];		 /* whole cache lines, and not a power of 2 */
 };
 
-/* What the threads of a pair share: counted with locks, and rarely. */
+/* What the threads of a pair share. It changes rarely, by locked instructions. */
 struct pairs_shared {
 	uint64_t orphan_stops;
 	uint64_t collisions;
 	/*
-	 * Of the first pair: a page of a stack whose page below is there, too; the one that was looked at last. The
-	 * code alone uses it.
+	 * Used in the first pair only, and by the trampolines' code only: the stack page that was
+	 * examined last, and whose page below is mapped too.
 	 */
 	uint64_t stack_page;
-	uint64_t not_keyed; /* starts whose argument is no int */
+	uint64_t not_keyed; /* starts whose argument is not an int */
 	uint64_t is_keyed;  /* 1: matched by key */
 	uint64_t unused[3];
-	/* A bit for each slot that was ever taken: a reader does not touch the memory of the others. */
+	/*
+	 * A bit for each slot that was ever taken. A reader touches the memory of these slots only.
+	 */
 	uint64_t used[];
 };
 
@@ -95,28 +100,35 @@ struct pairs_keyed_start {
 	uint64_t unused_too;
 };
 
-/* The number of slots for MAX_THREADS threads: more than that, so that they find room; a power of 2. */
+/*
+ * Return the number of slots for MAX_THREADS threads: a power of 2, and so many more that threads
+ * find a free one.
+ */
 uint32_t pairs_n_slots(size_t max_threads);
 
-/* From the beginning of a pair's area to its slots, and to the next pair. Whole cache lines. */
+/*
+ * Return the distance from the beginning of a pair's area to its slots, or to the next pair, in
+ * bytes. Both are whole cache lines.
+ */
 uint64_t pairs_slots_off(uint32_t n_threads);
 uint64_t pairs_stride(uint32_t n_threads);
 
-/* The area of pair number PAIR, from the beginning of the block. */
+/* Return the offset of the area of pair number PAIR in the block. */
 static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
 {
 	return header->pairs_off + pair * pairs_stride(header->n_threads);
 }
 
 /*
- * The entries of a pair by key: their number, and how far they, and the pids behind them, are from its slots.
- * A pid is above the id of its thread in a word of 64 bits.
+ * For a pair by key: the number of its entries, and the offsets of the entries and of the pids
+ * behind them, from its slots. A word of the pids has the pid in its upper half and the thread id
+ * in its lower half.
  */
 uint32_t pairs_n_keys(uint32_t n_threads);
 uint64_t pairs_keys_off(void);
 uint64_t pairs_pids_off(uint32_t n_threads);
 
-/* Of the pairs of a block; all zeros is the initial state. */
+/* Return the size of all pairs of a block. Their initial state is all zeros. */
 uint64_t pairs_bytes(uint32_t n_pairs, uint32_t n_threads);
 
 #endif

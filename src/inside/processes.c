@@ -10,7 +10,7 @@
 #include "inside/inside.h"
 #include "tracee/proc_file.h"
 
-/* Of maps that are longer, only the beginning is looked at: see proc_file.c. */
+/* Only the beginning of longer maps is read: see proc_file.c. */
 enum { MAX_MAPS_BYTES = 16 << 20 };
 
 /* Does LINE, of LENGTH bytes, end with the path of a block? Newlines in paths are escaped. */
@@ -21,7 +21,7 @@ static bool is_of_block(const char *line, size_t length)
 	return length >= strlen(end) && strcmp(line + length - strlen(end), end) == 0;
 }
 
-/* False, too, if PID has ended or may not be looked at. */
+/* Has PID a block? Also false if PID has ended or may not be inspected. */
 static bool has_block(pid_t pid)
 {
 	char path[PROC_PATH_BYTES], *line = NULL;
@@ -40,7 +40,7 @@ static bool has_block(pid_t pid)
 	}
 	free(line);
 	fclose(file);
-	/* CAP_PERFMON opens the maps of any process. */
+	/* CAP_PERFMON opens the maps of any process: so check the right to inspect it, too. */
 	return found && proc_may_inspect(pid);
 }
 

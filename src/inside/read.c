@@ -6,7 +6,10 @@
 #include "inside/site_reader.h"
 #include "inside/totals.h"
 
-/* A start that began and was orphaned since the totals were read is not in them. */
+/*
+ * Add the orphans of threads and processes that have ended, at most the starts that the totals show
+ * as open: a start that was made and orphaned after the totals were read is not in them.
+ */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {
 	const uint64_t ended =
@@ -35,7 +38,7 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 	return 0;
 }
 
-/* A site whose gate is a word of the block: the block is here. */
+/* Fill in the private gates: they are words of the block, which is mapped or copied here. */
 static void take_private_gates(const struct inside *inside, struct site_bytes *bytes)
 {
 	const struct block_site *sites = inside_sites(inside);

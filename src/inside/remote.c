@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT
 /*
- * Remote calls that the process survives whenever we are killed.
+ * Remote calls that the process survives, at whatever moment we are killed.
  *
- * A thread is stopped by the tracee; its registers are kept here and in a signal frame far below its
- * stack pointer. In this order:
+ * A thread is stopped by the tracee; its registers are kept here and in a signal frame far below
+ * its stack pointer. In this order:
  *
- *	1. write the frame	nobody looks there
- *	2. set the signal mask	the thread's own: sigsuspend(2) and ppoll(2) have put another one in force
+ *	1. write the frame	to unused memory
+ *	2. set the signal mask	to the thread's own: sigsuspend(2) and ppoll(2) replace it
  *	3. set the registers	rip: the `ret` of a `syscall; ret`, rsp: the frame
  *	4. block all signals	of the thread
  *	5. for each call	rip: the `syscall; ret`; run to its end
  *	6. to an event stop	as tracee_run_stopped() stops a thread
  *	7. set mask, registers	as they were
  *
- * Killed before 3 or after 7: the thread is as it was. Between: when the kernel has detached it, the thread
- * ends the call, returns to the restorer, and rt_sigreturn(2) brings back registers, signal mask and
- * vector registers from the frame. A system call that a stop had interrupted starts again. The
- * exception: one that only the kernel can continue (nanosleep, poll) ends with EINTR. So a thread that
- * is in none of these is taken if there is one.
+ * If we are killed before 3 or after 7, the thread is unchanged. In between, the kernel detaches
+ * the thread, which ends the call, returns to the restorer, and rt_sigreturn(2) brings back
+ * registers, signal mask and vector registers from the frame. A system call that the stop had
+ * interrupted starts again, except one that only the kernel can continue (nanosleep, poll): it ends
+ * with EINTR. So a thread that is in no such call is preferred.
  *
- * Without step 2 a signal could be delivered at the frame that only sigsuspend(2) lets in: the handler
- * would run, and sigsuspend would start again and wait for a signal that has come.
+ * Without step 2, a signal that only sigsuspend(2) lets in could be delivered at the frame: its
+ * handler would run, and sigsuspend would start again and wait for a signal that has already come.
  *
- * Step 7 comes in an event stop, because the kernel restarts a system call behind such a stop only.
- * The mask is set before the registers: a signal that is then delivered by the tracer's death finds the
- * thread at the frame, below which the stack is free.
+ * Step 7 is done in an event stop, because the kernel restarts a system call only after such a
+ * stop. The mask is set before the registers: if the tracer dies in between and a signal is
+ * delivered, the thread is still at the frame, below which the stack is free.
  *
- * A seccomp filter could kill the process for such a call. PTRACE_O_SUSPEND_SECCOMP ends with us, in
- * the middle of a call. So only a thread without a filter is taken.
+ * A seccomp filter could kill the process for such a call. PTRACE_O_SUSPEND_SECCOMP ends with us,
+ * in the middle of a call. So only a thread without a filter is taken.
  */
 #include "inside/remote.h"
 
@@ -71,9 +71,9 @@ struct remote {
 	pid_t tid;
 	struct thread_state before;
 	struct signal_frame frame;
-	bool has_run; /* it is no longer in the stop that it was found in */
+	bool has_run; /* the thread has left the stop in which it was found */
 	bool has_run_code;
-	bool is_lost; /* it has ended, or does not stop */
+	bool is_lost; /* the thread has ended, or does not stop */
 };
 
 /* ---- what is found while the process runs ---------------------------------------------------- */
@@ -94,7 +94,9 @@ static int check_class(struct ocp_ctx *ctx, pid_t pid)
 	return ctx_error(ctx, -ENOTSUP, "pid %d: not a 64-bit program", (int)pid);
 }
 
-/* Why nothing can be called in thread TID, by its /proc/TID/status; NULL: nothing is known. */
+/*
+ * Return why thread TID cannot be called into, by its /proc/TID/status; NULL if it gives no reason.
+ */
 static const char *status_forbids(struct ocp_ctx *ctx, pid_t tid)
 {
 	const char *why = NULL, *field;
@@ -124,7 +126,10 @@ int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out)
 	plan->ctx = ctx;
 	plan->pid = pid;
 	err = check_class(ctx, pid);
-	/* Threads inherit both from the first one, mostly; remote_begin() looks at its thread. */
+	/*
+	 * Threads mostly inherit filter and shadow stack from the first one; remote_begin() checks
+	 * its own thread.
+	 */
 	why = err ? NULL : status_forbids(ctx, pid);
 	if (why)
 		err = ctx_error(ctx, -ENOTSUP, "pid %d: cannot be called into: %s", (int)pid, why);
@@ -160,8 +165,8 @@ static bool read_memory(pid_t pid, uint64_t addr, void *bytes, size_t n)
 }
 
 /*
- * Is the thread in a restartable sequence (rseq(2))? The kernel would take it for having left it, and
- * would not abort it.
+ * Is the thread in a restartable sequence (rseq(2))? If its registers were changed there, the
+ * kernel would take the sequence for left, and would not abort it.
  */
 static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 {
@@ -183,7 +188,7 @@ static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 	       rip - section.start_ip < section.bytes;
 }
 
-/* What takes longer to find out. NULL, or why thread C cannot be taken. */
+/* Check what is slower to check. Return why thread C cannot be used, or NULL. */
 static const char *forbids(const struct remote_plan *plan, const struct candidate *c)
 {
 	const char *why = status_forbids(plan->ctx, c->tid);
@@ -263,7 +268,7 @@ static int save(struct remote *remote)
 	return 0;
 }
 
-/* Set rip and what a call reads. From here the frame takes the thread back. */
+/* Set rip and the argument registers. From here on, the frame takes the thread back. */
 static int set_registers(const struct remote *remote, uint64_t rip, long number,
 			 const uint64_t args[6])
 {
@@ -293,7 +298,7 @@ static int block_signals(const struct remote *remote, uint64_t mask)
 	return 0;
 }
 
-/* Signals before registers: see above. */
+/* Restore the signal mask, then the registers: see the top of this file for the order. */
 static int restore(struct remote *remote)
 {
 	struct thread_state *before = &remote->before;
@@ -309,7 +314,7 @@ static int restore(struct remote *remote)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The thread is where it was found. Write the frame, then leave it to the frame. */
+/* Write the frame of thread C, then point the registers to it. On failure, restore the thread. */
 static int enter(struct remote *remote, struct patcher *patcher, const struct candidate *c)
 {
 	const struct remote_plan *plan = remote->plan;
@@ -436,7 +441,7 @@ int remote_end(struct remote *remote)
 
 	if (!remote)
 		return 0;
-	/* A lost thread goes on by the frame. */
+	/* A lost thread returns by its frame. */
 	if (!remote->is_lost) {
 		if (remote->has_run)
 			err = step(remote, STEP_TO_EVENT_STOP);

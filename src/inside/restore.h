@@ -8,8 +8,8 @@
 #include "inside/stop.h"
 
 /*
- * Give the sites that are ours their displacement back, and the opcode that their gates ask for.
- * *N_FOREIGN: sites of another tool, which are left alone.
+ * Give our sites their original displacement back, and the opcode that their gates ask for. Leave
+ * the sites of other tools alone, and set *N_FOREIGN to their number.
  */
 int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Which processes count in a block: the one that it was made in, and children that it has forked. */
+/*
+ * Finding out whether a process counts in a block: it is the one for which the block was made, or a
+ * child forked from it.
+ */
 #include <string.h>
 #include "inside/held.h"
 

@@ -26,7 +26,7 @@ enum {
 	SW_RESERVED_OFF = 464, /* in the legacy region of XSAVE; the header of XSAVE follows it */
 	XSAVE_HEADER_OFF = 512,
 	XSAVE_EXTENDED_OFF = 576,
-	XFEATURE_TILE_DATA = 18, /* the one that a thread needs a permission for */
+	XFEATURE_TILE_DATA = 18, /* the feature for which a thread needs a permission */
 
 	/* include/linux/errno.h of the kernel */
 	ERESTARTSYS = 512,
@@ -82,7 +82,7 @@ bool signal_frame_ends_call(const struct user_regs_struct *regs)
 	return interrupted_by(regs) == ERESTART_RESTARTBLOCK;
 }
 
-/* What the kernel does before the thread goes on: arch_do_signal_or_restart(). */
+/* Do what the kernel does before the thread continues: arch_do_signal_or_restart(). */
 static void restart_call(const struct user_regs_struct *regs, struct sigcontext_64 *to)
 {
 	switch (interrupted_by(regs)) {
@@ -129,7 +129,7 @@ static struct sigcontext_64 registers_of(const struct user_regs_struct *regs)
 	return to;
 }
 
-/* Bytes of the XSAVE area with FEATURES, uncompacted. */
+/* Return the size of the XSAVE area with FEATURES, uncompacted. */
 static size_t xsave_bytes(uint64_t features)
 {
 	size_t bytes = XSAVE_EXTENDED_OFF;
@@ -146,8 +146,8 @@ static size_t xsave_bytes(uint64_t features)
 }
 
 /*
- * Put the XSAVE area at TO. Its size is what the kernel has for the thread: without the tiles unless
- * the thread uses them.
+ * Put the XSAVE area at TO. It has the size that the kernel uses for the thread: without the tiles
+ * unless the thread uses them.
  */
 static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t room, size_t *bytes)
 {
@@ -157,7 +157,7 @@ static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t roo
 
 	if (state->xstate_bytes < XSAVE_EXTENDED_OFF)
 		return false;
-	/* ptrace(2) tells here which features the kernel has enabled. */
+	/* ptrace(2) reports here which features the kernel has enabled. */
 	memcpy(&sw.xfeatures, state->xstate + SW_RESERVED_OFF, sizeof(sw.xfeatures));
 	memcpy(&in_use, state->xstate + XSAVE_HEADER_OFF, sizeof(in_use));
 	if (!(in_use >> XFEATURE_TILE_DATA & 1))
@@ -176,7 +176,7 @@ static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t roo
 bool signal_frame_make(const struct thread_state *state, uint64_t top, uint64_t restorer,
 		       struct signal_frame *frame)
 {
-	/* From a multiple of 64, so that the XSAVE area of 64-aligned frames has one too. */
+	/* A multiple of 64, like the address of the frame, so that the XSAVE area is 64-aligned. */
 	const size_t fpstate_off = (sizeof(struct rt_sigframe_64) + 63) & ~(size_t)63;
 	struct rt_sigframe_64 head = {
 		.pretcode = restorer,

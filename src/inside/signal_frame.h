@@ -12,10 +12,10 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-/* Larger than any: AMX has 8 KB of tiles. */
+/* Larger than the state of any processor: AMX has 8 KB of tiles. */
 enum { XSTATE_BYTES = 16384, SIGNAL_FRAME_BYTES = XSTATE_BYTES + 1024 };
 
-/* All of a stopped thread that a system call or a routine may change. */
+/* The state of a stopped thread that a system call or a routine may change. */
 struct thread_state {
 	struct user_regs_struct regs;
 	uint64_t mask; /* its blocked signals */
@@ -23,17 +23,17 @@ struct thread_state {
 	uint8_t xstate[XSTATE_BYTES]; /* NT_X86_XSTATE */
 };
 
-/* A return to the C signal restorer at RESTORER brings back the state. */
+/* The frame. A thread that returns to the C signal restorer through it gets its state back. */
 struct signal_frame {
-	uint64_t addr; /* in the process; rsp is to have it */
+	uint64_t addr; /* in the process; the value for rsp */
 	size_t bytes;
 	uint8_t image[SIGNAL_FRAME_BYTES];
 };
 
 /*
- * Make the frame of a thread for the stack below TOP. A system call that was interrupted is begun
- * again by the frame; a call like nanosleep(2), which the kernel alone can continue, ends with
- * EINTR. False if the processor's state cannot be expressed.
+ * Make the frame of a thread for the stack below TOP. The frame restarts a system call that was
+ * interrupted; a call like nanosleep(2), which only the kernel can continue, ends with EINTR.
+ * Returns false if the processor's state cannot be expressed.
  */
 bool signal_frame_make(const struct thread_state *state, uint64_t top, uint64_t restorer,
 		       struct signal_frame *frame);

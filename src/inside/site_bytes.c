@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A site is written in three steps: the opcode 3d, the displacement, the opcode that is wanted. While the
- * opcode is 3d the displacement means nothing: the instruction is a comparison whose result nobody reads.
- * So a tool that is killed after any byte leaves a valid program, and the bytes say how far it got.
+ * A site is written in three steps: the opcode 3d, the displacement, the wanted opcode. While the
+ * opcode is 3d the displacement means nothing: the instruction is a comparison whose result is not
+ * used. So a tool that is killed after any byte leaves a valid program, and the bytes show how far
+ * it got.
  */
 #include "inside/site_bytes.h"
 

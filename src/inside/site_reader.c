@@ -8,9 +8,10 @@
 
 struct site_reader {
 	size_t n;
-	uint64_t *addrs, *gates;  /* of each site; gates: 0: none is read */
-	uint64_t *sorted;	  /* addrs, ascending */
-	struct memory_plan *plan; /* NULL if an address is not valid: each site is read by itself */
+	uint64_t *addrs, *gates; /* for each site; a gate of 0 is not read */
+	uint64_t *sorted;	 /* addrs, ascending */
+	/* NULL if an address is invalid: each site is then read by itself */
+	struct memory_plan *plan;
 	struct site_bytes *bytes;
 };
 
@@ -26,7 +27,10 @@ static int compare_addrs(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The plan has them sorted, among those of the gates. */
+/*
+ * Sort the addresses of the sites. The plan has already sorted them, together with those of the
+ * gates.
+ */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
 	const struct memory_piece *pieces = reader->plan ? memory_plan_pieces(reader->plan) : NULL;
@@ -41,7 +45,7 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
 }
 
-/* Neighbours often have one semaphore: it is read once. */
+/* Is the gate of site I read? Neighbours often share a semaphore, which is read once. */
 static bool has_own_gate(const struct site_reader *reader, size_t i)
 {
 	return reader->gates[i] && (!i || reader->gates[i] != reader->gates[i - 1]);
@@ -138,8 +142,8 @@ const uint64_t *site_reader_addrs(const struct site_reader *reader)
 }
 
 /*
- * The pages that cannot be read. The sites of a plugin that has been unloaded lie on few of them, one behind
- * the other. A hostile process can put each site on another page: after this number of pages, reading stops.
+ * The pages that cannot be read. The sites of an unloaded plugin are adjacent and lie on few pages.
+ * A hostile process can put each site on another page: after MAX_HOLES failed reads, reading stops.
  */
 struct holes {
 	uint64_t page; /* the latest one */
@@ -157,14 +161,17 @@ static bool read_piece(const struct memory *memory, struct holes *holes, uint64_
 		return false;
 	if (memory_try_read(memory, addr, buf, bytes))
 		return true;
-	/* The end of a piece may lie on the page behind. */
+	/* If the piece extends to the next page, that one may be the hole. */
 	if ((addr + bytes - 1) / PAGE_BYTES == page)
 		holes->page = page;
 	holes->n++;
 	return false;
 }
 
-/* One by one: a site whose plugin has been unloaded reads as zeros, which is foreign. */
+/*
+ * Read the sites one by one. A site whose plugin was unloaded reads as zeros, which count as
+ * foreign.
+ */
 static void read_singly(struct site_reader *reader, const struct memory *memory)
 {
 	struct holes code = { 0 }, gates = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the same sites again and again. What takes long is done once, while the process runs: the
- * addresses are sorted, and the memory for the answers is there.
+ * Reading the same sites repeatedly. The slow work is done once, while the process runs: sorting
+ * the addresses, and allocating the memory for the result.
  */
 #ifndef INSIDE_SITE_READER_H
 #define INSIDE_SITE_READER_H
@@ -17,22 +17,23 @@
 struct site_reader;
 
 /*
- * For the N sites of SITES, and for their gates that are semaphores. Only the addresses are taken. Returns
- * 0, or -ENOMEM with a message.
+ * Make a reader for the N sites of SITES, and for their gates that are semaphores. Only the
+ * addresses are copied from SITES. Returns 0, or -ENOMEM with a message.
  */
 int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
 		     const struct block_site *sites, size_t n, struct site_reader **out);
 void site_reader_free(struct site_reader *reader);
 
-/* Does READER read these sites? A process can write to its block. */
+/* Is READER for these SITES? They may have changed: a process can write to its block. */
 bool site_reader_is_for(const struct site_reader *reader, const struct block_site *sites, size_t n);
 
-/* The addresses of the sites, ascending; they belong to READER. */
+/* Return the addresses of the sites, ascending; they belong to READER. */
 const uint64_t *site_reader_addrs(const struct site_reader *reader);
 
 /*
- * Read them. *BYTES has one element for each site, until the next reading. The gates that are not read
- * are 0. A site that is not there any more reads as zeros. -ESRCH, with a message, if the process is gone.
+ * Read the sites. *BYTES has one element for each site, and is valid until the next read. Gates
+ * that are not semaphores are 0. A site that is no longer mapped reads as zeros. Returns -ESRCH,
+ * with a message, if the process is gone.
  */
 int site_reader_read(struct site_reader *reader, const struct memory *memory,
 		     struct site_bytes **bytes);

@@ -2,14 +2,14 @@
 /*
  * The C stacks that are known:
  *
- *	the first thread	the mapping [stack], which the kernel makes larger when it is written to below
+ *	the first thread	the mapping [stack], which the kernel grows on a write below it
  *	other threads		an anonymous mapping of a megabyte or more with a guard below it, which
  *				holds the thread's own data (fs) above the stack pointer: so does every
  *				C library. A coroutine's stack in the heap does not.
  *
- * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on one, its C
- * stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in r14, and much is
- * known of it that a wrong guess would not fulfil: see fiber_c_stack().
+ * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on one,
+ * its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in r14;
+ * fiber_c_stack() checks its contents, in case r14 holds something else.
  */
 #include "inside/stack_room.h"
 
@@ -51,8 +51,8 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *m, ui
 }
 
 /*
- * True: the kernel can grow M, the first thread's stack, until it begins BYTES below SP. The kernel applies the
- * limit of the writer. We write first, then the process does: both limits count.
+ * Can the kernel grow M, the first thread's stack, until it begins BYTES below SP? The kernel
+ * applies the limit of the writer. We write first, the process later: so both limits apply.
  */
 static bool can_grow(pid_t pid, const struct maps *maps, const struct mapping *m, uint64_t sp,
 		     uint64_t bytes)
@@ -91,7 +91,10 @@ static bool read_words(pid_t pid, uint64_t addr, uint64_t *words, size_t n)
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)remote.iov_len;
 }
 
-/* Caml_state->c_stack if the thread runs OCaml 5 code on a fiber's stack; else 0. */
+/*
+ * Return Caml_state->c_stack if the thread runs OCaml 5 code on a fiber's stack; otherwise 0. The
+ * checks rule out that r14 holds something else.
+ */
 static uint64_t fiber_c_stack(pid_t pid, const struct user_regs_struct *regs)
 {
 	uint64_t state[CAML_STATE_WORDS], stack[HANDLER + 1], of_link;

@@ -49,7 +49,10 @@ static bool is_of_stores(const struct mapping *m)
 	return strcmp(m->path, STORES_PATH) == 0;
 }
 
-/* Has a register of one of the threads an address of M? A routine has that of its image to its end. */
+/*
+ * Does a register of a thread hold an address in M? A routine keeps the address of its image in one
+ * to its end.
+ */
 static bool have_address(const struct stop *stop, const struct mapping *m)
 {
 	for (size_t i = 0; i < tracee_n_threads(stop->tracee); i++) {
@@ -65,7 +68,10 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 	return false;
 }
 
-/* Does a thread make a call of a tool that was killed (remote.h)? A late munmap would remove what we map. */
+/*
+ * Is a thread about to make a call for a killed tool (remote.h)? A late munmap would remove what we
+ * map.
+ */
 static bool makes_a_call(const struct stop *stop)
 {
 	for (size_t i = 0; i < tracee_n_threads(stop->tracee); i++) {
@@ -77,7 +83,7 @@ static bool makes_a_call(const struct stop *stop)
 	return false;
 }
 
-/* Is the routine of a tool that was killed under way (own_stores.h)? */
+/* Is the routine of a killed tool running (own_stores.h)? */
 static bool runs_a_routine(const struct stop *stop)
 {
 	for (size_t i = 0; i < stop->maps.n; i++)
@@ -87,7 +93,7 @@ static bool runs_a_routine(const struct stop *stop)
 	return false;
 }
 
-/* What the process still does for a tool that was killed, or NULL. */
+/* Return what the process still does for a killed tool, as text for a message, or NULL. */
 static const char *busy_with(const struct stop *stop)
 {
 	if (makes_a_call(stop))
@@ -95,7 +101,10 @@ static const char *busy_with(const struct stop *stop)
 	return runs_a_routine(stop) ? "switches probes" : NULL;
 }
 
-/* A process that ends loses its mappings while another of its threads still has the memory. */
+/*
+ * Check that the process is alive. If it has no mappings, it is ending, even while another of its
+ * threads still has the memory.
+ */
 static int check_alive(const struct stop *stop, const struct maps *maps)
 {
 	return maps->n ? memory_check_alive(stop->memory)
@@ -193,14 +202,14 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 
 /* ---- unmapping ------------------------------------------------------------------------------ */
 
-enum { MAX_FDS = 16 }; /* a killed tool leaves one */
+enum { MAX_FDS = 16 }; /* a killed tool leaves one descriptor */
 
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 {
 	const uint64_t args[6] = { start, end - start };
 	int err = stop_call(stop, "munmap", SYS_munmap, args, NULL);
 
-	/* What is mapped there later is not ours. */
+	/* Forget the range: a later mapping there is not ours. */
 	if (!err)
 		maps_drop(&stop->maps, start, end);
 	return err;
@@ -237,7 +246,7 @@ static bool is_ours(const char *path)
 	return strcmp(path, BLOCK_PATH) == 0 || strcmp(path, STORES_PATH) == 0;
 }
 
-/* Numbers of the descriptors that are memfds of ours: a tool was killed before it closed them. */
+/* Find the numbers of descriptors that are our memfds: a killed tool did not close them. */
 static size_t find_descriptors(pid_t pid, int *fds, size_t max)
 {
 	struct dirent *entry;
@@ -281,7 +290,7 @@ void stop_remove_orphans(struct stop *stop)
 	int fds[MAX_FDS];
 	size_t n, n_fds = find_descriptors(stop->pid, fds, MAX_FDS);
 
-	/* From the end: those that are unmapped leave the list. */
+	/* Go backwards: stop_unmap() removes mappings from the list. */
 	for (size_t i = stop->maps.n; i-- > 0;)
 		if (is_of_stores(&stop->maps.mappings[i]))
 			stop_unmap(stop, stop->maps.mappings[i].start, stop->maps.mappings[i].end);
@@ -345,7 +354,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	err = stop_open(ctx, pid, &stop);
 	if (err)
 		return err;
-	/* Without a plan the memory stays. */
+	/* Without a plan, wait for running routines, but the memory stays. */
 	if (remote_plan_make(ctx, pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, remove_orphans, NULL);

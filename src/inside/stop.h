@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What attach and detach do to a process, and what they need for it. */
+/* The stops in which attach and detach change a process, and the calls that they make there. */
 #ifndef INSIDE_STOP_H
 #define INSIDE_STOP_H
 
@@ -24,44 +24,48 @@ struct stop {
 	struct tracee *tracee;
 	struct remote_plan *plan; /* NULL: nothing can be called in this process */
 	struct maps maps;	  /* read in the stop */
-	struct remote *remote;	  /* begun when it is first needed */
-	bool is_busy;		  /* with a call or routine of a killed tool: nothing was done */
+	struct remote *remote;	  /* begun on first use */
+	/* it carries out a call or routine of a killed tool: WORK was not called */
+	bool is_busy;
 };
 
-/* Without a plan: see stop_plan(). */
+/* Open everything but the plan: a caller that makes calls sets it by remote_plan_make(). */
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
 void stop_close(struct stop *stop);
 
 /*
- * Stop the process and do WORK(ARG), with the maps of the process as they are then. Ends the remote calls
- * that it began. Waits until the process has done what a killed tool had it begin; -EBUSY if that does not
- * end, since a debugger or SIGSTOP has stopped it.
+ * Stop the process and call WORK(ARG), with the maps of the process read in this stop. Then end the
+ * remote calls that WORK began. Wait first until the process has finished what a killed tool began
+ * in it; return -EBUSY if it does not finish, because a debugger or SIGSTOP has stopped it.
  */
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
 /*
- * The same in the work of tracee_run_stopped(), with all of STOP but maps and remote set. Does not wait:
- * -EBUSY, with is_busy.
+ * Like stop_run(), but called in the work of tracee_run_stopped(), with everything in STOP set
+ * except maps and remote. Does not wait: returns -EBUSY and sets is_busy.
  */
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
-/* -ESRCH if the process has ended, ends at the moment, or runs another program. */
+/* Return -ESRCH if the process has ended, is ending, or runs another program. */
 int stop_check_alive(const struct stop *stop);
 
-/* For WORK: begin the remote calls if that has not been done. */
+/* For WORK: begin the remote calls unless they have begun. */
 int stop_begin_calls(struct stop *stop);
 
-/* A system call, by its name for the message. *RESULT is not an error. Returns -errno. */
+/*
+ * Make the system call NUMBER; NAME is for the message. *RESULT is set on success only. Returns 0,
+ * or the -errno of the call.
+ */
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
 	      uint64_t *result);
 
-/* Unmap START to END. The caller knows that no thread can be there. */
+/* Unmap START to END. The caller must know that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
-/* May a thread come back to the code of the block with this HEADER? See threads_may_use(). */
+/* May a thread return to the code of the block with this HEADER? See threads_may_use(). */
 bool stop_may_use(const struct stop *stop, const struct block_header *header);
 
-/* Unmap its parts, of which the caller knows the same. */
+/* Unmap the parts of the block. The caller must know that no thread can be there. */
 int stop_unmap_block(struct stop *stop, const struct block_header *header);
 
 /* Unmap what killed tools left: orphans (blocks.h), images of stores; close descriptors. */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The code gets the address of the job in rdi, and that of a `syscall; ret` in rsi: the last system call
- * unmaps the code, so it cannot be made by the code. rsp points to the address that a `ret` behind that
- * call returns to. System calls keep all registers but rax, rcx and r11.
+ * The code gets the address of the job in rdi, and that of a `syscall; ret` in rsi. Its last system
+ * call unmaps the code, so the `syscall; ret` makes that call. rsp points to the return address of
+ * the `ret`. System calls keep all registers but rax, rcx and r11.
  *
- * A uprobe that is registered while text is writable is not put into it (valid_vma() of
- * kernel/events/uprobes.c). The kernel puts all uprobes of a file into a mapping when it has joined two
- * mappings to it. So each text is made read-only in two steps, first its first page and then the rest,
- * which join. Where a process has no mapping left for the first step, the third one does it all.
+ * The kernel does not insert a uprobe that is registered while text is writable (valid_vma() of
+ * kernel/events/uprobes.c). But it inserts all uprobes of a file into a mapping that it has made by
+ * joining two. So each text is made read-only in two steps, first its first page and then the rest,
+ * which join. If the process has no mapping left for the first step, the third step does the whole
+ * range.
  */
 #include "inside/stores.h"
 
@@ -20,7 +21,7 @@
 struct stores_job {
 	uint64_t bytes;		      /* of the image */
 	uint64_t open_end, close_end; /* of the two lists of ranges, from the job */
-	uint64_t n, list;	      /* of the sites or entries; the address */
+	uint64_t n, list;	      /* of the sites or entries: their number and address */
 };
 
 enum { CLOSE_STEPS = 3 };
@@ -99,7 +100,9 @@ static const uint8_t detach_code[] = {
 	0xeb, 0xd8,		    /*	jmp next; end: */
 };
 
-/* An entry: the address has 47 bits, the next one says whether two bytes are stored, 16 are the value. */
+/*
+ * An entry: bits 0 to 46 are the address, bit 47 is set for two bytes, bits 48 to 63 are the value.
+ */
 enum { ADDR_BITS = 47, VALUE_SHIFT = 48 };
 
 static const uint8_t list_code[] = {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Routines by which the process itself writes to many places: the byte stores of patch.h at the speed of
- * memory. Their image is one mapping (r-x) for a moment; own_stores.h maps and runs it:
+ * Routines by which the process itself writes to many places: the byte stores of patch.h, at the
+ * speed of memory. Their image is one temporary mapping (r-x); own_stores.h maps and runs it:
  *
  *	struct stores_job
- *	ranges		text that is made writable, executable all the while
- *	ranges		text that is made r-x again
+ *	ranges		text to make writable; it stays executable
+ *	ranges		text to make r-x again
  *	code
- *	entries		what is to be stored, for STORES_LIST
+ *	entries		the stores to make, for STORES_LIST
  *
- * The code makes the text writable, stores, makes the text read-only again and unmaps the image. So a
- * routine that has begun goes on to its end when the tool is killed, and nothing of it is left.
+ * The code makes the text writable, stores, makes the text read-only again and unmaps the image. So
+ * a routine that has begun runs to its end even if the tool is killed, and leaves nothing behind.
  */
 #ifndef INSIDE_STORES_H
 #define INSIDE_STORES_H
@@ -18,17 +18,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sites from which on the process stores itself: its calls cost as much as so many single writes of ours. */
+/*
+ * The smallest number of sites for which the process itself stores: the calls for it cost as much
+ * as this many single writes of ours.
+ */
 enum { STORES_MIN = 64 };
 
 enum stores_kind {
 	/*
-	 * For each block_site whose `store` is not 0: the opcode 3d, then the displacement of the
-	 * trampoline, then `store` as the opcode. A process that is left alone between any two of
-	 * these stores has valid instructions at all sites. The nop is not written: it belongs to uprobes.
+	 * For each block_site whose `store` is not 0: store the opcode 3d, then the displacement of
+	 * the trampoline, then `store` as the opcode. Between any two of these stores, all sites
+	 * hold valid instructions. The nop is not written: it belongs to uprobes.
 	 */
 	STORES_ATTACH,
-	STORES_DETACH, /* the same with the original displacement */
+	STORES_DETACH, /* the same, with the original displacement */
 	STORES_LIST,   /* entries, in their order */
 	N_STORES_KINDS,
 };
@@ -41,27 +44,32 @@ struct stores {
 	enum stores_kind kind;
 	const struct stores_range *text; /* whole mappings that are r-x */
 	size_t n_text;
-	uint64_t sites;		 /* in the process: the block_sites; not for STORES_LIST */
+	/* address of the block_sites, in the process; not for STORES_LIST */
+	uint64_t sites;
 	const uint64_t *entries; /* for STORES_LIST */
-	size_t n;		 /* of the sites or entries */
+	size_t n;		 /* number of sites or entries */
 };
 
-/* An entry that stores VALUE, of 1 or 2 BYTES, at ADDR. 0: ADDR is too high. */
+/* Return an entry that stores VALUE, of 1 or 2 BYTES, at ADDR; 0 if ADDR is too high. */
 uint64_t stores_entry(uint64_t addr, uint16_t value, size_t bytes);
 
-/* Of the image, and of its part before the entries. */
+/* Return the size of the image, and of its head: the part before the entries. */
 size_t stores_image_bytes(const struct stores *stores);
 size_t stores_head_bytes(const struct stores *stores);
 
-/* Of the code, from the image's first byte. */
+/* Return the offset of the code in the image. */
 size_t stores_code_off(const struct stores *stores);
 
-/* HEAD has room for stores_head_bytes(). It is for the address ADDR in the process. */
+/*
+ * Write the head of the image for address ADDR in the process. HEAD has room for
+ * stores_head_bytes().
+ */
 void stores_write_head(const struct stores *stores, uint64_t addr, uint8_t *head);
 
 /*
- * What the code leaves in rbx: the error of the first mprotect(2) that was to make text writable (then
- * nothing was stored), and one of those that were to make text read-only; -errno or 0.
+ * Decode the rbx that the code leaves: the error of the first mprotect(2) that failed to make text
+ * writable (nothing was stored then), and that of one which failed to make text read-only. Each is
+ * -errno or 0.
  */
 static inline int stores_open_error(uint64_t rbx)
 {

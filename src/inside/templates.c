@@ -8,7 +8,10 @@
 
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
-/* Code that is being written, and what its holes get: addresses where the name has TO, else numbers. */
+/*
+ * Code that is being written, and the values for its holes: addresses if the name has TO, otherwise
+ * numbers.
+ */
 struct assembly {
 	uint8_t *code; /* where the next byte is written */
 	uint64_t addr; /* and its address in the process */
@@ -39,7 +42,7 @@ static bool is_distance(uint16_t hole)
 	}
 }
 
-/* Returns where it has put the template. */
+/* Append the template from BEGIN to END, and fill its holes. Return its first byte. */
 static uint8_t *put(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
 {
 	uint8_t *code = assembly->code;
@@ -71,7 +74,7 @@ static uint8_t *put(struct assembly *assembly, const uint8_t *begin, const uint8
 	return code;
 }
 
-/* Nobody jumps to what is behind the code. */
+/* Fill the gap behind the code with breakpoints. Nothing jumps there. */
 static void align(struct assembly *assembly, size_t bytes, size_t room)
 {
 	memset(assembly->code, BREAKPOINT, room - bytes);
@@ -192,7 +195,7 @@ static int check(struct ocp_ctx *ctx, const struct block_header *header,
 	return 0;
 }
 
-/* In place: it is done once a site. */
+/* Set the values in place, without a copy: this is done once per site. */
 static void set_values(struct assembly *assembly, const struct block_header *header,
 		       const struct templates_process *process)
 {
@@ -255,7 +258,7 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
 }
 
-/* Where a part of count_cpu is in the process, whose copy of it begins at ADDR. */
+/* Return the address of PART of count_cpu in the process, where count_cpu begins at ADDR. */
 static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
 {
 	return addr + template_bytes(templates_count_cpu, part);
@@ -283,7 +286,10 @@ static void put_count(struct assembly *assembly, uint32_t n_shards)
 /* As the processor numbers them. */
 enum { RAX, RCX, RDX, RSP = 4, RSI = 6, RDI };
 
-/* Where a trampoline has saved the registers that it changes: see enter in templates_code.c. */
+/*
+ * Return where on the stack a trampoline has saved REG, or -1 if it does not change REG: see enter
+ * in templates_code.c.
+ */
 static int saved_at(int64_t reg)
 {
 	switch (reg) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine code that runs inside a process: one trampoline for each site, and the routines that the
- * trampolines call. It is assembled from templates for the addresses that it gets in the process.
+ * The machine code that runs inside a process: one trampoline for each site, and the routines that
+ * the trampolines call. It is assembled from templates for its addresses in the process.
  *
- * A trampoline counts the hit, starts and stops the pairs of its site, and then jumps to the wrapper of
- * the handler, if the gate is not 0, or returns to the site. It keeps all registers but the flags, which
- * are dead at a site, and leaves rseq_cs of the thread empty. It uses at most TEMPLATES_STACK_BYTES of the
- * stack, the return address included. At the end of a stack it faults at the call of its site, and not in
- * the trampoline.
+ * A trampoline counts the hit, and starts and stops the pairs of its site. Then it jumps to the
+ * wrapper of the handler if the gate is not 0; otherwise it returns to the site. It keeps all
+ * registers but the flags, which are dead at a site, and leaves rseq_cs of the thread empty. It
+ * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
+ * stack, the call at the site faults, and not the trampoline.
  */
 #ifndef INSIDE_TEMPLATES_H
 #define INSIDE_TEMPLATES_H
@@ -23,52 +23,56 @@ enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
 /* RSEQ_SIG of sys/rseq.h on x86: the kernel compares it with what the thread has registered. */
 #define TEMPLATES_RSEQ_SIGNATURE 0x53053053
 
-/* What the code has to know of the process. The offsets are from the FS base, which may be below 0. */
+/*
+ * What the code has to know of the process. The offsets are from the FS base, and may be negative.
+ */
 struct templates_process {
 	/*
-	 * Of struct rseq, registered with TEMPLATES_RSEQ_SIGNATURE, or with a cpu_id below 0; 0: unknown,
-	 * and n_shards must be 1.
+	 * Offset of struct rseq, which is registered with TEMPLATES_RSEQ_SIGNATURE, or has a cpu_id
+	 * below 0. 0: unknown; n_shards must then be 1.
 	 */
 	int32_t rseq_off;
-	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
+	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, no pairs */
 	/*
-	 * The code may make system calls. It makes three: a start that finds no room calls tkill(tid, 0),
-	 * to learn whether a thread has ended in the middle of a span. A trampoline with pairs calls
-	 * rt_sigpending(2), to learn whether the stack goes on. The first hit of a thread in a pair by
-	 * key calls getpid(2). False for a process with a seccomp filter.
+	 * The code may make system calls. It makes three. A start that finds no slot calls
+	 * tkill(tid, 0), to find out whether a thread has ended in the middle of a span. A
+	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below is part
+	 * of the stack. The first hit of a thread in a pair by key calls getpid(2). False for a
+	 * process with a seccomp filter.
 	 */
 	bool may_call_kernel;
 };
 
 /* A trampoline. All addresses are those in the process. */
 struct templates_site {
-	uint64_t
-		trampoline; /* a multiple of 32; the site calls what is templates_entry_off() later */
-	uint64_t counter;   /* in shard 0 */
-	uint64_t gate;	    /* of two bytes */
+	uint64_t trampoline; /* a multiple of 32; the site calls it + templates_entry_off() */
+	uint64_t counter;    /* the site's counter in shard 0 */
+	uint64_t gate;	     /* the two bytes of the gate */
 	uint64_t wrapper;
 	const struct inside_role *roles;   /* played in this order */
-	const struct inside_place *places; /* of the keys of the roles; NULL: none is keyed */
+	const struct inside_place *places; /* of the roles' keys; NULL: no role is keyed */
 	size_t n_roles;
 };
 
 /*
- * The room that the routines need, at the beginning of the code. They can be asked for before anything
- * else is known; a multiple of 64.
+ * Return the size of the routines, which are at the beginning of the code: a multiple of 64. It
+ * does not depend on the block or the process.
  */
 size_t templates_routines_bytes(void);
 
-/* From the beginning of a trampoline to where the site calls it. */
+/* Return the offset in a trampoline that the site calls. */
 uint64_t templates_entry_off(uint32_t n_shards);
 
-/* The exact room of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32. */
+/*
+ * Return the exact size of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32.
+ */
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
 /*
- * Assemble the routines to CODE, for the address addr + code_off of HEADER. HEADER needs all its numbers
- * but magic, maker and start. Only addresses are used: nothing is written but CODE. Returns 0, or
- * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number that
- * is out of its bounds.
+ * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
+ * must be set, except magic, maker and start. Writes to CODE only. Returns 0, or -ENOTSUP or
+ * -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number that is out
+ * of range.
  */
 int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code);

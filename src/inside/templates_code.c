@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * The machine code that counts and times inside a process, as templates with holes. Read templates.h and
- * pairs.h first.
+ * The machine code that counts and times inside a process, as templates with holes. Read
+ * templates.h and pairs.h first.
  *
- * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop), start or
- * stop for each role, leave; gate. The routines are there once in a block.
+ * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
+ * start or stop for each role, leave; gate. Each part of a block has one copy of the routines.
  *
- * The templates are data of this program, which never runs them. They are copied, and must work at any
- * address: they jump only within themselves, and reach everything else through holes. Holes are written as
- * the number HOLE, and named in the line below. All code must stay safe, whatever the process or a tool
- * writes into the block: places in a slot are masked, and loops are bounded.
+ * The templates are data of this program, which never runs them. They are copied, and must work at
+ * any address: they jump only within themselves, and reach everything else through holes. A hole is
+ * written as the number HOLE, and its value is named in the next line. All code must stay safe,
+ * whatever the process or a tool writes into the block: places in a slot are masked, and loops are
+ * bounded.
  */
 #include <assert.h>
 #include <linux/rseq.h>
@@ -21,7 +22,7 @@
 
 #define NUMBER(name, value) ".set " #name ", " #value "\n"
 
-/* The layout, for the assembler. */
+/* Check the layout, which the assembler gets as numbers. */
 static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
 		      offsetof(struct pairs_slot, next) == 6 &&
 		      offsetof(struct pairs_slot, starts) == 8 &&
@@ -65,7 +66,7 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(USED, 64)
     NUMBER(DEPTH_MASK, 31)
     NUMBER(WINDOW, 16)
-    NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT: one more start is open */
+    NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT for one more open start */
     NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
     NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
     NUMBER(STACK_PAGE, 16)
@@ -77,9 +78,9 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(IN_BUCKET, 0x1e0)	/* the bits of an entry's offset in its bucket */
     NUMBER(BUCKET_BYTES, 512)
     NUMBER(PIDS_MASK, 63)
-    NUMBER(KEY_NOW, 24)		/* NOW in the routines by key, which save two registers more */
+    NUMBER(KEY_NOW, 24)		/* NOW in the routines by key, which save two more registers */
     NUMBER(KEY_BYTES, 10)
-    NUMBER(IN_LOW_PART, 0xf80)	/* no bit of rsp: the stack that is used may reach into the page below */
+    NUMBER(IN_LOW_PART, 0xf80)	/* if rsp has none of these bits, the code may use the page below */
     NUMBER(PAGE_MASK, -4096)
     NUMBER(SIGSET_BYTES, 8)
     NUMBER(SYS_GETPID, 39)
@@ -88,17 +89,17 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(ESRCH, 3)
     NUMBER(RSEQ_CS_BYTES, 32)
     NUMBER(RSEQ_SIGNATURE, 0x53053053)
-    NUMBER(HOLE, 0x11223344)	/* as long as what is filled in */
+    NUMBER(HOLE, 0x11223344)	/* has 32 bits, like the value that replaces it */
     TEMPLATE_HOLES(NUMBER));
 
-/* These make labels, and the table of holes. */
+/* Macros that make the labels and the table of holes. */
 asm(".macro template name\n"
     "	.globl templates_\\name\n"
     "	.hidden templates_\\name\n"
     "templates_\\name:\n"
     ".endm\n"
 
-    /* The last instruction has a hole, and then AFTER bytes. */
+    /* Record that the last instruction has a hole, followed by AFTER bytes. */
     ".macro hole value, after=0\n"
     ".Lhole\\@:\n"
     "	.pushsection .rodata.templates_holes, \"a\"\n"
@@ -122,20 +123,22 @@ asm("	template count\n"
     "		hole TO_COUNTER\n");
 
 /*
- * Count in the shard of this CPU, in a restartable sequence (rseq(2)). A lock would cost 20 cycles on many
- * processors, also where no other CPU has the counter. If the thread is interrupted between the first
- * instruction of the sequence and the end of the last one, the kernel takes it to .Lmoved: no other thread
- * can have counted in this shard meanwhile. Nothing is tried again, so a debugger can step through it.
+ * Count in the shard of this CPU, in a restartable sequence (rseq(2)). A lock would cost 20 cycles
+ * on many processors, even if no other CPU has the counter. If the thread is interrupted between
+ * the first instruction of the sequence and the end of the last one, the kernel takes it to
+ * .Lmoved. So no other thread can count in this shard in the middle of the sequence. Nothing is
+ * tried again, so a debugger can step through the sequence.
  *
- * The last shard is locked. It is that of threads that were interrupted, of CPUs beyond the shards, and of
- * threads that the C library has not registered: their cpu_id is -1 or -2.
+ * The last shard is counted with a lock. It serves threads that were interrupted, CPUs beyond the
+ * shards, and threads that the C library has not registered: their cpu_id is -1 or -2.
  *
- * The sequence is described by the struct rseq_cs at the beginning, which templates.c fills. rseq_cs of the
- * thread points there within the trampoline only, so that the kernel never reads it after an unmapping.
+ * The struct rseq_cs at the beginning describes the sequence; templates.c fills it. The thread's
+ * rseq_cs points to it only within the trampoline, so that the kernel never reads it after an
+ * unmapping.
  */
 asm("	template count_cpu\n"
     "	.skip	RSEQ_CS_BYTES\n"
-    "	.long	RSEQ_SIGNATURE\n"		/* the kernel wants it before .Lmoved */
+    "	.long	RSEQ_SIGNATURE\n"		/* the kernel requires it before .Lmoved */
     "	template count_cpu_moved\n"
     ".Lmoved:\n"
     "	lock incq HOLE(%rip)\n"
@@ -154,7 +157,7 @@ asm("	template count_cpu\n"
     "	cmp	$HOLE, %eax\n"
     "		hole N_CPUS\n"
     "	jae	.Lmoved\n"
-    "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to the shard */
+    "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to this CPU's shard */
     "		hole SHARD_BYTES\n"
     "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
     "		hole TO_BLOCK_ADDR\n"
@@ -167,7 +170,10 @@ asm("	template count_cpu\n"
     "		hole RSEQ_CS\n"
     "	pop	%rax\n");
 
-/* The stack is that of the site's call again: the wrapper returns to the site. */
+/*
+ * Jump to the wrapper or return. The stack is as after the site's call, so the wrapper returns to
+ * the site.
+ */
 asm("	template gate\n"
     "	cmpw	$0, HOLE(%rip)\n"
     "		hole TO_GATE, 1\n"
@@ -176,9 +182,9 @@ asm("	template gate\n"
     "	ret\n");
 
 /*
- * See routine_room. Without room the roles are left out: TO_GATE_CODE is the gate. rsp is 8 above a multiple
- * of 16, as behind each call: the call here, and the push of count_cpu, write to the page that the site's call
- * has written to.
+ * Check the stack: see routine_room. Without room, skip the roles and jump to the gate
+ * (TO_GATE_CODE). rsp is 8 above a multiple of 16, as after each call: so the call here, and the
+ * push of count_cpu, write to the same page as the site's call.
  */
 asm(".macro need_room\n"
     "	test	$IN_LOW_PART, %esp\n"
@@ -202,14 +208,14 @@ asm("	template enter\n"
     "	push	%rdx\n"
     "	push	%rsi\n"
     "	push	%rdi\n"
-    "	push	%rax\n"				/* in the place of the time */
+    "	push	%rax\n"				/* fills the slot of the time */
 
     "	template enter_stop\n"
     "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
-    "	lfence\n"				/* what the program did before the stop is done */
+    "	lfence\n"				/* first, end the program's earlier work */
     "	rdtsc\n"				/* as early as possible; all stops get the same time */
     "	push	%rsi\n"
     "	push	%rdi\n"
@@ -229,7 +235,7 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_STOP\n"
 
-    /* By key: the code that puts it into rsi is written by templates.c. */
+    /* By key: templates.c writes the code that loads the key into rsi. */
     "	template key_start\n"
     "	lea	HOLE(%rip), %rdi\n"
     "		hole TO_PAIR\n"
@@ -256,7 +262,10 @@ asm("	template start\n"
 
 /* ---- routines ---------------------------------------------------------------------------------- */
 
-/* Make rdx the address of the slot at place eax modulo n_threads, in the area at rdi. Changes rax. */
+/*
+ * Set rdx to the address of the slot at place eax modulo n_threads, in the area at rdi. Changes
+ * rax.
+ */
 asm(".macro slot_at_eax\n"
     "	and	$HOLE, %eax\n"
     "		hole SLOT_MASK\n"
@@ -265,7 +274,10 @@ asm(".macro slot_at_eax\n"
     "		hole SLOTS_OFF\n"
     ".endm\n"
 
-    /* Make rax the address of the start (minus RING) at place eax modulo PAIRS_DEPTH of the slot at rdx. */
+    /*
+     * Set rax to the address of the start (minus RING) at place eax modulo PAIRS_DEPTH of the slot
+     * at rdx.
+     */
     ".macro start_at_eax\n"
     "	and	$DEPTH_MASK, %eax\n"
     "	shl	$4, %eax\n"			/* sizeof(struct pairs_start) */
@@ -309,7 +321,10 @@ asm(".macro add_time lock\n"
     "	\\lock incq BUCKETS(%rsi,%rax,8)\n"
     ".endm\n"
 
-    /* Raise the total at OFF to rdx: it is never lowered, whatever others do in between. Changes rax. */
+    /*
+     * Raise the total at OFF to rdx. The total is never lowered, whatever others do meanwhile.
+     * Changes rax.
+     */
     ".macro raise lock, off\n"
     "	mov	\\off(%rsi), %rax\n"
     ".Lraise\\@:\n"
@@ -320,11 +335,11 @@ asm(".macro add_time lock\n"
     ".Lraised\\@:\n"
     ".endm\n");
 
-/* Make rax the time at which a pair begins. Changes rdx. */
+/* Set rax to the time at which a pair begins. Changes rdx. */
 asm(".macro begin_to_rax\n"
-    "	lfence\n"				/* what the start has to do is done */
+    "	lfence\n"				/* wait until the work of the start is done */
     "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* what the program does after the start begins now */
+    "	lfence\n"				/* first, rdtsc; then the program's work */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
     ".endm\n");
@@ -337,7 +352,7 @@ asm("	template routine_start\n"
     ".Lstart:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
-    "	test	%ecx, %ecx\n"			/* the C library has no id for it yet, or no more */
+    "	test	%ecx, %ecx\n"			/* the thread has no id yet, or no longer */
     "	jz	.Lcollision\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
@@ -361,7 +376,10 @@ asm("	template routine_start\n"
     "	lock cmpxchg %rsi, (%rdx)\n"		/* fails if another thread was faster */
     "	jne	.Lstart\n"
 
-    /* The slot is ours. What a signal handler does from here on is above our start in the ring. */
+    /*
+     * The slot is ours. Starts that a signal handler opens from here on are above our start in the
+     * ring.
+     */
     ".Lopened:\n"
     "	shr	$48, %rsi\n"			/* next: one more than the place of our start */
     "	dec	%esi\n"
@@ -394,7 +412,7 @@ asm("	template routine_start\n"
     "	je	.Ltake\n"
     "	next_in_window .Lfind_next\n"
 
-    /* Is one free? */
+    /* Is one of these slots free? */
     "	mov	%ecx, %esi\n"
     ".Lfree_next:\n"
     "	mov	%esi, %eax\n"
@@ -444,11 +462,14 @@ asm("	template routine_start\n"
     "	lock bts %rsi, USED(%rdi)\n"		/* a bit string: the bit may be in a later word */
     "	jmp	.Ltake\n"
 
-    /* Nobody writes to the slot. Its open starts are orphans, and ours is the only one. */
+    /*
+     * The thread of the slot is gone, so nobody writes to the slot. Take it: its open starts are
+     * orphans, and ours becomes the only one.
+     */
     ".Lgone:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"
-    "	and	$0xffff0000, %esi\n"		/* n = 0 */
+    "	and	$0xffff0000, %esi\n"		/* n = 0; keep next */
     "	add	$ONE_MORE, %esi\n"
     "	shl	$32, %rsi\n"
     "	or	%rcx, %rsi\n"
@@ -491,7 +512,10 @@ asm("	template routine_stop\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	add_time\n"
-    /* Last, as from here on the slot may be free. All 64 bits, as the next load has these. */
+    /*
+     * Do this last: the slot may be free afterwards. Write all 64 bits, because the next load reads
+     * 64.
+     */
     "	mov	$ONE_MORE, %ecx\n"
     "	shl	$32, %rcx\n"
     "	sub	%rcx, (%rsi)\n"
@@ -503,7 +527,7 @@ asm("	template routine_stop\n"
     ".Lframe_next:\n"
     "	cmp	%cx, %si\n"			/* n */
     "	jbe	.Lframe_none\n"
-    "	cmp	$DEPTH_MASK, %ecx\n"		/* whatever n says */
+    "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring holds no more, whatever n says */
     "	ja	.Lframe_none\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
@@ -515,13 +539,13 @@ asm("	template routine_stop\n"
     "	inc	%ecx\n"
     "	jmp	.Lframe_next\n"
 
-    ".Lframe_found:\n"				/* an exception skipped the stops of the newer ones */
+    ".Lframe_found:\n"				/* an exception skipped the newer stops */
     "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
     "	jmp	.Lmatched\n"
 
-    ".Lframe_none:\n"				/* another function stops than starts: the newest it is */
+    ".Lframe_none:\n"				/* another function stops: take the newest */
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"
@@ -587,8 +611,8 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
-     * The bucket of the key: r8 is its first entry. The factor is 2^64 divided by the golden ratio, and the
-     * highest bits of the product depend on all bits of the key.
+     * Set r8 to the first entry of the key's bucket. The factor is 2^64 divided by the golden
+     * ratio, and the highest bits of the product depend on all bits of the key.
      */
     ".macro bucket_to_r8\n"
     "	mov	$0x9e3779b97f4a7c15, %r8\n"
@@ -613,8 +637,8 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
-     * Take the key out of its entry, which stays taken: rdx. Jump to NONE if the bucket has no such entry. If
-     * two threads do it, one of them finds none. Changes rax.
+     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE if
+     * the bucket has no such entry. If two threads try this, one of them finds none. Changes rax.
      */
     ".macro take_key_out none\n"
     ".Ltake\\@:\n"
@@ -632,7 +656,10 @@ asm(".macro enter_key\n"
     ".Ltaken\\@:\n"
     ".endm\n");
 
-/* Start the pair. Changes rax, rcx, rdx. A start whose key is open already ends that one as an orphan. */
+/*
+ * Start the pair. If the key already has an open start, that start becomes an orphan. Changes rax,
+ * rcx, rdx.
+ */
 asm("	template routine_key_start\n"
     "	enter_key\n"
     "	test	$1, %sil\n"			/* pointers are even */
@@ -667,14 +694,14 @@ asm("	template routine_key_start\n"
     "	mov	%rdx, %rcx\n"
     "	begin_to_rax\n"
     "	mov	%rax, KEY_TICKS(%rcx)\n"
-    "	mov	%rsi, KEY(%rcx)\n"		/* from here on it can be taken out */
+    "	mov	%rsi, KEY(%rcx)\n"		/* from here on a stop can take the key out */
     "	leave_key\n"
 
     ".Lnot_keyed:\n"
     "	lock incq NOT_KEYED(%rdi)\n"
     "	leave_key\n"
 
-    /* Make rdx the word of the thread ecx in the pids, which is written. Changes rax. */
+    /* Set rdx to the word of the thread ecx, and store it in the pids. Changes rax. */
     ".Lask_process:\n"
     "	push	%rcx\n"				/* changed by syscall, like r11 */
     "	push	%r11\n"
@@ -711,10 +738,10 @@ asm("	template routine_key_stop\n"
     "	leave_key\n");
 
 /*
- * Set the carry flag if the page below is not there: the end of a stack must be met by an instruction of
- * the program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others.
- * rt_sigpending(2) writes to that page, or cannot. Nothing can be saved on the stack. The MMX registers
- * are free: OCaml does not use them, and C leaves them empty at calls.
+ * Set the carry flag if the page below is not mapped: the program, and not the trampoline, must
+ * fault at the end of a stack. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of
+ * other faults. rt_sigpending(2) fails if it cannot write to that page. Nothing can be saved on the
+ * stack, so the MMX registers are used: OCaml does not use them, and C leaves them empty at calls.
  */
 asm("	template routine_room\n"
     "	movq	%rax, %mm0\n"
@@ -724,7 +751,7 @@ asm("	template routine_room\n"
     "	jz	.Lroom_end\n"
     "	mov	%rsp, %rax\n"
     "	and	$PAGE_MASK, %rax\n"
-    "	cmp	HOLE(%rip), %rax\n"		/* the page that was looked at last */
+    "	cmp	HOLE(%rip), %rax\n"		/* the page that was examined last */
     "		hole TO_STACK_PAGE\n"
     "	je	.Lroom_end\n"
     "	movq	%rcx, %mm1\n"

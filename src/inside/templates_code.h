@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* What templates.c fills in the machine code of templates_code.c. */
+/* The holes in the machine code of templates_code.c, which templates.c fills. */
 #ifndef INSIDE_TEMPLATES_CODE_H
 #define INSIDE_TEMPLATES_CODE_H
 
 #include <stdint.h>
 
 /*
- * What is put into a hole. A hole is the displacement or the immediate operand of an instruction, and has
- * 32 bits. Distances (the names with TO) are counted from the end of the instruction.
+ * The values for holes. A hole is the 32-bit displacement or immediate operand of an instruction.
+ * Distances (the names with TO) are from the end of the instruction.
  *
- *	TO_COUNTER	of the site, in the last shard
+ *	TO_COUNTER	the site's counter in the last shard
  *	TO_BLOCK_ADDR	block_header.addr, where the process keeps the address of the block
- *	COUNTER_OFF	of the site in shard 0, from the block
- *	N_CPUS		that have a shard: n_shards - 1
- *	SHARD_BYTES	from a counter to the one of the next shard
+ *	COUNTER_OFF	offset of the site's counter in shard 0, from the block
+ *	N_CPUS		the number of CPUs that have a shard: n_shards - 1
+ *	SHARD_BYTES	from a counter to the site's counter in the next shard
  *	CPU_ID, RSEQ_CS	members of the thread's struct rseq, from the FS base
  *	TO_SEQUENCE	the struct rseq_cs of the trampoline
  *	TID		see struct templates_process
- *	TO_GATE		the two bytes
- *	TO_WRAPPER	of the handler
+ *	TO_GATE		the two bytes of the gate
+ *	TO_WRAPPER	the wrapper of the handler
  *	TO_PAIR		the area of a pair
  *	TO_START, TO_STOP, TO_KEY_START, TO_KEY_STOP	the routines
  *	TO_NS_PER_TICK	block_header.ns_per_tick
  *	SLOT_MASK	n_threads - 1
  *	SLOTS_OFF	pairs_slots_off()
- *	DEPTH		of block_header, times 65536
- *	MAY_CALL	the kernel: 0 or 1
- *	TO_ROOM		the routine
+ *	DEPTH		block_header.depth, times 65536
+ *	MAY_CALL	may_call_kernel: 0 or 1
+ *	TO_ROOM		the routine `room`
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
- *	TO_GATE_CODE	the last template of the trampoline
- *	N_BUCKETS	of a pair by key
- *	KEYS_OFF, PIDS_OFF	of a pair by key, from its area
+ *	TO_GATE_CODE	the gate, the last template of the trampoline
+ *	N_BUCKETS	the number of buckets of a pair by key
+ *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -66,20 +66,20 @@ enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
 #undef TEMPLATE_HOLE
 
 struct template_hole {
-	uint32_t off;	/* of its four bytes, from templates_text */
+	uint32_t off;	/* offset of its four bytes from templates_text */
 	uint16_t value; /* HOLE_... */
-	uint16_t after; /* bytes of the instruction after the hole */
+	uint16_t after; /* number of the instruction's bytes after the hole */
 };
 
-/* In the order of `off`; the end is at templates_holes_end. */
+/* In ascending order of `off`; the end is at templates_holes_end. */
 extern const struct template_hole templates_holes[], templates_holes_end[];
 
-/* Of the code that puts the key into rsi. */
+/* Size of the code that loads the key into rsi. */
 enum { TEMPLATES_KEY_BYTES = 10 };
 
 /*
- * The templates. Each ends where the next one begins; those of count_cpu, key_start and key_stop are their
- * parts.
+ * The templates. Each ends where the next one begins. The names that begin with count_cpu_,
+ * key_start_ or key_stop_ are places in these templates.
  */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A signal handler that interrupted a trampoline has its address in the signal frame only. The frame is on
- * the stack that the handler runs on, above its stack pointer. So all words from the stack pointer to the
- * end of its mapping are looked at, and 128 bytes below it (the red zone).
+ * If a signal handler has interrupted a trampoline, only the signal frame has the trampoline's
+ * address. The frame is on the stack that the handler runs on, above its stack pointer. So all
+ * words are examined from the stack pointer to the end of its mapping, and the 128 bytes below the
+ * stack pointer (the red zone).
  *
- * The handler may have been interrupted by another one, which runs on the alternate stack (sigaltstack(2)).
- * So the stacks that signal frames lead to are looked at in the same way.
+ * The handler may have been interrupted by another one, which runs on the alternate stack
+ * (sigaltstack(2)). So the stacks to which signal frames lead are examined in the same way.
  */
 #include "inside/threads.h"
 
@@ -27,7 +28,10 @@ enum {
 		3, /* words: sp, ip, flags, cs of struct sigcontext_64 (asm/sigcontext.h) */
 };
 
-/* cs, gs, fs and ss there, as the kernel writes them: __USER_CS, 0, 0, __USER_DS of arch/x86. */
+/*
+ * cs, gs, fs and ss in a signal frame, as the kernel writes them: __USER_CS, 0, 0, __USER_DS of
+ * arch/x86.
+ */
 static const uint64_t frame_cs = UINT64_C(0x002b000000000033);
 
 static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
@@ -37,7 +41,7 @@ static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, si
 	return memory_read_in_order(memory, &remote, 1, buf, bytes) == 0;
 }
 
-/* Of struct rseq; 0: not registered, or not known. */
+/* Return the address of the thread's struct rseq; 0 if it is not registered, or not known. */
 static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 {
 	struct __ptrace_rseq_configuration rseq = { 0 };
@@ -48,7 +52,10 @@ static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 	return rseq.rseq_abi_pointer;
 }
 
-/* 1: the id is there; 0: a thread that begins or ends; -1: it is not there. */
+/*
+ * Is the thread id at THREADS_TID_OFF? Return 1 if it is, 0 for a thread that begins or ends, -1 if
+ * it is not.
+ */
 static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t tid,
 			uint64_t fs_base)
 {
@@ -126,17 +133,19 @@ static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t e
 	return false;
 }
 
-/* The stacks of one thread: it runs on the first one, and signal frames lead from one to another. */
+/* The stacks of one thread. It runs on the first one; signal frames lead from one to the next. */
 struct stacks {
 	const struct memory *memory;
 	const struct maps *maps;
-	uint64_t start, end; /* what is looked for */
+	uint64_t start, end; /* the code to look for */
 	uint64_t *chunk;
 	uint64_t sp[MAX_STACKS];
 	size_t n;
 };
 
-/* False: there are too many. */
+/*
+ * Add the stack with the stack pointer SP unless it is known. Return false if there are too many.
+ */
 static bool add_stack(struct stacks *stacks, uint64_t sp)
 {
 	const struct mapping *m = maps_find(stacks->maps, sp);
@@ -150,7 +159,9 @@ static bool add_stack(struct stacks *stacks, uint64_t sp)
 	return true;
 }
 
-/* Take the stack pointers of the signal frames in N words. A word that only looks like one does no harm. */
+/*
+ * Add the stacks of the signal frames in N words. A word that only looks like a frame does no harm.
+ */
 static bool follow_frames(struct stacks *stacks, size_t n)
 {
 	for (size_t i = FRAME_SP_TO_CS; i < n; i++)

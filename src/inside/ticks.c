@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The time stamp counter is a clock if its rate does not depend on that of the processor (constant_tsc), if
- * it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all CPUs agree. The kernel
- * compares the counters, and takes a bad one from the list of its clock sources. A virtual machine may have
- * another clock source (kvm-clock, hyperv_clocksource_tsc_page) and no tsc in that list: there, the counter of
- * each CPU is compared with the kernel's clock.
+ * The time stamp counter is a clock if its rate does not depend on that of the processor
+ * (constant_tsc), if it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all
+ * CPUs agree. The kernel compares the counters, and removes a bad one from the list of its clock
+ * sources. A virtual machine may have another clock source (kvm-clock, hyperv_clocksource_tsc_page)
+ * and no tsc in that list: then the counter of each CPU is compared with the kernel's clock.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -25,7 +25,10 @@ enum {
 	TRIES = 8,
 	MAX_CPUS = 8192, /* the kernel's limit: NR_CPUS on x86-64 */
 	AGREEMENT_NS = 1000,
-	/* The rate of CALIBRATION_NS is wrong by less: 200 ns in 20 ms. */
+	/*
+	 * The error of the rate that is measured in CALIBRATION_NS is below 1 / this: 200 ns in 20
+	 * ms.
+	 */
 	RATE_ERRORS_PER_NS = 100000,
 };
 
@@ -58,8 +61,8 @@ static bool line_has_word(const char *path, const char *prefix, const char *word
 }
 
 /*
- * The kernel's own factor, of the page of any perf event: see time_mult in perf_event_open(2). False if
- * events are not permitted, or if the kernel does not trust the counter.
+ * Take the kernel's own factor from the page of a perf event: see time_mult in perf_event_open(2).
+ * Return false if events are not permitted, or if the kernel does not trust the counter.
  */
 static bool ask_kernel(uint64_t *ns_per_tick)
 {
@@ -156,7 +159,7 @@ bool ticks_agree(uint64_t ns_per_tick)
 
 			CPU_ZERO_S(bytes, one);
 			CPU_SET_S((size_t)cpu, bytes, one);
-			/* Offline, or not for this process. */
+			/* The CPU is offline, or this process may not use it. */
 			if (sched_setaffinity(0, bytes, one) != 0)
 				continue;
 			moment = ticks_moment();
@@ -169,7 +172,7 @@ bool ticks_agree(uint64_t ns_per_tick)
 	return agree;
 }
 
-/* Returns NULL, or why the counter is no clock. */
+/* Find the rate. Return NULL, or why the counter is not usable as a clock. */
 static const char *find_rate(uint64_t *ns_per_tick)
 {
 	if (!is_steady())

@@ -7,18 +7,19 @@
 #include <stdint.h>
 #include "base/ctx.h"
 
-/* True: the counter runs at one rate, never stops, and is the same on all CPUs. */
+/* Does the counter run at a constant rate, never stop, and agree on all CPUs? */
 bool ticks_are_clock(void);
 
 /*
- * *NS_PER_TICK: nanoseconds per tick as a 32.32 fixed-point number, as the kernel knows it, or measured in
- * 20 ms. Returns 0, or -ENOTSUP and one sentence if the counter is no clock.
+ * Set *NS_PER_TICK to the nanoseconds per tick as a 32.32 fixed-point number: from the kernel, or
+ * measured in 20 ms. Returns 0, or -ENOTSUP with a message if the counter is not usable as a clock.
  */
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
 /*
- * True: on each CPU that this process may use, the counter agrees with CLOCK_MONOTONIC within a microsecond, at
- * the rate NS_PER_TICK (32.32). The calling thread visits each CPU; its affinity is restored.
+ * Does the counter agree with CLOCK_MONOTONIC within a microsecond, at the rate NS_PER_TICK
+ * (32.32), on each CPU that this process may use? The calling thread visits each CPU; its affinity
+ * is restored.
  */
 bool ticks_agree(uint64_t ns_per_tick);
 
@@ -29,7 +30,10 @@ struct tick_moment {
 	int64_t ns; /* CLOCK_MONOTONIC */
 };
 
-/* Both clocks at one moment: of some readings, the one that took the least time. */
+/*
+ * Read both clocks at the same moment: of several readings, return the one that took the least
+ * time.
+ */
 struct tick_moment ticks_moment(void);
 
 #endif

@@ -28,8 +28,8 @@ static void raise_to(uint64_t *highest, uint64_t value)
 }
 
 /*
- * Starts are read last: of an event that happens meanwhile, the part that is counted later may be missing,
- * but no pair is seen without its start.
+ * Add the totals of one slot. Starts are read last: later parts of an event that happens meanwhile
+ * may be missing, but no pair is seen without its start.
  */
 static void add_slot(const struct pairs_slot *slot, struct inside_pair *totals,
 		     uint64_t *min_ns_not)

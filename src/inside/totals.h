@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The totals of a block: its hits and pairs. A block may be mapped, and be counting, or be a copy. Whoever
- * can write to the process can write to the block: HEADER is a copy that block_check()
- * has found good.
+ * The totals of a block: its hits and pairs. The block may be mapped and still count, or be a copy.
+ * Whoever can write to the process can write to the block: HEADER is a copy that block_check() has
+ * accepted.
  */
 #ifndef INSIDE_TOTALS_H
 #define INSIDE_TOTALS_H
@@ -12,12 +12,16 @@
 #include "inside/block.h"
 #include "inside/inside.h"
 
-/* The hits of all sites, each summed over the shards. BLOCK is the first byte of the block. */
+/*
+ * Set HITS to the hits of all sites, each summed over the shards. BLOCK is the first byte of the
+ * block.
+ */
 void totals_hits(const struct block_header *header, const void *block, uint64_t *hits);
 
 /*
- * The totals of pair number PAIR. Starts that are open in threads that are gone are not counted as orphans
- * before another thread takes their slot: see gone_threads.h. Touches only the slots that were used.
+ * Set *TOTALS to the totals of pair number PAIR. Open starts of a thread that has ended count as
+ * orphans only when another thread takes the slot: see gone_threads.h. Touches only slots that were
+ * used.
  */
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
 		 struct inside_pair *totals);

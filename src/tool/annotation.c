@@ -133,7 +133,7 @@ struct counted_line {
 	int line;
 	bool is_counted;
 	uint64_t hits;
-	const char *fault; /* if it is not counted */
+	const char *fault; /* why the line is not counted */
 };
 
 static int compare_counted(const void *a, const void *b)
@@ -143,7 +143,10 @@ static int compare_counted(const void *a, const void *b)
 	return (x->line > y->line) - (x->line < y->line);
 }
 
-/* The lines that have places, in their order. The caller frees them. NULL: out of memory. */
+/*
+ * Return the lines that have places, in ascending order, with their counts. The caller frees the
+ * array. NULL: out of memory.
+ */
 static struct counted_line *count_lines(const struct report *report, size_t *n)
 {
 	const struct annotation *a = report->data;
@@ -176,7 +179,10 @@ static struct counted_line *count_lines(const struct report *report, size_t *n)
 
 enum { TAB = 8 };
 
-/* Write a line, with tabs as blanks: it does not begin at a tab stop. */
+/*
+ * Write a line, with tabs expanded to blanks: the text does not start at a tab stop of the
+ * terminal.
+ */
 static void print_line(const char *text, const char *end)
 {
 	size_t column = 0;

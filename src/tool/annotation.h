@@ -11,10 +11,10 @@
 #include "tool/writer.h"
 
 struct annotation {
-	char *path; /* of the source that was read */
+	char *path; /* the source file that was read */
 	struct stat st;
 	char *text;	    /* ends with a newline, if it is not empty */
-	const char **lines; /* in the text; [n_lines] is its end */
+	const char **lines; /* pointers into text; lines[n_lines] is the end of the text */
 	size_t n_lines;
 	struct line_span *patterns;
 	struct line_spans spans; /* the patterns */
@@ -25,14 +25,14 @@ struct annotation {
 };
 
 /*
- * Read the source FILE. If there is none, and FILE is a bare name, read the one at COMPILED, where the
- * program was compiled; NULL: unknown.
+ * Read the source FILE. If FILE does not exist and is a bare name, read COMPILED instead: the path
+ * at which the program was compiled; NULL: unknown.
  */
 int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
 		    struct annotation *annotation);
 void annotation_free(struct annotation *annotation);
 
-/* They write the total. The data of the report is the annotation. */
+/* Writers of the total. The data of the report is a struct annotation. */
 extern const struct writer annotation_text_writer, annotation_json_writer;
 
 #endif

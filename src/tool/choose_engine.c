@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * BPF disturbs the process least when it begins and ends, and needs no code in it, but each hit costs a
- * trap. So `auto` takes BPF where that is permitted and the hits are few. What it measures to find that out
- * ends before the measurement that the user asked for begins: no hit is counted twice, or by none. A command
- * makes its hits after that: it is not waited for, and `inside` is taken, where many hits cost little.
+ * BPF disturbs the process least at attach and detach, and needs no code inside the process, but
+ * each hit costs a trap. So `auto` takes BPF if it is permitted and hits are few. The trial
+ * measurement ends before the measurement that the user requested begins: every hit is counted
+ * once. If a command causes the hits, they come only after the choice. `auto` does not wait for
+ * them; it takes `inside`, where many hits cost little.
  */
 #include "tool/choose_engine.h"
 
@@ -24,7 +25,7 @@ static void give_reason(struct chosen_engine *chosen, bool is_inside, const char
 	snprintf(chosen->reason, sizeof(chosen->reason), "%s%s", before, reason);
 }
 
-/* A meter as OPTIONS ask for it, opened. */
+/* Create and open the meter that OPTIONS describe. */
 static int open_meter(const struct options *options, struct ocp_process **procs, size_t n,
 		      bool is_inside, struct ocp_meter **meter)
 {
@@ -42,7 +43,10 @@ static int open_meter(const struct options *options, struct ocp_process **procs,
 	return err ? err : ocp_meter_open(*meter);
 }
 
-/* Can the processes be counted inside? -ENOTSUP: they cannot, and the ctx has the reason. */
+/*
+ * Check that the engine `inside` can count the processes. -ENOTSUP: it cannot, and the ctx has the
+ * reason.
+ */
 static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
 {
 	struct ocp_meter *meter;
@@ -57,7 +61,10 @@ static int check_inside(const struct options *options, struct ocp_process **proc
 	return err;
 }
 
-/* What the hits cost with BPF, as a share of a core, and how many there are a second. */
+/*
+ * Measure with BPF for LOOK_NS. Set *RATE to the hits per second and *SHARE to their cost as a
+ * share of a core.
+ */
 static int look(const struct options *options, struct ocp_process **procs, size_t n, double *rate,
 		double *share)
 {
@@ -105,7 +112,7 @@ static void compare(const struct options *options, struct ocp_process **procs, s
 		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
 }
 
-/* It starts when the processes are measured. */
+/* The command starts only after the measurement has begun, so its hits cannot be sampled before. */
 static void choose_for_command(const struct options *options, struct chosen_engine *chosen)
 {
 	chosen->is_inside = true;
@@ -133,7 +140,7 @@ static void choose(const struct options *options, struct ocp_process **procs, si
 		compare(options, procs, n, chosen);
 }
 
-/* It is BPF; but where that is not permitted, what can be counted inside is counted all the same. */
+/* The default is BPF. If BPF is not permitted, take `inside` if it supports the request. */
 static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {
@@ -152,7 +159,7 @@ void choose_engine(const struct options *options, struct ocp_process **procs, si
 		choose_default(options, procs, n, chosen);
 	else if (options->engine == ENGINE_AUTO)
 		choose(options, procs, n, chosen);
-	/* Without a reason something is wrong, which the measurement itself will say. */
+	/* If the reason is empty after a failure, the measurement itself reports the error. */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);
 }

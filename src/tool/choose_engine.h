@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --engine: who counts, the kernel or the process itself. */
+/* --engine: choose whether the kernel or the process itself counts. */
 #ifndef TOOL_CHOOSE_ENGINE_H
 #define TOOL_CHOOSE_ENGINE_H
 
@@ -12,14 +12,15 @@
 
 struct chosen_engine {
 	bool is_inside;
-	char reason[300]; /* "": the user has chosen, or it is the default */
+	char reason[300]; /* "": the user chose the engine, or it is the default */
 };
 
 /*
- * Choose the engine for measuring the N processes PROCS as OPTIONS say. To choose, `auto` may measure with
- * BPF for a tenth of a second, and then end that again; not if a command is to cause the hits, which starts
- * later. Without --engine it is BPF, or `inside` where BPF is not permitted and `inside` can do what is
- * asked. Says which engine was chosen and why, unless -quiet or it is the default.
+ * Choose the engine that measures the N processes PROCS, according to OPTIONS. `auto` may first
+ * measure with BPF for a tenth of a second, and detach again; it does not if the hits are to come
+ * from a command, which starts later. Without --engine, the engine is BPF, or `inside` if BPF is
+ * not permitted and `inside` supports the request. Print the engine and the reason, unless -quiet
+ * is set or the reason is empty.
  */
 void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
 		   struct chosen_engine *chosen);

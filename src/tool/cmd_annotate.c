@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `annotate`: the lines of a source file with the number of times that execution has begun each of
- * them. They are counted as `attach --count=line:FILE` counts them.
+ * `annotate`: print the lines of a source file, each with the number of times that execution began
+ * the line. Lines are counted as by `attach --count=line:FILE`.
  */
 #include "tool/commands.h"
 
@@ -33,7 +33,10 @@ static int unknown_source(const struct options *options, const struct code_image
 	return -ENOENT;
 }
 
-/* Does the source in A differ from the one that the program was compiled from? IMAGE has its code. */
+/*
+ * Warn if the source in A seems to differ from the one that the program was compiled from. IMAGE
+ * contains the code.
+ */
 static void warn_of_source(const struct annotation *a, const struct code_image *image)
 {
 	const struct line_places *places = &a->places;
@@ -54,7 +57,9 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 		    a->path);
 }
 
-/* IMAGE has code of the source: read the source, and then the places that are in no pattern. */
+/*
+ * IMAGE contains code of the source: read the source, then find the places that no pattern covers.
+ */
 static int take_image(const struct options *options, const struct code_image *image,
 		      struct annotation *a)
 {
@@ -74,7 +79,7 @@ static int take_image(const struct options *options, const struct code_image *im
 	return err;
 }
 
-/* Take the first of IMAGES that has code of the source. */
+/* Use the first of IMAGES that contains code of the source. */
 static int find_places(const struct options *options, const struct code_images *images,
 		       struct annotation *a)
 {
@@ -103,7 +108,7 @@ static int find_places(const struct options *options, const struct code_images *
 	return err;
 }
 
-/* Ask for the lines, under the name that the debug information has. */
+/* Request counts of the lines, under the file name in the debug information. */
 static int ask_for_lines(struct options *options, const struct annotation *a)
 {
 	char *item;

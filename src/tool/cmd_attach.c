@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * `attach` switches the probes of one or several processes. Each process is switched completely or
- * not at all. All processes are opened and verified before the first is changed, so a usage error
- * changes none. If a process fails later (it has exited, is traced, or does not stop), the others
- * are still switched, and the failed ones are named.
+ * not at all. All processes are opened and verified before the first one is changed, so a usage
+ * error changes no process. If a process fails later (it has exited, is traced, or does not stop),
+ * the remaining processes are still switched, and the failed ones are named.
  */
 #include "tool/measure_limit.h"
 #include "tool/measure_session.h"
@@ -33,7 +33,7 @@ struct opened {
 	struct ocp_undo *undo;
 };
 
-/* Are handlers switched for a time only: for that of --for, or while the command runs? */
+/* Are handlers switched only temporarily: for the time of --for, or while the command runs? */
 static bool is_temporary(const struct options *options)
 {
 	return options->for_ns || options->n_args;
@@ -78,7 +78,7 @@ static int update_all(const struct options *options, struct opened *opened)
 	return code;
 }
 
-/* Undo temporary changes. Returns CODE, or the code of an error here. */
+/* Undo temporary changes. Returns CODE, or an error's code if undoing fails. */
 static int undo_all(const struct options *options, struct opened *opened, int code)
 {
 	for (size_t i = 0; i < options->n_pids; i++) {
@@ -106,7 +106,10 @@ static int measure(struct options *options, struct session *session,
 	return code == EXIT_DONE ? measure_wait(measure, session) : code;
 }
 
-/* The same without measuring: the handlers are switched meanwhile. */
+/*
+ * Start the command, if there is one, and wait for the end. Handlers are switched meanwhile;
+ * nothing is measured.
+ */
 static int wait_for_end(const struct options *options, struct session *session)
 {
 	int64_t until_ns = INT64_MAX;
@@ -176,7 +179,10 @@ static int open_session(const struct opened *opened, size_t n, struct session *s
 	return code;
 }
 
-/* If the command has failed, its end is that of the tool; else CODE is. */
+/*
+ * Return the exit code of the tool: if the command has failed, end like the command; otherwise
+ * return CODE.
+ */
 static int code_with_command(const struct workload *workload, int code)
 {
 	if (!workload->has_ended || (code != EXIT_DONE && workload->status == 0))
@@ -184,7 +190,7 @@ static int code_with_command(const struct workload *workload, int code)
 	return end_like(workload->status);
 }
 
-/* Of the processes of --exe, some may have ended since they were found. */
+/* Open the processes. Processes of --exe that have ended since they were found are left out. */
 static int open_all(struct options *options, struct opened *opened)
 {
 	size_t n = 0;
@@ -224,7 +230,7 @@ static int run_with(struct options *options, struct opened *opened)
 		code = session_hold_workload(&session, &workload, options->args);
 	if (code == EXIT_DONE && options_measure(options))
 		code = open_measure(options, opened, &measure);
-	/* The command may write to the terminal, too. */
+	/* Show no progress line: the command may write to the terminal, too. */
 	if (options->n_args)
 		measure.progress = false;
 	if (code == EXIT_DONE)
@@ -242,7 +248,10 @@ static int check_usage(const struct options *options)
 
 	if (!options->n_pids && !options->exe)
 		return say_usage(&command_attach, "-pid or --exe is required");
-	/* "--hist needs --count" says more than "nothing to do". */
+	/*
+	 * Check measuring options first: "--hist needs --count" is a clearer message than "nothing
+	 * to do".
+	 */
 	code = measure_options_check(&command_attach, options);
 	if (code != EXIT_DONE)
 		return code;
@@ -271,7 +280,7 @@ static int find_processes(struct options *options)
 	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;
-	/* Processes may start later. */
+	/* No process yet is no error: processes may start later. */
 	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;
 	if (err)

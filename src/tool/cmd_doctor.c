@@ -12,27 +12,27 @@
 
 struct diagnosis {
 	struct ocp_findings *findings;
-	struct holders holders; /* of sites with an int3 */
+	struct holders holders; /* holders of sites with an int3 */
 	struct unheld_int3s unheld;
-	size_t n_inside; /* sites that count inside of the process */
+	size_t n_inside; /* number of sites that count inside the process */
 };
 
-/* What --fix has done, and what it could not do. */
+/* The result of --fix: what was repaired, and what was not. */
 struct outcome {
 	struct ocp_repaired repaired;
 	struct ocp_findings *left;
-	size_t n_int3s; /* removed */
+	size_t n_int3s; /* number of int3s removed */
 	struct unheld_int3s unheld;
-	const char *why_unheld; /* why these are left; NULL: another uprobe may be there */
+	const char *why_unheld; /* why these int3s remain; NULL: another uprobe may be there */
 };
 
-/* Are there int3s that nobody can hold? */
+/* Are there int3s that certainly have no holder? */
 static bool are_left_over(const struct unheld_int3s *unheld)
 {
 	return unheld->n && !*unheld->doubt;
 }
 
-/* Who holds sites is told in one line, see print_holders. */
+/* Skip held sites: print_holders() prints all holders in one line. */
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
 {
 	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
@@ -72,7 +72,7 @@ static void print_possible_holders(const struct holders *holders)
 	}
 }
 
-/* N_LEFT of the sites have an int3 that nobody holds: see print_unheld. */
+/* Print who holds sites. N_LEFT of the sites have an int3 without a holder: see print_unheld. */
 static void print_holders(const struct holders *holders, size_t n_left)
 {
 	const size_t n_unknown = holders->n_unknown > n_left ? holders->n_unknown - n_left : 0;
@@ -138,7 +138,10 @@ static void print_unheld_left(const struct outcome *outcome)
 	putchar('\n');
 }
 
-/* INSIDE, which is NULL if no site counts, is the caller's. */
+/*
+ * Find the sites that count inside the process. *INSIDE is NULL if no site counts; the caller frees
+ * it.
+ */
 static int find_inside(const struct options *options, struct inside **inside, size_t *n)
 {
 	struct inside_state state;
@@ -167,7 +170,10 @@ static void print_inside(pid_t pid, size_t n)
 		       n, n == 1 ? " counts" : "s count", (int)pid);
 }
 
-/* Restore the sites that count inside. The tool that has begun to count may be alive. */
+/*
+ * Restore the sites that count inside the process. The tool that started the counting may still
+ * run.
+ */
 static int fix_inside(const struct options *options)
 {
 	struct inside *inside;
@@ -202,7 +208,10 @@ static struct json_object *holders_json(const struct holders *holders)
 	return array;
 }
 
-/* Kept meters have no process: open their links here. One that cannot be read is left out. */
+/*
+ * Add the links of kept meters, which no process holds open. A meter that cannot be read is left
+ * out.
+ */
 static int add_kept(struct ocp_process *proc, struct options *options, struct holders *holders)
 {
 	char **names, text[HOLDER_NAME_BYTES];
@@ -326,8 +335,8 @@ static void print_repaired(const struct ocp_repaired *r)
 }
 
 /*
- * int3s that cannot be removed, say without CAP_BPF, do not make the repair fail: they may be in use.
- * The reason stays in the ctx.
+ * Remove leftover int3s. int3s that cannot be removed (for example without CAP_BPF) do not make the
+ * repair fail, since they may be in use. The reason stays in the ctx.
  */
 static void remove_int3s(struct options *options, struct ocp_process *proc, struct outcome *outcome)
 {
@@ -335,7 +344,7 @@ static void remove_int3s(struct options *options, struct ocp_process *proc, stru
 		outcome->why_unheld = ocp_error(options->ctx);
 }
 
-/* Repair even if all is well: a killed tool may have left a record that needs no action. */
+/* Repair even if nothing is wrong: a killed tool may have left a record that needs no action. */
 static int fix(struct options *options, struct ocp_process *proc, const struct diagnosis *diagnosis)
 {
 	const struct ocp_findings *findings = diagnosis->findings;

@@ -24,9 +24,8 @@ struct listing {
 	const char *pattern;
 	struct function_row *rows;
 	size_t n;
-	char **names; /* for each image: of its source files */
-	struct unit_files *
-		*files; /* for each image: the same of its units, where those are missing */
+	char **names;		   /* for each image: the names of its source files */
+	struct unit_files **files; /* for each image: its units' files, without debug information */
 };
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -77,9 +76,9 @@ static int choose(struct listing *listing)
 	return n_rows || !listing->re ? 0 : no_match(listing);
 }
 
-/* ---- what is known of them ------------------------------------------------------------------ */
+/* ---- sources and costs ---------------------------------------------------------------------- */
 
-/* Without debug information, only the file is known. */
+/* Without debug information, only the source file is known, and no line. */
 static int find_files(struct ocp_ctx *ctx, const struct code_image *image,
 		      struct function_row *rows, size_t n, struct unit_files **files)
 {
@@ -97,7 +96,7 @@ static int find_files(struct ocp_ctx *ctx, const struct code_image *image,
 	return err;
 }
 
-/* Find the places in the source of ROWS[0..N), which are all of IMAGE and sorted by address. */
+/* Find the source places of ROWS[0..N), which are all in IMAGE and sorted by address. */
 static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 			struct function_row *rows, size_t n, char **names,
 			struct unit_files **files)
@@ -111,7 +110,10 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 		lines[i].va = rows[i].function->va;
 	err = lines_find(ctx, image->fd, image->path, LINES_FIRST, lines, n, names);
 	for (size_t i = 0; !err && i < n; i++) {
-		/* The code of a top level may begin with that of a function inlined into it. */
+		/*
+		 * Skip initialisers: the code of a module's top level may begin with an inlined
+		 * function.
+		 */
 		if (rows[i].function->is_initialiser)
 			continue;
 		rows[i].source = lines[i].file;
@@ -121,7 +123,7 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 	return err ? err : find_files(ctx, image, rows, n, files);
 }
 
-/* What counting its calls costs. */
+/* Find the cost of counting the calls of the function in ROW. */
 static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct function_row *row)
 {
 	const struct function *function = row->function;
@@ -151,7 +153,7 @@ static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct functio
 	return 0;
 }
 
-/* The same of ROWS[0..N), which are all of IMAGE and sorted by address. */
+/* Find the costs for ROWS[0..N), which are all in IMAGE and sorted by address. */
 static int find_costs(struct ocp_ctx *ctx, const struct code_image *image,
 		      struct function_row *rows, size_t n)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * `gc`: what the garbage collector of a process does. The figures are read at the start, at the end
- * of each interval and at the end. A process that ends cannot be read any more, so they are also
- * read now and then; the last ones are printed.
+ * `gc`: print what the garbage collector of a process does. The figures are read at the start, at
+ * the end of each interval and at the end. They are also read periodically in between, since an
+ * ended process cannot be read; the last figures are then printed.
  */
 #include "tool/commands.h"
 
@@ -16,20 +16,22 @@
 
 enum {
 	KEEP_NS = 100 * 1000 * 1000,
-	GRACE_NS = 100 * 1000 * 1000, /* between the end of the memory and of the process */
+	GRACE_NS = 100 * 1000 * 1000, /* between the release of the memory and the exit */
 };
 
 struct gc_session {
 	struct options *options;
 	struct gc_reader *reader;
-	struct gc_pauses *pauses;      /* NULL: they are not measured */
-	struct collector_share *share; /* NULL: it is not sampled */
+	struct gc_pauses *pauses;      /* NULL: pauses are not measured */
+	struct collector_share *share; /* NULL: the CPU time is not sampled */
 	int64_t start_ns;
-	/* Figures and their times: at the start, at the start of the interval, the last ones. */
+	/*
+	 * Figures and their times: at the start, at the start of the interval, and the latest ones.
+	 */
 	struct gc_gauges first, before, now;
 	int64_t first_ns, before_ns, now_ns;
 	bool has_written;
-	bool runs_another; /* the process has made an exec */
+	bool runs_another; /* the process has executed another program */
 	int err;
 };
 
@@ -45,7 +47,9 @@ static int read_gauges(struct gc_session *s)
 	return 0;
 }
 
-/* What cannot be read is not printed. */
+/*
+ * Read the pauses. If they cannot be read, say why and return NULL: the report has no pauses then.
+ */
 static const struct ocp_sample *read_pauses(struct gc_session *s, bool is_total)
 {
 	const struct ocp_sample *sample = NULL;
@@ -79,8 +83,8 @@ static void write_report(struct gc_session *s, bool is_total)
 }
 
 /*
- * The process ends while it is read: that is no error once there are figures. It may also execute
- * another program; the figures are then those of the program before.
+ * Read the figures. The process may end during the read, which is no error once there are figures.
+ * It may also execute another program; the figures are then those of the earlier program.
  */
 static enum ending read_now(struct gc_session *s, struct session *session)
 {
@@ -163,7 +167,7 @@ static int run(struct options *options)
 	s.err = gc_reader_open(options->ctx, options->pid, &s.reader);
 	if (s.err)
 		return say_error(options->ctx, s.err);
-	/* The figures need no privilege. Pauses are measured by the kernel. */
+	/* Reading the figures needs no privilege; measuring pauses in the kernel does. */
 	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
 		say("pauses are not measured: %s", ocp_error(options->ctx));
 	if (!options->json)

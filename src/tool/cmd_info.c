@@ -129,7 +129,10 @@ static int run(struct options *options)
 	verdicts = verdicts_new(options->ctx);
 	if (!verdicts)
 		return say_error(options->ctx, -ENOMEM);
-	/* As root, this process must not spend its time and memory on a file that any user has made. */
+	/*
+	 * As root, this process must not spend time and memory on a file that any user may have
+	 * made.
+	 */
 	verdicts_set_strangers(verdicts);
 	do
 		err = ocp_process_open(options->ctx, options->pid, &proc);

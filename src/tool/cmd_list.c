@@ -18,7 +18,7 @@
 
 #define EXAM_NS INT64_C(10000000000)
 
-/* ARGS are the sites with their arguments, or NULL. */
+/* ARGS: the sites with their arguments, or NULL. */
 static void print_json(const char *path, const struct ocp_program *prog, struct json_object *args)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
@@ -64,7 +64,9 @@ static int print_program(struct options *options, const struct ocp_program *prog
 	return EXIT_DONE;
 }
 
-/* A plugin may have sites whose probe names are in its host program. */
+/*
+ * Say why no probes are listed. A plugin may have sites whose probe names are in the host program.
+ */
 static void explain_none(const struct options *options, const struct ocp_program *prog)
 {
 	size_t n;
@@ -97,7 +99,10 @@ static int list_program(struct options *options)
 	return status;
 }
 
-/* Collects the processes: those whose files are being examined are found by another scan. */
+/*
+ * Collects the listed processes. Processes whose files are still being examined are found by a
+ * later scan.
+ */
 struct process_list {
 	FILE *text; /* NULL: as JSON */
 	struct json_object *array;
@@ -172,8 +177,8 @@ static int scan_into(struct options *options, struct process_list *list, char **
 }
 
 /*
- * The files of other users are examined first: as root, this process must not spend its time and memory on a
- * file that any user has made. The results of the examination are what another scan goes by.
+ * Have the files of other users examined first: as root, this process must not spend time and
+ * memory on a file that any user may have made. A later scan uses the results.
  */
 static int scan_examined(struct options *options, struct process_list *list, char **bytes,
 			 struct ocp_scan_summary *summary)
@@ -231,7 +236,7 @@ static int list_processes(struct options *options)
 
 /* ---- kept meters ---------------------------------------------------------------------------- */
 
-/* The number of processes that still run. */
+/* Count the processes of METER that still run. */
 static size_t count_alive(const struct ocp_meter *meter)
 {
 	size_t n = 0;
@@ -277,7 +282,7 @@ static struct json_object *kept_json(const char *name, const struct ocp_meter *m
 	return to;
 }
 
-/* Name a meter that cannot be read, and continue. */
+/* List one kept meter. If the meter cannot be read, say so and continue. */
 static void list_one_kept(const struct options *options, const char *name,
 			  struct json_object *array)
 {
@@ -328,7 +333,7 @@ static int list_kept(struct options *options)
 	return EXIT_DONE;
 }
 
-/* The only one is --args. */
+/* Set the command's own option; --args is the only one. */
 static int set_own(const struct command *command, struct options *options, const char *name,
 		   const char *value)
 {

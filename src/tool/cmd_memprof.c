@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * `memprof`: what a program allocates, and what stays alive, by Gc.Memprof, which the library
- * ocaml-probes.memprof in the program starts and stops. Events are read all the time; names and reports
- * come at the end.
+ * `memprof`: print what a program allocates and what stays alive, measured by Gc.Memprof. The
+ * library ocaml-probes.memprof in the program starts and stops Gc.Memprof. Events are read
+ * continuously; names and reports come at the end.
  */
 #include "tool/commands.h"
 
@@ -31,12 +31,14 @@
 
 enum {
 	USUAL_DEPTH = 128,
-	/* Each look takes the program's processor for a while, if there are too few. */
+	/*
+	 * Each look at the ring takes CPU time from the program, if there are too few processors.
+	 */
 	READ_NS = 20 * 1000 * 1000,
-	SOON_NS = 5 * 1000 * 1000, /* while many events come, for which the ring must have room */
+	SOON_NS = 5 * 1000 * 1000, /* while many events come, to keep space free in the ring */
 	MANY_EVENTS = 2000,
 	TURN_NS = 100 * 1000 * 1000,
-	EVENTS_A_LOOK = 256, /* at the clock */
+	EVENTS_A_LOOK = 256, /* events between two looks at the clock */
 	STOP_NS = 1000 * 1000 * 1000,
 	GONE_NS = 500 * 1000 * 1000,
 	REFRESH_NS = 1000 * 1000 * 1000,
@@ -57,7 +59,7 @@ struct memprof_run {
 	struct heap_names *names;
 	struct heap *heap;
 	struct memtrace_file *memtrace;
-	size_t n_said; /* stacks that were printed as JSON */
+	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
 	int64_t read_ns;	/* until the next look at the ring */
 	int64_t refresh_ns;	/* when the probes are to be refreshed */
@@ -73,7 +75,7 @@ static void say_refusals(const struct memprof_run *r)
 		say("no events of domain %u: %s", r->answers.refused[i], r->answers.refusal);
 }
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static struct memprof_options *own_of(struct options *options)
 {
@@ -139,7 +141,7 @@ static int set_own(const struct command *command, struct options *options, const
 	return EXIT_DONE;
 }
 
-/* No file is written twice. */
+/* Check that no file is written twice. */
 static int check_files(const struct memprof_options *own)
 {
 	const struct {
@@ -168,7 +170,7 @@ static int check_options(const struct options *options, const struct memprof_opt
 	return check_files(own);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static int take_event(struct memprof_run *r, const struct memprof_event *event)
 {
@@ -196,8 +198,8 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 }
 
 /*
- * Take the events of TURN_NS, since a program may write faster than the tool reads. With ALL, take all events
- * that wait at this moment; later calls take no others.
+ * Take events for TURN_NS at most, since a program may write faster than the tool reads. With ALL,
+ * take all events that wait now; later calls take none.
  */
 static int take_events(struct memprof_run *r, bool all)
 {
@@ -229,7 +231,7 @@ static void take_answers(struct memprof_run *r)
 		r->start_ns = r->answers.started_ns;
 }
 
-/* ---- the session ------------------------------------------------------------------------------ */
+/* ---- the session ---------------------------------------------------------------------------- */
 
 static int refused(struct memprof_run *r)
 {
@@ -241,7 +243,10 @@ static bool has_started(const struct memprof_run *r)
 	return r->answers.started_ns != 0;
 }
 
-/* Until the profile has started in a domain; also, until it is known that this takes time. */
+/*
+ * Wait until the profile has started in a domain; also, until it is known that the start takes
+ * time.
+ */
 static enum ending await_start(struct memprof_run *r, struct session *session)
 {
 	enum ending ending = NOT_ENDED;
@@ -260,7 +265,7 @@ static enum ending await_start(struct memprof_run *r, struct session *session)
 	return r->err ? ENDED_BY_ERROR : ending;
 }
 
-/* Once: a program that waited starts later. */
+/* Print this message once. It may come late, since a waiting program starts the profile later. */
 static void say_sampling(struct memprof_run *r)
 {
 	if (r->has_said_sampling || r->options->quiet)
@@ -286,7 +291,10 @@ static void say_start(struct memprof_run *r)
 		    (int)r->options->pid);
 }
 
-/* Is there nothing more to come? New files of the program, and what is wrong with them, do not matter. */
+/*
+ * Have the probes ended, so that no more events will come? New files of the program, and errors in
+ * them, do not matter.
+ */
 static bool have_probes_ended(struct memprof_run *r)
 {
 	if (!r->probes || session_now_ns() < r->refresh_ns)
@@ -320,7 +328,7 @@ static enum ending take_samples(struct memprof_run *r, struct session *session)
 		if (ending != NOT_ENDED)
 			return ending;
 		if (r->answers.is_closed) {
-			/* A process that ends closes its files a little earlier. */
+			/* An ending process closes its files slightly before its end. */
 			session_wait(session, session_now_ns() + GONE_NS);
 			return ENDED_WITH_PROCESS;
 		}
@@ -329,7 +337,10 @@ static enum ending take_samples(struct memprof_run *r, struct session *session)
 	}
 }
 
-/* The program needs not answer: it may wait. The profile stops when it goes on. */
+/*
+ * Ask the program to stop the profile. The program may be blocked and not reply; the profile then
+ * stops when the program runs again.
+ */
 static int stop(struct memprof_run *r)
 {
 	const int64_t until_ns = session_now_ns() + STOP_NS;
@@ -347,7 +358,7 @@ static int stop(struct memprof_run *r)
 	return err ? err : take_events(r, true);
 }
 
-/* ---- the report ------------------------------------------------------------------------------- */
+/* ---- the report ----------------------------------------------------------------------------- */
 
 static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
@@ -378,7 +389,7 @@ static int write_profile(struct memprof_run *r)
 	if (r->own->folded && !err)
 		folded_write(&profile, stdout);
 	profile_free(&profile);
-	/* It has both values: allocated words are the first. */
+	/* The pprof file has both values, allocated words first. */
 	if (err || !r->own->pprof)
 		return err;
 	err = heap_profile_make(ctx, r->heap, r->names, r->own->spec.rate, false, &profile);
@@ -466,8 +477,9 @@ static int run_session(struct memprof_run *r, struct session *session)
 }
 
 /*
- * A program that is not native OCaml code cannot be linked with the library. Of one that is, the hint is to
- * sample allocation without the library: say why, if that is not possible.
+ * Check that the program is linked with the library. Programs without native OCaml code cannot be.
+ * For native OCaml programs, the hint is to sample allocation without the library; say why if that
+ * is not possible.
  */
 static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
 {
@@ -498,7 +510,7 @@ static int open_run(struct memprof_run *r)
 		err = check_linked(ctx, r->options->pid, &r->own->spec);
 	if (!err)
 		err = heap_new(ctx, &r->heap);
-	/* Before the request: the program can end soon after it. */
+	/* Open the map before the request, since the program can end soon after it. */
 	if (!err)
 		err = code_map_open(ctx, r->options->pid, &r->map);
 	if (!err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `profile`: where a program spends its time, by stacks. Samples are taken in the kernel until the end
- * of the session; then the stacks are named and written.
+ * `profile`: show where a program spends its time, by stacks. The kernel takes samples until the
+ * end of the session; then the stacks are named and written.
  */
 #include "tool/commands.h"
 
@@ -40,15 +40,15 @@ struct profile_options {
 struct profile_session {
 	struct options *options;
 	const struct profile_options *own;
-	struct read_profile old; /* to compare with */
+	struct read_profile old; /* the older profile to compare with */
 	struct profiler *profiler;
 	struct frame_names *names;
 	int64_t start_ns, end_ns;
 	uint64_t start_time_ns; /* since 1970 */
-	/* The budget holds since then, for costs beyond that. */
+	/* The budget applies from cost_since_ns on, to costs above cost_ns. */
 	int64_t cost_since_ns;
 	double cost_ns;
-	int64_t large_end_ns; /* when large blocks were stopped; 0: they were not */
+	int64_t large_end_ns; /* when sampling of large blocks stopped; 0: it has not */
 	bool is_over_budget;
 	bool is_foreign; /* no OCaml code in any process */
 	bool is_empty;	 /* no samples */
@@ -118,7 +118,7 @@ static int set_own(const struct command *command, struct options *options, const
 	return EXIT_DONE;
 }
 
-/* No file is written twice, or over one that is read. */
+/* Check that no file is written twice, or over a file that is read. */
 static int check_files(const struct profile_options *own, const char *read)
 {
 	const struct {
@@ -181,7 +181,7 @@ static int find_processes(struct options *options)
 	int code = EXIT_DONE;
 	int err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
-	/* Processes may start later. */
+	/* No process yet is no error: processes may start later. */
 	if (err == -ESRCH)
 		return EXIT_DONE;
 	if (err)
@@ -192,7 +192,7 @@ static int find_processes(struct options *options)
 	return code;
 }
 
-/* Processes of a file that was named come and go: one that has just ended is none of them. */
+/* Add the processes. Processes of --exe start and end at any time; skip one that has just ended. */
 static int add_processes(struct profile_session *s)
 {
 	struct options *options = s->options;
@@ -211,7 +211,7 @@ static int add_processes(struct profile_session *s)
 	return 0;
 }
 
-/* 0 if any of them runs native OCaml code. */
+/* Return 0 if any of the processes runs native OCaml code. */
 static int need_native(const struct options *options)
 {
 	int err = options->exe ? program_file_need_native(options->ctx, options->exe) : 0;
@@ -226,7 +226,10 @@ static int need_native(const struct options *options)
 	return err;
 }
 
-/* The CPU and the waits of other programs can be profiled, too. */
+/*
+ * Refuse a program without native OCaml code for PROFILE_GC and PROFILE_WORDS; for other kinds only
+ * warn: CPU time and waits of any program can be profiled.
+ */
 static int check_native(struct profile_session *s)
 {
 	const struct options *options = s->options;
@@ -243,8 +246,8 @@ static int check_native(struct profile_session *s)
 /* ---- the session ---------------------------------------------------------------------------- */
 
 /*
- * Stop what costs more than the budget: the samples of large blocks at first, and all if that is not
- * enough.
+ * Keep the cost within the budget: stop sampling large blocks first, then all sampling if that is
+ * not enough.
  */
 static enum ending check_budget(struct profile_session *s)
 {
@@ -464,7 +467,7 @@ static int compare_files(struct options *options, const struct profile_options *
 		err = profile_read_old(options->ctx, own->diff, now.profile.kind,
 				       now.has_kind || own->kind_flag, &before);
 	if (!err && before.has_kind && !now.has_kind && before.profile.kind != now.profile.kind) {
-		/* The folded form is of that kind then, in units of its own. */
+		/* The folded file has the kind of the older profile and the units of that kind. */
 		read_profile_free(&now);
 		err = read_profile_open(options->ctx, options->args[0], before.profile.kind, &now);
 	}
@@ -500,7 +503,7 @@ static int run(struct options *options)
 	return code == EXIT_DONE ? profile_with(options, own) : code;
 }
 
-/* `--diff OLD NEW`: NEW is a file, whatever its name is, if there is one. */
+/* With `--diff OLD NEW`, an existing file is NEW, whatever its name. */
 static bool is_new_file(const struct options *options, const char *word)
 {
 	const struct profile_options *own = options->own;

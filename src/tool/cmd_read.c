@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* `read` and `detach`, for meters kept by `attach --keep`, and for those that count inside of a process. */
+/*
+ * `read` and `detach`, for meters kept by `attach --keep`, and for meters that count inside a
+ * process.
+ */
 #include <errno.h>
 #include <stdio.h>
 
@@ -14,7 +17,10 @@ static const struct writer *choose_writer(const struct options *options)
 	return options->json ? &json_writer : options->csv ? &csv_writer : &table_writer;
 }
 
-/* Forked children share the counters. What a process has counted is lost when it, and they, have ended. */
+/*
+ * Say which processes count. Forked children share the counters. The counts of a process are lost
+ * when the process and its children have ended.
+ */
 static void say_who_counts(const struct options *options, const struct ocp_meter *meter)
 {
 	const size_t n_asked = meter->n_asked, n = ocp_meter_process_count(meter) - n_asked;
@@ -93,7 +99,7 @@ static int run_read(struct options *options)
 	return code;
 }
 
-/* An incomplete meter has no totals, but can be removed. */
+/* Remove an incomplete meter. It has no totals, but can be removed. */
 static int remove_incomplete(const struct options *options)
 {
 	int err = options->pid ? found_remove(options->ctx, NULL, options->pid)
@@ -108,7 +114,7 @@ static int remove_incomplete(const struct options *options)
 	return EXIT_DONE;
 }
 
-/* It would lose its counters. */
+/* Refuse if a running tool counts the process: detaching would take the counters from that tool. */
 static int check_tool(const struct options *options)
 {
 	const pid_t tool = options->pid ? found_living_tool(options->ctx, options->pid) : 0;
@@ -142,7 +148,7 @@ static int run_detach(struct options *options)
 	return code;
 }
 
-/* Names can consist of digits. */
+/* Keep a word of digits as a name: names of meters can consist of digits. */
 static bool keeps_number(const struct options *options, const char *word)
 {
 	(void)options;

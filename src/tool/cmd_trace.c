@@ -16,7 +16,10 @@
 /* Signals that arrived while the program was being started. */
 static volatile sig_atomic_t early[NSIG];
 
-/* Signals from a terminal reach the program anyway. */
+/*
+ * Remember a signal for the program, unless it comes from a terminal: that one reaches the program
+ * anyway.
+ */
 static void remember_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -25,9 +28,9 @@ static void remember_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * From before the start on, no signal may end the tool, since the program would be left without
- * it. Signals are caught, not blocked, since a mask is inherited. Ignored signals stay ignored, in
- * the program too.
+ * Catch signals from before the start on: no signal may end the tool, since the program would be
+ * left alone. Signals are caught, not blocked, since a mask is inherited. Ignored signals stay
+ * ignored, in the program too.
  */
 static void catch_signals(void)
 {
@@ -51,7 +54,7 @@ static void forward_signals(int fd, pid_t pid)
 			kill(pid, (int)info.ssi_signo);
 }
 
-/* Wait for the program and forward signals. Returns its exit status. */
+/* Wait for the program and forward signals. Returns the program's exit status. */
 static int wait_for_program(pid_t pid)
 {
 	struct pollfd signals = { .events = POLLIN };
@@ -84,7 +87,7 @@ static int wait_for_program(pid_t pid)
 	return end_like(status);
 }
 
-/* Measure PROC, which is held, until it or the session ends. */
+/* Measure PROC, a held process, until the process or the session ends. */
 static int measure_program(struct options *options, struct ocp_process *proc)
 {
 	struct measure_session measure = { 0 };

@@ -7,11 +7,13 @@
 #include "profile/profile.h"
 #include "tool/profile_output.h"
 
-/* Samples a second: after one second the share is known to 2%, and a sample takes some microseconds. */
+/*
+ * Samples per second. After one second the share is known to 2%; a sample takes some microseconds.
+ */
 enum { HZ = 499 };
 
 struct collector_share {
-	struct ocp_ctx *ctx; /* its messages are for nobody: without samples there is no line */
+	struct ocp_ctx *ctx; /* its messages are not shown: without samples no line is printed */
 	struct profiler_spec spec;
 	struct profiler *profiler;
 	struct frame_names *names;

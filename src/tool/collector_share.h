@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What share of a process's CPU time its collector takes, for `gc`: a profile of the CPU beside the gauges and
- * pauses. A pause also lasts while the process waits for a processor; samples are of CPU time only.
+ * The share of a process's CPU time that the garbage collector takes, for `gc`: a CPU profile
+ * beside the gauges and pauses. Pauses include time in which the process waits for a processor;
+ * samples measure CPU time only.
  */
 #ifndef TOOL_COLLECTOR_SHARE_H
 #define TOOL_COLLECTOR_SHARE_H
@@ -12,7 +13,7 @@ struct collector_share;
 
 /* Begin. NULL if this user, kernel or process cannot be sampled. */
 struct collector_share *collector_share_begin(pid_t pid);
-/* To be called some times a second: the process may load code. Accepts NULL. */
+/* Call this several times per second, since the process may load code. Accepts NULL. */
 void collector_share_refresh(struct collector_share *share);
 /* End, and print a line if the share is known. Accepts NULL. */
 void collector_share_print(struct collector_share *share);

@@ -31,11 +31,11 @@ struct request {
 	int n; /* words after the command */
 	char **words;
 	const char *word;   /* the last word */
-	size_t n_kept;	    /* bytes of the word that stay unchanged */
+	size_t n_kept;	    /* bytes at the start of the word that stay unchanged */
 	const char *partly; /* the rest of the word, to be completed */
 };
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- candidates ----------------------------------------------------------------------------- */
 
 static bool begins_with(const char *text, const char *start)
 {
@@ -117,7 +117,7 @@ static void offer_kept(const struct request *request)
 
 /* ---- names of probes ------------------------------------------------------------------------ */
 
-/* The value of the option NAME in the words before the last; NULL: not given. */
+/* Return the value of option NAME in the words before the last; NULL: not given. */
 static const char *value_of(const struct request *request, const char *name)
 {
 	const size_t bytes = strlen(name);
@@ -145,7 +145,10 @@ static bool is_plain(const struct request *request, int i)
 	return *request->words[i] != '-' && !(option && option[strcspn(option, " [\n")] == ' ');
 }
 
-/* The process id in the words before the last: of -pid, of -p, or a number alone. */
+/*
+ * Return the process id in the words before the last: the value of -pid or -p, or a number that
+ * stands alone.
+ */
 static const char *given_pid(const struct request *request)
 {
 	const char *pid = value_of(request, "pid");
@@ -209,7 +212,7 @@ static void offer_probes(struct request *request, size_t n_option)
 
 enum { MAX_ARGS_OFFERED = 64 };
 
-/* What has been offered: each name once. */
+/* The argument names offered so far, each once. */
 struct arg_offers {
 	const struct request *request;
 	const char *lists[3]; /* values of options that name probes; NULL: not given */
@@ -228,7 +231,7 @@ static void offer_arg(struct arg_offers *offers, const char *name)
 	offer(offers->request, name, "");
 }
 
-/* Is PROBE named in the words before, or is none? */
+/* Is PROBE named in the words before, or do they name no probe at all? */
 static bool is_asked_for(const struct arg_offers *offers, const char *probe)
 {
 	bool has_any = false;
@@ -243,7 +246,7 @@ static bool is_asked_for(const struct arg_offers *offers, const char *probe)
 	return !has_any;
 }
 
-/* The names of the arguments of SITE; the positions of those without one. */
+/* Offer the names of the arguments of SITE; for arguments without a name, their positions. */
 static void offer_args_of(struct arg_offers *offers, const struct site *site)
 {
 	const char *operand = site->args + strspn(site->args, " ");
@@ -267,7 +270,10 @@ static void offer_args_in(struct arg_offers *offers, const struct ocp_program *p
 			offer_args_of(offers, &prog->sites[i]);
 }
 
-/* Offer the arguments of the probes that are named before, or of all, of the given process or file. */
+/*
+ * Offer probe arguments of the given process or file: of the probes named in the words before, or
+ * of all probes if none is named.
+ */
 static void offer_args(const struct request *request)
 {
 	const char *pid = given_pid(request), *file = given_file(request);
@@ -287,7 +293,7 @@ static void offer_args(const struct request *request)
 	ocp_program_free(prog);
 }
 
-/* Offer the OCaml functions of the given process or file, but for names that a shell would quote. */
+/* Offer the OCaml functions of the given process or file, except names that a shell would quote. */
 static void offer_functions(const struct request *request)
 {
 	static const char plain[] =
@@ -334,7 +340,7 @@ static void offer_words(const struct request *request, const char *words, size_t
 	}
 }
 
-/* Offer values for OPTION, a line of a page. The first N_OPTION bytes of the word stay. */
+/* Offer values for OPTION, a line of a manual page. Keep the first N_OPTION bytes of the word. */
 static void offer_values(struct request *request, const char *option, size_t n_option)
 {
 	const char *kind = option + strcspn(option, " [\n");
@@ -358,7 +364,7 @@ static void offer_values(struct request *request, const char *option, size_t n_o
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* The number of words before the last that the command takes as its own. */
+/* Count the words before the last that are positional arguments of the command. */
 static int count_plain_words(const struct request *request)
 {
 	const char *pid = given_pid(request);

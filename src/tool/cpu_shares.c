@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Hits and CPU time of a process are noted together ten times a second, and compared over the last second: the
- * cost of a hit is not known at first, and may be applied later. The notes also survive the process, whose
- * clock ends with it.
+ * Record the hits and the CPU time of each process together, ten times per second, and compare them
+ * over the last second. The cost of a hit is not known at first; it can be applied to earlier
+ * records. The records remain after the process has ended, when its CPU clock is gone.
  */
 #include "tool/cpu_shares.h"
 
@@ -23,9 +23,9 @@ enum {
 	MOST_TIMES = 100,
 };
 
-/* Of a core; see cpu_share_is_small(). */
+/* share of a core; see cpu_share_is_small() */
 static const double LEAST_COST = 0.01;
-/* From this on, a slowdown is told. */
+/* Report slowdowns from this factor on. */
 static const double LEAST_TOLD = 1.5;
 
 struct look {
@@ -47,7 +47,7 @@ static const struct look *last_look(const struct cpu_process *process)
 
 /* ---- children ------------------------------------------------------------------------------- */
 
-/* The page faults of the children of PID that have ended, of which each has some. */
+/* Return the page faults of the ended children of PID. Each child has at least one. */
 static uint64_t child_faults(pid_t pid)
 {
 	char path[64], line[1024];
@@ -67,7 +67,7 @@ static uint64_t child_faults(pid_t pid)
 	return faults;
 }
 
-/* Does a child that the thread TID of PROCESS has forked count for METER? */
+/* Has the thread TID of process PID forked a child that counts for METER? */
 static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const char *tid)
 {
 	char path[300];
@@ -85,8 +85,8 @@ static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const c
 }
 
 /*
- * The engine `inside` counts the hits of forked children with those of the process. Then they cannot be
- * compared with its CPU time.
+ * The engine `inside` adds the hits of forked children to those of the process. The sum cannot be
+ * compared with the CPU time of the process alone.
  */
 static bool has_forked(const struct ocp_meter *meter, const struct cpu_process *process)
 {
@@ -135,7 +135,10 @@ static int add(struct cpu_shares *shares, pid_t pid, const struct look *first)
 	return 0;
 }
 
-/* The processes of now, before hits of theirs are seen: their CPU time so far does not count. */
+/*
+ * Add the current processes, before their first hits are read, so that their CPU time up to now is
+ * left out.
+ */
 static int add_first(struct cpu_shares *shares, int64_t now_ns)
 {
 	const struct ocp_meter *meter = shares->meter;
@@ -158,7 +161,10 @@ static void retire(struct cpu_shares *shares, struct cpu_process *process)
 	*process = shares->list[--shares->n];
 }
 
-/* A process that was not there before has started since the last look. */
+/*
+ * Record the hits of one process. A process that is not in the list yet has started since the last
+ * look.
+ */
 static int note_hits(struct cpu_shares *shares, const struct spending_process *spent,
 		     int64_t now_ns)
 {
@@ -169,7 +175,7 @@ static int note_hits(struct cpu_shares *shares, const struct spending_process *s
 
 	if (look.cpu_ns < 0)
 		return 0;
-	/* Its id was given again. */
+	/* The process id was reused. */
 	if (process &&
 	    (look.cpu_ns < last_look(process)->cpu_ns || look.hits < last_look(process)->hits)) {
 		retire(shares, process);
@@ -182,7 +188,7 @@ static int note_hits(struct cpu_shares *shares, const struct spending_process *s
 	return err;
 }
 
-/* Hits before the first look, when the CPU time was not known, do not count. */
+/* Leave out hits before the first look, since the CPU time was not known then. */
 static void begin(struct cpu_shares *shares)
 {
 	for (size_t i = 0; i < shares->n; i++) {
@@ -194,7 +200,7 @@ static void begin(struct cpu_shares *shares)
 	}
 }
 
-/* Processes that have had no hit yet, and those that have ended. */
+/* Record the CPU time of processes without hits, and retire processes that have ended. */
 static void note_others(struct cpu_shares *shares, int64_t now_ns)
 {
 	for (size_t i = shares->n; i-- > 0;) {
@@ -251,7 +257,7 @@ bool cpu_share_is_small(const struct cpu_share *share)
 	return share->cost_ns <= LEAST_COST * share->span_ns;
 }
 
-/* The last look that is a second older than the newest; NULL: there is none. */
+/* Return the latest look that is at least a second older than the newest one. NULL: none. */
 static const struct look *second_ago(const struct cpu_process *process)
 {
 	const int64_t now_ns = last_look(process)->at_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, or
- * a printed hit.
+ * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats,
+ * or a printed hit.
  * One header covers all rows; fields without meaning for a row are empty. Times are in
  * nanoseconds. Losses have rows if there are any, with their names in JSON.
  */
@@ -33,7 +33,7 @@ static void print_field(const char *text)
 	putchar('"');
 }
 
-/* The last column is there only with --time-of-day. */
+/* End a row. The last column exists only with --time-of-day. */
 static void end_line(int64_t wall_ns)
 {
 	char wall[WALL_BYTES];
@@ -43,7 +43,7 @@ static void end_line(int64_t wall_ns)
 	putchar('\n');
 }
 
-/* Of what is no pair: the column `mismatched` is empty. */
+/* End a row that is not a pair: the column `mismatched` is empty. */
 static void end_row(int64_t wall_ns)
 {
 	putchar(',');
@@ -89,7 +89,7 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 
 	print_start(report, "pair");
 	print_field(pair->start);
-	/* The calls of a function have no stop. */
+	/* A pair that is the calls of a function has an empty stop. */
 	if (*pair->stop)
 		putchar(' ');
 	print_field(pair->stop);
@@ -110,7 +110,7 @@ static void print_empty(size_t n)
 		putchar(',');
 }
 
-/* Begin a row of KIND with HITS hits: all up to the column `arg`, with its comma. */
+/* Begin a row of KIND with HITS hits: print all columns before `arg`, and a comma. */
 static void start_histogram(const struct report *report, const struct ocp_histogram *histogram,
 			    const char *kind, uint64_t hits)
 {
@@ -137,7 +137,7 @@ static void write_histogram(const struct report *report, const struct ocp_histog
 	}
 }
 
-/* A row for HITS floats from MIN to before MAX, or that are both. */
+/* Print a row for HITS floats from MIN to below MAX, or equal to both if MIN is MAX. */
 static void write_float_bucket(const struct report *report, const struct ocp_histogram *histogram,
 			       double min, double max, uint64_t hits)
 {
@@ -169,7 +169,10 @@ static void write_floats(const struct report *report, const struct ocp_histogram
 	write_float_bucket(report, histogram, NAN, NAN, floats->nan);
 }
 
-/* The value is in the column `args`, and the argument's name is no column: the user has given it. */
+/*
+ * Print a group, with its value in the column `args`. There is no column for the argument's name:
+ * the user gave it.
+ */
 static void write_group(const struct report *report, const struct value_group *group)
 {
 	const struct ocp_pair times =

@@ -14,7 +14,7 @@
 #include "program/program.h"
 #include "watch/verdicts.h"
 
-/* Files are replaced and rewritten, so the inode does not tell all. */
+/* The inode alone does not identify the contents: files are replaced and rewritten. */
 struct follow_file {
 	dev_t dev;
 	ino_t ino;
@@ -23,7 +23,7 @@ struct follow_file {
 	struct follow_program program;
 };
 
-/* The files of the machine are few, but a build runs thousands of new ones. */
+/* A machine usually runs few executables, but a build runs thousands of new ones. */
 enum { MAX_FILES = 4096, EXAM_MS = 12000 };
 
 static bool is_of(const struct follow_file *file, const struct stat *st)
@@ -33,7 +33,7 @@ static bool is_of(const struct follow_file *file, const struct stat *st)
 	       file->changed.tv_nsec == st->st_ctim.tv_nsec;
 }
 
-/* Open the file of FD, which belongs to this function. Wait until it has been examined. */
+/* Open the file of FD and take ownership of FD. Wait until the file has been examined. */
 static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
 			const char *name, struct ocp_program **prog)
 {
@@ -48,7 +48,7 @@ static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 	return err;
 }
 
-/* Read the file of FD, which belongs to this function. Damaged files are no OCaml programs. */
+/* Read the file of FD and take ownership of FD. A damaged file counts as not an OCaml program. */
 static int read_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
 			struct follow_program *program)
 {
@@ -68,14 +68,14 @@ static int read_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 	ocp_program_free(prog);
 	if (err == -ENOMEM)
 		return err;
-	/* A runtime whose structures are not known is one, too. */
+	/* A runtime with unknown structures is still an OCaml runtime. */
 	program->is_one = program->n_probes || !err || err == -EPROTONOSUPPORT;
 	if (!err || err == -EPROTONOSUPPORT)
 		snprintf(program->ocaml, sizeof(program->ocaml), "%s", runtime.version);
 	return 0;
 }
 
-/* Add a file; where there are too many, those that were seen first are forgotten. */
+/* Add a file. If the list is full, replace the oldest entry. */
 static int add_file(struct ocp_ctx *ctx, struct follow_files *files, const struct follow_file *file)
 {
 	if (!files->list)

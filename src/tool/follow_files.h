@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `list --follow` knows of executables: whether they are OCaml programs. Each is read once. */
+/* A cache for `list --follow`: which executables are OCaml programs. Each file is read once. */
 #ifndef TOOL_FOLLOW_FILES_H
 #define TOOL_FOLLOW_FILES_H
 
@@ -12,25 +12,28 @@ struct follow_file;
 struct verdicts;
 
 struct follow_files {
-	struct verdicts *verdicts; /* on the files of other users */
+	struct verdicts *verdicts; /* results of examining files of other users */
 	struct follow_file *list;
 	size_t n;
 };
 
 int follow_files_open(struct ocp_ctx *ctx, struct follow_files *files);
 
-/* An executable that contains the runtime of OCaml for native code, or OCaml probes. */
+/*
+ * Describes an executable. It is an OCaml program if it contains OCaml's native runtime or OCaml
+ * probes.
+ */
 struct follow_program {
 	dev_t dev;
 	ino_t ino;
 	bool is_one;
-	char ocaml[32]; /* the version of OCaml; "": not known */
+	char ocaml[32]; /* the OCaml version; "": unknown */
 	size_t n_probes;
 };
 
 /*
- * Look at the executable of process PID. -ESRCH if the process has ended, -ENOMEM; a file that
- * cannot be read is no OCaml program.
+ * Examine the executable of process PID. Returns -ESRCH if the process has ended, or -ENOMEM. A
+ * file that cannot be read counts as not an OCaml program.
  */
 int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
 		      struct follow_program *program);

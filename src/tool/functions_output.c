@@ -23,7 +23,7 @@ static const char *arity_text(const struct function *function, char text[8])
 {
 	if (function->arity == ARITY_UNKNOWN)
 		return "-";
-	/* One tuple */
+	/* A negative arity: the argument is one tuple. */
 	if (function->arity < 0)
 		snprintf(text, 8, "(%d)", -function->arity);
 	else

@@ -11,16 +11,16 @@ struct function_row {
 	const struct function *function;
 	const char *source; /* the file of the source; NULL: unknown */
 	int line;	    /* 0: unknown */
-	const char *
-		cost; /* of counting its calls: "cheap", "expensive", "impossible"; NULL: unknown */
-	const char *reason; /* why that is impossible, or why they cannot be timed; NULL: none */
-	const char *image;  /* the file that has the function */
+	/* The cost of counting calls: "cheap", "expensive", "impossible"; NULL: unknown. */
+	const char *cost;
+	const char *reason; /* why calls cannot be counted, or cannot be timed; NULL: none */
+	const char *image;  /* the file that contains the function */
 };
 
-/* With a column for the image if HAS_IMAGES. */
+/* Print a table, with a column for the image if HAS_IMAGES. */
 void functions_print_table(const struct function_row *rows, size_t n, bool has_images);
 
-/* PROG is the file, or the executable of process PID. */
+/* Print JSON. PROG is the file, or the executable of process PID. */
 void functions_print_json(const struct function_row *rows, size_t n, const char *prog, int pid);
 
 #endif

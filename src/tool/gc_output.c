@@ -10,7 +10,10 @@
 
 enum { GC_JSON_VERSION = 1 };
 
-/* What the program has allocated: words that were promoted are in both other sums. */
+/*
+ * Return the words that the program has allocated. Promoted words are in both the minor and the
+ * major sum.
+ */
 static double allocated(const struct gc_words *words)
 {
 	return words->minor + words->major - words->promoted;
@@ -18,7 +21,9 @@ static double allocated(const struct gc_words *words)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* A figure that grows: so far, in the span, and per second. */
+/*
+ * Print a figure that only grows: its value now, its growth in the span, and the growth per second.
+ */
 static void print_sum(const struct gc_report *report, const char *name, double now, double before)
 {
 	const double seconds = (double)report->span_ns / 1e9;
@@ -32,7 +37,7 @@ static void print_unknown(const char *name)
 	printf("%-18s %16s %14s %14s\n", name, "-", "-", "-");
 }
 
-/* A figure that rises and falls. */
+/* Print a figure that rises and falls, and its change in the span. */
 static void print_level(const char *name, uint64_t now, uint64_t before)
 {
 	printf("%-18s %16" PRIu64 " %+14" PRId64 "\n", name, now, (int64_t)(now - before));
@@ -83,7 +88,10 @@ static void print_phase(const char *name, const struct ocp_pair *pair, int64_t s
 	putchar('\n');
 }
 
-/* The pauses of phase number PHASE in each domain that had some, if there are several. */
+/*
+ * Print the pauses of phase number PHASE for each domain that had some, if there are several
+ * domains.
+ */
 static void print_phase_by_domain(const struct gc_report *report, size_t phase)
 {
 	const struct domain_pairs *rows = sample_domain_pairs(report->pauses);
@@ -107,7 +115,10 @@ static void print_phase_by_domain(const struct gc_report *report, size_t phase)
 		       ocp_sample_pair(report->pauses, phase)->count - known);
 }
 
-/* A pause takes one thread. With domains, several can pause at one time, and the share exceed 100%. */
+/*
+ * Print the pauses. A pause stops one thread. With several domains, pauses overlap, so the share
+ * can exceed 100%.
+ */
 static void print_pauses(const struct gc_report *report)
 {
 	printf("\n%-18s %16s %10s %10s %10s %12s %10s\n", "PAUSES", "COUNT", "P50", "P99", "MAX",
@@ -215,7 +226,7 @@ static struct json_object *rates_json(const struct gc_report *report)
 	return object;
 }
 
-/* The domains that had pauses of phase number PHASE. */
+/* Return an array of the domains that had pauses of phase number PHASE. */
 static struct json_object *pauses_by_domain_json(const struct ocp_sample *pauses, size_t phase)
 {
 	const struct domain_pairs *rows = sample_domain_pairs(pauses);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `gc` prints: the figures of the collector as tables, or as JSON objects. */
+/* Output of `gc`: the figures of the collector as tables, or as JSON objects. */
 #ifndef TOOL_GC_OUTPUT_H
 #define TOOL_GC_OUTPUT_H
 
@@ -14,17 +14,17 @@ struct gc_report {
 	const char *exe;
 	const struct runtime *runtime;
 	const struct gc_gauges *now;
-	const struct gc_gauges *before; /* at the start of the span; its domains are not used */
+	const struct gc_gauges *before; /* at the start of the span; the domains are not used */
 	int64_t at_ns;			/* since the start of the command */
 	int64_t span_ns;
 	const struct ocp_sample *pauses; /* of the span; NULL: not measured */
-	bool is_total;			 /* of the whole time; otherwise of an interval */
-	bool is_first;			 /* nothing has been printed */
+	bool is_total;			 /* the span is the whole session; otherwise an interval */
+	bool is_first;			 /* this is the first output */
 };
 
 void gc_write_table(const struct gc_report *report);
 
-/* {"version":1,"type":"interval"|"total",...}, one object per line. */
+/* Print {"version":1,"type":"interval"|"total",...}, one object per line. */
 void gc_write_json(const struct gc_report *report);
 
 #endif

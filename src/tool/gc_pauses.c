@@ -11,7 +11,9 @@
 #include "program/program.h"
 #include "tracee/proc_file.h"
 
-/* Rows of phases and domains; 4 KB each. Later domains are in the sums only. */
+/*
+ * Rows, one for each phase and domain, of 4 KB each. Domains beyond the limit are in the sums only.
+ */
 enum { MAX_DOMAIN_ROWS = 1024 };
 
 struct gc_pauses {
@@ -22,8 +24,8 @@ struct gc_pauses {
 };
 
 /*
- * Ask for the phases at PLACES that can be measured: moments are counted, the others timed. Not for
- * phases whose functions mostly return at once: domains of OCaml 5 poll for gc:stw, up to a thousand
+ * Request the phases at PLACES that can be measured: count moments, and time the others. Leave out
+ * phases whose functions mostly return at once: OCaml 5 domains poll for gc:stw, up to a thousand
  * times for each pause.
  */
 static int ask_for(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
@@ -39,7 +41,7 @@ static int ask_for(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct el
 		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
 					     : ocp_meter_count(meter, places[i].name);
 	}
-	return err || n ? err : -ENODATA; /* the message is that of the last phase */
+	return err || n ? err : -ENODATA; /* the ctx has the message of the last phase */
 }
 
 static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pid, const char *exe)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pauses of the collector of a process, measured by the phases that its runtime has. */
+/* Measure the pauses of a process's collector, by the phases that the OCaml runtime has. */
 #ifndef TOOL_GC_PAUSES_H
 #define TOOL_GC_PAUSES_H
 
@@ -10,16 +10,16 @@
 struct gc_pauses;
 
 /*
- * Begin to measure process PID. Phases that the file or its runtime lacks are left out. An error
- * has a message in CTX.
+ * Begin to measure process PID. Phases that the executable or its runtime lacks are left out. On
+ * error, CTX has a message.
  */
 int gc_pauses_open(struct ocp_ctx *ctx, pid_t pid, struct gc_pauses **out);
 /* Accepts NULL. */
 void gc_pauses_close(struct gc_pauses *pauses);
 
 /*
- * Read what was measured since the start (IS_TOTAL), or since the last read that was not a total.
- * *SAMPLE belongs to PAUSES until the next read, also after an error, when it is NULL.
+ * Read the measurement since the start (IS_TOTAL), or since the last read that was not a total.
+ * *SAMPLE belongs to PAUSES and is valid until the next read. *SAMPLE is NULL after an error.
  */
 int gc_pauses_read(struct gc_pauses *pauses, bool is_total, const struct ocp_sample **sample);
 

@@ -49,10 +49,12 @@ static uint64_t weight_of(const struct table_view *view, const struct value_grou
 	return ocp_pair_quantile_ns(&pair, 0.99);
 }
 
-/* The rest of a table: rows below the top, and values for which the kernel had no room. */
+/*
+ * The last row of a table: rows below the top, and values that did not fit into the kernel's map.
+ */
 struct others {
-	size_t n;      /* values that are known */
-	bool has_more; /* and others */
+	size_t n;      /* number of known values */
+	bool has_more; /* there are unknown values too */
 	struct value_group sum;
 	struct group_times times;
 };
@@ -127,7 +129,10 @@ static void print_row(const struct report *report, const char *text, int width,
 	printf(" %10s\n", print_time(time, (double)pair.sum_ns));
 }
 
-/* Sort the groups of RUN except the others; the caller has room for all of them. */
+/*
+ * Sort the groups of RUN, except the one for the remaining values. The array ROWS must hold all
+ * groups.
+ */
 static size_t sort_run(const struct report *report, const struct run *run, struct weighted *rows)
 {
 	const struct table_view *view = report->view;
@@ -200,7 +205,7 @@ static void add_uint(struct json_object *object, const char *name, uint64_t valu
 	json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
-/* As printed hits have it: an object for what is cut, or no UTF-8. */
+/* Return BYTES as in printed hits: a string, or an object if the text is cut or is not UTF-8. */
 static struct json_object *string_json(const struct value_group *group, const char *bytes, size_t n)
 {
 	const bool is_cut = value_group_is_cut(group);
@@ -236,7 +241,7 @@ static struct json_object *int_json(const struct value_group *group)
 	return json_object_new_int64(number);
 }
 
-/* NULL, which is written as null, for what has no value. */
+/* Return NULL, which is written as null, if there is no value. */
 static struct json_object *value_json(const struct value_group *group)
 {
 	const struct measure_by *by = &group->value;

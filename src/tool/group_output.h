@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The groups of a sample: hits and times by the value of an argument (--by). */
+/* Print the groups of a sample: hits and times by the value of an argument (--by). */
 #ifndef TOOL_GROUP_OUTPUT_H
 #define TOOL_GROUP_OUTPUT_H
 
 #include "tool/writer.h"
 
 /*
- * Print a table for each probe and pair of REPORT that has groups: those with the most hits, or with the
- * longest sum of times, then the sum of the others.
+ * Print a table for each probe and pair of REPORT that has groups. List the groups with the most
+ * hits, or with the longest sum of times, then the sum of the remaining groups.
  */
 void print_groups(const struct report *report);
 
-/* Add the member "groups" to TOP, with all groups, by value; none if nothing is grouped. */
+/*
+ * Add the member "groups" to TOP, with all groups, sorted by value. Add nothing if nothing is
+ * grouped.
+ */
 void add_groups_json(struct json_object *top, const struct report *report);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Printed hits as JSON, an object a line. Integers and floats are numbers, strings are strings;
+ * Print hits as JSON, one object per line. Integers and floats are numbers, strings are strings;
  * other values are objects:
  *
  *	{"float":"nan"}				nan, inf, -inf
@@ -11,8 +11,8 @@
  *	{"lazy":VALUE}				a lazy value that has been forced
  *	{"kind":"closure"}			and the like; of kind custom with an "id"
  *
- * "args" has the values by position, as OCaml's memory shows them; "named" has those with a name, by
- * their declared types: a bool is true or false, a character a string.
+ * "args" has the values by position, as OCaml's memory shows them; "named" has those with a name,
+ * by their declared types: a bool is true or false, a character a string.
  *
  * Written without json-c, for speed, and to escape all characters that could affect a terminal.
  */
@@ -26,7 +26,10 @@
 #include "tool/stack_output.h"
 #include "tool/writer.h"
 
-/* The length of the valid UTF-8 sequence at AT, at most N bytes, and its code; 0: invalid. */
+/*
+ * Return the length of the valid UTF-8 sequence at AT, at most N bytes, and set *CODE to the code
+ * point. 0: invalid.
+ */
 static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -78,7 +81,7 @@ void write_json_text(const char *bytes, size_t n)
 	while (n) {
 		size_t length = utf8_length(at, n, &code);
 
-		/* Unreachable after utf8_bytes. */
+		/* Unreachable if utf8_bytes() has accepted the text. */
 		if (length == 0) {
 			length = 1;
 			code = 0xfffd;
@@ -151,7 +154,7 @@ static void write_items(const struct ocp_value *value, const char *name)
 	putchar('}');
 }
 
-/* Write a value of which only the kind is recorded. */
+/* Write a value that has only its kind recorded. */
 static void write_kind(const struct ocp_value *value)
 {
 	printf("{\"kind\":\"%s\"", ocp_value_kind_name(value->kind));
@@ -212,7 +215,10 @@ static void write_value(const struct ocp_value *value)
 	}
 }
 
-/* A value whose type the program tells: bools and characters are ints in OCaml's memory. */
+/*
+ * Write a value by the type that the program declares: bools and characters are ints in OCaml's
+ * memory.
+ */
 static void write_typed(const struct ocp_value *value, enum ocp_arg_type type)
 {
 	const char byte = (char)value->number;
@@ -227,7 +233,7 @@ static void write_typed(const struct ocp_value *value, enum ocp_arg_type type)
 		write_value(value);
 }
 
-/* The arguments that have names, by name. */
+/* Write the arguments that have names, by name. */
 static void write_named(const struct ocp_hit *hit)
 {
 	char name[OCP_ARG_NAME_BYTES];

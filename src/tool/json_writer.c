@@ -54,7 +54,7 @@ static struct json_object *hits_json(const struct report *report, const struct o
 	return object;
 }
 
-/* The buckets that are not empty. */
+/* Return an array of the nonempty buckets. */
 static struct json_object *buckets_json(const uint64_t *buckets)
 {
 	struct json_object *array = json_object_new_array();
@@ -215,7 +215,7 @@ static struct json_object *losses_json(const struct report *report)
 	return object;
 }
 
-/* Probes with uses without a site; the others have no entry. */
+/* Return an array of the probes that have uses without a site. Other probes have no entry. */
 static struct json_object *uses_without_site_json(const struct ocp_sample *sample)
 {
 	struct json_object *array = json_object_new_array();

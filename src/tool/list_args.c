@@ -60,7 +60,7 @@ static const char *next_operand(const char **text, size_t *n)
 	return *n ? operand : NULL;
 }
 
-/* The place in an operand, behind its size; "-" if the compiler has none. */
+/* Return the place in an operand, after the size; "-" if the compiler recorded none. */
 static const char *place_in(const char *operand, size_t *n)
 {
 	const char *at = memchr(operand, '@', *n);
@@ -94,7 +94,10 @@ static void put_cells(struct listing *listing, const char *const cells[N_PADDED]
 		printf("%.*s\n", (int)n, operand);
 }
 
-/* A line for each argument of the site; one line if it has none. */
+/*
+ * Print, or only measure, a line for each argument of the site. A site without arguments has one
+ * line.
+ */
 static void put_site(struct listing *listing, const struct place *place, bool print)
 {
 	const struct site *site = place->site;

@@ -10,18 +10,18 @@
 int list_args_print(struct options *options, const struct ocp_program *prog);
 
 /*
- * The sites of all probes of PROG with their arguments: an array for each probe, in their order. NULL:
- * an error, in the ctx.
+ * Return the sites of all probes of PROG with their arguments: one array for each probe, in the
+ * order of the probes. NULL: error; the message is in the ctx.
  */
 struct json_object *list_args_json(const struct ocp_program *prog);
 
 /*
- * "NAME:TYPE=OPERAND" for each argument of a site, as far as they are known, which the caller frees. NULL:
- * no memory.
+ * Return "NAME:TYPE=OPERAND" for each argument of a site, as far as the parts are known. The caller
+ * frees the text. NULL: out of memory.
  */
 char *args_text(const char *arg_names, const char *operands);
 
-/* The arguments of a site, by position: name, type and place. */
+/* Return the arguments of a site, by position: name, type and place. */
 struct json_object *args_json(const char *arg_names, const char *operands);
 
 #endif

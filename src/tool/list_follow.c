@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * `list --follow`. Root is told by the kernel when a process executes a file, forks or ends. For
- * others, and now and then for root, the processes of the machine are listed: ten times a second,
- * or less often if that would take more than a twentieth of the time. A new process, and one that
- * executes another file, is looked at once; those that run OCaml programs get a pidfd, which tells
- * their end.
+ * `list --follow`. For root, the kernel reports when a process executes a file, forks or ends. For
+ * other users, and from time to time for root, all processes are listed: ten times per second, or
+ * less often if that would take more than a twentieth of the time. A process that is new, or has
+ * executed another file, is examined at once. A process that runs an OCaml program gets a pidfd,
+ * which reports the end of the process.
  */
 #include "tool/list_follow.h"
 
@@ -38,7 +38,7 @@ enum {
 	/* A child that will execute another file does so soon. */
 	CHILD_NS = 50 * 1000 * 1000,
 	MAX_CHILDREN = 256,
-	PAUSE_PER_ROUND = 20, /* wait so many times as long as the round has taken */
+	PAUSE_PER_ROUND = 20, /* pause between rounds, as a multiple of the round's duration */
 };
 
 /* A process that runs an OCaml program. */
@@ -48,17 +48,17 @@ struct followed {
 	char *exe;
 	struct follow_program program;
 	struct container container;
-	bool has_status; /* the kernel has told that its first thread has ended */
+	bool has_status; /* the kernel has reported that the first thread has ended */
 	int status;
 };
 
-/* A new child of a program in OCaml. */
+/* A new child of a followed process. */
 struct new_child {
 	pid_t pid;
 	int64_t look_ns;
 };
 
-/* Whether a process was looked at. */
+/* A process that was examined, and the file that it ran then. */
 struct looked_at {
 	pid_t pid;
 	dev_t dev;
@@ -74,10 +74,10 @@ struct follower {
 	struct looked_at *looked_at; /* ascending */
 	size_t n_looked_at;
 	bool is_first_round;
-	int events; /* of the kernel; negative: none */
+	int events; /* descriptor of the kernel's process events; negative: none */
 	struct new_child children[MAX_CHILDREN];
 	size_t n_children;
-	int64_t end_ns;	 /* INT64_MAX: go on until a signal */
+	int64_t end_ns;	 /* INT64_MAX: until a signal */
 	int write_error; /* errno of the first event that could not be written */
 };
 
@@ -158,7 +158,7 @@ static void write_line(const char *event, const struct followed *process,
 	putchar('\n');
 }
 
-/* At once, so that a pipe gets each line when it is written. */
+/* Write an event and flush it, so that a pipe gets each line at once. */
 static void write_event(struct follower *f, const char *event, const struct followed *process,
 			const struct ending_of *ending)
 {
@@ -179,7 +179,7 @@ static void forget(struct follower *f, size_t i)
 	f->followed[i] = f->followed[--f->n_followed];
 }
 
-/* Another process may get this id, and run the same file. */
+/* Forget that PID was examined: another process may get the same id, and run the same file. */
 static void forget_look(struct follower *f, pid_t pid)
 {
 	for (size_t i = 0; i < f->n_looked_at; i++)
@@ -215,7 +215,7 @@ static void end_those_that_ended(struct follower *f)
 
 /* ---- processes that start ------------------------------------------------------------------- */
 
-/* -ESRCH if the process no longer runs PROGRAM. */
+/* Read the path of the executable. -ESRCH if the process no longer runs PROGRAM. */
 static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program *program,
 		    char **exe)
 {
@@ -232,7 +232,10 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program 
 	return *exe ? 0 : ctx_no_memory(ctx);
 }
 
-/* PROCESS has its program. It owns its descriptor and path, unless this fails. */
+/*
+ * Add PROCESS, whose program is set. The descriptor and path then belong to the list, unless this
+ * fails.
+ */
 static int add_followed(struct follower *f, struct followed *process)
 {
 	struct followed *grown;
@@ -258,7 +261,7 @@ static int add_followed(struct follower *f, struct followed *process)
 	return 0;
 }
 
-/* A process that is new, or runs another file than before. Only -ENOMEM is an error. */
+/* Examine a process that is new, or runs another file than before. Only -ENOMEM is an error. */
 static int look_at(struct follower *f, const struct known_process *known)
 {
 	struct followed process = { .pid = known->pid };
@@ -281,7 +284,10 @@ static struct followed *find_followed(const struct follower *f, pid_t pid)
 	return NULL;
 }
 
-/* PROCESS, which is in the list, was looked at before as BEFORE (NULL: not). */
+/*
+ * Examine PROCESS, a process of the current round, if needed. BEFORE is the earlier look at the
+ * process; NULL: none.
+ */
 static int follow_process(struct follower *f, const struct known_process *process,
 			  const struct looked_at *before)
 {
@@ -357,7 +363,7 @@ static int follow_round(struct follower *f)
 	return err;
 }
 
-/* When the next round begins, if this one began at BEGIN_NS. */
+/* Return the start time of the next round, if this round began at BEGIN_NS. */
 static int64_t next_round_ns(int64_t begin_ns)
 {
 	const int64_t now_ns = session_now_ns();
@@ -366,7 +372,7 @@ static int64_t next_round_ns(int64_t begin_ns)
 	return now_ns + (wait_ns > ROUND_NS ? wait_ns : ROUND_NS);
 }
 
-/* ---- what the kernel tells ------------------------------------------------------------------ */
+/* ---- events of the kernel ------------------------------------------------------------------- */
 
 /* Look at process PID. */
 static int follow_pid(struct follower *f, pid_t pid)
@@ -383,7 +389,7 @@ static int follow_pid(struct follower *f, pid_t pid)
 	return follow_process(f, &process, NULL);
 }
 
-/* Where there are too many, the next round finds the others. */
+/* Add a child of a followed process. If the array is full, the next round finds the child. */
 static void add_child(struct follower *f, const struct proc_event_seen *event)
 {
 	if (f->n_children < MAX_CHILDREN && find_followed(f, event->parent))
@@ -391,7 +397,7 @@ static void add_child(struct follower *f, const struct proc_event_seen *event)
 			(struct new_child){ event->pid, session_now_ns() + CHILD_NS };
 }
 
-/* The children are in the order of time. */
+/* Examine the children that are due. The children are in the order of time. */
 static int follow_children(struct follower *f)
 {
 	const int64_t now_ns = session_now_ns();
@@ -415,7 +421,7 @@ static void note_ending(const struct follower *f, const struct proc_event_seen *
 	}
 }
 
-/* Do what the kernel tells. *LOST: it could not tell all. */
+/* Handle the kernel's events. *LOST: the kernel has lost some events. */
 static int follow_events(struct follower *f, bool *lost)
 {
 	int err = 0;
@@ -432,7 +438,7 @@ static int follow_events(struct follower *f, bool *lost)
 		if (event.kind == PROC_EVENT_ENDED)
 			note_ending(f, &event);
 		if (event.kind == PROC_EVENT_EXECUTED) {
-			/* Its id may be that of a process that has ended. */
+			/* The process id may be the reused id of an ended process. */
 			end_those_that_ended(f);
 			err = follow_pid(f, event.pid);
 		}
@@ -441,11 +447,11 @@ static int follow_events(struct follower *f, bool *lost)
 	return err ? err : follow_children(f);
 }
 
-/* Wait until UNTIL_NS, and meanwhile do what the kernel tells. */
+/* Wait until UNTIL_NS, and handle the kernel's events meanwhile. */
 static enum ending wait_for_events(struct follower *f, struct session *session, int64_t until_ns,
 				   int *err)
 {
-	/* Of the output, only that its reader has gone. */
+	/* For the output, poll() only reports that the reader has gone. */
 	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 },
 				{ f->events, POLLIN, 0 },
 				{ STDOUT_FILENO, 0, 0 } };
@@ -514,7 +520,7 @@ static int follow(struct follower *f, struct session *session)
 
 int list_follow(struct options *options)
 {
-	/* Before the first list, so that no process is missed in between. */
+	/* Open the events before the first round, so that no process is missed in between. */
 	struct follower f = { .options = options,
 			      .is_first_round = true,
 			      .events = proc_events_open(),

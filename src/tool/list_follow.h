@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `list --follow`: a line for each OCaml program of the machine that starts or ends. */
+/* `list --follow`: print a line for each OCaml program on this machine that starts or ends. */
 #ifndef TOOL_LIST_FOLLOW_H
 #define TOOL_LIST_FOLLOW_H
 

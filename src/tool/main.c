@@ -19,8 +19,8 @@
 #include "tool/complete.h"
 
 /*
- * Execute the dashboard ARGV[0], which is in the directory of this program. Its own name replaces
- * ARGV[0], so that ps and pgrep show it.
+ * Execute the dashboard ARGV[0], which is in the directory of this program. Replace ARGV[0] by the
+ * dashboard's file name, which ps and pgrep then show.
  */
 static int run_dashboard(char **argv)
 {
@@ -81,7 +81,7 @@ static bool asks_for_version(const char *word)
 			 (const char *const[]){ "version", "-version", "--version", "-V", NULL });
 }
 
-/* The tool's own page describes `help` and `version`. */
+/* The manual page of the tool describes `help` and `version`. */
 static int print_help(const char *name)
 {
 	const struct tool_command *command;

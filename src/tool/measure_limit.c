@@ -9,7 +9,10 @@
 #include "tool/cpu_shares.h"
 #include "tool/measure_session.h"
 
-/* Hits of probes are in places that somebody has chosen; functions, lines and stacks are not. */
+/*
+ * Probes have a higher limit, since somebody chose their places. Nobody chose those of functions,
+ * lines and stacks.
+ */
 static const double LIMIT_OF_PROBES = 0.5, LIMIT_OF_CODE = 0.2;
 
 static bool is_of_code(const struct measure_request *request)
@@ -26,7 +29,7 @@ double measure_limit_of(const struct options *options)
 	return is_of_code(request) ? LIMIT_OF_CODE : LIMIT_OF_PROBES;
 }
 
-/* What costs less than what was asked for. */
+/* Return advice on cheaper ways to measure. */
 static const char *cheaper_ways(const struct options *options, bool is_inside)
 {
 	if (options->request.stack_depth)
@@ -49,7 +52,7 @@ enum {
 /* From this share on, measuring is refused: the program would run twice as long. */
 static const double REFUSED = 0.5;
 
-/* Note what is hit in a moment. */
+/* Record the hits of PART_NS. */
 static int look_at_part(struct ocp_meter *meter, struct cpu_shares *shares)
 {
 	const struct timespec a_while = { 0, PART_NS };
@@ -61,7 +64,7 @@ static int look_at_part(struct ocp_meter *meter, struct cpu_shares *shares)
 	return cpu_shares_look(shares, meter);
 }
 
-/* The parts are measured one after another, so that each disturbs the process little. */
+/* Measure the parts one after another, so that each disturbs the process little. */
 static int look_at_parts(struct ocp_meter *meter, struct cpu_shares shares[PARTS])
 {
 	int err = meter_switch_part(meter, 0, PARTS);
@@ -78,12 +81,13 @@ static int look_at_parts(struct ocp_meter *meter, struct cpu_shares shares[PARTS
 }
 
 /*
- * The CPU time that all parts would take together, for each nanosecond that the program needs for itself. In
- * the time of a part, it has had what the hits have left.
+ * Return the CPU time that the hits of all parts would take together, for each nanosecond that the
+ * program needs for itself. While a part is measured, the program has the CPU time that the hits
+ * leave.
  */
 static double add_parts(const struct cpu_shares shares[PARTS], const struct ocp_costs *costs)
 {
-	const double least = 0.01; /* of the CPU time is the program's */
+	const double least = 0.01; /* least share of CPU time left to the program */
 	double times = 0;
 
 	for (size_t i = 0; i < PARTS; i++) {
@@ -98,11 +102,13 @@ static double add_parts(const struct cpu_shares shares[PARTS], const struct ocp_
 	return times;
 }
 
-/* The share that measuring would take; 0 if there was an error. */
+/* Estimate the share that measuring would take; 0 after an error. */
 static double sample_share(const struct options *options, struct ocp_process **procs, size_t n)
 {
 	struct cpu_shares shares[PARTS] = { 0 };
-	/* The measurement itself says what there is to say of the processes. */
+	/*
+	 * Messages go to a separate ctx: the measurement itself reports problems of the processes.
+	 */
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = NULL;
 	struct ocp_costs costs;

@@ -4,8 +4,8 @@
  * processes, detach, and write the exact totals.
  *
  * Every event that can end the session is a descriptor, set up before the attach. So no signal
- * interrupts the time between attach and detach, except SIGKILL, after which the kernel detaches;
- * with the engine `inside` nobody does.
+ * interrupts the time between attach and detach, except SIGKILL. After SIGKILL the kernel detaches;
+ * with the engine `inside`, nothing does.
  */
 #include "tool/measure_session.h"
 
@@ -49,7 +49,7 @@ double report_cost(const struct report *report)
 		      : 0;
 }
 
-/* ---- what happens at certain times ---------------------------------------------------------- */
+/* ---- timed events --------------------------------------------------------------------------- */
 
 /* A recurring event on a fixed grid, so that delays do not add up. */
 struct timer {
@@ -109,15 +109,15 @@ static enum ending show_progress(struct measure_session *s)
 }
 
 /*
- * The time of the day at AT_NS since the start. The clock of the day may have been set since then;
- * what is told is the time by the present one.
+ * Return the time of day at AT_NS after the start. If the clock was set since then, the result is
+ * by the present setting.
  */
 static int64_t day_time(const struct measure_session *s, int64_t at_ns)
 {
 	return clock_ns(CLOCK_REALTIME) - session_now_ns() + meter_start_ns(s->meter) + at_ns;
 }
 
-/* The same if it is asked for, else 0. */
+/* Return the time of day at AT_NS if the user requested it, else 0. */
 static int64_t wall_time(const struct measure_session *s, int64_t at_ns)
 {
 	return s->options->time_of_day ? day_time(s, at_ns) : 0;
@@ -155,7 +155,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 }
 
 /*
- * Standard output is closed, or the disk is full. main() reports it, unless SIGPIPE ends the process.
+ * Is standard output closed, or the disk full? main() reports the error, unless SIGPIPE ends the
+ * process.
  */
 static bool is_output_lost(void)
 {
@@ -202,7 +203,7 @@ static void print_hit(void *data, const struct ocp_hit *hit)
 		print_slow(s, slow);
 		return;
 	}
-	/* Without the names of some frames the hit is printed all the same. */
+	/* Print the hit even if some frames have no names. */
 	if (has_stack && meter_name_hit(s->meter, hit, &frames))
 		s->print_err = -ENOMEM;
 	if (unread_args_note(&s->unread, s->meter, hit))
@@ -265,7 +266,9 @@ static int find_costs(struct measure_session *s)
 	return err;
 }
 
-/* Waits once for the cost per hit, about 100 ms after the attach. */
+/*
+ * Check the budget. The first call waits for the cost per hit, until about 100 ms after the attach.
+ */
 static enum ending check_budget(struct measure_session *s)
 {
 	struct ocp_sample *sample;
@@ -285,14 +288,17 @@ static enum ending check_budget(struct measure_session *s)
 	return ENDED_BY_TIME;
 }
 
-/* Note what the processes have paid until now. */
+/* Record the hits and CPU time of the processes up to now. */
 static enum ending look_at_shares(struct measure_session *s)
 {
 	s->err = cpu_shares_look(&s->shares, s->meter);
 	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
 
-/* The limit does not wait for the cost of a hit: the first looks count when it is known. */
+/*
+ * Check the limit, without waiting for the cost of a hit: once it is known, the earlier looks
+ * count, too.
+ */
 static enum ending check_limit(struct measure_session *s)
 {
 	const double limit = s->has_limit ? measure_limit_of(s->options) : 0;
@@ -355,7 +361,7 @@ static int finish(struct measure_session *s)
 	struct stack_rows stacks = { 0 };
 	const bool has_stacks = s->options->request.stack_depth != 0;
 
-	/* Without it, the share is that of the look before. */
+	/* If this look fails, the share is that of the previous look. */
 	look_at_shares(s);
 	s->err = ocp_meter_detach(s->meter);
 	if (!s->err && has_records(s))
@@ -365,7 +371,7 @@ static int finish(struct measure_session *s)
 		    s->options->prog);
 		return EXIT_FAILED;
 	}
-	/* The counts are valid without it. */
+	/* The counts are valid without the costs. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
 	if (s->err || read_sample(s, &sample))
@@ -434,7 +440,10 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 					  : ocp_pinned_check(options->ctx, options->keep);
 	if (!err)
 		err = measure_request_apply(&options->request, s->meter);
-	/* A program that is just starting has not loaded its libraries. */
+	/*
+	 * Do not require OCaml now from a program that is just starting: it has not loaded its
+	 * libraries.
+	 */
 	meter_need_ocaml(s->meter, options->prog ? METER_NOT_BYTECODE : METER_OCAML_NOW);
 	return err ? err : ocp_meter_open(s->meter);
 }
@@ -455,7 +464,7 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
-/* Before the process pays for them. */
+/* Print the estimated cost of the hits, before the attach. */
 static void say_estimate(struct measure_session *s)
 {
 	struct ocp_estimate estimate;
@@ -465,7 +474,7 @@ static void say_estimate(struct measure_session *s)
 		say("%s", text);
 }
 
-/* By what pairs are matched, if nobody has asked for it. */
+/* Say by what keys starts and stops are matched, if the user did not choose the keys. */
 static void say_matching(struct measure_session *s)
 {
 	char *keys = meter_keys_text(s->meter), *threads = meter_threads_text(s->meter);
@@ -487,7 +496,7 @@ int measure_attach(struct measure_session *s)
 
 	if (!options->quiet)
 		say_estimate(s);
-	/* The limit needs the cost of a hit within a second. */
+	/* Start the calibration now: the limit needs the cost of a hit within a second. */
 	if (s->has_limit && measure_limit_of(options))
 		meter_start_calibration(s->meter);
 	err = ocp_meter_attach(s->meter);

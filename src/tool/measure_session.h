@@ -14,9 +14,9 @@ struct measure_session {
 	struct ocp_meter *meter;
 	const struct writer *writer;
 	const void *writer_data;
-	struct ocp_sample *last; /* at the last interval; NULL: none */
+	struct ocp_sample *last; /* sample of the last interval; NULL: none */
 	struct ocp_costs costs;
-	bool has_costs, lacks_costs; /* has_costs: they were asked for */
+	bool has_costs, lacks_costs; /* has_costs: find_costs() has asked for the costs */
 	struct chosen_engine engine;
 	bool has_written;
 	uint64_t n_printed; /* printed hits */
@@ -24,10 +24,10 @@ struct measure_session {
 	struct unread_args unread;
 	bool progress;	/* show a progress line on the terminal */
 	bool line_open; /* the progress line is on the screen */
-	bool has_lines; /* what is measured are lines of a source */
+	bool has_lines; /* lines of a source are measured */
 	bool is_stale;	/* a file was overwritten */
 	bool is_over_budget;
-	/* Has a limit without --budget: see measure_limit.h. */
+	/* The default limit applies: see measure_limit.h. */
 	bool has_limit;
 	struct cpu_shares shares;
 	int64_t start_ns;
@@ -35,15 +35,16 @@ struct measure_session {
 };
 
 /*
- * The phases, each called once. open loads the meter, attach starts measuring, wait returns when
- * SESSION ends or the time is over, finish detaches and writes the totals, close frees. Each
- * returns EXIT_DONE, or another code after printing the error. Always call close.
+ * The phases of a measurement; call each once. measure_open() loads the meter, measure_attach()
+ * starts measuring, measure_wait() returns when SESSION ends or the time is over, detaches and
+ * writes the totals, measure_close() frees. Each returns EXIT_DONE, or another code after printing
+ * the error. Always call measure_close().
  */
 int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		 size_t n);
 /*
- * The meter that measures what OPTIONS ask for by BPF, opened; its messages go to CTX. Also after an error, the
- * caller frees it.
+ * Create and open the BPF meter that measures what OPTIONS request. Messages go to CTX. The caller
+ * frees the meter, also after an error.
  */
 int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
 		       struct ocp_process **procs, size_t n, struct ocp_meter **meter);

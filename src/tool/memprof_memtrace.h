@@ -7,7 +7,7 @@
 #include "memprof/heap_profile.h"
 #include "memprof/session.h"
 
-/* NULL where none is asked for: nothing is done. */
+/* The file, or NULL if none was requested: the functions below then do nothing. */
 struct memtrace_file;
 
 /* Begin PATH for a profile of PID at SPEC. PATH (NULL: no file) and NAMES exist as long as *OUT. */
@@ -15,17 +15,17 @@ int memtrace_file_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 		       const struct memprof_spec *spec, struct heap_names *names,
 		       struct memtrace_file **out);
 
-/* Write EVENT of the block NUMBER of the books. */
+/* Write EVENT of the block NUMBER; see heap_block_number(). */
 int memtrace_file_put(struct memtrace_file *file, const struct memprof_event *event,
 		      uint64_t number);
 
-/* Write what is not in the file yet, but not more often than once a second. */
+/* Flush buffered events to the file, at most once per second. */
 int memtrace_file_flush(struct memtrace_file *file);
 
-/* It is whole; FILE is freed. Unless IS_QUIET, say what is missing. */
+/* Complete the file and free FILE. Unless IS_QUIET, say which events are missing. */
 int memtrace_file_finish(struct memtrace_file *file, const struct memprof_losses *losses,
 			 bool is_quiet);
-/* Remove it, if it is not finished. */
+/* Remove the file, if it is not finished. */
 void memtrace_file_abandon(struct memtrace_file *file);
 
 #endif

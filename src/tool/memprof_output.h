@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `memprof` prints. */
+/* Output of `memprof`. */
 #ifndef TOOL_MEMPROF_OUTPUT_H
 #define TOOL_MEMPROF_OUTPUT_H
 
@@ -15,10 +15,10 @@ struct memprof_report {
 	struct memprof_losses losses;
 	bool by_probes; /* the events came through eBPF */
 	bool by_live;	/* sites by live words, instead of allocated ones */
-	bool lifetimes; /* print them, too */
+	bool lifetimes; /* print lifetimes, too */
 };
 
-/* Print what is missing in the report, and why. The table has the same lines. */
+/* Print what is missing in the report, and why. memprof_print_table() prints the same lines. */
 void memprof_print_losses(const struct memprof_report *report, FILE *to);
 int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report *report);
 
@@ -28,14 +28,14 @@ struct memprof_json_head {
 	double rate;
 	uint32_t depth, ocaml;
 	bool by_probes;	  /* events come through eBPF */
-	int64_t after_ns; /* the request, the profile started in a domain; -1: it has not started */
+	int64_t after_ns; /* from the request to the start in a domain; -1: not started */
 };
 
 void memprof_json_start(const struct memprof_json_head *head);
-/* The stack NUMBER, before the first event that has it. */
+/* Print the stack NUMBER. Call this before the first event that has the stack. */
 int memprof_json_stack(struct ocp_ctx *ctx, struct heap_names *names, size_t number,
 		       const uint64_t *frames, uint32_t depth);
-/* STACK is the number of the call stack; SIZE_MAX: unknown. */
+/* Print an event. STACK is the number of the call stack; SIZE_MAX: unknown. */
 void memprof_json_event(const struct memprof_event *event, size_t stack);
 void memprof_json_end(const struct memprof_report *report);
 

@@ -39,7 +39,7 @@ static void print_side(const char *side, const struct profile *profile)
 	putchar('\n');
 }
 
-/* 12 columns: what was added or saved in the time of the new profile. */
+/* Print, in 12 columns, the value that was added or saved in the time of the new profile. */
 static void print_value(const struct profile_diff *diff, const struct profile_change *change)
 {
 	const double value = profile_change_value(diff, change);
@@ -78,7 +78,7 @@ static void print_functions(const struct profile_diff *diff)
 		printf("  and %zu more\n", diff->n_functions - TOP_FUNCTIONS);
 }
 
-/* The whole stacks, or those that lack callers. */
+/* Print the stacks that are whole, or, if TRUNCATED, those that lack callers. */
 static void print_diff_stacks(const struct profile_diff *diff, bool truncated, const char *title)
 {
 	size_t n = 0;
@@ -110,7 +110,10 @@ void profile_diff_print_table(const struct profile_diff *diff)
 
 /* ---- folded --------------------------------------------------------------------------------- */
 
-/* What the folded form has for VALUE of the new profile, or an old one times FACTOR. */
+/*
+ * Return the number in the folded form for VALUE: a value of the new profile, or an old value to
+ * multiply by FACTOR.
+ */
 static double folded_value(const struct profile_diff *diff, uint64_t value, double factor)
 {
 	const struct profile *now = diff->new_profile;
@@ -196,7 +199,9 @@ static struct json_object *json_of_function(const struct profile_diff *diff,
 {
 	struct json_object *object = json_of_frame(function->frame);
 
-	/* Those of one of its calls say nothing of it. */
+	/*
+	 * Remove the line and inlining of this frame: they belong to one call, not to the function.
+	 */
 	json_object_object_del(object, "line");
 	json_object_object_del(object, "inlined");
 	json_object_object_add(object, "self",

@@ -26,7 +26,10 @@ int profile_file_set(const struct command *command, const char *name, const char
 	return EXIT_DONE;
 }
 
-/* What follows the last slash of PATH, whose folder is ST. NULL: there is no such folder. */
+/*
+ * Return the part of PATH after the last slash, and set *ST to the status of the directory. NULL:
+ * there is no such directory.
+ */
 static const char *split(const char *path, struct stat *st)
 {
 	const char *slash = strrchr(path, '/');
@@ -65,7 +68,7 @@ int profile_file_open(struct ocp_ctx *ctx, const char *path, struct profile_file
 	int err;
 
 	*out = NULL;
-	/* A device or a FIFO is not replaced by a file. */
+	/* Refuse devices and FIFOs: a file must not replace them. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return ctx_error(ctx, -EINVAL, "%s: %s", path,
 				 S_ISDIR(st.st_mode) ? strerror(EISDIR) : "not a regular file");
@@ -95,7 +98,7 @@ FILE *profile_file_stream(struct profile_file *file)
 
 int profile_file_finish(struct profile_file *file)
 {
-	/* fclose() alone does not tell of what could not be written earlier. */
+	/* fclose() alone does not report earlier write errors. */
 	const bool is_written = fflush(file->to) == 0 && !ferror(file->to);
 	const bool is_closed = fclose(file->to) == 0;
 	int err = is_written && is_closed && rename(file->temporary, file->path) == 0

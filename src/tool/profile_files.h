@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files that `profile` and `memprof` write. A file that is there is replaced when the new one is whole;
- * until then, that stands beside it under another name: PATH.PID.tmp.
+ * The files that `profile` and `memprof` write. An existing file is replaced only when the new file
+ * is complete. Until then, the new file is beside it as PATH.PID.tmp.
  */
 #ifndef TOOL_PROFILE_FILES_H
 #define TOOL_PROFILE_FILES_H
@@ -11,30 +11,30 @@
 #include "base/ctx.h"
 #include "cli/cli.h"
 
-/* The option NAME has the file VALUE, which may be given once: set *FILE. Returns an exit code. */
+/* Set *FILE to VALUE, the file of option NAME, which may be given once. Returns an exit code. */
 int profile_file_set(const struct command *command, const char *name, const char *value,
 		     const char **file);
 
-/* Do the paths A and B, which may be NULL, lead to one file, or would they, once it is written? */
+/* Do A and B lead to the same file, or will they, once the file is written? Both may be NULL. */
 bool profile_file_is_same(const char *a, const char *b);
 
-/* Can PATH be written? NULL can. */
+/* Check that PATH can be written. NULL is no error. */
 int profile_file_check(struct ocp_ctx *ctx, const char *path);
 
-/* Let WRITE write PATH. */
+/* Write the file PATH by calling WRITE with DATA. */
 int profile_file_write(struct ocp_ctx *ctx, const char *path,
 		       int (*write)(struct ocp_ctx *ctx, const void *data, FILE *to),
 		       const void *data);
 
-/* A file that is written bit by bit. */
+/* A file that is written piece by piece. */
 struct profile_file;
 
-/* Begin PATH, which exists until the file is finished or abandoned. */
+/* Begin to write PATH. The string PATH must exist until the file is finished or abandoned. */
 int profile_file_open(struct ocp_ctx *ctx, const char *path, struct profile_file **out);
 FILE *profile_file_stream(struct profile_file *file);
-/* It is whole. FILE is freed. */
+/* Complete the file: give it its final name. Frees FILE. */
 int profile_file_finish(struct profile_file *file);
-/* Remove what has been written. NULL is nothing. */
+/* Remove what has been written. Frees FILE. Accepts NULL. */
 void profile_file_abandon(struct profile_file *file);
 
 #endif

@@ -12,10 +12,10 @@
 #include "tool/profile_files.h"
 #include "tool/profile_output.h"
 
-/* What the writers of files are given. */
+/* The data for the functions that write files. */
 struct page {
 	const struct profile *profile;
-	const struct profile_diff *diff; /* NULL: nothing is compared */
+	const struct profile_diff *diff; /* NULL: no comparison */
 	const char *title;
 };
 
@@ -48,7 +48,7 @@ static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
 	return err;
 }
 
-/* What the form itself cannot tell. */
+/* Print losses that the output format cannot show. */
 static void say_losses(const struct profile *profile)
 {
 	if (profile->lost)
@@ -78,7 +78,9 @@ static int print_profile(struct ocp_ctx *ctx, const struct profile_report *repor
 	return 0;
 }
 
-/* In the table, recursions of different depths are one stack. */
+/*
+ * Fold recursions for the table, so that stacks that differ only in recursion depth are one stack.
+ */
 static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct profile *now)
 {
 	struct profile_diff diff;

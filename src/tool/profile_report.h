@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `profile` tells of a profile at the end: its files, and what it prints. */
+/* The report of `profile` at the end: the files, and the standard output. */
 #ifndef TOOL_PROFILE_REPORT_H
 #define TOOL_PROFILE_REPORT_H
 
@@ -11,19 +11,19 @@ enum profile_form { PROFILE_TABLE, PROFILE_JSON, PROFILE_FOLDED };
 struct profile_report {
 	enum profile_form form;
 	const char *html, *pprof; /* files to write; NULL: none */
-	const char *title;	  /* of the page */
+	const char *title;	  /* title of the HTML page */
 	bool quiet;
-	struct profile *before; /* compare with it; NULL: with nothing */
+	struct profile *before; /* older profile to compare with; NULL: none */
 };
 
 /*
- * Read PATH, a profile to compare with. KIND is that of the other profile, and HAS_KIND says whether it
- * is sure; profiles of two kinds are refused. The caller frees *READ, also after an error.
+ * Read PATH, a profile to compare with. KIND is the kind of the other profile; HAS_KIND: that kind
+ * is certain. Profiles of different kinds are refused. The caller frees *READ, also after an error.
  */
 int profile_read_old(struct ocp_ctx *ctx, const char *path, enum profile_kind kind, bool has_kind,
 		     struct read_profile *read);
 
-/* Write the files, then the standard output. PROFILE is changed. */
+/* Write the files, then the standard output. This changes PROFILE. */
 int profile_report(struct ocp_ctx *ctx, const struct profile_report *report,
 		   struct profile *profile);
 

@@ -62,16 +62,17 @@ void session_close(struct session *s)
 		if (s->fds[i].fd >= 0)
 			close(s->fds[i].fd);
 	free(s->fds);
-	/* It kills the process, without output, when it is unblocked. */
+	/* A pending SIGPIPE kills this process, without output, when it is unblocked. */
 	if (s->has_sigpipe)
 		raise(SIGPIPE);
 	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
 }
 
 /*
- * Take the pending signal, which would otherwise kill the process when it is unblocked, before the
- * output is complete. False: it was passed on to the command, and the session goes on. A terminal has
- * sent its signals to the command, too; SENDS_ALL: the command was not there yet.
+ * Take the pending signal, which would otherwise kill this process when it is unblocked, before the
+ * output is complete. Return false if the signal was passed on to the command, and the session
+ * continues. A signal from a terminal is not passed on, since the terminal has sent it to the
+ * command, too. SENDS_ALL: pass on terminal signals as well; the command did not exist yet.
  */
 static bool take_signal(struct session *s, bool sends_all)
 {
@@ -132,7 +133,7 @@ void session_await_workload(struct session *s)
 	}
 }
 
-/* Drop processes that have exited. True: all have. */
+/* Drop processes that have exited. Return true if all have. */
 static bool have_all_ended(struct session *s)
 {
 	bool ended = false;

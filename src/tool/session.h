@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting from the command line for a time limit, a signal to end, or the end of all processes.
- * Signals are read from descriptors from session_open on, so that none arrives between a change
- * and its undoing.
+ * Waiting from the command line for a time limit, a terminating signal, or the end of all
+ * processes. From session_open() on, signals are read from descriptors, so that none arrives
+ * between a change and its undoing.
  */
 #ifndef TOOL_SESSION_H
 #define TOOL_SESSION_H
@@ -26,8 +26,8 @@ enum ending {
 struct workload;
 
 struct session {
-	struct pollfd *fds; /* [0] the signals, then one per process, then the command's */
-	size_t n_fds;	    /* without that of the command */
+	struct pollfd *fds; /* [0]: the signals, then one per process, then the command */
+	size_t n_fds;	    /* without the command's entry */
 	size_t n_alive;
 	struct workload *workload; /* NULL: there is no command */
 	bool has_sigpipe;
@@ -40,15 +40,15 @@ int session_open(struct session *session, const pid_t *pids, size_t n);
 void session_close(struct session *session);
 
 /*
- * Hold the command ARGV, to be started with workload_start(). The session then ends when the command
- * has ended, rather than with the processes or by a signal: signals are passed on to the command.
- * WORKLOAD outlives the session. Returns as session_open.
+ * Hold the command ARGV, to be started with workload_start(). The session then ends when the
+ * command has ended, instead of with the processes or by a signal: signals are passed on to the
+ * command. WORKLOAD must outlive the session. Returns the same as session_open().
  */
 int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);
 /* Wait for the end of the command, if one was started. */
 void session_await_workload(struct session *session);
 
-/* The time of CLOCK_MONOTONIC. */
+/* Return the time of CLOCK_MONOTONIC. */
 int64_t session_now_ns(void);
 
 /*

@@ -50,7 +50,7 @@ static const char *site_state_name(enum ocp_site_state state)
 	return "?";
 }
 
-/* "FUNCTION+0xOFF", which the caller frees; NULL: unknown. */
+/* Return "FUNCTION+0xOFF", which the caller frees; NULL: unknown. */
 static char *symbol_text(const struct ocp_site *site)
 {
 	char *text = NULL;
@@ -60,7 +60,7 @@ static char *symbol_text(const struct ocp_site *site)
 	return text;
 }
 
-/* "FILE:LINE", which the caller frees; NULL: unknown. */
+/* Return "FILE:LINE", which the caller frees; NULL: unknown. */
 static char *source_text(const struct ocp_site *site)
 {
 	char *text = NULL;
@@ -70,7 +70,7 @@ static char *source_text(const struct ocp_site *site)
 	return text;
 }
 
-/* The text of column C: a constant, or made in BUF. */
+/* Return the text of column C: a constant, or a text in BUF. */
 static const char *number_text(const struct ocp_site *site, enum column c, char buf[MAX_NUMBER])
 {
 	bool present = site->has_code;
@@ -105,7 +105,7 @@ static const char *number_text(const struct ocp_site *site, enum column c, char 
 	return buf;
 }
 
-/* What is made for a site; NULL: unknown. */
+/* Allocated texts of a site; NULL: unknown. */
 struct texts {
 	char *symbol, *source, *args;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `info --sites`: all sites, as a table or as JSON. */
+/* `info --sites`: print all sites, as a table or as JSON. */
 #ifndef TOOL_SITES_OUTPUT_H
 #define TOOL_SITES_OUTPUT_H
 
@@ -12,7 +12,7 @@ void sites_print_table(const struct ocp_process *proc, const struct ocp_sites *s
 /* For each probe with arguments in unknown places, print the reason to stderr. */
 void sites_say_unknown_args(const struct ocp_process *proc, const struct ocp_sites *sites);
 
-/* An array with one object per site. */
+/* Return an array with one object per site. */
 struct json_object *sites_json(const struct ocp_process *proc, const struct ocp_sites *sites);
 
 #endif

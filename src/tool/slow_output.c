@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Slow pairs, a line each. As text, the arguments of the start stand before "->", those of the stop
- * after it. As JSON:
+ * Print slow pairs, one per line. In text, the arguments of the start precede "->", and those of
+ * the stop follow it. In JSON:
  *
  *	{"version":4,"type":"slow","time_s":S,"time":"...","pid":N,"tid":N,"comm":"...","start":"...",
  *	 "stop":"...","ns":N,"started":{"time_s":S,"tid":N,"comm":"...","args":[...],"named":{...}},

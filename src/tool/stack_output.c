@@ -11,8 +11,8 @@
 #include "cli/pair_note.h"
 
 enum {
-	SHOWN_STACKS = 10, /* of a probe or pair, in tables */
-	SHOWN_FRAMES = 40, /* of one of these */
+	SHOWN_STACKS = 10, /* stacks of a probe or pair, in tables */
+	SHOWN_FRAMES = 40, /* frames of such a stack */
 };
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ void print_hit_frames(const struct named_frames *frames)
 	print_frames(frames, frames->n);
 }
 
-/* The rows from FIRST on that are about the same probe or pair. */
+/* Count the rows from FIRST on that belong to the same probe or pair. */
 static size_t count_rows(const struct stack_rows *rows, size_t first)
 {
 	const struct stack_row *row = &rows->list[first];
@@ -87,7 +87,7 @@ static void print_title(const struct report *report, const struct stack_row *row
 	putchar('\n');
 }
 
-/* The stacks of one probe or pair. */
+/* Print the stacks of one probe or pair. */
 static void print_group(const struct stack_row *rows, size_t n)
 {
 	uint64_t all = 0;

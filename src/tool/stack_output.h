@@ -8,9 +8,9 @@
 
 struct json_object;
 
-/* Print the frames of a hit, one a line. */
+/* Print the frames of a hit, one per line. */
 void print_hit_frames(const struct named_frames *frames);
-/* Print the stacks of all probes and pairs of REPORT, the heaviest ones of each. */
+/* Print the heaviest stacks of each probe and pair in REPORT. */
 void print_stacks(const struct report *report);
 
 /* Write the frames of a hit as a JSON array. */

@@ -27,7 +27,7 @@ static bool is_wildcard(const struct item *item)
 	       item->kind == ITEM_FUNCTION_REGEXP || item->kind == ITEM_FILE_LINES;
 }
 
-/* Has the user named the probe, rather than all of them or a regular expression? */
+/* Did the user name this probe, rather than all probes or a regular expression? */
 static bool is_named(const struct report *report, const char *probe)
 {
 	const struct items *items = report->counted;
@@ -40,7 +40,7 @@ static bool is_named(const struct report *report, const char *probe)
 			return true;
 		has_wildcard |= is_wildcard(item);
 	}
-	/* A function can have another name here than the user gave. */
+	/* The user may have named a function by another name than PROBE. */
 	return !has_wildcard;
 }
 
@@ -50,7 +50,7 @@ static bool is_hidden(const struct report *report, const struct ocp_hits *row, s
 	       !is_named(report, row->probe);
 }
 
-/* Sort ALL, of N rows, and take the numbers of those that are shown. */
+/* Sort the N rows of ALL, and return the numbers of the rows to show. */
 static struct table_rows take(const struct table_view *view, struct weighted *all, size_t n)
 {
 	struct table_rows rows = { .list = calloc(n + 1, sizeof(*rows.list)) };

@@ -10,14 +10,14 @@ struct table_rows {
 	size_t *list; /* the numbers of the rows in the sample */
 	size_t n;
 	size_t n_hidden; /* rows without hits that are left out */
-	size_t n_others; /* rows below the top, with hits in sum */
+	size_t n_others; /* rows below the top; other_hits is the sum of their hits */
 	uint64_t other_hits;
 };
 
 /*
- * Choose from the rows of counts, or from the pairs, of REPORT. A row without hits is left out,
- * unless the user has named its probe or it is the only row. Pairs are never left out for that.
- * Without memory no row is chosen. The caller frees the rows.
+ * Choose rows to show, from the counts or from the pairs of REPORT. A row without hits is left out,
+ * unless the user named its probe or it is the only row. Pairs without hits are not left out. If
+ * memory runs out, no row is chosen. The caller frees the rows.
  */
 struct table_rows table_rows_of_hits(const struct report *report);
 struct table_rows table_rows_of_pairs(const struct report *report);

@@ -22,13 +22,13 @@ enum {
 	BUCKETS_AN_OCTAVE = 8,
 	LABEL_BYTES = 64,
 	FEW_BUCKETS = 32, /* up to this many are drawn singly */
-	GAP_LINES = 3,	  /* so many empty lines of a histogram of floats are drawn */
-	FEW_NS = 10,	  /* below, a digit more is told */
+	GAP_LINES = 3,	  /* draw empty lines of a float histogram up to a run of this length */
+	FEW_NS = 10,	  /* costs below this have one more digit */
 };
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
-/* Where a row's hits were: SYMBOL+OFFSET (FILE:LINE), or as much of this as is known. */
+/* Write the place of a row's hits: SYMBOL+OFFSET (FILE:LINE), or the known part of this. */
 static void print_site(char *text, size_t size, const struct ocp_hits *row)
 {
 	/* Other formats include the directory. */
@@ -46,8 +46,8 @@ static void print_site(char *text, size_t size, const struct ocp_hits *row)
 }
 
 /*
- * The part of the probe that the row is about (site, thread or process); "" for none. Symbols and
- * names of threads are the program's choice. Returns its length.
+ * Write the part of the probe that the row belongs to (site, thread or process); "" for none. Make
+ * the text one line, since the program chooses its symbols and thread names. Returns the length.
  */
 static int print_part(char *text, size_t size, const struct report *report,
 		      const struct ocp_hits *row)
@@ -98,7 +98,7 @@ static void print_hidden(const struct report *report, size_t n)
 		       n == 1 ? "it" : "them");
 }
 
-/* The widths of the columns for the name and the part. */
+/* Compute the widths of the columns for the name and the part. */
 static void measure_columns(const struct report *report, const struct table_rows *rows,
 			    int *name_width, int *part_width)
 {
@@ -146,7 +146,7 @@ static void print_hits(const struct report *report)
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* NS with three digits and a unit. */
+/* Write NS with three digits and a unit. */
 const char *print_time(char *text, double ns)
 {
 	static const struct {
@@ -191,16 +191,16 @@ static void print_pair(const struct ocp_pair *pair, int width)
 }
 
 /*
- * Buckets to draw; LABEL writes the range from bucket FIRST to before NEXT. No value belongs to
- * bucket NONE; N: each has values.
+ * Buckets to draw. LABEL writes the range from bucket FIRST to below NEXT. NONE is the number of a
+ * bucket that can have no values; N if there is no such bucket.
  */
 struct drawing {
 	const uint64_t *buckets;
 	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
 	/*
-	 * Is bucket I always alone in its line? NULL: no bucket is. If there is such a function,
-	 * "..." stands for many empty lines.
+	 * Does bucket I always have its own line? NULL: no bucket does. With this function, "..."
+	 * stands for long runs of empty lines.
 	 */
 	bool (*is_alone)(size_t i);
 };
@@ -224,7 +224,7 @@ static void label_numbers(char *text, size_t size, size_t first, size_t next)
 		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
 }
 
-/* The buckets that are alone in their lines are those around 0 and at the ends. */
+/* The buckets around 0 and at the ends have their own lines. */
 static bool is_float_alone(size_t i)
 {
 	return i == 0 || i == OCP_FLOAT_BUCKETS - 1 ||
@@ -241,13 +241,13 @@ static void label_floats(char *text, size_t size, size_t first, size_t next)
 			 ocp_float_bucket_start(next));
 }
 
-/* The bucket with which the next line begins. */
+/* Return the first bucket of the next line. */
 static size_t next_line(const struct drawing *d, size_t i, size_t step)
 {
 	return d->is_alone && d->is_alone(i) ? i + 1 : i + step;
 }
 
-/* The sum of the counts of one line. */
+/* Return the sum of the counts of one line. */
 static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
 	const size_t next = next_line(d, first, step);
@@ -258,7 +258,9 @@ static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 	return sum;
 }
 
-/* If more than GAP_LINES empty lines begin at I: the first bucket behind them. Else I. */
+/*
+ * If more than GAP_LINES empty lines begin at bucket I, return the first bucket after them; else I.
+ */
 static size_t behind_gap(const struct drawing *d, size_t i, size_t step)
 {
 	size_t n = 0, end = i;
@@ -268,7 +270,7 @@ static size_t behind_gap(const struct drawing *d, size_t i, size_t step)
 	return n > GAP_LINES ? end : i;
 }
 
-/* The line that begins with bucket I, where the longest one has MOST. */
+/* Draw the line that begins with bucket I. MOST is the count of the longest line. */
 static void draw_line(const struct drawing *d, size_t i, size_t step, uint64_t most)
 {
 	const uint64_t count = sum_of(d, i, step);
@@ -305,7 +307,7 @@ static void draw_lines(const struct drawing *d, size_t step)
 	}
 }
 
-/* A time can be no shorter than that of an empty pair. */
+/* Print the time of an empty pair: no measured time is shorter. */
 static void print_floor(const struct ocp_costs *costs)
 {
 	char text[TIME_BYTES];
@@ -325,7 +327,7 @@ void print_histogram_of_times(const uint64_t *buckets)
 		   BUCKETS_AN_OCTAVE);
 }
 
-/* What is known of PAIR beside its row. */
+/* Print the facts about PAIR that are not in its row. */
 static void print_pair_details(const struct report *report, const struct ocp_pair *pair)
 {
 	char note[PAIR_NOTE_BYTES], name[512];
@@ -378,7 +380,7 @@ static void print_argument(const struct ocp_histogram *histogram)
 		printf("arg%u", histogram->arg);
 }
 
-/* The buckets from the first nonempty one to the last. */
+/* Count the buckets from the first nonempty one to the last. */
 static size_t span_of(const uint64_t *buckets, size_t n)
 {
 	size_t first = n, last = 0;
@@ -404,7 +406,7 @@ static void print_ints(const struct report *report, const struct ocp_histogram *
 		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
 		       histogram->mean, histogram->min, histogram->max, histogram->sum);
 	printf("; not an int: %" PRIu64 "\n", histogram->not_int);
-	/* The last bucket below 0 is that of -0. */
+	/* The last bucket below 0 stands for -0, so it has no values. */
 	if (report->is_total && histogram->count)
 		draw_values(&(const struct drawing){ histogram->buckets, OCP_SIGNED_BUCKETS,
 						     OCP_BUCKETS - 1, label_numbers, NULL });

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments that --print shows as "?", and why. They are told once, at the end. */
+/* The arguments that --print shows as "?", and the reasons. They are reported once, at the end. */
 #ifndef TOOL_UNREAD_ARGS_H
 #define TOOL_UNREAD_ARGS_H
 
@@ -16,10 +16,10 @@ struct unread_args {
 	size_t n;
 };
 
-/* Remember the arguments of HIT, of METER, that have no value. Returns 0 or -ENOMEM. */
+/* Record the arguments without a value in HIT, a hit of METER. Returns 0 or -ENOMEM. */
 int unread_args_note(struct unread_args *args, const struct ocp_meter *meter,
 		     const struct ocp_hit *hit);
-/* Print a line for each to stderr. */
+/* Print a line for each recorded argument to stderr. */
 void unread_args_say(const struct unread_args *args);
 void unread_args_free(struct unread_args *args);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Times by the clock of the day, as text. */
+/* Times of day as text. */
 #include <stdio.h>
 #include <time.h>
 

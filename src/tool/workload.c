@@ -18,10 +18,10 @@
 const int forwarded_signals[N_FORWARDED] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 					     SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
 
-/* As shells do. */
+/* The exit codes that shells use. */
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* The child. Wait for the start, then execute the command or send the errno. */
+/* Run in the child: wait for the start, then execute the command or send the errno. */
 __attribute__((noreturn)) static void run_child(int channel, char *const *argv,
 						const sigset_t *mask)
 {
@@ -46,7 +46,7 @@ int workload_hold(struct workload *w, char *const *argv, const sigset_t *mask)
 	int ends[2];
 
 	*w = (struct workload){ .name = argv[0], .pidfd = -1, .channel = -1 };
-	/* It may be inherited as ignored. Then the kernel would not keep the exit status. */
+	/* SIGCHLD may be inherited as ignored; then the kernel would not keep the exit status. */
 	signal(SIGCHLD, SIG_DFL);
 	fflush(stdout);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -75,11 +75,14 @@ int workload_start(struct workload *w)
 	ssize_t n;
 	int error;
 
-	/* A child that a signal has ended meanwhile is no error here: its status tells. */
+	/*
+	 * If a signal has already ended the child, that is no error: the status of the child shows
+	 * the signal.
+	 */
 	w->has_started = true;
 	if (send(w->channel, "g", 1, MSG_NOSIGNAL) != 1)
 		return EXIT_DONE;
-	/* A successful exec closes the other end. */
+	/* A successful exec closes the child's end of the channel. */
 	while ((n = recv(w->channel, &error, sizeof(error), MSG_WAITALL)) < 0 &&
 	       is_interrupted(&interruptions))
 		;

@@ -26,19 +26,19 @@ struct report {
 	bool is_first;			 /* this is the first output */
 	enum ocp_split split;
 	const struct table_view *view;
-	const struct items *counted; /* what the user asked for; NULL: unknown */
-	int64_t wall_ns; /* at_ns by the clock of the day, since 1970; 0: not asked for */
+	const struct items *counted; /* items that the user asked to count; NULL: unknown */
+	int64_t wall_ns;	     /* at_ns as nanoseconds since 1970; 0: not requested */
 	const struct ocp_costs *costs;
-	/* What the hits of the span have cost, in the CPU time of the programs; NULL: not known. */
+	/* Cost of the span's hits as a share of the programs' CPU time; NULL: unknown. */
 	const struct cpu_share *share;
-	const char *engine;		 /* which has measured; NULL: not told */
+	const char *engine;		 /* the engine that measured; NULL: not reported */
 	const char *engine_reason;	 /* why it was chosen; NULL: the user has chosen it */
-	bool prints;			 /* hits are printed too */
-	bool has_slow;			 /* so are slow pairs */
-	uint64_t n_slow;		 /* those since the start */
-	uint64_t n_printed;		 /* since the start */
+	bool prints;			 /* hits are printed, too */
+	bool has_slow;			 /* slow pairs are printed, too */
+	uint64_t n_slow;		 /* printed slow pairs since the start */
+	uint64_t n_printed;		 /* printed hits since the start */
 	const struct stack_rows *stacks; /* NULL: none, or it is not the total */
-	const void *data;		 /* of the writer */
+	const void *data;		 /* data of the writer */
 };
 
 struct json_object;
@@ -56,17 +56,20 @@ enum { JSON_VERSION = 4 };
 
 extern const struct writer table_writer, json_writer, csv_writer;
 
-/* A number, with the shortest text that reads back as REAL; {"float":"nan"}, "inf" or "-inf". */
+/*
+ * Return a JSON number with the shortest text that reads back as REAL; {"float":"nan"}, "inf" or
+ * "-inf".
+ */
 struct json_object *json_of_float(double real);
 
-/* The members of PAIR as a JSON object. */
+/* Return PAIR as a JSON object. */
 struct json_object *json_of_pair(const struct ocp_pair *pair);
 
 /* hit_json.c */
 void write_hit_json(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
 		    bool is_first);
 
-/* The members "args" and "named" of HIT. */
+/* Write the members "args" and "named" of HIT. */
 void write_args_json(const struct ocp_hit *hit);
 
 /* slow_output.c */
@@ -74,8 +77,9 @@ void write_slow_text(const struct slow_pair *pair, int64_t wall_ns);
 void write_slow_json(const struct slow_pair *pair, int64_t wall_ns);
 
 /*
- * Write WALL_NS to TEXT: for people, the local time of the day "18:10:46.055632", with DIGITS (3 or 6)
- * of the second; for programs, "2026-11-23T18:10:46.055632Z". Both return TEXT.
+ * Write WALL_NS to TEXT. time_of_day_text() writes the local time, "18:10:46.055632", with DIGITS
+ * (3 or 6) after the second; utc_text() writes "2026-11-23T18:10:46.055632Z", for programs. Both
+ * return TEXT.
  */
 enum { WALL_BYTES = 40 };
 const char *time_of_day_text(char text[WALL_BYTES], int64_t wall_ns, int digits);
@@ -85,8 +89,8 @@ const char *utc_text(char text[WALL_BYTES], int64_t wall_ns);
 void write_json_text(const char *bytes, size_t n);
 
 /*
- * The number of leading bytes, of N, that are UTF-8: all, or all but an incomplete sequence at the end
- * if IS_CUT. N + 1 if the text is not UTF-8.
+ * Return the number of leading bytes, of N, that are UTF-8: all, or if IS_CUT all except an
+ * incomplete sequence at the end. Return N + 1 if the text is not UTF-8.
  */
 size_t utf8_bytes(const char *bytes, size_t n, bool is_cut);
 
@@ -97,9 +101,9 @@ const char *print_time(char *text, double ns);
 /* Draw a histogram of OCP_BUCKETS entries. */
 void print_histogram_of_times(const uint64_t *buckets);
 
-/* Events per second. */
+/* Return EVENTS per second. */
 double report_rate(const struct report *report, uint64_t events);
-/* The CPU overhead as a share of one core, 0.1 for 10%. */
+/* Return the CPU overhead as a share of one core, 0.1 for 10%. */
 double report_cost(const struct report *report);
 
 #endif

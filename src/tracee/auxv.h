@@ -8,10 +8,10 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
-/* The value of TYPE (AT_...) for process PID; 0 if there is none. */
+/* Set *VALUE to the value of TYPE (AT_...) for process PID; 0 if its vector lacks TYPE. */
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
 
-/* The same, in the contents of /proc/PID/auxv. */
+/* Return the value of TYPE in BYTES, the contents of /proc/PID/auxv; 0 if TYPE is missing. */
 uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The rules are those of ptrace(2), "Ptrace access mode checking": the kernel compares the users,
- * then asks for CAP_SYS_PTRACE in the user namespace of the other process, and then asks the security
- * modules. It says EPERM, whatever refused.
+ * then requires CAP_SYS_PTRACE in the user namespace of the other process, and then asks the
+ * security modules. It returns EPERM, whichever of them refused.
  */
 #include "tracee/denial.h"
 
@@ -28,7 +28,7 @@ static void read_line(const char *path, char *text, size_t bytes)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* The value of FIELD, a number of BASE, in our own status; 0 without that field. */
+/* Return FIELD of our own status, a number in BASE; 0 if the field is missing. */
 static unsigned long long own_status(const char *field, int base)
 {
 	const size_t n = strlen(field);
@@ -82,7 +82,7 @@ const char *denial_remedy(const struct denial *d)
 	return "with CAP_SYS_PTRACE (e.g. sudo)";
 }
 
-/* We have the capability, and yet. */
+/* Explain a refusal although we have the capability. */
 static int explain_in_spite(struct ocp_ctx *ctx, const struct denial *d)
 {
 	if (d->in_user_namespace) {
@@ -115,7 +115,10 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 	}
 	if (d->has_capability)
 		return explain_in_spite(ctx, d);
-	/* The user has started it, and does not have what the file's mode gives to it. */
+	/*
+	 * The user has started this setuid program, but does not have the uid that its mode gives
+	 * it.
+	 */
 	if (d->our_uid != 0 && d->real_uid == d->our_real_uid && d->effective_uid != d->our_uid) {
 		ctx_error(ctx, -EPERM, "pid %d (%s): runs as uid %u (setuid), you are uid %u",
 			  (int)d->pid, d->name, d->effective_uid, d->our_uid);

@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct pidfd_info_0) == 64, "the kernel's PIDFD_INFO_SIZE_
 
 #define GET_INFO _IOWR(0xFF, 11, struct pidfd_info_0) /* PIDFD_GET_INFO */
 
-/* Of a process whose parent has taken the status. */
+/* Read the status of a process whose parent has taken it. */
 static bool read_by_pidfd(int pidfd, int *status)
 {
 	struct pidfd_info_0 info = { .mask = INFO_EXIT };
@@ -35,7 +35,10 @@ static bool read_by_pidfd(int pidfd, int *status)
 	return true;
 }
 
-/* The last field of /proc/PID/stat, for those who may inspect the process. */
+/*
+ * Read the status of a zombie from the last field of /proc/PID/stat. The kernel shows it only to
+ * those who may inspect the process.
+ */
 static bool read_of_zombie(pid_t pid, int *status)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -58,7 +61,7 @@ static bool read_of_zombie(pid_t pid, int *status)
 
 bool exit_status_read(int pidfd, pid_t pid, int *status)
 {
-	/* The parent may take it in between. */
+	/* The parent may take the status between the first two attempts. */
 	return read_by_pidfd(pidfd, status) || read_of_zombie(pid, status) ||
 	       read_by_pidfd(pidfd, status);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a process that is no child of ours has ended. */
+/* Finding out how a process that is not our child has ended. */
 #ifndef TRACEE_EXIT_STATUS_H
 #define TRACEE_EXIT_STATUS_H
 
@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /*
- * Get the status of process PID, which has ended, as waitpid(2) encodes it. The kernel tells it
- * through PIDFD from Linux 6.15 on, and through /proc while the parent has not taken it. False: it
- * is not known.
+ * Get the status of process PID, which has ended, encoded as by waitpid(2). The kernel reports it
+ * through PIDFD from Linux 6.15 on, and through /proc until the parent has taken it. Returns false
+ * if it is not known.
  */
 bool exit_status_read(int pidfd, pid_t pid, int *status);
 

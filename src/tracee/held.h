@@ -13,15 +13,15 @@
 
 enum {
 	STOP_TIMEOUT_MS = 3000,	 /* for all threads to stop */
-	BUSY_TIMEOUT_MS = 20000, /* the same, while the thread waits for a CPU */
+	BUSY_TIMEOUT_MS = 20000, /* for a thread that waits for a CPU */
 	SPINS = 16,		 /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
 };
 
 struct thread {
 	pid_t tid;
-	int signal;   /* to pass on at detach */
-	bool stopped; /* false: interrupted, not reported yet */
+	int signal;   /* to pass on at the detach; 0: none */
+	bool stopped; /* false: interrupted, but the stop is not reported yet */
 };
 
 /* What the tracing thread is asked to do. */
@@ -44,10 +44,10 @@ struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	bool dies_with_us; /* PTRACE_O_EXITKILL */
-	bool is_child;	   /* of ours: its exit status is left to the caller's wait */
+	bool is_child;	   /* a child of ours: its exit status is left to the caller's wait */
 	struct thread *threads;
 	size_t n, room;
-	struct refusal refused; /* the last */
+	struct refusal refused; /* the latest one */
 
 	/* The program to start; path is NULL for a process that exists. */
 	const char *path;
@@ -56,7 +56,7 @@ struct tracee {
 	/* The thread that traces, and what it shares with the caller's thread. */
 	pthread_t tracer;
 	bool is_running;
-	sigset_t caller_mask; /* the signal mask of the thread that asked */
+	sigset_t caller_mask; /* the signal mask of the caller's thread */
 	enum request request;
 	int (*work)(void *arg); /* for REQUEST_RUN_STOPPED */
 	void *work_arg;

@@ -16,17 +16,17 @@ struct mapping {
 	unsigned int dev_major, dev_minor;
 	uint64_t inode; /* 0: no file */
 	bool readable, writable, executable;
-	bool shared;	  /* what is written goes to the file */
+	bool shared;	  /* MAP_SHARED: writes change the file */
 	const char *path; /* "" if there is none; as the kernel writes it, e.g. with " (deleted)" */
 };
 
 struct maps {
-	struct mapping *mappings; /* by address */
+	struct mapping *mappings; /* in ascending order of their addresses */
 	size_t n;
 	char *text; /* the paths point into it */
 };
 
-/* Read the mappings of PID. -ESRCH, -EPERM, ... with a message. */
+/* Read the mappings of PID. Returns -ESRCH, -EPERM, ... with a message. */
 int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
 void maps_free(struct maps *maps);
 
@@ -36,13 +36,16 @@ void maps_free(struct maps *maps);
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 
-/* START to END has been unmapped: remove the mappings that lie within. */
+/* Remove the mappings that lie within START to END, which has been unmapped. */
 void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
 
-/* The mapping that holds ADDR, or NULL. */
+/* Return the mapping that contains ADDR, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
 
-/* Open the file of mapping M of PID, a regular one, for reading. Returns -errno, without a message. */
+/*
+ * Open the file of mapping M of PID, which must be a regular file, for reading. Returns the
+ * descriptor, or -errno without a message.
+ */
 int maps_open_file(pid_t pid, const struct mapping *m);
 
 #endif

@@ -13,7 +13,10 @@
 #define MFD_NOEXEC_SEAL 0x8U /* linux/memfd.h: Linux 6.3 */
 #endif
 
-/* All memfds without huge pages are in one file system of the kernel, in which no path leads to a file. */
+/*
+ * Get the device of memfds: all memfds without huge pages are in one file system of the kernel,
+ * whose files have no path.
+ */
 static int file_system_of_memfds(dev_t *dev)
 {
 	struct stat st = { 0 };
@@ -30,8 +33,8 @@ static int file_system_of_memfds(dev_t *dev)
 }
 
 /*
- * A process that has such a descriptor, open for reading only, could open it for writing itself, unless its owner has
- * changed the mode.
+ * Check that the file is a memfd that others may write to. A process with such a descriptor, open
+ * for reading only, could itself open it for writing, unless its owner has changed the mode.
  */
 static int check(const struct stat *st, int access)
 {

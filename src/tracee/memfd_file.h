@@ -8,13 +8,14 @@
 #include <sys/types.h>
 
 /*
- * Open what the link PATH below /proc/PID leads to, if it is a memfd, for ACCESS: O_RDONLY or O_RDWR. A process can let
- * the link lead to any file, at any moment, and to files that it cannot open itself: anything else is not opened. Fills
- * in *ST. Returns -errno; -EINVAL: no memfd, or one that others may not write to.
+ * Open the memfd to which the link PATH below /proc/PID leads, for ACCESS: O_RDONLY or O_RDWR. A
+ * process can let the link lead to any file, at any moment, also to one that the process itself
+ * cannot open: nothing but a memfd is opened. Fills in *ST. Returns the descriptor, or -errno;
+ * -EINVAL: no memfd, or one that others may not write to.
  */
 int memfd_file_open(const char *path, int access, struct stat *st);
 
-/* Has FD, a memfd, all these SEALS? */
+/* Does the memfd FD have all these SEALS? */
 bool memfd_file_is_sealed(int fd, int seals);
 
 #endif

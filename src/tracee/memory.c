@@ -5,9 +5,9 @@
  * pages).
  *
  * process_vm_readv(2) reads up to IOV_MAX pieces per call, but it takes a pid: after an exec it
- * reads the new program. /proc/PID/mem refers to the address space at the time of open(2) and reads
- * nothing once that is gone. So process_vm_readv(2) reads the pieces, and a read of /proc/PID/mem
- * afterwards tells whether they came from the right address space.
+ * reads the new program. /proc/PID/mem refers to the address space at the time of open(2), and
+ * reads nothing once that address space is gone. So process_vm_readv(2) reads the pieces, and a
+ * read of /proc/PID/mem afterwards shows whether they came from the right address space.
  */
 #include "tracee/memory.h"
 
@@ -98,8 +98,8 @@ static int read_one(const struct memory *memory, const struct memory_piece *piec
 }
 
 /*
- * Sort PIECES by address, with a radix sort that skips digits in which all are equal. Returns the
- * array that has the result, one of the two.
+ * Sort PIECES by address, with a radix sort that skips digits which are equal in all pieces.
+ * Returns the array with the result: PIECES or SPARE.
  */
 static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memory_piece *spare,
 					size_t n)
@@ -194,7 +194,7 @@ static void make_batches(struct memory_plan *plan, size_t n)
 	}
 }
 
-/* The piece of a site or of a counter is copied without a call. */
+/* Copy one piece. For a site (6) or a semaphore (2), the constant size saves a call. */
 static void copy_piece(char *to, const char *from, size_t bytes)
 {
 	if (bytes == 6)
@@ -259,7 +259,7 @@ void memory_plan_free(struct memory_plan *plan)
 	free(plan);
 }
 
-/* Make room for the plan of N pieces. Returns NULL without memory. */
+/* Allocate a plan for N pieces. Returns NULL if there is no memory. */
 static struct memory_plan *plan_alloc(size_t n)
 {
 	struct memory_plan *plan = calloc(1, sizeof(*plan));
@@ -276,7 +276,10 @@ static struct memory_plan *plan_alloc(size_t n)
 	return NULL;
 }
 
-/* PIECES are sorted into themselves or into the spare array, and must stay. */
+/*
+ * Sort PIECES, and divide them into batches. The result is in PIECES or in the spare array, so
+ * PIECES must stay.
+ */
 static int plan_fill(const struct memory *memory, struct memory_plan *plan,
 		     struct memory_piece *pieces, size_t n)
 {
@@ -347,7 +350,10 @@ int memory_read_in_order(const struct memory *memory, const struct iovec *remote
 
 	if (got == (ssize_t)bytes)
 		return 0;
-	/* While a process ends, its memory can be held by others (uprobes) after it has given it up. */
+	/*
+	 * While a process ends, others (uprobes) can hold its memory after the process has released
+	 * it.
+	 */
 	if (err == ESRCH || !memory_is_alive(memory))
 		return gone(memory);
 	if (err == EPERM)

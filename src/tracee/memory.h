@@ -13,8 +13,7 @@
 #include "base/ctx.h"
 
 /*
- * The address space of process PID at the time of memory_open. After an exec reads fail with
- * -ESRCH.
+ * The address space that process PID had at memory_open(). After an exec, reads fail with -ESRCH.
  */
 struct memory;
 
@@ -23,7 +22,7 @@ void memory_close(struct memory *memory);
 
 pid_t memory_pid(const struct memory *memory);
 
-/* Is this still the process's address space? */
+/* Does the process still use this address space? */
 bool memory_is_alive(const struct memory *memory);
 
 struct memory_piece {
@@ -36,19 +35,19 @@ struct memory_piece {
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
 
 /*
- * Pieces that are read several times: what takes long is done once. Each piece is put at its `to`. PIECES
- * comes from malloc(3) and belongs to the plan, also after an error. -EFAULT, with a message, if one has
- * no end.
+ * A plan for pieces that are read several times: the slow work is done once. Each piece is put at
+ * its `to`. PIECES comes from malloc(3) and belongs to the plan, also after an error. Returns
+ * -EFAULT, with a message, if the end of a piece exceeds the address range.
  */
 struct memory_plan;
 int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
 		     struct memory_plan **out);
 void memory_plan_free(struct memory_plan *plan);
 
-/* The pieces by address. They belong to PLAN. */
+/* Return the pieces in ascending order of their addresses. They belong to PLAN. */
 const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
 
-/* After an error BUF has some of the pieces. Allocates nothing. */
+/* Read the pieces into BUF. Allocates nothing. After an error, BUF has some of them. */
 int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
 
 /*
@@ -59,10 +58,13 @@ int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);
 
-/* False if the BYTES at ADDR cannot be read. For very many of them: it looks for no reason. */
+/*
+ * Read BYTES at ADDR. Returns false if they cannot be read, without finding out why: for very many
+ * reads.
+ */
 bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes);
 
-/* -ESRCH, with a message, if the address space is gone. */
+/* Return -ESRCH, with a message, if the address space is gone. */
 int memory_check_alive(const struct memory *memory);
 
 #endif

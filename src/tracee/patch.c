@@ -33,7 +33,7 @@
 
 enum {
 	SEMAPHORE_BATCH = 512,
-	PARALLEL_MIN = 256, /* writes; to wake a thread costs as much as about 50 of them */
+	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as about 50 of them */
 };
 
 static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
@@ -56,7 +56,7 @@ struct share {
 	const struct patch_write *writes;
 	size_t n;
 	uint8_t phase;
-	size_t done; /* the number of elements of writes[] that it has passed */
+	size_t done; /* the number of elements of writes[] that are done or skipped */
 	int err;
 };
 
@@ -125,7 +125,8 @@ static bool start_worker(struct patcher *patcher)
 static void write_semaphores(struct patcher *patcher, struct share *share)
 {
 	struct iovec local[SEMAPHORE_BATCH], remote[SEMAPHORE_BATCH];
-	size_t index[SEMAPHORE_BATCH + 1]; /* of each in writes[], and where to go on */
+	/* index of each in writes[]; the last one: where to continue */
+	size_t index[SEMAPHORE_BATCH + 1];
 
 	while (!patcher->is_running && share->done < share->n) {
 		size_t n = 0, i = share->done;
@@ -149,7 +150,10 @@ static void write_semaphores(struct patcher *patcher, struct share *share)
 	run_share(share);
 }
 
-/* By the call that has written it, if the other one fails: see write_semaphores(). */
+/*
+ * Undo a write to a semaphore by the call that wrote it, if pwrite(2) fails: see
+ * write_semaphores().
+ */
 static bool undo_semaphore(const struct patcher *patcher, const struct patch_write *w)
 {
 	const struct iovec local = { (void *)&w->old, sizeof(w->old) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing single bytes of text and semaphores of another process. SECURITY.md lists the other files that
- * change one.
+ * Writing single bytes of text and semaphores of another process. SECURITY.md lists the other files
+ * that change a process.
  */
 #ifndef TRACEE_PATCH_H
 #define TRACEE_PATCH_H
@@ -28,7 +28,8 @@ struct patch_write {
 struct patcher;
 
 /*
- * Needs the permission to trace PID. Writes nothing yet. After an exec of PID its writes fail.
+ * Open the memory of PID, which requires the permission to trace PID. Writes nothing yet. After an
+ * exec of PID, writes fail.
  */
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
 void patcher_close(struct patcher *patcher);
@@ -41,19 +42,19 @@ int patcher_apply(struct patcher *patcher, const struct patch_write *writes, siz
 
 /*
  * Write N BYTES at ADDR: into memory that the process does not use, e.g. below the red zone of a
- * stack. No text, no semaphores. The process must be stopped. -errno, without a message; bytes may
- * then be written in part.
+ * stack. Not for text and semaphores. The process must be stopped. Returns -errno, without a
+ * message; some of the bytes may then be written.
  */
 int patcher_write_unused(struct patcher *patcher, uint64_t addr, const void *bytes, size_t n);
 
 /*
- * Tell PATCHER that the process could not be stopped, which is allowed for undoing only. From now
- * on it writes semaphores one by one, through a descriptor that refers to this program's memory
- * even if the process makes an exec.
+ * Tell PATCHER that the process could not be stopped, which is allowed for undoing only. From then
+ * on PATCHER writes semaphores one by one, through a descriptor that keeps referring to this
+ * program's memory if the process makes an exec.
  */
 void patcher_set_running(struct patcher *patcher);
 
-/* Open, apply and close in one. */
+/* Open a patcher, apply WRITES and close it. */
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n);
 
 #endif

@@ -15,8 +15,8 @@
 enum {
 	FIRST_READ_BYTES = 16384,
 	/*
-	 * The owner of a process decides how long its maps are: 65 530 mappings, each with a path of 4 KiB. Of
-	 * a real process they are a few MiB.
+	 * The owner of a process decides how long its maps are: up to 65 530 mappings, each with a
+	 * path of 4 KiB. The maps of a real process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
 	/* Of /proc/PID/stat, see proc_pid_stat(5). */
@@ -123,7 +123,7 @@ int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 	*text = NULL;
 	if (!err)
 		err = proc_file_read(ctx, pid, name, text, bytes);
-	/* It may have executed a program that this user must not see. */
+	/* Check again: the process may have executed a program that this user must not see. */
 	if (!err)
 		err = check_access(ctx, pid);
 	if (err) {
@@ -133,7 +133,9 @@ int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 	return err;
 }
 
-/* Read /proc/PID/stat, as any process may. Returns its field 3, the state; NULL on failure. */
+/*
+ * Read /proc/PID/stat, which needs no permission. Returns its field 3, the state; NULL on failure.
+ */
 static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 {
 	char path[PROC_PATH_BYTES];
@@ -155,7 +157,10 @@ static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 	return at && at[1] == ' ' ? at + 2 : NULL;
 }
 
-/* Go on from STATE, which read_stat() has returned. NULL if there are fewer fields. */
+/*
+ * Return field number WANTED, counting from STATE, which read_stat() has returned; NULL if there
+ * are fewer fields.
+ */
 static const char *stat_field(const char *state, int wanted)
 {
 	for (int field = STATE_FIELD; state && field < wanted; field++) {
@@ -188,7 +193,10 @@ bool proc_has_memory(pid_t pid)
 	return first != '0';
 }
 
-/* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
+/*
+ * Return the text after "FIELD:" and white space, up to the end of the line; NULL if the field is
+ * missing.
+ */
 static const char *status_field(const char *text, const char *field)
 {
 	size_t bytes = strlen(field);
@@ -199,7 +207,7 @@ static const char *status_field(const char *text, const char *field)
 	return NULL;
 }
 
-/* The last of IDS, which go from our pid namespace to the thread's own. */
+/* Return the last of IDS, which are ordered from our pid namespace to the thread's own. */
 static pid_t innermost_pid(const char *ids)
 {
 	const char *line_end = ids + strcspn(ids, "\n");
@@ -269,7 +277,7 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 	return 0;
 }
 
-/* TRACER is a thread id, as in TracerPid. */
+/* Is TRACER, a thread id from TracerPid, a thread of this process? */
 static bool is_our_thread(pid_t tracer)
 {
 	char path[PROC_PATH_BYTES];

@@ -35,7 +35,7 @@
 #include "tracee/patch.h"
 #include "tracee/rtld.h"
 
-/* In the child: wait until the parent holds us, then become the program. */
+/* In the child: wait until the parent traces us, then execute the program. */
 static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_fd)
 {
 	struct interruptions interruptions = { 0 };
@@ -44,7 +44,7 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 
 	sigprocmask(SIG_SETMASK, &spawn->mask, NULL);
 
-	/* The end of the pipe instead of a byte: the parent died. */
+	/* End of file instead of a byte means that the parent died. */
 	if (read(go_fd, &go, 1) == 1) {
 		execv(spawn->path, spawn->argv);
 		err = errno;
@@ -92,7 +92,7 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
 			return 0;
-		/* Without an event: a signal from outside, which the child shall get. */
+		/* A stop without an event is a signal from outside: pass it on to the child. */
 		if (status >> 16 == 0)
 			signal = WSTOPSIG(status);
 		ptrace(PTRACE_CONT, spawn->pid, NULL, (void *)(uintptr_t)signal);
@@ -109,8 +109,8 @@ struct breakpoint {
 };
 
 /*
- * Returns 1, 0 or a negative errno. PTRACE_PEEKDATA works also where process_vm_readv(2) is
- * forbidden.
+ * Is the list of files complete? Returns 1, 0 or a negative errno. PTRACE_PEEKDATA works even where
+ * process_vm_readv(2) is forbidden.
  */
 static int is_consistent(pid_t pid, const struct rtld *rtld)
 {
@@ -217,7 +217,10 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld,
 	}
 }
 
-/* Without the breakpoint the program starts, but nobody knows when its libraries are there. */
+/*
+ * Warn that there is no breakpoint: the program starts, but it is not known when its libraries are
+ * loaded.
+ */
 static void warn_not_loaded(const struct spawn *spawn, const char *reason)
 {
 	ctx_log(spawn->ctx, OCP_LOG_WARN, "%s: probes of shared libraries are not switched: %s",

@@ -22,7 +22,7 @@
 
 enum {
 	SYSCALL_STOP = SIGTRAP | 0x80,
-	LOOK_CLOSER = 32, /* every so many polls */
+	LOOK_CLOSER = 32, /* check more closely after this many polls */
 };
 
 size_t tracee_n_threads(const struct tracee *tracee)
@@ -41,7 +41,10 @@ static int has_ended(const struct tracee *tracee)
 	return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
 }
 
-/* The kernel reports the end of the main thread only when all others have ended, and these are stopped. */
+/*
+ * Has TID ended? waitpid(2) does not tell: the kernel reports the end of the main thread only when
+ * all others have ended, and these are stopped.
+ */
 static bool is_a_zombie(struct tracee *tracee, pid_t tid)
 {
 	struct proc_status status;
@@ -50,7 +53,10 @@ static bool is_a_zombie(struct tracee *tracee, pid_t tid)
 	return err == -ESRCH || (!err && (status.state == 'Z' || status.state == 'X'));
 }
 
-/* Is it time to give up? As is_too_late() of tracee.c: a thread that waits for a CPU gets longer. */
+/*
+ * Is it time to give up? As in is_too_late() of tracee.c, a thread that waits for a CPU gets
+ * longer.
+ */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t since_ms)
 {
 	struct proc_status status;

@@ -63,9 +63,9 @@
 enum {
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
 	TURNS_TIMEOUT_MS = 10000, /* for all other tracers, one after another */
-	LOOK_CLOSER = 32,	  /* every so many polls */
+	LOOK_CLOSER = 32,	  /* check more closely after this many polls */
 	TIMER_SLACK_NS = 1000,
-	LONG_SEIZE_MS = 20, /* it may then be waiting for an exec, which waits for us */
+	LONG_SEIZE_MS = 20, /* a longer SEIZE may be waiting for an exec, which waits for us */
 };
 
 static int64_t now_ms(void)
@@ -117,9 +117,9 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 }
 
 /*
- * The thread seized last is not there to be interrupted. Either it has ended, which the wait will
- * show, or it has made an exec: it is the only thread now, and its tid is the pid.
- * Test: exec_while_threads_are_seized.
+ * Handle the case that the thread seized last cannot be interrupted. Either it has ended, which the
+ * wait will show, or it has made an exec: it is now the only thread, and its tid is the pid. Test:
+ * exec_while_threads_are_seized.
  */
 static void interrupt_renamed(struct tracee *tracee)
 {
@@ -173,7 +173,7 @@ static int seize(struct tracee *tracee, pid_t tid)
 	return proc_why_no_access(tracee->ctx, tracee->pid, err);
 }
 
-/* Note the status that waitpid has reported. Returns true if the thread has ended. */
+/* Record the status that waitpid(2) has reported. Returns true if the thread has ended. */
 static bool note_status(struct thread *thread, int status)
 {
 	/* Case 4. Tests: killed_while_held; states.sh: test_dying. */
@@ -228,7 +228,7 @@ static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
 
 enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT, POLL_LOST };
 
-/* PATIENT: read the state of the thread too, which costs more than waitpid. */
+/* Poll one thread. If PATIENT, also read its state, which costs more than waitpid(2). */
 static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread, bool patient)
 {
 	int status;
@@ -245,7 +245,7 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 		/* Its status was taken before, see reap_ended(). states.sh: test_in_exec. */
 		if (has_ended(tracee, thread->tid))
 			return POLL_GONE;
-		/* It is there, and nothing says that it is stopped. */
+		/* The thread exists, and is not known to be stopped. */
 		errno = err;
 		return POLL_LOST;
 	}
@@ -306,7 +306,7 @@ static int seize_new(struct tracee *tracee)
 	dir = opendir(path);
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
-	/* An error is not the end of the list: threads would run while code is changed. */
+	/* Do not take an error for the end of the list: threads would run while code is changed. */
 	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		int got;
@@ -333,7 +333,7 @@ static void detach_thread(const struct tracee *tracee, struct thread *thread)
 {
 	int status;
 
-	/* It may have stopped after the wait was given up. */
+	/* The thread may have stopped after the wait was given up. */
 	if (!thread->stopped && take_status(tracee, thread->tid, &status) == thread->tid &&
 	    note_status(thread, status))
 		return;
@@ -349,7 +349,7 @@ static void detach_all(struct tracee *tracee)
 	tracee->n = 0;
 }
 
-/* The pid of the process's other tracer; 0 if it has none any more. */
+/* Return the pid of the process's other tracer; 0 if it has none any more. */
 static pid_t other_tracer(struct tracee *tracee)
 {
 	struct proc_status status;
@@ -405,7 +405,9 @@ static int stop_all(struct tracee *tracee)
 		if (err)
 			return err;
 		if (found == -EAGAIN) {
-			/* Try once more after the limit: the other may just have let go. */
+			/*
+			 * Try once more after the limit: the other tracer may just have detached.
+			 */
 			if (is_last_try)
 				return explain_refusal(tracee);
 			is_last_try = waits_too_long(tracee, &wait);
@@ -530,9 +532,9 @@ static void end_tracer(struct tracee *tracee)
 }
 
 /*
- * During a SEIZE: take the status of threads that have ended, so that an exec can go on. An exec
- * does not wait for the status of the main thread, which may be our caller's child.
- * Tests: exec_while_threads_are_seized; states.sh: test_in_exec.
+ * During a SEIZE, take the status of threads that have ended, so that an exec can proceed. An exec
+ * does not wait for the status of the main thread, which may be our caller's child. Tests:
+ * exec_while_threads_are_seized; states.sh: test_in_exec.
  */
 static void reap_ended(struct tracee *tracee)
 {
@@ -563,8 +565,9 @@ static void wait_until_done(struct tracee *tracee)
 }
 
 /*
- * Have the tracing thread carry out REQUEST, and wait for it. If it fails, end the thread: the
- * kernel then detaches also a tracee that does not stop. Test: thread_that_does_not_stop.
+ * Have the tracing thread carry out REQUEST, and wait for it. If the request fails, end the tracing
+ * thread: the kernel then detaches even a tracee that does not stop. Test:
+ * thread_that_does_not_stop.
  */
 static int ask(struct tracee *tracee, enum request request)
 {

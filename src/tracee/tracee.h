@@ -22,14 +22,14 @@ int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 int tracee_stop(struct tracee *tracee);
 
 /*
- * Stop all threads, call WORK(ARG), let the threads run on. The tracing thread calls WORK while the
- * calling thread waits: so the stop is not prolonged by two threads that wake each other. Returns
- * the value of WORK, or a negative errno if the process could not be stopped.
+ * Stop all threads, call WORK(ARG), and let the threads run on. The tracing thread calls WORK while
+ * the calling thread waits: waking another thread would prolong the stop. Returns the value of
+ * WORK, or a negative errno if the process could not be stopped.
  */
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
 
 /*
- * Let all threads run on as they were. Signals that arrived meanwhile are delivered; a process that
+ * Let all threads continue as before. Signals that arrived meanwhile are delivered; a process that
  * was stopped (SIGSTOP) stays stopped.
  */
 void tracee_release(struct tracee *tracee);
@@ -44,7 +44,7 @@ void tracee_close(struct tracee *tracee);
  */
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
 
-/* Did tracee_spawn start it? The kernel then kills it if this process dies now. */
+/* Was TRACEE started by tracee_spawn()? The kernel then kills it if this process dies now. */
 bool tracee_dies_with_us(const struct tracee *tracee);
 
 pid_t tracee_pid(const struct tracee *tracee);

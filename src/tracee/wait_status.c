@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The parent of a process gets its exit status only when the tracer has taken it, so the tracer
- * takes it; but not that of a child of its own, whose status belongs to the program that uses the
- * library (test_tracee: status_of_a_child_is_kept).
+ * The parent of a process gets its exit status only after the tracer has taken it, so the tracer
+ * takes it. An exception is a child of this process, whose status belongs to the program that uses
+ * the library (test_tracee: status_of_a_child_is_kept).
  *
  * waitid(2) reports the stops of a tracee whether or not WSTOPPED is given. So si_code decides
- * whether it has ended.
+ * whether the tracee has ended.
  */
 #include "tracee/wait_status.h"
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
-/* Has TID ended? 1, 0 or, with errno, -1. Its status stays there. */
+/* Has TID ended? Returns 1, 0 or, with errno, -1. Leaves the status of TID to be taken. */
 static int peek_ended(pid_t tid)
 {
 	siginfo_t info = { 0 };

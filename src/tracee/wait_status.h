@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What waitpid(2) reports of a tracee; it can leave an exit status for the parent. */
+/* Waiting for a tracee as by waitpid(2), but able to leave an exit status for the caller. */
 #ifndef TRACEE_WAIT_STATUS_H
 #define TRACEE_WAIT_STATUS_H
 
@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 /*
- * As waitpid(2) with WNOHANG. With KEEP_EXIT the exit status of TID, which is a child of this
- * process, is not taken: *STATUS is then 0, and the caller's own wait still finds it.
+ * Like waitpid(2) with WNOHANG. With KEEP_EXIT, the exit status of TID, a child of this process, is
+ * not taken: *STATUS is then 0, and the caller's own wait still finds the exit status.
  */
 pid_t wait_status(pid_t tid, bool keep_exit, int *status);
 
