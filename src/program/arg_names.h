@@ -37,6 +37,6 @@ bool arg_names_next(const char **text, struct arg_name *arg);
 /* The argument number ARG of TEXT; one without name and type if TEXT does not have it. */
 struct arg_name arg_names_get(const char *text, size_t arg);
 
-/* Returns the number of the argument called NAME, or -1 if no argument has the name. NAME ends with a 0. */
+/* Return the number of the argument called NAME (ends with a 0), or -1 if there is none. */
 int arg_names_find(const char *text, const char *name);
 #endif

@@ -26,7 +26,9 @@ struct foreign_notes {
 /* Returns a negative errno if ELF cannot be read. */
 int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign);
 
-/* Is there other code than a site at NOTE? False if that is no code, or the file does not have it. */
+/*
+ * Is there other code than a site at NOTE? False if the address is not code, or not in the file.
+ */
 bool foreign_notes_has(struct foreign_notes *foreign, const struct note *note);
 
 /*

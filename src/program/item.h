@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item: one thing that the user asks for, or several of one kind. An item is a probe, or a place
+ * An item: one thing that the user requests, or several of one kind. An item is a probe, or a place
  * in the code of a program without probes. The text of an item is what the user writes. A prefix
- * tells the kind:
+ * gives the kind:
  *
  *	NAME, RE	probes
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
@@ -39,7 +39,7 @@ enum item_kind {
 
 struct item {
 	enum item_kind kind;
-	const char *text; /* with the prefix of the kind; NULL: the kind has none */
+	const char *text; /* with the prefix of the kind; NULL: the kind has no text */
 };
 
 /* A list of items in the order of the user. It owns the texts. */
@@ -52,33 +52,33 @@ struct items {
 int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
- * Add TEXT. If an item in it has a prefix, it is a list of items, separated by commas. Else, if it has
- * only commas and characters of probe names, it is a list of names, else it is a regular
- * expression.
+ * Add TEXT. If an item in TEXT has a prefix, TEXT is a list of items, separated by commas.
+ * Otherwise, TEXT is a list of names if it has only commas and characters of probe names, and else
+ * a regular expression.
  */
 int items_add_text(struct items *items, const char *text);
 
 /* The kind of the single item TEXT. */
 enum item_kind item_kind_of(const char *text);
-/* The same for a TEXT that is a name if it has no prefix, whatever its characters are. */
+/* Like item_kind_of, but a TEXT without a prefix is always a name, whatever its characters are. */
 enum item_kind item_kind_of_name(const char *text);
-/* Does TEXT name a place in code instead of a probe? True for an item and for what it describes. */
+/* Does TEXT, an item or the name of what an item describes, name a place in code, not a probe? */
 bool item_is_code(const char *text);
 /* TEXT without its prefix. */
 const char *item_body(const char *text);
 
 /*
- * Of TEXT, which is of ITEM_LINE or ITEM_FILE_LINES, the length of "line:FILE". *LINE is the number
- * behind it, INT_MAX if it is larger, or 0.
+ * Return the length of "line:FILE" in TEXT, an item of ITEM_LINE or ITEM_FILE_LINES. Set *LINE to
+ * the number that follows it, INT_MAX if the number is larger, or 0 if there is none.
  */
 size_t item_line_file(const char *text, int *line);
 
-/* TO is empty before. The caller frees it with items_free, also after an error. */
+/* Copy FROM to the empty list TO. The caller frees TO with items_free, also after an error. */
 int items_copy(struct items *to, const struct items *from);
 bool items_equal(const struct items *a, const struct items *b);
 void items_free(struct items *items);
 
-/* The same for a single item. */
+/* Set, compare and free a single item. TEXT is copied. */
 int item_set(struct item *item, enum item_kind kind, const char *text);
 bool item_equal(const struct item *a, const struct item *b);
 void item_free(struct item *item);

@@ -30,8 +30,8 @@ enum site_abi {
 	SITE_ABI_TRANSITIONAL, /* provider ocaml, 4-byte semaphores, OCaml's half at +2 */
 	SITE_ABI_V1,	       /* provider ocaml_1 or ocaml.1, as above */
 	SITE_ABI_V2,	       /* provider ocaml_2: as v1, the site may be missing */
-	SITE_ABI_DORMANT,      /* no notes: what the ppx leaves to the post-linker */
-	SITE_ABI_CODE,	       /* no probe: an instruction of a function, see code_probes.h */
+	SITE_ABI_DORMANT,      /* no notes: probes as the ppx leaves them to the post-linker */
+	SITE_ABI_CODE, /* an instruction of a function instead of a probe: see code_probes.h */
 };
 
 /* What a hit of a site of SITE_ABI_CODE means. All hits of other sites count. */
@@ -44,10 +44,10 @@ enum {
 	SITE_IF_CONFIRMED = 1 << 4,
 };
 
-/* Hits of a site that mean nothing. */
+/* The condition that a hit must meet. Hits that do not meet it mean nothing. */
 enum site_condition {
 	SITE_ALWAYS,
-	/* The argument of this number of a C function (1: rdi ... 6: r9) must differ from `unless`. */
+	/* This argument of a C function (1: rdi ... 6: r9) must differ from `unless`. */
 	SITE_ARGUMENT_1,
 	SITE_ARGUMENT_6 = SITE_ARGUMENT_1 + 5,
 	SITE_IF_TRUE, /* the function must not return 0 */
@@ -57,16 +57,16 @@ struct corrected_args;
 
 /* One resolved note, or one dormant probe. */
 struct site {
-	uint64_t va; /* of its first byte; only valid if has_code */
+	uint64_t va; /* the address of the first byte; only valid if has_code */
 	/* OCaml's 16-bit counter, which switching writes; 0 if the linker has dropped it. */
 	uint64_t semaphore_va;
 	/* The tracers' 16-bit counter (the kernel's ref_ctr); 0 if there is none. */
 	uint64_t tracer_semaphore_va;
 	const char *provider;
-	const char *args;      /* operands: as in the note, or corrected */
-	const char *arg_names; /* of these: see arg_names.h; "": unknown */
+	const char *args;      /* the operands of the arguments: as in the note, or corrected */
+	const char *arg_names; /* the names of these arguments: see arg_names.h; "": unknown */
 	uint64_t note_off;     /* in the file, for messages */
-	uint32_t probe;	       /* index of the probe it belongs to */
+	uint32_t probe;	       /* index of the site's probe */
 	enum site_abi abi : 8;
 	bool has_code;
 	/*
@@ -76,17 +76,17 @@ struct site {
 	bool is_external;
 	uint8_t n_bytes;	       /* of code */
 	uint8_t opcode_at;	       /* the byte that is switched */
-	uint8_t off_opcode, on_opcode; /* its two values */
+	uint8_t off_opcode, on_opcode; /* the two values of that byte */
 	uint8_t events;		       /* of SITE_ABI_CODE: SITE_COUNTS and so on */
 	bool is_return;	   /* of SITE_ABI_CODE: a return probe of the function that begins here */
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;
-	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower */
-	/* Of SITE_ABI_CODE: in a thread, the function's calls do not nest, and all come to their end. */
+	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps it, ten times slower */
+	/* Of SITE_ABI_CODE: in a thread, the function's calls do not nest, and every call ends. */
 	bool is_flat;
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
-	/* Of SITE_ABI_CODE: the function's first instruction, if it counts the same calls; else 0. */
+	/* Of SITE_ABI_CODE: the function's first instruction if it counts these calls; else 0. */
 	uint64_t entry_va;
 	const struct dormant_site *dormant; /* NULL: the site has a note */
 	struct corrected_args *corrected;   /* owns a corrected `args`; NULL: as in the note */
@@ -120,8 +120,8 @@ struct ocp_program {
 	bool is_library;	 /* its struct file_origin */
 	size_t max_sites;	 /* the limit; 0: none */
 	uint8_t *note_bytes;	 /* the strings point into these */
-	uint8_t *arg_note_bytes; /* and the names of arguments into these */
-	struct dormant dormant;	 /* or into this */
+	uint8_t *arg_note_bytes; /* the names of arguments point into these */
+	struct dormant dormant;	 /* strings may also point into this */
 	struct dormant external;
 	struct site *sites; /* by probe, then by address */
 	size_t n_sites;
@@ -135,8 +135,8 @@ struct ocp_program {
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
- * The same for a file of ORIGIN. Under the ctx's file rules: -EAGAIN if the file may not be read
- * yet, -EFBIG if it exceeds the limits.
+ * Like program_open_fd, for a file of ORIGIN. Under the ctx's file rules: -EAGAIN if the
+ * file may not be read yet, -EFBIG if it exceeds the limits.
  */
 int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 		      struct ocp_program **out);
@@ -156,7 +156,7 @@ int program_add_external(struct ocp_program *prog, const struct dormant *externa
 /* The probes of the file. */
 struct probe_set program_probe_set(const struct ocp_program *prog);
 
-/* The index of the probe called NAME, or -1. */
+/* Return the index of the probe called NAME, or -1. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 
 /* Do the sites X of A and Y of B have the same probe name, address, counters and form? */

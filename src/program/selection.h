@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the probes that items describe. There are two ways: selection_takes tells for one probe
- * whether an item describes it, if probes come file by file; selection_choose and its parts find
+ * Finding the probes that items describe. There are two ways: selection_takes checks one probe,
+ * for callers that read probes file by file; selection_choose and its parts find
  * all described probes in a list.
  */
 #ifndef PROGRAM_SELECTION_H
@@ -18,7 +18,7 @@ struct selected;
 struct selection {
 	struct selected **items; /* in the order of selection_add; without ITEM_ALL_PROBES */
 	size_t n, n_regexps;
-	void *names; /* those of ITEM_PROBE, see tsearch(3) */
+	void *names; /* the names of ITEM_PROBE items, see tsearch(3) */
 	bool all;
 };
 
@@ -27,7 +27,7 @@ void selection_free(struct selection *selection);
 /* ITEM is copied. -EINVAL: a name was given twice, or a regular expression is wrong. */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 
-/* Item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
+/* Return item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
 /* Has item number I described a probe so far? */
@@ -39,8 +39,8 @@ bool selection_has_kind(const struct selection *selection, enum item_kind kind);
 bool selection_takes(struct selection *selection, const char *name);
 
 /*
- * -ENOENT, with a message, if an item has described no probe so far. NAMES[0..N) are the probes,
- * and WHERE names their program.
+ * Return -ENOENT, with a message, if an item has described no probe so far. NAMES[0..N) are the
+ * probes, and WHERE names their program.
  */
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where);
@@ -50,8 +50,8 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 		      const char *where);
 
 /*
- * Record the error that the regular expression TEXT matches no WHAT ("probe") of WHERE, with a hint if
- * its `|` stands for itself. Returns -ENOENT.
+ * Record the error that the regular expression TEXT matches no WHAT ("probe") of WHERE, with a
+ * hint if its `|` stands for itself. Returns -ENOENT.
  */
 int selection_matches_none(struct ocp_ctx *ctx, const char *text, const char *what,
 			   const char *where);
@@ -64,7 +64,7 @@ struct probe_names {
 	const char *where; /* their program, for messages */
 };
 
-/* Takes the probe with this number. A return value other than 0 ends the choice with it. */
+/* Take probe number PROBE. A return value other than 0 ends the choice, which returns it. */
 typedef int (*take_probe_fn)(void *data, size_t probe);
 
 /*

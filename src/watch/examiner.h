@@ -27,7 +27,7 @@ struct exam_file {
 enum exam_state {
 	EXAM_NOT_BEGUN,
 	EXAM_BEGUN,
-	EXAM_WITHOUT_PROBES, /* or no readable ones */
+	EXAM_WITHOUT_PROBES, /* the file has no probes, or no readable ones */
 	EXAM_WITH_PROBES,
 	EXAM_EXCEEDS, /* exceeds the limits */
 };
@@ -39,7 +39,7 @@ struct exam_result {
 
 struct examiner;
 
-/* ERROR, a message about the file of ORIGIN, without the file's name. */
+/* Return ERROR, a message about the file of ORIGIN, without the file's name. */
 const char *exam_reason(const char *error, const struct file_origin *origin);
 
 /*
@@ -54,7 +54,7 @@ int examiner_start(struct ocp_ctx *ctx, const struct exam_file *files, size_t n,
 bool examiner_has_ended(struct examiner *examiner, int wait_ms);
 /* The current result of file number FILE. */
 struct exam_result examiner_result(const struct examiner *examiner, size_t file);
-/* Kills the child if it runs. EXAMINER may be NULL. */
+/* Kill the child if it runs, and free EXAMINER, which may be NULL. */
 void examiner_free(struct examiner *examiner);
 
 #endif

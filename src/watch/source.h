@@ -3,8 +3,9 @@
  * A source: a meter attached to one process, or to every process of one file, from its first
  * sample to its last.
  *
- * With the engine `inside` it is always one process, of our own user, with the children that the process
- * has forked: they count in the same memory, and go on to when the process has ended.
+ * With the engine `inside`, a source is always one process of our own user, and the children that
+ * the process has forked. The children count in the same memory, and continue after the process has
+ * ended.
  */
 #ifndef WATCH_SOURCE_H
 #define WATCH_SOURCE_H
@@ -32,17 +33,17 @@ struct source {
 	/* With is_inside: */
 	bool has_left;	  /* the process does not count any more: it has ended, for example */
 	bool is_outgrown; /* it has loaded files that are not measured */
-	pid_t *children;  /* that count with it, ascending; as source_adopt found them */
+	pid_t *children;  /* children that count with it, ascending; see source_adopt */
 	size_t n_children;
 	pid_t *pids; /* found processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	    /* false: there may be more */
 	struct container container; /* of all processes; all "": any container */
 	bool is_mixed;		    /* bound to a container, but also run in another */
-	bool is_stale;		    /* a file of it was overwritten and is no longer measured */
+	bool is_stale;		    /* a measured file was overwritten and is no longer measured */
 	struct ocp_sample *sample;  /* the newest; NULL: none yet */
 	uint64_t hits;		    /* total of the sample */
-	uint64_t charged_hits;	    /* of them, those that were in the cpu_overhead of a tick */
+	uint64_t charged_hits;	    /* the part of `hits` that a tick's cpu_overhead includes */
 	int64_t uncharged_ns;	    /* the time of the ticks since then */
 	struct ocp_costs costs;	    /* all 0: unknown */
 	double cost_per_hit_ns;	    /* of the hits so far; 0: unknown */
@@ -59,30 +60,34 @@ struct source_spec {
 	pid_t pid;
 	const struct measure_request *request;
 	bool by_process;
-	bool is_inside; /* by the engine `inside`; needs PID */
+	bool is_inside; /* measure with the engine `inside`; needs PID */
 };
 
 /*
- * Open a source for SPEC, which is used during the call only. KNOWN is the shared list of processes;
- * it is refreshed now, unless the source is of one process that counts inside, and by its owner from
- * then on. source_attach starts measuring. -EPERM: a process of another user cannot count inside.
+ * Open a source for SPEC, which is used during the call only. KNOWN is the shared list of
+ * processes. source_open refreshes it, unless SPEC is for one process that counts inside. Later,
+ * its owner refreshes it. source_attach starts measuring. -EPERM: a process of another user cannot
+ * count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
 		struct source **out);
-/* Does nothing if it is already attached. */
+/* Start measuring. Do nothing if SOURCE is already attached. */
 int source_attach(struct source *source);
 /* Log what a hit will cost if the kernel single-steps sites. Before source_attach. */
 void source_tell_estimate(struct source *source);
-/* Say by what its pairs are matched, for the user of TITLE, if nobody has asked for that. */
+/* Log for TITLE how the pairs of SOURCE are matched, unless the request sets the matching. */
 void source_tell_matching(const struct source *source, const char *title);
 /* SOURCE may be NULL. */
 void source_free(struct source *source);
 
 /* Has the process of SOURCE exited? False for a source of a file. */
 bool source_has_ended(const struct source *source);
-/* Was PID, when it was looked at last, a child that counts with SOURCE? */
+/* Was PID, at its last inspection, a child that counts with SOURCE? */
 bool source_has_child(const struct source *source, pid_t pid);
-/* Look at PID again, which was no child of SOURCE so far. Sets *IS_CHILD if it is one now. Returns -ENOMEM or 0. */
+/*
+ * Inspect PID again, which was not a child of SOURCE so far. Set *IS_CHILD if PID is a child now.
+ * Returns -ENOMEM or 0.
+ */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);
 /* Find new processes and newly loaded files; *N_SITES is the number of sites added. */
 int source_refresh(struct source *source, size_t *n_sites);

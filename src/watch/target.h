@@ -18,13 +18,13 @@ enum { QUARTER_RING = WATCH_COLUMNS + 1 };
 
 /* Extends the struct watch_probe of the same index. */
 struct probe_record {
-	uint64_t base_hits;    /* of ended sources */
+	uint64_t base_hits;    /* the hits of ended sources */
 	uint64_t hits_at_tick; /* at the last tick */
 	bool is_off;	       /* the counter is off, in new sources too */
 	bool is_cut;	       /* off because of a budget */
 	bool was_left;	       /* was switched off once by watch_leave_probes */
 	float rates[WATCH_COLUMNS];
-	/* In the ticks of the newest quarter in which the rate was known. */
+	/* Sums over the ticks of the newest quarter in which the rate was known. */
 	uint64_t quarter_hits;
 	int64_t quarter_ns;
 	float quarters[QUARTER_RING];
@@ -77,24 +77,24 @@ struct target {
 	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
-	bool has_told_matching;	  /* by what pairs are matched */
+	bool has_told_matching;	  /* has logged how pairs are matched */
 	bool is_over_budget;	  /* measuring ended because of the budget */
 	struct file_id *given_up; /* files no longer measured for that reason */
 	size_t n_given_up;
-	bool problem_passes; /* the problem is only of the last refresh */
+	bool problem_passes; /* the problem concerns only the last refresh */
 };
 
 /* EXE and TITLE are copied. */
 int target_new(struct ocp_ctx *ctx, const char *exe, const char *title,
 	       const struct container *container, struct target **out);
-/* Frees its sources too. TARGET may be NULL. */
+/* Free TARGET and its sources. TARGET may be NULL. */
 void target_free(struct target *target);
 
 /* On success TARGET owns SOURCE, which is attached. */
 int target_add_source(struct target *target, struct source *source);
 /* Add the final numbers of source number SOURCE to the bases, and free it. */
 int target_end_source(struct target *target, size_t source);
-/* The same, and record that its file cost too much. */
+/* Like target_end_source, and record that measuring the source's file cost too much. */
 int target_give_up_source(struct target *target, size_t source);
 /* End all sources of OWNER with END, one of the two functions above. */
 int target_end_sources(struct target *target, const void *owner,
@@ -104,7 +104,7 @@ int target_end_sources(struct target *target, const void *owner,
  * -ENOMEM or another error of the search.
  */
 int target_is_run(struct target *target, struct find_memory *known, bool *is_run);
-/* Forget that its files cost too much. */
+/* Forget which files of TARGET cost too much. */
 void target_forgive(struct target *target);
 
 /* Update the processes of all sources, and whether the target is up. Returns -ENOMEM or 0. */
@@ -116,7 +116,7 @@ void target_forget_rows(struct target *target);
 int target_read(struct target *target);
 /* ---- target_history.c ----------------------------------------------------------------------- */
 
-/* A new record of a probe, whose rates are unknown. NULL: out of memory. */
+/* Return a new record of a probe, with unknown rates. NULL: out of memory. */
 struct probe_record *target_new_probe_record(void);
 /*
  * Fill column number COLUMN of the minute from the DT_NS since the last tick, and add it to column
@@ -125,7 +125,7 @@ struct probe_record *target_new_probe_record(void);
 void target_tick(struct target *target, size_t column, size_t quarter, int64_t dt_ns);
 /* Mark column number COLUMN of the minute as unknown. */
 void target_skip(struct target *target, size_t column);
-/* Begin column number QUARTER of the quarter hour: unknown so far. */
+/* Begin column number QUARTER of the quarter hour, and mark it as unknown. */
 void target_begin_quarter(struct target *target, size_t quarter);
 
 /*

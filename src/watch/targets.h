@@ -15,7 +15,7 @@ struct targets {
 	bool by_process;
 	struct target **list;
 	size_t n;
-	struct find_memory known; /* of processes; valid for one tick */
+	struct find_memory known; /* known processes; valid for one tick */
 	struct verdicts *verdicts;
 };
 
@@ -23,10 +23,10 @@ struct targets {
 int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process);
 void targets_free(struct targets *targets);
 
-/* The target of EXE in CONTAINER, or NULL. */
+/* Return the target of EXE in CONTAINER, or NULL. */
 struct target *targets_find(const struct targets *targets, const char *exe,
 			    const struct container *container);
-/* The same, but a missing target is created. */
+/* Set *OUT to the target of EXE in CONTAINER. Create the target if it is missing. */
 int targets_get(struct targets *targets, const char *exe, const struct container *container,
 		struct target **out);
 void targets_remove(struct targets *targets, size_t number);

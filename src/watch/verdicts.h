@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include "base/ctx.h"
 
-/* For one file. A program with this many sites is read and attached in a fraction of a second. */
+/* The limit for one file. Reading and attaching so large a program takes a fraction of a second. */
 enum { VERDICTS_MAX_SITES = 20000 };
 
 struct verdicts;
@@ -28,16 +28,20 @@ struct verdicts *verdicts_new(struct ocp_ctx *ctx);
 void verdicts_free(struct verdicts *verdicts);
 
 /*
- * Examine the files of untrusted owners, whether they are executables or libraries, and any number of sites is read.
- * Root and the user of this process are trusted. For commands that list all processes once, or read one.
+ * Examine the files of untrusted owners, executables and libraries alike, and read any number of
+ * sites. Root and the user of this process are trusted. For commands that list all processes once,
+ * or read one process.
  */
 void verdicts_set_strangers(struct verdicts *verdicts);
-/* Wait for the verdicts on the queued files, at most WAIT_MS. False: there were none, or time was short. */
+/*
+ * Wait for the verdicts on the queued files, at most WAIT_MS. False: there were none, or time was
+ * short.
+ */
 bool verdicts_await(struct verdicts *verdicts, int wait_ms);
 /* The number of queued files that have no verdict yet. */
 size_t verdicts_pending(const struct verdicts *verdicts);
 
-/* Is every program watched, or only named ones? Initially the latter. */
+/* Set whether every program is watched or, as initially, only named ones. */
 void verdicts_set_all(struct verdicts *verdicts, bool all);
 
 /* Examine the queued files, waiting at most WAIT_MS. True: there are new verdicts. */

@@ -35,7 +35,7 @@ struct watch_rule {
 	int foreign_file;
 	struct measure_request *request;
 	enum engine_choice engine;
-	bool is_inside;	  /* what it measures now is measured by the engine `inside` */
+	bool is_inside;	  /* the rule now measures with the engine `inside` */
 	bool was_refused; /* with ENGINE_AUTO: by that engine */
 	pid_t last_pid;	  /* of the newest source of a process; 0: none */
 	struct refused *refused;
@@ -45,7 +45,7 @@ struct watch_rule {
 	int64_t settle_ns;     /* CLOCK_MONOTONIC: no search before */
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that were reported */
-	/* Opened before the rule starts. NULL: none, as the processes of a file that count inside. */
+	/* Opened before the rule starts. NULL: none, as where a file's processes count inside. */
 	struct source *first;
 };
 
@@ -53,50 +53,54 @@ struct watch_rule {
 void watch_rule_free(struct watch_rule *rule);
 /* Create a rule for SPEC and open its first source, unless it searches for programs. */
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out);
-/* Does SPEC ask for the same? */
+/* Does SPEC name the same processes, engine and measurement as RULE? */
 bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *spec);
 /* Are both rules for the same file? False for rules that search for programs. */
 bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_rule *other);
 /* Attach the first source, and give it to the target of the rule. */
 int watch_rule_start(struct watch_rule *rule);
 
-/* The executable cannot be found, for the reason WHY, an errno: that is the problem of the target. */
+/* Set the target's problem: the executable cannot be found. WHY is the reason, an errno. */
 int watch_rule_tell_missing(struct watch_rule *rule, int why);
 
 /*
- * Open and end sources as needed now. A failure to measure is the problem of the target. Returns
- * -ENOMEM or 0.
+ * Open and end sources as needed now. A failure to measure becomes the problem of the target.
+ * Returns -ENOMEM or 0.
  */
 int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 
 /* ---- watch_engine.c ------------------------------------------------------------------------- */
 
-/* Take the engine that SPEC asks for. -EINVAL if the engine `inside` cannot do what is asked. */
+/* Use the engine that SPEC requests. -EINVAL if the engine `inside` cannot measure SPEC. */
 int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targets,
 			     const struct watch_spec *spec);
 /*
- * With ENGINE_AUTO: counting by the kernel costs more than the budget, as WHY says. If the rule can count
- * inside, do so from now on, and set *ERR to -ENOMEM or 0. False: nothing has changed.
+ * With ENGINE_AUTO: counting by the kernel costs more than the budget; WHY is the message.
+ * If the rule can count inside, count inside from now on, and set *ERR to -ENOMEM or 0. False:
+ * nothing has changed.
  */
 bool watch_rule_move_inside(struct watch_rule *rule, struct targets *targets, const char *why,
 			    int *err);
 /*
- * With ENGINE_AUTO: the engine `inside` has refused a process, as WHY says. True: BPF is permitted, and the
- * rule takes it from now on.
+ * With ENGINE_AUTO: the engine `inside` has refused a process; WHY is the message. True: BPF is
+ * permitted, and the rule uses BPF from now on.
  */
 bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const char *why);
 
 /* ---- watch_inside.c ------------------------------------------------------------------------- */
 
-/* Follow the processes of a file that count inside, each with a source. Returns as watch_rule_follow. */
+/*
+ * Follow the processes of a file that count inside, with one source for each process. Returns
+ * -ENOMEM or 0.
+ */
 int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 void watch_inside_forget(struct watch_rule *rule);
-/* The problem of the target: a process has loaded files that are not measured; or none. */
+/* Set the target's problem if a process has loaded files that are not measured, or clear it. */
 int watch_inside_tell_outgrown(const struct watch_rule *rule);
 
 /* ---- watch_rule.c, for watch_inside.c ------------------------------------------------------- */
 
-/* Open a source of process PID, or of the file at PATH if it is 0, for TARGET of the rule. */
+/* Open a source of process PID, or of the file at PATH if PID is 0, for TARGET of the rule. */
 int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct target *target,
 		    const char *path, pid_t pid);
 /* Does a source of TARGET count the process PID? */
