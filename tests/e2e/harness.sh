@@ -283,6 +283,7 @@ test_scripts_are_apart() {
 				[[ ! -e $folder/left ]] || fail "$folder is not empty"
 				mkdir "$folder/left"
 			done
+			[[ $(type -p python3) -ef /usr/bin/python3 ]] || fail "python3 is $(type -p python3)"
 			eq "$(cat "$O/tests/program")" "old"
 			echo new >"$O/tests/program"
 			[[ -n ${TEST_PROGRAM:-} ]] || return 0
@@ -298,6 +299,20 @@ test_scripts_are_apart() {
 	# By hand, too.
 	eq "$(env -u ISOLATED -u TEST_PROGRAM O="$TMP/build" bash "$TMP/tests/e2e/left.sh")" $'1..1\nok - test_a'
 	eq "$(cd "$TMP/build" && find tests; cat "$TMP/build/tests/program")" $'tests\ntests/program\nold'
+}
+
+test_lines_are_waited_for() {
+	run_fake_script <<-'END'
+		test_line() {
+			printf 'ready\nsum 12' >"$TMP/said"
+			holds has_line "$TMP/said" ready
+			holds has_line "$TMP/said" 'sum [0-9]+'
+			! holds has_line "$TMP/said" sum
+			! holds has_line "$TMP/said" 'ready|sum'
+			! holds has_line "$TMP/unsaid" ready
+		}
+	END
+	eq "$lines" $'1..1\nok - test_line'
 }
 
 test_any_failing_command_fails_the_test() {

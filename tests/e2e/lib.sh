@@ -177,9 +177,20 @@ tell() { # LINE [PID]
 	printf '%s\n' "$1" >&"${target_fd[${2:-$TARGET}]}"
 }
 
-# Wait until a target has written a line that matches the basic regular expression LINE.
+# Does FILE have a line that matches the extended regular expression RE as a whole? No process is started: waits look often.
+has_line() { # FILE RE
+	local lines line
+	[[ -e $1 ]] || return 1
+	mapfile -t lines <"$1"
+	for line in "${lines[@]}"; do
+		[[ ! $line =~ ^($2)$ ]] || return 0
+	done
+	return 1
+}
+
+# Wait until a target has written a line that matches the extended regular expression LINE.
 await_line() { # LINE [SECONDS [PID]]
-	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-0}"
+	wait_for "has_line '${target_out[${3:-$TARGET}]}' '$1'" "${2:-0}"
 }
 
 # Wait until a target runs FILE, and is no longer the shell that will execute it. For those that say
