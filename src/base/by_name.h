@@ -8,27 +8,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/search.h"
+
 typedef const char *(*by_name_fn)(const void *table, uint32_t number);
 
 /* The place of NAME in NUMBERS[0..N) if *FOUND, else the place to insert it. */
 static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn name_of,
 				   const void *table, const char *name, bool *found)
 {
-	size_t low = 0, high = n;
+	const size_t place = SEARCH(i, n, strcmp(name_of(table, numbers[i]), name) < 0);
 
-	*found = false;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(name_of(table, numbers[middle]), name);
-
-		if (order == 0)
-			*found = true;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	*found = place < n && strcmp(name_of(table, numbers[place]), name) == 0;
+	return place;
 }
 
 /* Insert NUMBER at PLACE of NUMBERS[0..N), which has room for one more. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cli/cli.h"
 
 bool is_number(const char *text)
@@ -15,18 +16,17 @@ bool is_number(const char *text)
 
 int options_add_pid(struct options *options, pid_t pid)
 {
-	pid_t *pids;
+	pid_t *new;
 
 	for (size_t i = 0; i < options->n_pids; i++)
 		if (options->pids[i] == pid)
 			return EXIT_DONE;
-	pids = realloc(options->pids, (options->n_pids + 1) * sizeof(*pids));
-	if (!pids) {
+	new = array_add(options->pids, options->n_pids);
+	if (!new) {
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	options->pids = pids;
-	options->pids[options->n_pids++] = pid;
+	*new = pid;
 	options->pid = options->pids[0];
 	return EXIT_DONE;
 }

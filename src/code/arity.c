@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/relocations.h"
 
 enum {
@@ -55,7 +57,7 @@ struct reader {
 	struct goal *goals;
 	size_t n_goals;
 	struct pointer *pointers;
-	size_t n, room;
+	size_t n;
 };
 
 /* ---- goals ---------------------------------------------------------------------------------- */
@@ -99,38 +101,24 @@ static int list_goals(struct reader *r, size_t n)
 
 static const struct goal *goal_at(const struct reader *r, uint64_t va)
 {
-	size_t low = 0, high = r->n_goals;
+	const size_t at = SEARCH(i, r->n_goals, r->goals[i].va < va);
 
-	if (!high || va < r->goals[0].va || va > r->goals[high - 1].va)
-		return NULL;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (r->goals[middle].va < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return r->goals[low].va == va ? &r->goals[low] : NULL;
+	return at < r->n_goals && r->goals[at].va == va ? &r->goals[at] : NULL;
 }
 
 /* ---- pointers ------------------------------------------------------------------------------- */
 
 static int add_pointer(struct reader *r, uint64_t place, uint32_t function, int generated)
 {
+	struct pointer *new;
+
 	if (r->n == MAX_POINTERS)
 		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d pointers to functions",
 				 elf_file_name(r->elf), MAX_POINTERS);
-	if (r->n == r->room) {
-		const size_t room = r->room ? 2 * r->room : 4096;
-		struct pointer *larger = reallocarray(r->pointers, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(r->ctx);
-		r->pointers = larger;
-		r->room = room;
-	}
-	r->pointers[r->n++] = (struct pointer){ place, function, (int8_t)generated };
+	new = array_add(r->pointers, r->n);
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = (struct pointer){ place, function, (int8_t)generated };
 	return 0;
 }
 
@@ -183,7 +171,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct pointer *x = a, *y = b;
 
-	return (x->place > y->place) - (x->place < y->place);
+	return COMPARE(x->place, y->place);
 }
 
 static int is_relr(void *data, const struct elf_section *section)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "code/frametable.h"
 #include "code/function_path.h"
 #include "elf/eh_frame.h"
@@ -29,7 +31,7 @@ struct reader {
 	struct elf_file *elf;
 	struct frametable *table;
 	struct extent *list;
-	size_t n, room;
+	size_t n;
 };
 
 /* ---- bounds --------------------------------------------------------------------------------- */
@@ -38,6 +40,7 @@ static int add_extent(void *data, uint64_t va, uint64_t bytes)
 {
 	struct reader *r = data;
 	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
+	struct extent *new;
 
 	if (!segment || !segment->executable || va - segment->va > segment->file_bytes ||
 	    bytes > segment->file_bytes - (va - segment->va))
@@ -45,16 +48,10 @@ static int add_extent(void *data, uint64_t va, uint64_t bytes)
 	if (r->n == MAX_FUNCTIONS)
 		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d functions",
 				 elf_file_name(r->elf), MAX_FUNCTIONS);
-	if (r->n == r->room) {
-		const size_t room = r->room ? 2 * r->room : 4096;
-		struct extent *larger = reallocarray(r->list, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(r->ctx);
-		r->list = larger;
-		r->room = room;
-	}
-	r->list[r->n++] = (struct extent){ .va = va, .bytes = bytes };
+	new = array_add(r->list, r->n);
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = (struct extent){ .va = va, .bytes = bytes };
 	return 0;
 }
 
@@ -62,7 +59,7 @@ static int compare_extents(const void *a, const void *b)
 {
 	const struct extent *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 /* Functions do not overlap. Of those that would, the last one stays whole. */

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "code/code_flow.h"
 
 enum { FIRST_WINDOW_BYTES = 64 * 1024, LARGEST_WINDOW_BYTES = 32 * 1024 * 1024 };
@@ -83,19 +84,9 @@ struct code_flow *code_file_flow(const struct code_file *file)
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va)
 {
-	size_t low = 0, high = file->n_entries;
+	const size_t at = SEARCH(i, file->n_entries, file->entries[i] < va);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (file->entries[middle] == va)
-			return true;
-		if (file->entries[middle] < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
+	return at < file->n_entries && file->entries[at] == va;
 }
 
 static bool holds(uint64_t part_va, uint64_t part_bytes, uint64_t va, size_t n)

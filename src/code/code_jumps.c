@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "code/code_flow.h"
 
 enum {
@@ -80,7 +81,7 @@ static int compare(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 /* Collect what the function may use as a table. */
@@ -104,17 +105,9 @@ static int find_leas(struct code_flow *flow)
 /* The first of the addresses that is above TABLE, or INT64_MAX. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
-	size_t low = 0, high = flow->n_leas;
+	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (flow->leas[middle] <= table)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < flow->n_leas ? flow->leas[low] : INT64_MAX;
+	return next < flow->n_leas ? flow->leas[next] : INT64_MAX;
 }
 
 static int add_target(struct code_flow *flow, uint32_t number)

@@ -36,6 +36,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/data_image.h"
 #include "elf/dynsym.h"
 #include "elf/named_symbols.h"
@@ -63,7 +65,6 @@ struct reader {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct frametable *table;
-	size_t room; /* for addresses of tables */
 	uint64_t n_descriptors;
 	const struct elf_segment *code; /* of the last return address */
 };
@@ -72,19 +73,15 @@ struct reader {
 
 static int add_table(struct reader *r, uint64_t va)
 {
+	uint64_t *new;
+
 	if (r->table->n_tables == MAX_TABLES)
 		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d frame tables",
 				 elf_file_name(r->elf), MAX_TABLES);
-	if (r->table->n_tables == r->room) {
-		const size_t room = r->room ? 2 * r->room : 256;
-		uint64_t *larger = reallocarray(r->table->tables, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(r->ctx);
-		r->table->tables = larger;
-		r->room = room;
-	}
-	r->table->tables[r->table->n_tables++] = va;
+	new = array_add(r->table->tables, r->table->n_tables);
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = va;
 	return 0;
 }
 
@@ -214,7 +211,7 @@ static int compare_descriptors(const void *a, const void *b)
 {
 	const struct frame_descr *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 static void sort_descriptors(struct frametable *table)
@@ -418,17 +415,7 @@ const uint64_t *frametable_tables(const struct frametable *table, size_t *n)
 
 size_t frametable_from(const struct frametable *table, uint64_t va)
 {
-	size_t low = 0, high = table->n;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (table->list[middle].va < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, table->n, table->list[i].va < va);
 }
 
 const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Questions about the functions of a file: by name, by address, by kind. */
+#include "base/search.h"
 #include "code/functions_table.h"
 
 #include <inttypes.h>
@@ -84,17 +85,7 @@ static const char *name_in(const struct function *function, bool flat)
 static size_t first_named(const struct function *const *names, size_t n, const char *name,
 			  bool flat)
 {
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (strcmp(name_in(names[middle], flat), name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, n, strcmp(name_in(names[i], flat), name) < 0);
 }
 
 /* A name that somebody asks for. */
@@ -211,19 +202,11 @@ const struct function *functions_find_c(const struct functions *functions, const
 const struct function *functions_at(const struct functions *functions, uint64_t va)
 {
 	const struct function *list = functions->list;
-	size_t low = 0, high = functions->n;
+	const size_t next = SEARCH(i, functions->n, list[i].va <= va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (list[middle].va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t back = 1; back <= low && back <= MAX_STEPS_BACK; back++)
-		if (va - list[low - back].va < list[low - back].bytes)
-			return &list[low - back];
+	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)
+		if (va - list[next - back].va < list[next - back].bytes)
+			return &list[next - back];
 	return NULL;
 }
 

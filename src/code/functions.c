@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/symbol_table.h"
 #include "code/arity.h"
 #include "code/bare_functions.h"
@@ -64,23 +66,18 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 {
 	const struct elf_segment *segment = elf_file_segment_of(f->elf, sym->st_value, 1);
 	uint64_t room_here;
+	struct function *new;
 
 	if (!segment || !segment->executable || sym->st_value - segment->va >= segment->file_bytes)
 		return 0;
 	if (f->n == MAX_FUNCTIONS)
 		return ctx_error(f->ctx, -EBADMSG, "%s: has more than %d functions",
 				 elf_file_name(f->elf), MAX_FUNCTIONS);
-	if (f->n == f->room) {
-		const size_t room = f->room ? 2 * f->room : 4096;
-		struct function *larger = reallocarray(f->list, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(f->ctx);
-		f->list = larger;
-		f->room = room;
-	}
+	new = array_add(f->list, f->n);
+	if (!new)
+		return ctx_no_memory(f->ctx);
 	room_here = segment->file_bytes - (sym->st_value - segment->va);
-	f->list[f->n++] = (struct function){
+	*new = (struct function){
 		.symbol = symbol,
 		.va = sym->st_value,
 		/* 0, until the next function is known. */
@@ -175,7 +172,7 @@ static int compare_places(const void *a, const void *b)
 	const struct function *x = a, *y = b;
 
 	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
+		return COMPARE(x->va, y->va);
 	if (strcmp(x->symbol, y->symbol) != 0)
 		return strcmp(x->symbol, y->symbol);
 	return strcmp(x->version ? x->version : "", y->version ? y->version : "");
@@ -341,8 +338,8 @@ static int compare_two(const struct function *x, const struct function *y, bool 
 		order = flat ? strcmp(x->full_flat_name, y->full_flat_name)
 			     : strcmp(x->full_name, y->full_name);
 	if (order == 0)
-		order = (x->stamp > y->stamp) - (x->stamp < y->stamp);
-	return order ? order : (x->va > y->va) - (x->va < y->va);
+		order = COMPARE(x->stamp, y->stamp);
+	return order ? order : COMPARE(x->va, y->va);
 }
 
 static int compare_names(const void *a, const void *b)

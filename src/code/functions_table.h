@@ -24,7 +24,7 @@ struct functions {
 	struct symbol_versions *versions; /* of .dynsym, only while it is read */
 	size_t n_taken;			  /* symbols that have been looked at */
 	struct function *list;
-	size_t n, room;
+	size_t n;
 	const struct function **by_name; /* OCaml's */
 	size_t n_ocaml;
 	const struct function **by_flat_name; /* of those, the ones whose symbols tell another */

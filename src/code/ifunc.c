@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "code/code_flow.h"
 #include "elf/eh_frame.h"
 
@@ -32,7 +34,7 @@ enum {
 
 struct ifuncs {
 	struct ifunc_choice *list; /* sorted by va */
-	size_t n, room;
+	size_t n;
 	struct ocp_ctx *ctx;
 	struct elf_file *elf; /* only while it is read */
 };
@@ -43,22 +45,17 @@ static int add_extent(void *data, uint64_t va, uint64_t bytes)
 {
 	struct ifuncs *ifuncs = data;
 	const struct elf_segment *segment = elf_file_segment_of(ifuncs->elf, va, bytes);
+	struct ifunc_choice *new;
 
 	if (!segment || !segment->executable || !bytes)
 		return 0;
 	if (ifuncs->n == MAX_EXTENTS)
 		return ctx_error(ifuncs->ctx, -EBADMSG, "%s: has more than %d functions",
 				 elf_file_name(ifuncs->elf), MAX_EXTENTS);
-	if (ifuncs->n == ifuncs->room) {
-		const size_t room = ifuncs->room ? 2 * ifuncs->room : 4096;
-		struct ifunc_choice *larger = reallocarray(ifuncs->list, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(ifuncs->ctx);
-		ifuncs->list = larger;
-		ifuncs->room = room;
-	}
-	ifuncs->list[ifuncs->n++] = (struct ifunc_choice){ va, bytes };
+	new = array_add(ifuncs->list, ifuncs->n);
+	if (!new)
+		return ctx_no_memory(ifuncs->ctx);
+	*new = (struct ifunc_choice){ va, bytes };
 	return 0;
 }
 
@@ -66,7 +63,7 @@ static int compare_extents(const void *a, const void *b)
 {
 	const struct ifunc_choice *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 int ifuncs_read(struct ocp_ctx *ctx, struct elf_file *elf, struct ifuncs **out)

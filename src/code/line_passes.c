@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "code/code_flow.h"
 #include "code/line_places.h"
 
@@ -192,8 +193,8 @@ static int compare_lines(const void *a, const void *b)
 	const struct line_place *x = a, *y = b;
 
 	if (x->line != y->line)
-		return x->line < y->line ? -1 : 1;
-	return (x->va > y->va) - (x->va < y->va);
+		return COMPARE(x->line, y->line);
+	return COMPARE(x->va, y->va);
 }
 
 static ptrdiff_t reduce_lines(const struct code_flow *flow, struct line_place *list, size_t n)

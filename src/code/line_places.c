@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sanitize.h"
+#include "base/search.h"
 #include "code/frametable.h"
 #include "code/line_sources.h"
 #include "elf/lines.h"
@@ -24,7 +26,7 @@ struct gatherer {
 	struct line_sources sources;
 	struct line_place *list;
 	uint32_t *source; /* of each place, its number */
-	size_t n, room;
+	size_t n;
 	size_t n_ended; /* places whose `end_va` is known */
 	uint64_t last_va;
 	bool has_rows;
@@ -75,18 +77,16 @@ void line_places_free(struct line_places *places)
 
 static int make_room(struct gatherer *g)
 {
-	const size_t room = g->room ? 2 * g->room : 256;
-	struct line_place *list = reallocarray(g->list, room, sizeof(*list));
+	struct line_place *list = array_grow(g->list, g->n, sizeof(*list));
 	uint32_t *sources;
 
 	if (!list)
 		return ctx_no_memory(g->ctx);
 	g->list = list;
-	sources = reallocarray(g->source, room, sizeof(*sources));
+	sources = array_grow(g->source, g->n, sizeof(*sources));
 	if (!sources)
 		return ctx_no_memory(g->ctx);
 	g->source = sources;
-	g->room = room;
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static int add_place(struct gatherer *g, const struct line_row *row, size_t sour
 	if (g->n == MAX_PLACES)
 		return ctx_error(g->ctx, -EBADMSG, "'%s': its lines begin at more than %d places",
 				 g->sources.wanted, MAX_PLACES);
-	if (g->n == g->room && make_room(g))
+	if (make_room(g))
 		return -ENOMEM;
 	g->source[g->n] = (uint32_t)source;
 	g->list[g->n++] = (struct line_place){
@@ -139,18 +139,10 @@ static void end_rows(struct gatherer *g, const struct line_row *row)
 
 static bool is_in_span(const struct line_spans *spans, const struct line_row *row)
 {
-	size_t low = 0, high = spans ? spans->n : 0;
+	size_t next = SEARCH(i, spans ? spans->n : 0, spans->list[i].line < row->line);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (spans->list[middle].line < row->line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; spans && low < spans->n && spans->list[low].line == row->line; low++)
-		if (row->column >= spans->list[low].from && row->column < spans->list[low].to)
+	for (; spans && next < spans->n && spans->list[next].line == row->line; next++)
+		if (row->column >= spans->list[next].from && row->column < spans->list[next].to)
 			return true;
 	return false;
 }
@@ -188,9 +180,9 @@ static int compare_addresses(const void *a, const void *b)
 	const struct line_place *x = a, *y = b;
 
 	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
+		return COMPARE(x->va, y->va);
 	if (x->line != y->line)
-		return x->line < y->line ? -1 : 1;
+		return COMPARE(x->line, y->line);
 	return x->goes_on - y->goes_on;
 }
 
@@ -204,8 +196,8 @@ static int compare_lines(const void *a, const void *b)
 	const struct line_place *x = a, *y = b;
 
 	if (x->line != y->line)
-		return x->line < y->line ? -1 : 1;
-	return (x->va > y->va) - (x->va < y->va);
+		return COMPARE(x->line, y->line);
+	return COMPARE(x->va, y->va);
 }
 
 /* Keep the places of the chosen source, by address and each once. */
@@ -319,17 +311,7 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 /* The first place whose line is LINE or a later one. */
 static size_t first_from(const struct line_places *places, int line)
 {
-	size_t low = 0, high = places->n;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (places->list[middle].line < line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, places->n, places->list[i].line < line);
 }
 
 const struct line_place *line_places_find(const struct line_places *places, int line, size_t *n)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sanitize.h"
 #include "base/suggest.h"
 
@@ -127,20 +128,18 @@ static ptrdiff_t find(const struct line_sources *sources, const char *path, cons
 static int add(struct ocp_ctx *ctx, struct line_sources *sources, const char *path,
 	       const char *name, bool is_own)
 {
-	struct line_source *list = reallocarray(sources->list, sources->n + 1, sizeof(*list)), *it;
+	struct line_source *it = array_add(sources->list, sources->n);
 	bool all_wanted, all;
 
-	if (!list)
+	if (!it)
 		return ctx_no_memory(ctx);
-	sources->list = list;
-	it = &list[sources->n];
 	*it = (struct line_source){ strdup(path), strdup(name), is_own, 0 };
 	if (!it->path || !it->name) {
 		free(it->path);
 		free(it->name);
+		sources->n--;
 		return ctx_no_memory(ctx);
 	}
-	sources->n++;
 	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
 	/* Without its folder, all that is known of an inlined one may be equal. */
 	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "code/frametable.h"
 #include "code/units.h"
 
@@ -23,7 +24,7 @@ struct unit_files {
 	struct frametable *table; /* NULL: the file has none */
 	const char **of_tables;	  /* the file of each table; NULL: nobody has asked yet */
 	struct shown_file *shown;
-	size_t n, room, last; /* the last one that was asked for */
+	size_t n, last; /* the last one that was asked for */
 };
 
 /* A name may be written to a terminal. */
@@ -39,25 +40,20 @@ static char *copy_name(const char *name)
 
 static const char *show(struct unit_files *files, const char *raw)
 {
+	struct shown_file *new;
+
 	if (files->n && files->shown[files->last].raw == raw)
 		return files->shown[files->last].text;
 	for (files->last = 0; files->last < files->n; files->last++)
 		if (files->shown[files->last].raw == raw)
 			return files->shown[files->last].text;
-	if (files->n == files->room) {
-		const size_t room = files->room ? 2 * files->room : 64;
-		struct shown_file *larger = reallocarray(files->shown, room, sizeof(*larger));
-
-		if (!larger) {
-			files->last = 0;
-			return NULL;
-		}
-		files->shown = larger;
-		files->room = room;
+	new = array_add(files->shown, files->n);
+	if (!new) {
+		files->last = 0;
+		return NULL;
 	}
-	files->last = files->n;
-	files->shown[files->n++] = (struct shown_file){ raw, copy_name(raw) };
-	return files->shown[files->last].text;
+	*new = (struct shown_file){ raw, copy_name(raw) };
+	return new->text;
 }
 
 /* Of two files that should be one; "": they are not. */

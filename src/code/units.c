@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "code/ocaml_name.h"
 
 /* Programs have some thousands of units. */
@@ -15,7 +17,7 @@ enum { MAX_UNITS = 1 << 17 };
 int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint64_t va)
 {
 	struct unit unit = { .start_va = va };
-	struct unit *larger;
+	struct unit *new;
 
 	if (ocaml_name_is_mark(symbol, "code_end", &unit.symbol_bytes)) {
 		unit.start_va = 0;
@@ -28,19 +30,13 @@ int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint
 	}
 	if (units->n == 3 * (size_t)MAX_UNITS)
 		return ctx_error(ctx, -EBADMSG, "more than %d compilation units", MAX_UNITS);
-	if (units->n == units->room) {
-		const size_t room = units->room ? 2 * units->room : 256;
-
-		larger = reallocarray(units->units, room, sizeof(*larger));
-		if (!larger)
-			return ctx_no_memory(ctx);
-		units->units = larger;
-		units->room = room;
-	}
 	unit.symbol = strndup(symbol, unit.symbol_bytes);
-	if (!unit.symbol)
+	new = unit.symbol ? array_add(units->units, units->n) : NULL;
+	if (!new) {
+		free(unit.symbol);
 		return ctx_no_memory(ctx);
-	units->units[units->n++] = unit;
+	}
+	*new = unit;
 	return 1;
 }
 
@@ -55,7 +51,7 @@ static int compare_starts(const void *a, const void *b)
 {
 	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
 
-	return (x->start_va > y->start_va) - (x->start_va < y->start_va);
+	return COMPARE(x->start_va, y->start_va);
 }
 
 /* Join the marks of each unit, which are neighbours. */
@@ -79,25 +75,20 @@ static void join_marks(struct units *units)
 	units->n = n;
 }
 
+/* The order of UNIT and a unit whose symbol has the BYTES bytes at SYMBOL. */
+static int compare_symbol(const struct unit *unit, const char *symbol, size_t bytes)
+{
+	const int order = strncmp(unit->symbol, symbol, bytes);
+
+	return order ? order : unit->symbol_bytes > bytes;
+}
+
 static const struct unit *find(const struct units *units, const char *symbol, size_t bytes)
 {
-	size_t low = 0, high = units->n;
+	const struct unit *list = units->units;
+	const size_t at = SEARCH(i, units->n, compare_symbol(&list[i], symbol, bytes) < 0);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct unit *unit = &units->units[middle];
-		int order = strncmp(unit->symbol, symbol, bytes);
-
-		if (order == 0 && unit->symbol_bytes > bytes)
-			order = 1;
-		if (order == 0)
-			return unit;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return at < units->n && compare_symbol(&list[at], symbol, bytes) == 0 ? &list[at] : NULL;
 }
 
 static const struct unit *find_without(const struct units *units, const struct unit *unit,
@@ -165,15 +156,7 @@ const struct unit *units_of_symbol(const struct units *units, const char *symbol
 
 const struct unit *units_at(const struct units *units, uint64_t va)
 {
-	size_t low = 0, high = units->n;
+	const size_t next = SEARCH(i, units->n, units->by_va[i]->start_va <= va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (units->by_va[middle]->start_va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && va < units->by_va[low - 1]->end_va ? units->by_va[low - 1] : NULL;
+	return next && va < units->by_va[next - 1]->end_va ? units->by_va[next - 1] : NULL;
 }

@@ -21,7 +21,7 @@ struct unit {
 
 struct units {
 	struct unit *units; /* by symbol */
-	size_t n, room;
+	size_t n;
 	const struct unit **by_va;
 };
 

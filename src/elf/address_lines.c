@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/own_dwarf.h"
 
 /* Code of a unit. */
@@ -14,22 +16,17 @@ struct unit_range {
 struct address_lines {
 	Dwarf *dwarf;
 	struct unit_range *ranges; /* by address */
-	size_t n, room;
+	size_t n;
 };
 
 static int add_range(struct ocp_ctx *ctx, struct address_lines *lines, uint64_t start, uint64_t end,
 		     Dwarf_Die *unit)
 {
-	if (lines->n == lines->room) {
-		const size_t room = lines->room ? 2 * lines->room : 64;
-		void *ranges = reallocarray(lines->ranges, room, sizeof(*lines->ranges));
+	struct unit_range *new = array_add(lines->ranges, lines->n);
 
-		if (!ranges)
-			return ctx_no_memory(ctx);
-		lines->ranges = ranges;
-		lines->room = room;
-	}
-	lines->ranges[lines->n++] = (struct unit_range){ start, end, dwarf_dieoffset(unit) };
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = (struct unit_range){ start, end, dwarf_dieoffset(unit) };
 	return 0;
 }
 
@@ -53,7 +50,7 @@ static int compare_ranges(const void *a, const void *b)
 {
 	const struct unit_range *x = a, *y = b;
 
-	return (x->start > y->start) - (x->start < y->start);
+	return COMPARE(x->start, y->start);
 }
 
 int address_lines_open(struct ocp_ctx *ctx, int fd, const char *name, struct address_lines **out)
@@ -83,17 +80,9 @@ void address_lines_close(struct address_lines *lines)
 
 static const struct unit_range *range_of(const struct address_lines *lines, uint64_t va)
 {
-	size_t low = 0, high = lines->n;
+	const size_t next = SEARCH(i, lines->n, lines->ranges[i].start <= va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (lines->ranges[middle].start <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && va < lines->ranges[low - 1].end ? &lines->ranges[low - 1] : NULL;
+	return next && va < lines->ranges[next - 1].end ? &lines->ranges[next - 1] : NULL;
 }
 
 /* False: it is a row of no line. */

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/cfi_program.h"
 
 enum { MAX_TABLE_BYTES = 1 << 28, MAX_CIES = 1 << 12, SHT_UNWIND = 0x70000001 };
@@ -42,20 +44,12 @@ struct table {
 	size_t n;
 	uint64_t va;
 	struct cie *cies;
-	size_t n_cies, cies_room;
+	size_t n_cies;
 	struct fde *fdes;
-	size_t n_fdes, fdes_room;
+	size_t n_fdes;
 };
 
 /* ---- entries -------------------------------------------------------------------------------- */
-
-static void *grow(void *list, size_t n, size_t *room, size_t bytes)
-{
-	if (n < *room)
-		return list;
-	*room = *room ? 2 * *room : 256;
-	return reallocarray(list, *room, bytes);
-}
 
 /* A number as an encoding says. Its base, which may be the place itself, is not added. */
 static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
@@ -142,7 +136,7 @@ static int find_cie(struct table *t, size_t at, size_t *index)
 	struct cursor c = { t->bytes + at, t->bytes + t->n, false };
 	struct cie cie = { .at = at };
 	uint64_t bytes;
-	void *list;
+	struct cie *new;
 
 	for (*index = t->n_cies; *index > 0; --*index)
 		if (t->cies[*index - 1].at == at) {
@@ -156,11 +150,10 @@ static int find_cie(struct table *t, size_t at, size_t *index)
 	c.end = c.at + bytes;
 	if (cursor_unsigned(&c, 4) != 0 || !read_cie(c, &cie.common))
 		return 0;
-	list = grow(t->cies, t->n_cies, &t->cies_room, sizeof(*t->cies));
-	if (!list)
+	new = array_add(t->cies, t->n_cies);
+	if (!new)
 		return ctx_no_memory(t->ctx);
-	t->cies = list;
-	t->cies[t->n_cies++] = cie;
+	*new = cie;
 	return 0;
 }
 
@@ -185,7 +178,7 @@ static int add_fde(struct table *t, struct cursor c, size_t cie_at)
 {
 	struct fde fde = { 0 };
 	const struct cfi_common *common;
-	void *list;
+	struct fde *new;
 	int err = find_cie(t, cie_at, &fde.cie);
 
 	if (err || fde.cie == t->n_cies)
@@ -198,11 +191,10 @@ static int add_fde(struct table *t, struct cursor c, size_t cie_at)
 	if (c.has_failed)
 		return 0;
 	fde.program = c;
-	list = grow(t->fdes, t->n_fdes, &t->fdes_room, sizeof(*t->fdes));
-	if (!list)
+	new = array_add(t->fdes, t->n_fdes);
+	if (!new)
 		return ctx_no_memory(t->ctx);
-	t->fdes = list;
-	t->fdes[t->n_fdes++] = fde;
+	*new = fde;
 	return 0;
 }
 
@@ -237,8 +229,8 @@ static int compare_fdes(const void *a, const void *b)
 	const struct fde *x = a, *y = b;
 
 	if (x->first != y->first)
-		return x->first < y->first ? -1 : 1;
-	return (x->end > y->end) - (x->end < y->end);
+		return COMPARE(x->first, y->first);
+	return COMPARE(x->end, y->end);
 }
 
 /* Most linkers write them in order. */

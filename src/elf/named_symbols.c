@@ -7,6 +7,8 @@
  * read, in pieces; a symbol is one of those asked for if its name is at such a place.
  */
 #include "elf/named_symbols.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -37,24 +39,20 @@ struct finder {
 	size_t *lengths;   /* of the names */
 	bool is_last[256]; /* is this character the last one of a name? */
 	struct place *places;
-	size_t n_places, room;
+	size_t n_places;
 };
 
 static int add_place(struct finder *f, uint64_t off, size_t asked)
 {
+	struct place *new;
+
 	if (f->n_places == MAX_PLACES)
 		return ctx_error(f->ctx, -EBADMSG, "%s: string table repeats '%s' too often",
 				 elf_file_name(f->elf), f->asked[asked].name);
-	if (f->n_places == f->room) {
-		const size_t room = f->room ? 2 * f->room : 64;
-		struct place *larger = reallocarray(f->places, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(f->ctx);
-		f->places = larger;
-		f->room = room;
-	}
-	f->places[f->n_places++] = (struct place){ (uint32_t)off, (uint32_t)asked };
+	new = array_add(f->places, f->n_places);
+	if (!new)
+		return ctx_no_memory(f->ctx);
+	*new = (struct place){ (uint32_t)off, (uint32_t)asked };
 	return 0;
 }
 
@@ -119,7 +117,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return (x->off > y->off) - (x->off < y->off);
+	return COMPARE(x->off, y->off);
 }
 
 static void take_symbol(struct finder *f, const Elf64_Sym *symbol)

@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/asked.h"
 #include "elf/symbol_table.h"
 
@@ -42,7 +44,7 @@ struct finder {
 	size_t n_asked;
 	struct elf_section strings;
 	struct symbol *kept;
-	size_t n_kept, room;
+	size_t n_kept;
 	char *names;
 	size_t names_bytes, names_room;
 };
@@ -51,7 +53,7 @@ static int compare_asked(const void *a, const void *b)
 {
 	const struct symbol_of *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 static int compare_symbols(const void *a, const void *b)
@@ -59,10 +61,10 @@ static int compare_symbols(const void *a, const void *b)
 	const struct symbol *x = a, *y = b;
 
 	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
+		return COMPARE(x->va, y->va);
 	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? -1 : 1;
-	return (x->name_off < y->name_off) - (x->name_off > y->name_off);
+		return COMPARE(x->bytes, y->bytes);
+	return COMPARE(y->name_off, x->name_off);
 }
 
 static bool holds(const struct symbol *symbol, uint64_t va)
@@ -84,6 +86,7 @@ static int keep(void *data, const Elf64_Sym *sym)
 	const struct symbol symbol = { sym->st_value, sym->st_size, sym->st_name };
 	unsigned int type = ELF64_ST_TYPE(sym->st_info);
 	const struct symbol_of *next;
+	struct symbol *new;
 
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
 	    sym->st_name == 0)
@@ -94,16 +97,10 @@ static int keep(void *data, const Elf64_Sym *sym)
 	if (f->n_kept == MAX_KEPT)
 		return ctx_error(f->ctx, -EBADMSG, "%s: more than %d symbols overlap",
 				 elf_file_name(f->elf), MAX_KEPT);
-	if (f->n_kept == f->room) {
-		size_t room = f->room ? 2 * f->room : 1024;
-		struct symbol *larger = reallocarray(f->kept, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(f->ctx);
-		f->kept = larger;
-		f->room = room;
-	}
-	f->kept[f->n_kept++] = symbol;
+	new = array_add(f->kept, f->n_kept);
+	if (!new)
+		return ctx_no_memory(f->ctx);
+	*new = symbol;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include "base/search.h"
 #include "inside/block_check.h"
 
 bool blocks_are_in(const struct mapping *m)
@@ -91,7 +92,7 @@ static int compare_start(const void *a, const void *b)
 	const int64_t start_a = ((const struct block_found *)a)->header.start_ns;
 	const int64_t start_b = ((const struct block_found *)b)->header.start_ns;
 
-	return (start_a < start_b) - (start_a > start_b);
+	return COMPARE(start_b, start_a);
 }
 
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,

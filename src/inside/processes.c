@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/array.h"
 #include "inside/block.h"
 #include "inside/inside.h"
 #include "tracee/proc_file.h"
@@ -46,17 +47,11 @@ static bool has_block(pid_t pid)
 
 static int add(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)
 {
-	pid_t *grown;
+	pid_t *new = array_add(processes->pids, processes->n);
 
-	/* The array is full when its length is a power of 2. */
-	if ((processes->n & (processes->n - 1)) == 0) {
-		grown = realloc(processes->pids,
-				(processes->n ? 2 * processes->n : 1) * sizeof(*grown));
-		if (!grown)
-			return ctx_no_memory(ctx);
-		processes->pids = grown;
-	}
-	processes->pids[processes->n++] = pid;
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = pid;
 	return 0;
 }
 

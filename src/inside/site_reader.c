@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "inside/site_reader.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -24,7 +25,7 @@ static int compare_addrs(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 /*

@@ -15,6 +15,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include "base/search.h"
 #include "tracee/proc_file.h"
 #include "tracee/thread_step.h"
 
@@ -106,20 +107,13 @@ bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size
 {
 	for (size_t i = 0; i < tracee_n_threads(tracee); i++) {
 		struct user_regs_struct regs;
-		size_t low = 0, high = n; /* find the last site at or below rip */
+		size_t next; /* the first site after rip */
 		int signal;
 
 		if (ptrace(PTRACE_GETREGS, tracee_tid(tracee, i, &signal), NULL, &regs) != 0)
 			continue;
-		while (low < high) {
-			const size_t mid = low + (high - low) / 2;
-
-			if (addrs[mid] <= regs.rip)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		if (low && regs.rip - addrs[low - 1] > 1 && regs.rip - addrs[low - 1] < 6)
+		next = SEARCH(j, n, addrs[j] <= regs.rip);
+		if (next && regs.rip - addrs[next - 1] > 1 && regs.rip - addrs[next - 1] < 6)
 			return true;
 	}
 	return false;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
+#include "base/search.h"
 
 static bool fits(uint64_t off, uint64_t bytes, uint64_t limit)
 {
@@ -244,7 +245,7 @@ static int compare_symbols(const void *a, const void *b)
 {
 	const struct image_symbol *x = a, *y = b;
 
-	return x->va < y->va ? -1 : x->va > y->va;
+	return COMPARE(x->va, y->va);
 }
 
 size_t image_find_symbols(const struct image *image)
@@ -297,19 +298,11 @@ int image_read_functions(const struct image *image, struct image_symbol **symbol
 
 const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va)
 {
-	size_t low = 0, high = n;
+	const size_t next = SEARCH(i, n, symbols[i].va <= va);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symbols[middle].va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || va - symbols[low - 1].va >= symbols[low - 1].bytes)
+	if (next == 0 || va - symbols[next - 1].va >= symbols[next - 1].bytes)
 		return NULL;
-	return symbols[low - 1].name;
+	return symbols[next - 1].name;
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n)

@@ -20,6 +20,7 @@
  * support that in position-independent programs.
  */
 #include "link/layout.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -254,8 +255,8 @@ static int compare_moved(const void *a, const void *b)
 	const struct moved *x = a, *y = b;
 
 	if (x->old_off != y->old_off)
-		return x->old_off < y->old_off ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+		return COMPARE(x->old_off, y->old_off);
+	return COMPARE(x->index, y->index);
 }
 
 /* Give the moved sections their offsets from *END on. *END becomes the end of the last one. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "link/note_table.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ int note_table_compare_va(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return COMPARE(*x, *y);
 }
 
 static void put(uint8_t **to, const void *bytes, size_t n)

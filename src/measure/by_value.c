@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "measure/args/value.h"
 #include "measure/domain_pairs.h"
 #include "measure/meter.h"
@@ -20,7 +21,7 @@ void value_groups_free(struct value_groups *groups)
 
 static int compare_u64(uint64_t a, uint64_t b)
 {
-	return (a > b) - (a < b);
+	return COMPARE(a, b);
 }
 
 static int compare_strings(const struct measure_by *a, const struct measure_by *b)

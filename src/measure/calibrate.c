@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "args.h"
+#include "base/search.h"
 #include "tracee/maps.h"
 
 enum {
@@ -127,7 +128,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 /* The CPU time in nanoseconds for running both sites: the thread may have to wait for a processor. */

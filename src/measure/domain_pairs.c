@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "measure/meter.h"
 
 void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains)
@@ -28,8 +29,8 @@ static int compare(const void *a, const void *b)
 	const struct domain_pair *x = a, *y = b;
 
 	if (x->pair != y->pair)
-		return x->pair < y->pair ? -1 : 1;
-	return (x->domain > y->domain) - (x->domain < y->domain);
+		return COMPARE(x->pair, y->pair);
+	return COMPARE(x->domain, y->domain);
 }
 
 /* A row has moved: its histogram is at another place. */

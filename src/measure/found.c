@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "inside/inside.h"
 #include "measure/engine/engine_inside.h"
@@ -213,31 +214,29 @@ static bool is_known(const struct members *members, const struct inside *inside)
 
 static int add_member(struct members *members, const struct found *found)
 {
-	struct member *grown = reallocarray(members->list, members->n + 1, sizeof(*members->list));
+	struct member *new = array_add(members->list, members->n);
 
-	if (!grown)
+	if (!new)
 		return ctx_no_memory(members->meter->ctx);
-	members->list = grown;
-	grown[members->n++] = (struct member){ .pid = found->pid,
-					       .start_ns = inside_start_ns(found->inside),
-					       .n_sites = inside_n_sites(found->inside) };
+	*new = (struct member){ .pid = found->pid,
+				.start_ns = inside_start_ns(found->inside),
+				.n_sites = inside_n_sites(found->inside) };
 	return 0;
 }
 
 static int add_pid(struct ocp_meter *meter, pid_t pid)
 {
-	pid_t *grown;
+	pid_t *new;
 
 	for (size_t i = 0; i < meter->n_asked; i++)
 		if (meter->pids[i] == pid) {
 			meter->n_alive++;
 			return 0;
 		}
-	grown = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*grown));
-	if (!grown)
+	new = array_add(meter->pids, meter->n_pids);
+	if (!new)
 		return ctx_no_memory(meter->ctx);
-	meter->pids = grown;
-	meter->pids[meter->n_pids++] = pid;
+	*new = pid;
 	return 0;
 }
 
@@ -408,15 +407,14 @@ struct named {
 static int add_named(void *data, struct found *found)
 {
 	struct named *named = data;
-	pid_t *grown;
+	pid_t *new;
 
 	if (strcmp(found->meta.name, named->name) != 0)
 		return 0;
-	grown = reallocarray(named->pids, named->n + 1, sizeof(*grown));
-	if (!grown)
+	new = array_add(named->pids, named->n);
+	if (!new)
 		return ctx_no_memory(named->ctx);
-	named->pids = grown;
-	named->pids[named->n++] = found->pid;
+	*new = found->pid;
 	return 0;
 }
 
@@ -560,15 +558,14 @@ struct names {
 static int add_name(void *data, struct found *found)
 {
 	struct names *names = data;
-	void *grown;
+	char(*new)[INSIDE_META_NAME_BYTES];
 
 	if (!found->meta.name[0])
 		return 0;
-	grown = realloc(names->list, (names->n + 1) * sizeof(*names->list));
-	if (!grown)
+	new = array_add(names->list, names->n);
+	if (!new)
 		return ctx_no_memory(names->ctx);
-	names->list = grown;
-	memcpy(names->list[names->n++], found->meta.name, sizeof(*names->list));
+	memcpy(*new, found->meta.name, sizeof(*new));
 	return 0;
 }
 

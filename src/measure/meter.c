@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "measure/engine/kernel_file.h"
 #include "tracee/maps.h"
@@ -99,11 +100,11 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 	if (meter->program)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: a program and single processes cannot be combined");
-	pids = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*pids));
+	pids = array_grow(meter->pids, meter->n_pids, sizeof(*pids));
 	if (!pids)
 		return ctx_no_memory(meter->ctx);
 	meter->pids = pids;
-	procs = realloc(meter->procs, (meter->n_procs + 1) * sizeof(void *));
+	procs = array_grow(meter->procs, meter->n_procs, sizeof(void *));
 	if (!procs)
 		return ctx_no_memory(meter->ctx);
 	meter->procs = procs;

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "elf/elf_file.h"
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
@@ -43,7 +44,7 @@ static const char *next_word(const char *word)
 /* A hash of the files that PID runs code of; 0 if they cannot be read. */
 static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 {
-	uint64_t signature = 14695981039346656037U; /* FNV-1a */
+	uint64_t signature = HASH_START;
 	const char *next;
 	char *text;
 
@@ -62,8 +63,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 		end = inode + strspn(inode, "0123456789");
 		if (*inode == '0')
 			continue;
-		for (const char *c = device; c < end; c++)
-			signature = (signature ^ (unsigned char)*c) * 1099511628211U;
+		signature = hash_bytes(signature, device, (size_t)(end - device));
 	}
 	free(text);
 	return signature;

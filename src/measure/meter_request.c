@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "measure/meter.h"
 #include "measure/request.h"
 #include "measure/slower.h"
@@ -48,17 +49,15 @@ void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
 
 static int add_pair(struct ocp_meter *meter, const char *start, const char *stop, bool is_calls)
 {
-	struct meter_pair *pairs, *pair;
+	struct meter_pair *pair;
 
 	if (meter->n_pairs == MAX_PAIRS)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "pair '%s,%s': too many pairs, the limit is %d", start, stop,
 				 MAX_PAIRS);
-	pairs = realloc(meter->pairs, (meter->n_pairs + 1) * sizeof(*pairs));
-	if (!pairs)
+	pair = array_add(meter->pairs, meter->n_pairs);
+	if (!pair)
 		return ctx_no_memory(meter->ctx);
-	meter->pairs = pairs;
-	pair = &pairs[meter->n_pairs++];
 	*pair = (struct meter_pair){ .start = strdup(start),
 				     .stop = strdup(stop),
 				     .is_calls = is_calls,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "base/search.h"
 #include "measure/stacks.h"
 
 #include <errno.h>
@@ -186,7 +187,7 @@ static int compare_frames(const struct named_frame *a, const struct named_frame 
 	if (!order)
 		order = compare_texts(a->file, b->file);
 	if (!order)
-		order = (a->line > b->line) - (a->line < b->line);
+		order = COMPARE(a->line, b->line);
 	if (!order)
 		order = (int)a->kind - (int)b->kind;
 	return order ? order : a->is_inlined - b->is_inlined;
@@ -199,7 +200,7 @@ static int compare_subjects(const struct stack_row *x, const struct stack_row *y
 
 	if (!order)
 		order = compare_texts(x->probe, y->probe);
-	return order ? order : (x->pair > y->pair) - (x->pair < y->pair);
+	return order ? order : COMPARE(x->pair, y->pair);
 }
 
 /* By what they are about, then by their frames. */
@@ -210,7 +211,7 @@ static int compare_rows(const void *a, const void *b)
 
 	for (size_t i = 0; !order && i < x->frames.n && i < y->frames.n; i++)
 		order = compare_frames(x->frames.list[i], y->frames.list[i]);
-	return order ? order : (x->frames.n > y->frames.n) - (x->frames.n < y->frames.n);
+	return order ? order : COMPARE(x->frames.n, y->frames.n);
 }
 
 /* As struct stack_rows has them. */
@@ -220,9 +221,9 @@ static int by_weight(const void *a, const void *b)
 	int order = compare_subjects(x, y);
 
 	if (!order)
-		order = (x->sum_ns < y->sum_ns) - (x->sum_ns > y->sum_ns);
+		order = COMPARE(y->sum_ns, x->sum_ns);
 	if (!order)
-		order = (x->n < y->n) - (x->n > y->n);
+		order = COMPARE(y->n, x->n);
 	return order ? order : compare_rows(a, b);
 }
 

@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sanitize.h"
 #include "base/strbuf.h"
 #include "measure.h"
@@ -254,19 +255,6 @@ static bool take_cost(char **line, double *ns)
 	return *end == '\0' && isfinite(*ns);
 }
 
-/* Make room for one more entry in an array of N. The array doubles at each power of 2. */
-static bool has_room(void **array, size_t n, size_t size)
-{
-	void *grown;
-
-	if (n & (n - 1))
-		return true;
-	grown = realloc(*array, (n ? n * 2 : 1) * size);
-	if (grown)
-		*array = grown;
-	return grown != NULL;
-}
-
 /* The result of parsing. The strings of sites stay in the text. */
 struct reader {
 	struct ocp_meter *meter;
@@ -318,13 +306,15 @@ static bool read_program(struct reader *r, char **line)
 static bool read_pid(struct reader *r, char **line)
 {
 	struct ocp_meter *meter = r->meter;
+	pid_t *new;
 	uint64_t pid;
 
-	if (!take_number(line, 10, INT_MAX, &pid) || !pid ||
-	    !has_room((void **)&meter->pids, meter->n_pids, sizeof(*meter->pids)))
+	if (!take_number(line, 10, INT_MAX, &pid) || !pid)
 		return false;
-	meter->pids[meter->n_pids++] = (pid_t)pid;
-	return true;
+	new = array_add(meter->pids, meter->n_pids);
+	if (new)
+		*new = (pid_t)pid;
+	return new != NULL;
 }
 
 static bool read_pair(struct reader *r, char **line)
@@ -335,9 +325,9 @@ static bool read_pair(struct reader *r, char **line)
 	const char *stop = start ? take_word(line) : NULL;
 	struct meter_pair *pair;
 
-	if (!stop || !has_room((void **)&meter->pairs, meter->n_pairs, sizeof(*meter->pairs)))
+	pair = stop ? array_add(meter->pairs, meter->n_pairs) : NULL;
+	if (!pair)
 		return false;
-	pair = &meter->pairs[meter->n_pairs++];
 	*pair = (struct meter_pair){ .start = strdup(start),
 				     .stop = strdup(stop),
 				     .is_calls = !*stop,
@@ -351,12 +341,12 @@ static bool read_probe(struct reader *r, char **line)
 	struct site_table *table = &r->meter->table;
 	uint64_t is_counted;
 	const char *name = take_number(line, 10, 1, &is_counted) ? take_word(line) : NULL;
+	struct measured_probe *new = name ? array_add(table->probes, table->n_probes) : NULL;
 
-	if (!name || !has_room((void **)&table->probes, table->n_probes, sizeof(*table->probes)))
+	if (!new)
 		return false;
-	table->probes[table->n_probes++] =
-		(struct measured_probe){ .name = strdup(name), .is_counted = is_counted };
-	return table->probes[table->n_probes - 1].name != NULL;
+	*new = (struct measured_probe){ .name = strdup(name), .is_counted = is_counted };
+	return new->name != NULL;
 }
 
 static bool read_past(struct reader *r, char **line)
@@ -388,23 +378,26 @@ static bool read_file(struct reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	const char *name = take_word(line);
+	struct measured_file *new = name ? array_add(table->files, table->n_files) : NULL;
 
-	if (!name || !has_room((void **)&table->files, table->n_files, sizeof(*table->files)))
+	if (!new)
 		return false;
-	table->files[table->n_files++] =
-		(struct measured_file){ .name = strdup(name), .guard.fd = -1 };
-	return table->files[table->n_files - 1].name != NULL;
+	*new = (struct measured_file){ .name = strdup(name), .guard.fd = -1 };
+	return new->name != NULL;
 }
 
 static bool add_site(struct reader *r, const struct measured_site *site)
 {
 	struct site_table *table = &r->meter->table;
+	struct site *places = array_grow(r->sites, table->n_sites, sizeof(*places));
+	struct measured_site *new = places ? array_add(table->sites, table->n_sites) : NULL;
 
-	if (!has_room((void **)&table->sites, table->n_sites, sizeof(*table->sites)) ||
-	    !has_room((void **)&r->sites, table->n_sites, sizeof(*r->sites)))
+	if (places)
+		r->sites = places;
+	if (!new)
 		return false;
-	r->sites[table->n_sites] = (struct site){ .has_code = true, .va = site->va };
-	table->sites[table->n_sites++] = *site;
+	*new = *site;
+	places[new - table->sites] = (struct site){ .has_code = true, .va = site->va };
 	return true;
 }
 

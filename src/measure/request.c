@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "measure/request.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,20 +60,17 @@ bool measure_request_has_code(const struct measure_request *request)
 
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop)
 {
-	struct request_pair *pair,
-		*pairs = realloc(request->pairs, (request->n_pairs + 1) * sizeof(*pairs));
+	struct request_pair *pair = array_add(request->pairs, request->n_pairs);
 
-	if (!pairs)
+	if (!pair)
 		return -ENOMEM;
-	request->pairs = pairs;
-	pair = &pairs[request->n_pairs];
 	*pair = (struct request_pair){ 0 };
 	if (item_set(&pair->start, item_kind_of_name(start), start) ||
 	    item_set(&pair->stop, stop ? item_kind_of_name(stop) : ITEM_PROBE, stop)) {
 		free_pair(pair);
+		request->n_pairs--;
 		return -ENOMEM;
 	}
-	request->n_pairs++;
 	return 0;
 }
 

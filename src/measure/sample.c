@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/search.h"
 #include "measure/arg_histograms.h"
 #include "measure/by_value.h"
 #include "measure/domain_pairs.h"
@@ -126,8 +127,8 @@ static int compare_rows(const void *a, const void *b)
 	if (order)
 		return order;
 	if (x->hits.pid != y->hits.pid)
-		return x->hits.pid < y->hits.pid ? -1 : 1;
-	return (x->key > y->key) - (x->key < y->key);
+		return COMPARE(x->hits.pid, y->hits.pid);
+	return COMPARE(x->key, y->key);
 }
 
 static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
@@ -329,7 +330,7 @@ static int compare_keys(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return (x->key > y->key) - (x->key < y->key);
+	return COMPARE(x->key, y->key);
 }
 
 /*

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
+#include "base/search.h"
 #include "measure/engine/bpf_support.h"
 #include "measure/engine/link_close.h"
 #include "measure/engine/uprobe_link.h"
@@ -161,17 +162,9 @@ static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *
 
 	for (size_t i = 0; i < ocp_sites_count(sites); i++) {
 		const struct ocp_site *site = ocp_sites_get(sites, i);
-		size_t low = 0, high = int3s->n;
+		const size_t next = SEARCH(j, int3s->n, int3s->list[j].addr < site->addr);
 
-		while (low < high) {
-			const size_t middle = low + (high - low) / 2;
-
-			if (int3s->list[middle].addr < site->addr)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		n += site->has_code && low < int3s->n && int3s->list[low].addr == site->addr;
+		n += site->has_code && next < int3s->n && int3s->list[next].addr == site->addr;
 	}
 	return n;
 }

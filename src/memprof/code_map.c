@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "elf/elf_file.h"
 #include "process/mapped_files.h"
@@ -78,18 +79,19 @@ static struct mapped_file *open_file(struct code_map *map, const struct mapping 
 
 static int add_code(struct code_map *map, const struct mapping *m)
 {
-	struct mapped_file *file;
-	void *files;
+	struct mapped_file *file, **new;
 
 	if (!m->executable || !m->inode || find_file(map, m))
 		return 0;
-	files = reallocarray(map->files, map->n + 1, sizeof(struct mapped_file *));
-	if (!files)
-		return ctx_no_memory(map->ctx);
-	map->files = files;
 	file = open_file(map, m);
-	if (file)
-		map->files[map->n++] = file;
+	if (!file)
+		return 0;
+	new = array_add(map->files, map->n);
+	if (!new) {
+		free_file(file);
+		return ctx_no_memory(map->ctx);
+	}
+	*new = file;
 	return 0;
 }
 

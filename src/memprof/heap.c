@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "memprof/heap.h"
+#include "base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct block {
 struct heap {
 	struct ocp_ctx *ctx;
 	struct heap_stack *stacks;
-	size_t n_stacks, stacks_room;
+	size_t n_stacks;
 	uint32_t *stack_slots; /* numbers of stacks, from 1 */
 	size_t n_stack_slots;
 	struct block *blocks; /* a hash table without chains */
@@ -110,15 +111,11 @@ static size_t stack_slot(const struct heap *h, const uint64_t *frames, uint32_t 
 
 static int grow_stacks(struct heap *h)
 {
-	if (h->n_stacks == h->stacks_room) {
-		const size_t room = h->stacks_room ? 2 * h->stacks_room : 256;
-		void *stacks = reallocarray(h->stacks, room, sizeof(*h->stacks));
+	struct heap_stack *stacks = array_grow(h->stacks, h->n_stacks, sizeof(*stacks));
 
-		if (!stacks)
-			return ctx_no_memory(h->ctx);
-		h->stacks = stacks;
-		h->stacks_room = room;
-	}
+	if (!stacks)
+		return ctx_no_memory(h->ctx);
+	h->stacks = stacks;
 	if (2 * h->n_stacks >= h->n_stack_slots) {
 		const size_t n = 2 * h->n_stack_slots;
 		uint32_t *slots = n ? calloc(n, sizeof(*slots)) : NULL;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "memprof/heap_sites.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@ struct heap_names {
 	struct code_map *map;
 	struct frame_names *names;
 	const struct named_frame **frames; /* of the stack that was asked for last */
-	size_t n, room;
+	size_t n;
 };
 
 /* What stands for a call stack that is empty: C code allocates, and no OCaml code has called it. */
@@ -44,16 +46,11 @@ void heap_names_close(struct heap_names *names)
 
 static int push(struct heap_names *names, const struct named_frame *frame)
 {
-	if (names->n == names->room) {
-		const size_t room = names->room ? 2 * names->room : 256;
-		void *frames = reallocarray(names->frames, room, sizeof(struct named_frame *));
+	const struct named_frame **new = array_add(names->frames, names->n);
 
-		if (!frames)
-			return ctx_no_memory(names->ctx);
-		names->frames = frames;
-		names->room = room;
-	}
-	names->frames[names->n++] = frame;
+	if (!new)
+		return ctx_no_memory(names->ctx);
+	*new = frame;
 	return 0;
 }
 
@@ -98,7 +95,7 @@ static int compare_frames(const struct named_frame *a, const struct named_frame 
 
 	if (!order)
 		order = strcmp(a->file ? a->file : "", b->file ? b->file : "");
-	return order ? order : (a->line > b->line) - (a->line < b->line);
+	return order ? order : COMPARE(a->line, b->line);
 }
 
 static int by_place(const void *a, const void *b)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
 #include "memprof/answers.h"
@@ -50,11 +51,6 @@ struct heaps {
 	size_t n_programs;
 };
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 int heaps_new(struct ocp_ctx *ctx, double rate, struct heaps **out)
 {
 	struct heaps *h = calloc(1, sizeof(*h));
@@ -84,24 +80,22 @@ static struct program *find_program(struct heaps *h, const char *exe)
 
 static int add_program(struct heaps *h, const char *exe)
 {
-	const size_t n = h->n_programs + 1;
 	struct program *programs;
 	struct heap_program *shown;
 	char *copy;
 
 	if (find_program(h, exe))
 		return 0;
-	programs = reallocarray(h->programs, n, sizeof(*programs));
+	programs = array_grow(h->programs, h->n_programs, sizeof(*programs));
 	if (programs)
 		h->programs = programs;
-	shown = reallocarray(h->shown, n, sizeof(*shown));
+	shown = array_grow(h->shown, h->n_programs, sizeof(*shown));
 	if (shown)
 		h->shown = shown;
 	copy = programs && shown ? strdup(exe) : NULL;
 	if (!copy)
 		return ctx_no_memory(h->ctx);
-	programs[n - 1] = (struct program){ .exe = copy };
-	h->n_programs = n;
+	programs[h->n_programs++] = (struct program){ .exe = copy };
 	return 0;
 }
 
@@ -173,7 +167,7 @@ static void give_up(struct heaps *h, struct followed *f, int err)
 {
 	close_session(h, f);
 	set_problem(f, err, ocp_error(h->ctx), ocp_hint(h->ctx));
-	f->retry_ms = now_ms() + f->delay_ms;
+	f->retry_ms = clock_ms() + f->delay_ms;
 	f->delay_ms = f->delay_ms < LAST_RETRY_MS / 2 ? 2 * f->delay_ms : LAST_RETRY_MS;
 }
 
@@ -211,7 +205,7 @@ static void end(struct heaps *h, struct followed *f)
 	close_session(h, f);
 	f->is_left_alone = false;
 	set_problem(f, 0, "it has ended, or executed another program", NULL);
-	f->retry_ms = now_ms() + FIRST_RETRY_MS;
+	f->retry_ms = clock_ms() + FIRST_RETRY_MS;
 }
 
 /* What the program says. There may be no session afterwards. */
@@ -335,7 +329,7 @@ int heaps_follow(struct heaps *h, const struct recorded_process *list, size_t n)
 	for (size_t i = 0; i < h->n && !err; i++) {
 		struct followed *f = &h->followed[i];
 
-		if (!f->session && !f->is_left_alone && now_ms() >= f->retry_ms)
+		if (!f->session && !f->is_left_alone && clock_ms() >= f->retry_ms)
 			err = open_session(h, f);
 	}
 	return err;

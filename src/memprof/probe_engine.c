@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "measure/engine/bpf_support.h"
 #include "measure/engine/link_close.h"
 #include "measure/engine/pid_namespace.h"
@@ -209,7 +210,7 @@ static int attach_file(struct engine *e, const struct engine_file *file)
 		/* Before Linux 6.10 it would be a thread; the program looks at the process, too. */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
-	struct probe_link *links = reallocarray(e->links, e->n_links + 1, sizeof(*links));
+	struct probe_link *links = array_grow(e->links, e->n_links, sizeof(*links));
 	int err = wanted && links ? 0 : ctx_no_memory(e->ctx);
 
 	if (links)

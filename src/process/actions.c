@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/ctx.h"
 
 struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx)
@@ -114,7 +115,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 /* Append a copy of TEMPLATE; its strings are copied, its expression is compiled again. */
 static int append(struct ocp_actions *actions, const struct action *template)
 {
-	struct action *list, *action;
+	struct action *action;
 	int err;
 
 	if (actions->all)
@@ -122,11 +123,9 @@ static int append(struct ocp_actions *actions, const struct action *template)
 	err = remember_names(actions, template);
 	if (err)
 		return err;
-	list = realloc(actions->list, (actions->n + 1) * sizeof(*list));
-	if (!list)
+	action = array_add(actions->list, actions->n);
+	if (!action)
 		return ctx_no_memory(actions->ctx);
-	actions->list = list;
-	action = &list[actions->n];
 	*action = (struct action){
 		.verb = template->verb,
 		.kind = template->kind,
@@ -138,10 +137,10 @@ static int append(struct ocp_actions *actions, const struct action *template)
 		err = copy_text(actions->ctx, template->stop, &action->stop);
 	if (!err && action->kind == ACTION_REGEXP)
 		err = str_regexp_new(actions->ctx, action->text, &action->re);
-	if (err)
+	if (err) {
 		free_action(action);
-	else
-		actions->n++;
+		actions->n--;
+	}
 	return err;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "elf/elf_file.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
@@ -53,7 +54,7 @@ static int compare_switched(const void *a, const void *b)
 {
 	const struct switched *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 static int find_switched(struct compare *c)
@@ -206,7 +207,7 @@ static int compare_ranges(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 static int list_ranges(struct compare *c, const struct code_probes *code)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/plural.h"
 #include "process/journal_search.h"
 #include "process/process.h"
@@ -27,7 +28,7 @@ enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 
 struct ocp_findings {
 	struct ocp_finding *list;
-	size_t n, room;
+	size_t n;
 	char **names; /* copied from journals */
 	size_t n_names;
 };
@@ -89,21 +90,15 @@ __attribute__((format(printf, 4, 5))) static void
 report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const char *fmt, ...)
 {
 	struct ocp_findings *f = e->findings;
+	struct ocp_finding *new;
 	va_list ap;
-	int n;
 
-	if (f->n == f->room) {
-		size_t room = f->room ? 2 * f->room : 16;
-		struct ocp_finding *larger = reallocarray(f->list, room, sizeof(*larger));
-
-		if (!larger) {
-			e->err = ctx_no_memory(e->proc->ctx);
-			return;
-		}
-		f->list = larger;
-		f->room = room;
+	new = array_add(f->list, f->n);
+	if (!new) {
+		e->err = ctx_no_memory(e->proc->ctx);
+		return;
 	}
-	f->list[f->n] = (struct ocp_finding){
+	*new = (struct ocp_finding){
 		.kind = kind,
 		.name = kinds[kind].name,
 		.probe = probe,
@@ -112,12 +107,11 @@ report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const 
 		.is_repairable = kinds[kind].is_repairable,
 	};
 	va_start(ap, fmt);
-	n = vasprintf(&f->list[f->n].what, fmt, ap);
-	va_end(ap);
-	if (n < 0)
+	if (vasprintf(&new->what, fmt, ap) < 0) {
+		f->n--;
 		e->err = ctx_no_memory(e->proc->ctx);
-	else
-		f->n++;
+	}
+	va_end(ap);
 }
 
 /* The counts over the sites [first, end) of one probe. */
@@ -245,16 +239,16 @@ static void diagnose_probe(struct examiner *e, const char *name, size_t first, s
 /* Copy the name of a journal's entry; it is freed with the findings. */
 static const char *keep_name(struct examiner *e, const char *name)
 {
-	char **larger = reallocarray(e->findings->names, e->findings->n_names + 1, sizeof(*larger));
-	char *copy = larger ? strdup(name) : NULL;
+	char *copy = strdup(name);
+	char **new = copy ? array_add(e->findings->names, e->findings->n_names) : NULL;
 
-	if (larger)
-		e->findings->names = larger;
-	if (!copy) {
+	if (!new) {
+		free(copy);
 		e->err = ctx_no_memory(e->proc->ctx);
 		return "";
 	}
-	return e->findings->names[e->findings->n_names++] = copy;
+	*new = copy;
+	return copy;
 }
 
 /* Report all probes without a semaphore in one note. */

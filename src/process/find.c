@@ -15,7 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/array.h"
 #include "base/plural.h"
+#include "base/search.h"
 #include "tracee/denial.h"
 #include "tracee/proc_file.h"
 
@@ -96,17 +98,11 @@ static struct known_process recall(const struct find_memory *memory, pid_t pid, 
 static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 		       const struct known_process *process)
 {
-	struct known_process *grown;
+	struct known_process *new = array_add(memory->processes, memory->n);
 
-	/* The array is full when its length is a power of 2. */
-	if ((memory->n & (memory->n - 1)) == 0) {
-		grown = realloc(memory->processes,
-				(memory->n ? 2 * memory->n : 1) * sizeof(*grown));
-		if (!grown)
-			return ctx_no_memory(ctx);
-		memory->processes = grown;
-	}
-	memory->processes[memory->n++] = *process;
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = *process;
 	return 0;
 }
 
@@ -147,16 +143,11 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 
 static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
 {
-	pid_t *grown;
+	pid_t *new = array_add(*pids, *n);
 
-	/* The array is full when its length is a power of 2. */
-	if ((*n & (*n - 1)) == 0) {
-		grown = realloc(*pids, (*n ? 2 * *n : 1) * sizeof(**pids));
-		if (!grown)
-			return ctx_no_memory(ctx);
-		*pids = grown;
-	}
-	(*pids)[(*n)++] = pid;
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = pid;
 	return 0;
 }
 
@@ -211,7 +202,7 @@ static int compare_pids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return COMPARE(*x, *y);
 }
 
 void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,

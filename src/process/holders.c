@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "elf/elf_file.h"
 #include "tracee/proc_file.h"
 #include "process/process.h"
@@ -113,17 +115,7 @@ static bool is_path_of(struct search *s, const struct holder_place *place, const
 /* The first site, in the order of their offsets, that is not before OFFSET. */
 static size_t first_at(const struct holders *holders, uint64_t offset)
 {
-	size_t low = 0, high = holders->n_sites;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (holders->sites[middle].place.offset < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH(i, holders->n_sites, holders->sites[i].place.offset < offset);
 }
 
 static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset)
@@ -200,12 +192,10 @@ static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
 {
 	struct holders *holders = s->holders;
-	struct holder *larger = realloc(holders->list, (holders->n + 1) * sizeof(*larger)), *new;
+	struct holder *new = array_add(holders->list, holders->n);
 
-	if (!larger)
+	if (!new)
 		return ctx_no_memory(s->proc->ctx);
-	holders->list = larger;
-	new = &larger[holders->n++];
 	*new = (struct holder){ .pid = pid, .may_hold = may_hold };
 	if (name)
 		snprintf(new->name, sizeof(new->name), "%s", name);
@@ -273,7 +263,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct held_site *x = a, *y = b;
 
-	return (x->place.offset > y->place.offset) - (x->place.offset < y->place.offset);
+	return COMPARE(x->place.offset, y->place.offset);
 }
 
 static int collect_places(struct ocp_process *proc, const struct holder_place *places, size_t n,

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "process/process.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
@@ -46,7 +48,7 @@ static int compare_sites(const void *a, const void *b)
 	const struct ocp_site *x = *(const struct ocp_site *const *)a,
 			      *y = *(const struct ocp_site *const *)b;
 
-	return (x->addr > y->addr) - (x->addr < y->addr);
+	return COMPARE(x->addr, y->addr);
 }
 
 static int sort_sites(struct search *s, const struct ocp_sites *sites)
@@ -66,19 +68,11 @@ static int sort_sites(struct search *s, const struct ocp_sites *sites)
 /* The site whose code contains ADDR, or NULL. */
 static const struct ocp_site *site_at(const struct search *s, uint64_t addr)
 {
-	size_t low = 0, high = s->n_sites;
+	const size_t next = SEARCH(i, s->n_sites, s->sites[i]->addr <= addr);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (s->sites[middle]->addr <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || addr - s->sites[low - 1]->addr >= s->sites[low - 1]->n_code)
+	if (!next || addr - s->sites[next - 1]->addr >= s->sites[next - 1]->n_code)
 		return NULL;
-	return s->sites[low - 1];
+	return s->sites[next - 1];
 }
 
 /* The offset of the semaphore of SITE that a leaked uprobe has raised, or 0. */
@@ -101,37 +95,31 @@ static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *si
 static int add_file(struct search *s)
 {
 	struct int3s *to = s->int3s;
-	struct int3_file *larger = reallocarray(to->files, to->n_files + 1, sizeof(*larger));
+	char *path = strdup(s->mapping->path);
+	struct int3_file *new = path ? array_add(to->files, to->n_files) : NULL;
 
-	if (!larger)
+	if (!new) {
+		free(path);
 		return ctx_no_memory(s->proc->ctx);
-	to->files = larger;
-	larger[to->n_files] = (struct int3_file){ s->fd, strdup(s->mapping->path) };
-	if (!larger[to->n_files].path)
-		return ctx_no_memory(s->proc->ctx);
-	to->n_files++;
+	}
+	*new = (struct int3_file){ s->fd, path };
 	return 0;
 }
 
 static int add(struct search *s, uint64_t addr, const struct ocp_site *site)
 {
 	struct int3s *to = s->int3s;
+	struct int3 *new;
 	int err = 0;
 
 	if (!to->n_files || to->files[to->n_files - 1].fd != s->fd)
 		err = add_file(s);
-	if (!err && to->n == to->room) {
-		const size_t room = to->room ? 2 * to->room : 64;
-		struct int3 *larger = reallocarray(to->list, room, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(s->proc->ctx);
-		to->list = larger;
-		to->room = room;
-	}
 	if (err)
 		return err;
-	to->list[to->n++] = (struct int3){
+	new = array_add(to->list, to->n);
+	if (!new)
+		return ctx_no_memory(s->proc->ctx);
+	*new = (struct int3){
 		.addr = addr,
 		.offset = addr - s->mapping->start + s->mapping->off,
 		.file = to->n_files - 1,

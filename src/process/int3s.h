@@ -22,7 +22,7 @@ struct int3_file {
 
 struct int3s {
 	struct int3 *list; /* by address */
-	size_t n, room;
+	size_t n;
 	struct int3_file *files;
 	size_t n_files;
 };

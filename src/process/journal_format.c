@@ -35,6 +35,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "base/interrupted.h"
 #include "tracee/auxv.h"
 #include "tracee/memory.h"
@@ -83,7 +85,6 @@ static bool is_alive(const struct process_id *id)
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 {
 	struct memory_piece piece = { .bytes = 16 };
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 	struct memory *memory;
 	uint8_t random[16];
 	int err = auxv_read(ctx, pid, AT_RANDOM, &piece.addr);
@@ -92,9 +93,7 @@ uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 		return 0;
 	err = memory_read(memory, &piece, 1, random);
 	memory_close(memory);
-	for (size_t i = 0; i < sizeof(random); i++)
-		hash = (hash ^ random[i]) * UINT64_C(0x100000001b3);
-	return err ? 0 : hash;
+	return err ? 0 : hash_bytes(HASH_START, random, sizeof(random));
 }
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -102,20 +101,15 @@ uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
 		      const struct journal_entry *entry)
 {
-	/* The array is full when *N is a power of two. */
-	if ((*n & (*n - 1)) == 0) {
-		struct journal_entry *larger =
-			reallocarray(*entries, *n ? 2 * *n : 1, sizeof(*larger));
+	char *name = strdup(entry->name);
+	struct journal_entry *new = name ? array_add(*entries, *n) : NULL;
 
-		if (!larger)
-			return ctx_no_memory(ctx);
-		*entries = larger;
-	}
-	(*entries)[*n] = *entry;
-	(*entries)[*n].name = strdup(entry->name);
-	if (!(*entries)[*n].name)
+	if (!new) {
+		free(name);
 		return ctx_no_memory(ctx);
-	++*n;
+	}
+	*new = *entry;
+	new->name = name;
 	return 0;
 }
 

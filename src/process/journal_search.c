@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/interrupted.h"
 #include "process/journal_folder.h"
 #include "process/journal_format.h"
@@ -85,13 +86,11 @@ static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const 
 static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 		      struct stale_journal *journal)
 {
-	struct stale_journal *larger =
-		reallocarray(stale->list, stale->n + 1, sizeof(*stale->list));
+	struct stale_journal *new = array_add(stale->list, stale->n);
 
-	if (!larger)
+	if (!new)
 		return ctx_no_memory(ctx);
-	stale->list = larger;
-	stale->list[stale->n++] = *journal;
+	*new = *journal;
 	*journal = (struct stale_journal){ 0 };
 	return 0;
 }

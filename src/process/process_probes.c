@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/populate.h"
+#include "base/search.h"
 
 /* One probe of one image. The parts of the same name are merged. */
 struct part {
@@ -20,14 +21,14 @@ static int compare_parts(const void *a, const void *b)
 	const struct part *x = a, *y = b;
 	int order = strcmp(x->name, y->name);
 
-	return order ? order : (x->image > y->image) - (x->image < y->image);
+	return order ? order : COMPARE(x->image, y->image);
 }
 
 static int compare_semaphores(const void *a, const void *b)
 {
 	const struct live_semaphore *x = a, *y = b;
 
-	return (x->addr > y->addr) - (x->addr < y->addr);
+	return COMPARE(x->addr, y->addr);
 }
 
 /* Add the sites and semaphores of one image's probe to the live probe at the end of the arrays. */

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "program/program.h"
 #include "process/image.h"
 #include "tracee/maps.h"
@@ -43,10 +44,8 @@ struct scan {
 
 static size_t hash_file(const struct mapping *m)
 {
-	uint64_t hash = 0xcbf29ce484222325 ^ m->inode; /* FNV-1a */
+	const uint64_t hash = hash_bytes(HASH_START ^ m->inode, m->path, strlen(m->path));
 
-	for (const char *c = m->path; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
 	return hash ^ (hash >> 32);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "inside/block_copy.h"
 #include "inside/blocks.h"
 
@@ -86,9 +87,9 @@ int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped)
 static int compare(const void *a, const void *b)
 {
 	const struct trampoline *x = a, *y = b;
-	int order = (x->site > y->site) - (x->site < y->site);
+	int order = COMPARE(x->site, y->site);
 
-	return order ? order : (x->addr > y->addr) - (x->addr < y->addr);
+	return order ? order : COMPARE(x->addr, y->addr);
 }
 
 /* -EFAULT: a tool has removed a block meanwhile. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "code/code_file.h"
 #include "code/runtime.h"
 #include "elf/named_symbols.h"
@@ -161,7 +163,7 @@ static int compare_entries(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return COMPARE(*x, *y);
 }
 
 /* SYMBOLS[0..N_LARGE) are those of large blocks; the last one is that of small ones. */
@@ -352,20 +354,18 @@ int allocation_check(struct ocp_ctx *ctx, pid_t pid)
 
 int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
 {
-	struct sampled_process process = { .tgid = tgid, .links = { -1, -1 } };
-	struct sampled_process *list = reallocarray(a->processes, a->n + 1, sizeof(*list));
-	int err;
+	struct sampled_process process = { .tgid = tgid, .links = { -1, -1 } }, *new = NULL;
+	int err = start_process(a, pid, &process);
 
-	if (!list)
-		return ctx_no_memory(a->ctx);
-	a->processes = list;
-	err = start_process(a, pid, &process);
-	if (err) {
-		stop_process(a, &process);
-		return err;
+	if (!err) {
+		new = array_add(a->processes, a->n);
+		err = new ? 0 : ctx_no_memory(a->ctx);
 	}
-	a->processes[a->n++] = process;
-	return 0;
+	if (err)
+		stop_process(a, &process);
+	else
+		*new = process;
+	return err;
 }
 
 void allocation_refresh(struct allocation *a)

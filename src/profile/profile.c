@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "profile/profile.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,21 +13,16 @@ struct maker {
 	struct ocp_ctx *ctx;
 	struct frame_names *names;
 	const struct named_frame **frames; /* of the stack that is being named */
-	size_t n, room;
+	size_t n;
 };
 
 static int push(struct maker *m, const struct named_frame *frame)
 {
-	if (m->n == m->room) {
-		const size_t room = m->room ? 2 * m->room : 256;
-		void *frames = reallocarray(m->frames, room, sizeof(struct named_frame *));
+	const struct named_frame **new = array_add(m->frames, m->n);
 
-		if (!frames)
-			return ctx_no_memory(m->ctx);
-		m->frames = frames;
-		m->room = room;
-	}
-	m->frames[m->n++] = frame;
+	if (!new)
+		return ctx_no_memory(m->ctx);
+	*new = frame;
 	return 0;
 }
 
@@ -78,7 +75,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 		if (order)
 			return order;
 	}
-	return (a->n > b->n) - (a->n < b->n);
+	return COMPARE(a->n, b->n);
 }
 
 /* The same functions, and the same lines of them. */
@@ -91,9 +88,9 @@ static int compare_places(const struct named_stack *a, const struct named_stack 
 
 		if (x == y)
 			continue;
-		order = (x->line > y->line) - (x->line < y->line);
+		order = COMPARE(x->line, y->line);
 		if (!order)
-			order = (x->is_inlined > y->is_inlined) - (x->is_inlined < y->is_inlined);
+			order = COMPARE(x->is_inlined, y->is_inlined);
 		if (!order)
 			order = strcmp(x->file ? x->file : "", y->file ? y->file : "");
 	}
@@ -115,7 +112,7 @@ static int by_value(const void *a, const void *b)
 	const struct named_stack *x = a, *y = b;
 
 	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
+		return COMPARE(y->value, x->value);
 	return compare_places(x, y);
 }
 
@@ -371,7 +368,7 @@ static int compare_seen(const void *a, const void *b)
 	int order = profile_compare_frames(x->frame, y->frame);
 
 	if (!order)
-		order = (x->stack > y->stack) - (x->stack < y->stack);
+		order = COMPARE(x->stack, y->stack);
 	return order;
 }
 
@@ -380,9 +377,9 @@ static int by_self(const void *a, const void *b)
 	const struct profile_function *x = a, *y = b;
 
 	if (x->self != y->self)
-		return x->self > y->self ? -1 : 1;
+		return COMPARE(y->self, x->self);
 	if (x->total != y->total)
-		return x->total > y->total ? -1 : 1;
+		return COMPARE(y->total, x->total);
 	return strcmp(x->function, y->function);
 }
 

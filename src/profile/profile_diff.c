@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/profile_diff.h"
+#include "base/search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static double points_of(const struct profile_diff *diff, const struct profile_ch
 /* Larger absolute differences come first. */
 static int compare_points(double a, double b)
 {
-	return (fabs(a) < fabs(b)) - (fabs(a) > fabs(b));
+	return COMPARE(fabs(b), fabs(a));
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */

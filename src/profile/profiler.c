@@ -13,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include "measure/calibrate.h"
 #include "measure/engine/bpf_support.h"
 #include "measure/engine/kernel_file.h"
@@ -62,14 +64,13 @@ struct profiler {
 
 static int keep_link(struct profiler *p, int fd)
 {
-	int *links = reallocarray(p->links, p->n_links + 1, sizeof(*links));
+	int *new = array_add(p->links, p->n_links);
 
-	if (!links) {
+	if (!new) {
 		close(fd);
 		return ctx_no_memory(p->ctx);
 	}
-	p->links = links;
-	p->links[p->n_links++] = fd;
+	*new = fd;
 	return 0;
 }
 
@@ -345,12 +346,11 @@ const struct stack_walker *profiler_walker(const struct profiler *p)
 
 static int remember(struct profiler *p, pid_t pid, uint32_t tgid)
 {
-	struct added_process *added = reallocarray(p->added, p->n_added + 1, sizeof(*added));
+	struct added_process *new = array_add(p->added, p->n_added);
 
-	if (!added)
+	if (!new)
 		return ctx_no_memory(p->ctx);
-	p->added = added;
-	p->added[p->n_added++] = (struct added_process){ .tgid = tgid, .pid = pid };
+	*new = (struct added_process){ .tgid = tgid, .pid = pid };
 	return 0;
 }
 
@@ -561,7 +561,7 @@ static int compare_tgids(const void *a, const void *b)
 {
 	const struct profile_sample *x = a, *y = b;
 
-	return (x->tgid > y->tgid) - (x->tgid < y->tgid);
+	return COMPARE(x->tgid, y->tgid);
 }
 
 /* The minor heaps of TGID for which there are samples. */
@@ -632,7 +632,7 @@ static int compare_ids(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return COMPARE(*x, *y);
 }
 
 /* Those that were added, and those that ended before they could be. */

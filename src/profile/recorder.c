@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/search.h"
 #include "tracee/proc_file.h"
 
 /* A process that is or was sampled. */
@@ -203,7 +204,7 @@ static int by_key(const void *a, const void *b)
 		return x->tgid > y->tgid ? 1 : -1;
 	if (x->stack != y->stack)
 		return x->stack > y->stack ? 1 : -1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	return COMPARE(x->tid, y->tid);
 }
 
 static const struct record *find_record(const struct record *list, size_t n,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "program/item.h"
 
 /* The post-linker overwrites no more from the site on. */
@@ -32,23 +34,15 @@ static int compare_sites(const void *a, const void *b)
 {
 	const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 /* The last of SITES[0..N), which are sorted, that begins below VA; NULL: none. */
 static const struct site *site_below(const struct site *const *sites, size_t n, uint64_t va)
 {
-	size_t low = 0, high = n;
+	const size_t next = SEARCH(i, n, sites[i]->va < va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (sites[middle]->va < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? sites[low - 1] : NULL;
+	return next ? sites[next - 1] : NULL;
 }
 
 /* Switching a probe writes into its site, and so does the kernel into the place of a uprobe. */
@@ -118,19 +112,18 @@ int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct oc
 	int line;
 	const char *file = item_body(text);
 	const size_t bytes = item_line_file(text, &line) - (size_t)(file - text);
-	struct code_source *found = find_source(lines, file, bytes), *list;
+	struct code_source *found = find_source(lines, file, bytes);
 	int err;
 
 	if (!found) {
-		list = reallocarray(lines->list, lines->n + 1, sizeof(*list));
-		if (!list)
+		found = array_add(lines->list, lines->n);
+		if (!found)
 			return ctx_no_memory(ctx);
-		lines->list = list;
-		found = &list[lines->n];
 		*found = (struct code_source){ .file = strndup(file, bytes) };
-		if (!found->file)
+		if (!found->file) {
+			lines->n--;
 			return ctx_no_memory(ctx);
-		lines->n++;
+		}
 		err = read_source(ctx, prog, functions, spans, found);
 		if (err)
 			return err;

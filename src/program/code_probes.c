@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/search.h"
 #include "base/str_regexp.h"
 #include "base/suggest.h"
 #include "code/code_file.h"
@@ -42,7 +45,7 @@ struct code_probes {
 	uint64_t *hashes; /* of the code at each site */
 	size_t n_sites;
 	struct chosen *chosen; /* they own the names of the probes */
-	size_t n_chosen, room;
+	size_t n_chosen;
 	struct functions *functions;
 	struct gc_phase_place phases[N_GC_PHASES];
 };
@@ -86,24 +89,18 @@ static int choose(struct finder *f, const struct chosen *what, struct code_wish 
 	struct code_probes *code = f->code;
 	struct chosen *chosen;
 
-	if (code->n_chosen == code->room) {
-		const size_t room = code->room ? 2 * code->room : 64;
-
-		chosen = reallocarray(code->chosen, room, sizeof(*chosen));
-		if (!chosen)
-			return ctx_no_memory(f->ctx);
-		code->chosen = chosen;
-		code->room = room;
-	}
-	chosen = &code->chosen[code->n_chosen];
+	chosen = array_add(code->chosen, code->n_chosen);
+	if (!chosen)
+		return ctx_no_memory(f->ctx);
 	*chosen = *what;
 	chosen->name = strdup(name);
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
 	chosen->has_bounds = wish->has_bounds;
-	if (!chosen->name)
+	if (!chosen->name) {
+		code->n_chosen--;
 		return ctx_no_memory(f->ctx);
-	code->n_chosen++;
+	}
 	wish->was_found = true;
 	return 0;
 }
@@ -333,7 +330,7 @@ static int compare_chosen(const void *a, const void *b)
 
 	if (order)
 		return order;
-	return (address_of(x) > address_of(y)) - (address_of(x) < address_of(y));
+	return COMPARE(address_of(x), address_of(y));
 }
 
 /* Several wishes may choose one function for one probe: join them. */
@@ -486,7 +483,7 @@ static int compare_sites(const void *a, const void *b)
 {
 	const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
 
-	return (x->va > y->va) - (x->va < y->va);
+	return COMPARE(x->va, y->va);
 }
 
 /*
@@ -516,23 +513,14 @@ static int take_semaphores(struct finder *f)
 	return 0;
 }
 
-/* The hash of the first bytes of the code at a site, which tell whether the code is the same. */
-static uint64_t hash_bytes(const uint8_t code[HASHED_BYTES])
-{
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-
-	for (size_t i = 0; i < HASHED_BYTES; i++)
-		hash = (hash ^ code[i]) * 0x100000001b3;
-	return hash;
-}
-
+/* The hash of the first bytes of the code at VA, which tells whether the code is the same. */
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
 	uint8_t code[HASHED_BYTES];
 
 	if (!elf_file_va_to_off(elf, va, off) || elf_file_read(elf, *off, code, sizeof(code)))
 		return false;
-	*hash = hash_bytes(code);
+	*hash = hash_bytes(HASH_START, code, sizeof(code));
 	return true;
 }
 
@@ -550,7 +538,7 @@ static int hash_sites(struct finder *f)
 		const uint64_t va = f->sites.sites[i].va;
 
 		if (code_file_bytes(f->sites.file, true, va, HASHED_BYTES, &bytes) == 0)
-			code->hashes[i] = hash_bytes(bytes.bytes);
+			code->hashes[i] = hash_bytes(HASH_START, bytes.bytes, HASHED_BYTES);
 		else if (!hash_code(f->prog->elf, va, &off, &code->hashes[i]))
 			return ctx_error(f->ctx, -EBADMSG, "%s: the file ends within its code",
 					 elf_file_name(f->prog->elf));

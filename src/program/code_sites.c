@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "code/code_pause.h"
 #include "code/ifunc.h"
 #include "code/runtime.h"
@@ -118,16 +119,11 @@ static int refuse(struct code_sites *sites, const char *what, const char *reason
 static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_stack,
 		    const struct spot *spot)
 {
-	if (sites->n == sites->room) {
-		const size_t room = sites->room ? 2 * sites->room : 256;
-		struct site *larger = reallocarray(sites->sites, room, sizeof(*larger));
+	struct site *new = array_add(sites->sites, sites->n);
 
-		if (!larger)
-			return ctx_no_memory(sites->ctx);
-		sites->sites = larger;
-		sites->room = room;
-	}
-	sites->sites[sites->n++] = (struct site){
+	if (!new)
+		return ctx_no_memory(sites->ctx);
+	*new = (struct site){
 		.va = spot->va,
 		.provider = "",
 		.args = spot->args ? spot->args : "",

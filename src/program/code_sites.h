@@ -31,7 +31,7 @@ struct code_sites {
 	size_t n_entries;
 	bool has_ocaml_stacks;
 	struct site *sites;
-	size_t n, room;
+	size_t n;
 };
 
 /* ELF and its FUNCTIONS must outlive SITES. */

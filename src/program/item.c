@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "program/item.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -105,14 +106,14 @@ void item_free(struct item *item)
 
 int items_add(struct items *items, enum item_kind kind, const char *text)
 {
-	struct item *list = realloc(items->list, (items->n + 1) * sizeof(*list));
+	struct item *new = array_add(items->list, items->n);
 
-	if (!list)
+	if (!new)
 		return -ENOMEM;
-	items->list = list;
-	if (item_set(&list[items->n], kind, text))
+	if (item_set(new, kind, text)) {
+		items->n--;
 		return -ENOMEM;
-	items->n++;
+	}
 	return 0;
 }
 

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "program/name_table.h"
+#include "base/array.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_SLOTS = 64 };
 
-/* Names often differ in their last digits alone: all bits of the word reach the low ones of the hash. */
-static uint64_t hash_word(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-	return hash ^ (hash >> 32);
-}
-
 static uint64_t hash_name(const char *name, size_t length)
 {
-	uint64_t hash = 0xcbf29ce484222325, word;
+	uint64_t hash = HASH_START, word;
 
 	for (; length >= sizeof(word); name += sizeof(word), length -= sizeof(word)) {
 		memcpy(&word, name, sizeof(word));
@@ -59,18 +54,13 @@ static int make_slots(struct name_table *table, const struct ocp_program *prog)
 	return 0;
 }
 
-static int add_probe(struct name_table *table, struct ocp_program *prog, const char *name)
+static int add_probe(struct ocp_program *prog, const char *name)
 {
-	if (prog->n_probes >= table->room) {
-		const size_t room = prog->n_probes ? 2 * prog->n_probes : FIRST_SLOTS;
-		struct probe *probes = reallocarray(prog->probes, room, sizeof(*probes));
+	struct probe *new = array_add(prog->probes, prog->n_probes);
 
-		if (!probes)
-			return ctx_no_memory(prog->ctx);
-		prog->probes = probes;
-		table->room = room;
-	}
-	prog->probes[prog->n_probes++] = (struct probe){ .name = name };
+	if (!new)
+		return ctx_no_memory(prog->ctx);
+	*new = (struct probe){ .name = name };
 	return 0;
 }
 
@@ -81,7 +71,7 @@ int name_table_number(struct name_table *table, struct ocp_program *prog, const 
 	uint32_t *slot = err ? NULL : slot_of(table, prog, name, length);
 
 	if (!err && !*slot) {
-		err = add_probe(table, prog, name);
+		err = add_probe(prog, name);
 		*slot = err ? 0 : (uint32_t)prog->n_probes;
 	}
 	*number = err ? 0 : *slot - 1;

@@ -12,7 +12,6 @@
 struct name_table {
 	uint32_t *slots;
 	size_t n_slots;
-	size_t room; /* in prog->probes */
 };
 
 /*

@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "program/dormant/marker.h"
 #include "elf/lines.h"
 #include "program/note.h"
@@ -193,7 +194,7 @@ static int compare_va(const void *a, const void *b)
 {
 	const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
 
-	return (x->site->va > y->site->va) - (x->site->va < y->site->va);
+	return COMPARE(x->site->va, y->site->va);
 }
 
 static int find(const struct ocp_program *prog, struct place *const *asked, size_t n, char **names)

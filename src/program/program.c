@@ -38,6 +38,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "program/abi.h"
 #include "program/arg_names.h"
 #include "program/arg_notes.h"
@@ -82,21 +84,16 @@ struct noted {
 
 struct noted_list {
 	struct noted *list;
-	size_t n, room;
+	size_t n;
 };
 
 static int add_noted(struct ocp_program *prog, struct noted_list *noted, const struct noted *note)
 {
-	if (noted->n == noted->room) {
-		const size_t room = noted->room ? 2 * noted->room : 64;
-		struct noted *list = reallocarray(noted->list, room, sizeof(*list));
+	struct noted *new = array_add(noted->list, noted->n);
 
-		if (!list)
-			return ctx_no_memory(prog->ctx);
-		noted->list = list;
-		noted->room = room;
-	}
-	noted->list[noted->n++] = *note;
+	if (!new)
+		return ctx_no_memory(prog->ctx);
+	*new = *note;
 	return 0;
 }
 
@@ -226,7 +223,7 @@ static int compare_u64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 /* Two generations have provider `ocaml`: find the one of this file. */

@@ -5,6 +5,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/array.h"
 #include "base/suggest.h"
 
 struct selected {
@@ -73,27 +74,27 @@ static int remember_name(struct ocp_ctx *ctx, struct selection *selection,
 
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item)
 {
-	struct selected *selected, **items;
+	struct selected *selected, **new = NULL;
 	int err;
 
 	if (item->kind == ITEM_ALL_PROBES) {
 		selection->all = true;
 		return 0;
 	}
-	items = realloc(selection->items, (selection->n + 1) * sizeof(void *));
-	if (!items)
-		return ctx_no_memory(ctx);
-	selection->items = items;
 	err = new_selected(ctx, item, &selected);
 	if (err)
 		return err;
 	if (!selected->re)
 		err = remember_name(ctx, selection, selected);
+	if (!err) {
+		new = array_add(selection->items, selection->n);
+		err = new ? 0 : ctx_no_memory(ctx);
+	}
 	if (err) {
 		free_selected(selected);
 		return err;
 	}
-	items[selection->n++] = selected;
+	*new = selected;
 	selection->n_regexps += selected->re != NULL;
 	return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "program/site_groups.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static int compare_sites(const void *a, const void *b)
 
 	if (x->has_code != y->has_code)
 		return x->has_code ? -1 : 1;
-	return x->va < y->va ? -1 : x->va > y->va;
+	return COMPARE(x->va, y->va);
 }
 
 /* Most compilers write the notes of a name by address. */

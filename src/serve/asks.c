@@ -7,11 +7,6 @@
 
 #include "base/clock.h"
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 void asks_free(struct asks *asks)
 {
 	for (size_t i = 0; i < ASK_SWITCH; i++)
@@ -30,7 +25,7 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 		return;
 	}
 	strbuf_free(&known->body);
-	*known = (struct known_answer){ true, *body, now_ms() };
+	*known = (struct known_answer){ true, *body, clock_ms() };
 }
 
 /* Are the answers to ASK for one client each? */
@@ -108,7 +103,7 @@ static uint64_t send_ask(struct asks *asks, enum ask ask, const struct strbuf *m
 	asks->waiting[asks->n_waiting].ask = ask;
 	asks->waiting[asks->n_waiting].ticket = asks->last_ticket = ticket;
 	asks->waiting[asks->n_waiting].is_ended = false;
-	asks->waiting[asks->n_waiting++].since_ms = now_ms();
+	asks->waiting[asks->n_waiting++].since_ms = clock_ms();
 	return ticket;
 }
 
@@ -159,7 +154,7 @@ static int64_t oldest_ms(const struct asks *asks)
 	for (size_t i = 0; i < asks->n_waiting; i++)
 		if (!is_profile(asks->waiting[i].ask))
 			return asks->waiting[i].since_ms;
-	return now_ms();
+	return clock_ms();
 }
 
 /*
@@ -174,7 +169,7 @@ static void await(struct asks *asks, enum ask ask)
 	uint64_t last;
 
 	while (!asks->is_alone && count_waiting(asks, ask, &last)) {
-		const int64_t left_ms = deadline_ms - now_ms();
+		const int64_t left_ms = deadline_ms - clock_ms();
 
 		if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) == 0)
 			break;
@@ -185,7 +180,7 @@ static void await(struct asks *asks, enum ask ask)
 enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms)
 {
 	const struct known_answer *known = &asks->known[ask];
-	const int64_t begin_ms = now_ms();
+	const int64_t begin_ms = clock_ms();
 	uint64_t last;
 
 	asks_collect(asks);
@@ -193,7 +188,7 @@ enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, 
 		send_ask(asks, ask, &(struct strbuf){ 0 });
 	if (asks->n_waiting)
 		await(asks, ask);
-	*age_ms = now_ms() - known->made_ms;
+	*age_ms = clock_ms() - known->made_ms;
 	if (asks->is_alone || !known->is_there || *age_ms > ASKS_MAX_AGE_MS)
 		return ASKS_NOTHING;
 	strbuf_add(body, known->body.bytes, known->body.n);

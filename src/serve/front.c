@@ -33,11 +33,6 @@ struct report {
 	char error[256], hint[256];
 };
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 /* ---- the child ------------------------------------------------------------------------------ */
 
 /* Serve until the channel ends. The channel carries answers only, some of them late. */
@@ -45,7 +40,7 @@ static void run(struct routes *routes, struct http *http)
 {
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
 				 { .fd = routes->asks.fd, .events = POLLIN } };
-	int64_t expire_ms = now_ms() + EXPIRE_MS;
+	int64_t expire_ms = clock_ms() + EXPIRE_MS;
 
 	while (!routes->asks.is_alone) {
 		const int timeout_ms = http_timeout_ms(http);
@@ -54,9 +49,9 @@ static void run(struct routes *routes, struct http *http)
 		if (both[1].revents)
 			asks_collect(&routes->asks);
 		http_run(http);
-		if (now_ms() >= expire_ms) {
+		if (clock_ms() >= expire_ms) {
 			routes_expire(routes);
-			expire_ms = now_ms() + EXPIRE_MS;
+			expire_ms = clock_ms() + EXPIRE_MS;
 		}
 	}
 }
@@ -128,14 +123,14 @@ static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channe
 /* Wait for the child to exit, and kill it after the deadline. */
 static void reap(struct front *front)
 {
-	const int64_t deadline_ms = now_ms() + END_MS;
+	const int64_t deadline_ms = clock_ms() + END_MS;
 
 	while (front->pid > 0) {
 		const pid_t pid = waitpid(front->pid, &front->status, WNOHANG);
 
 		if (pid > 0 || (pid < 0 && errno != EINTR))
 			front->pid = 0;
-		else if (now_ms() >= deadline_ms)
+		else if (clock_ms() >= deadline_ms)
 			kill(front->pid, SIGKILL);
 		if (front->pid > 0)
 			poll(NULL, 0, 5);

@@ -41,11 +41,6 @@ struct child {
 	struct asked asked;
 };
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 /* ---- answers -------------------------------------------------------------------------------- */
 
 static void send_error(struct child *c, uint64_t id, int err)
@@ -149,7 +144,7 @@ static int start_job(struct child *c, const struct profiling_take *take, const c
 		return ctx_no_memory(c->ctx);
 	job->id = c->asked.id;
 	job->filter = (struct record_filter){ .exe = job->exe, .pid = take->pid };
-	job->end_ms = now_ms() + (int64_t)take->seconds * 1000;
+	job->end_ms = clock_ms() + (int64_t)take->seconds * 1000;
 	return heaps_mark(c->heaps, &job->mark);
 }
 
@@ -215,7 +210,7 @@ static void end_jobs(struct child *c)
 	for (size_t i = 0; i < MAX_JOBS; i++) {
 		struct job *job = &c->jobs[i];
 
-		if (!job->id || now_ms() < job->end_ms)
+		if (!job->id || clock_ms() < job->end_ms)
 			continue;
 		answer_pprof(c, job->id, &job->filter, &job->mark);
 		end_job(job);
@@ -244,7 +239,7 @@ static bool is_reading(const struct child *c)
 
 static void run(struct child *c)
 {
-	int64_t second_ms = now_ms() + SECOND_MS;
+	int64_t second_ms = clock_ms() + SECOND_MS;
 	bool more = false;
 
 	for (;;) {
@@ -257,11 +252,11 @@ static void run(struct child *c)
 		if (!take_orders(c))
 			return;
 		end_jobs(c);
-		if (now_ms() < second_ms)
+		if (clock_ms() < second_ms)
 			continue;
 		follow(c);
 		send_news(c);
-		second_ms = now_ms() + SECOND_MS;
+		second_ms = clock_ms() + SECOND_MS;
 	}
 }
 

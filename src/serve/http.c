@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "serve/address.h"
 #include "serve/http_quota.h"
 #include "serve/uri.h"
@@ -151,7 +152,7 @@ static struct held *make_held(struct http *http, struct http_reply *reply)
 
 static bool is_late(const struct http *http)
 {
-	return quota_is_crowded(&http->quota) || quota_now_ms() - http->run_ms >= LATE_MS;
+	return quota_is_crowded(&http->quota) || clock_ms() - http->run_ms >= LATE_MS;
 }
 
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number)
@@ -489,8 +490,8 @@ void http_free(struct http *http)
 		close(listen_fd);
 	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down", NULL);
 	http_answer(http, 0, &end);
-	deadline_ms = quota_now_ms() + LAST_REPLIES_MS;
-	while (quota_is_sending(&http->quota) && quota_now_ms() < deadline_ms) {
+	deadline_ms = clock_ms() + LAST_REPLIES_MS;
+	while (quota_is_sending(&http->quota) && clock_ms() < deadline_ms) {
 		poll(&(struct pollfd){ .fd = http_fd(http), .events = POLLIN }, 1, 10);
 		http_run(http);
 	}
@@ -518,7 +519,7 @@ int http_timeout_ms(struct http *http)
 
 void http_run(struct http *http)
 {
-	http->run_ms = quota_now_ms();
+	http->run_ms = clock_ms();
 	http->quota.has_woken = false;
 	MHD_run(http->daemon);
 	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++) {

@@ -30,11 +30,6 @@ static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
 /* Above this, new clients share existing replies, so that older clients are not closed. */
 static const size_t crowded_bytes = (size_t)64 * 1024 * 1024;
 
-int64_t quota_now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 static size_t max_connections(void)
 {
 	struct rlimit limit = { 0 };
@@ -79,7 +74,7 @@ void quota_end_client(struct quota *quota, struct client *client)
 
 void quota_begin(struct client *client, int limit_ms)
 {
-	client->since_ms = quota_now_ms();
+	client->since_ms = clock_ms();
 	client->limit_ms = limit_ms;
 }
 
@@ -137,7 +132,7 @@ static bool is_deserted(const struct client *client)
 
 void quota_expire(struct quota *quota)
 {
-	const int64_t now = quota_now_ms();
+	const int64_t now = clock_ms();
 
 	for (struct client *c = quota->clients; c; c = c->next)
 		if (!c->is_over && (c->since_ms + c->limit_ms <= now || is_deserted(c)))
@@ -157,7 +152,7 @@ struct held *quota_make_held(struct quota *quota, struct MHD_Response *response,
 	while (quota->reply_bytes + bytes > max_reply_bytes && end_oldest(quota, true))
 		;
 	quota->reply_bytes += bytes;
-	*held = (struct held){ .response = response, .bytes = bytes, .made_ms = quota_now_ms() };
+	*held = (struct held){ .response = response, .bytes = bytes, .made_ms = clock_ms() };
 	return held;
 }
 

@@ -42,8 +42,6 @@ struct quota {
 	bool has_woken;	    /* a client was resumed since http_run began */
 };
 
-int64_t quota_now_ms(void);
-
 /* Clients may use most of RLIMIT_NOFILE. */
 void quota_init(struct quota *quota);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "memprof/rate.h"
 #include "serve/hosts.h"
 #include "serve/server.h"
@@ -20,17 +21,16 @@ static int set_once(const struct command *command, const char *name, const char 
 static int add_host(const struct command *command, struct serve_options *own, const char *name)
 {
 	const char *why = hosts_check_name(name);
-	const char **grown;
+	const char **new;
 
 	if (why)
 		return say_usage(command, "--host '%s': %s", name, why);
-	grown = realloc(own->hosts, (own->n_hosts + 1) * sizeof(*grown));
-	if (!grown) {
+	new = array_add(own->hosts, own->n_hosts);
+	if (!new) {
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	own->hosts = grown;
-	own->hosts[own->n_hosts++] = name;
+	*new = name;
 	return EXIT_DONE;
 }
 

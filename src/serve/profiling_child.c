@@ -53,11 +53,6 @@ struct child {
 	struct asked asked;
 };
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 /* ---- recorders ------------------------------------------------------------------------------ */
 
 /* Is PROCESS in a profile of ROOM? */
@@ -128,7 +123,7 @@ static int find_room(struct child *c, const struct profiling_take *take, struct 
 static void leave_room(struct room *room)
 {
 	room->n_jobs--;
-	room->used_ms = now_ms();
+	room->used_ms = clock_ms();
 	if (room->n_jobs)
 		return;
 	if (room->is_old)
@@ -154,7 +149,7 @@ static void refresh_rooms(struct child *c)
 			continue;
 		if (room->n_jobs || room->kind == PROFILE_WORDS)
 			recorder_refresh(room->recorder);
-		if (!room->n_jobs && now_ms() - room->used_ms >= keep_ms(room))
+		if (!room->n_jobs && clock_ms() - room->used_ms >= keep_ms(room))
 			close_room(room);
 	}
 }
@@ -240,14 +235,14 @@ static int start_job(struct child *c, const struct profiling_take *take, struct 
 		return err;
 	job->room = room;
 	room->n_jobs++;
-	room->used_ms = now_ms();
+	room->used_ms = clock_ms();
 	room->has_totals |= !take->seconds;
 	err = follow(c, room);
 	if (!err && room->kind == PROFILE_CPU)
 		err = recorder_start(room->recorder);
 	if (!err && take->seconds)
 		err = recorder_mark(room->recorder, &job->mark);
-	job->end_ms = now_ms() + (int64_t)take->seconds * 1000;
+	job->end_ms = clock_ms() + (int64_t)take->seconds * 1000;
 	return err;
 }
 
@@ -319,21 +314,21 @@ static bool take_orders(struct child *c)
 /* Answer what is due. Returns the time until the next job ends, at most until the next refresh. */
 static int end_jobs(struct child *c)
 {
-	int64_t next_ms = now_ms() + REFRESH_MS;
+	int64_t next_ms = clock_ms() + REFRESH_MS;
 
 	for (size_t i = 0; i < MAX_JOBS; i++) {
 		struct job *job = &c->jobs[i];
 
 		if (!job->id)
 			continue;
-		if (job->end_ms <= now_ms()) {
+		if (job->end_ms <= clock_ms()) {
 			answer_job(c, job);
 			end_job(job);
 		} else if (job->end_ms < next_ms) {
 			next_ms = job->end_ms;
 		}
 	}
-	return next_ms > now_ms() ? (int)(next_ms - now_ms()) : 0;
+	return next_ms > clock_ms() ? (int)(next_ms - clock_ms()) : 0;
 }
 
 /* ---- the process ---------------------------------------------------------------------------- */
@@ -352,16 +347,16 @@ static int try_profiling(struct ocp_ctx *ctx)
 
 static void run(struct child *c)
 {
-	int64_t refresh_ms = now_ms() + REFRESH_MS;
+	int64_t refresh_ms = clock_ms() + REFRESH_MS;
 
 	for (;;) {
 		poll(&(struct pollfd){ .fd = c->fd, .events = POLLIN }, 1, end_jobs(c));
 		if (!take_orders(c))
 			return;
-		if (now_ms() < refresh_ms)
+		if (clock_ms() < refresh_ms)
 			continue;
 		refresh_rooms(c);
-		refresh_ms = now_ms() + REFRESH_MS;
+		refresh_ms = clock_ms() + REFRESH_MS;
 	}
 }
 

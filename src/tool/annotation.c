@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/search.h"
 #include "cli/cli.h"
 #include "code/patterns.h"
 #include "program/item.h"
@@ -70,24 +72,18 @@ static int read_text(struct ocp_ctx *ctx, int fd, struct annotation *a)
 
 static int find_patterns(struct ocp_ctx *ctx, struct annotation *a)
 {
-	size_t room = 0;
-
 	for (size_t i = 0; i < a->n_lines; i++) {
 		struct pattern_reader reader = { .text = a->lines[i],
 						 .at = a->lines[i],
 						 .end = a->lines[i + 1] - 1,
 						 .is_first = true };
-		struct line_span span = { .line = (int)i + 1 }, *patterns;
+		struct line_span span = { .line = (int)i + 1 }, *new;
 
 		while (pattern_next(&reader, &span.from, &span.to)) {
-			if (a->spans.n == room) {
-				room = room ? 2 * room : 64;
-				patterns = reallocarray(a->patterns, room, sizeof(*patterns));
-				if (!patterns)
-					return ctx_no_memory(ctx);
-				a->patterns = patterns;
-			}
-			a->patterns[a->spans.n++] = span;
+			new = array_add(a->patterns, a->spans.n);
+			if (!new)
+				return ctx_no_memory(ctx);
+			*new = span;
 		}
 	}
 	a->spans.list = a->patterns;
@@ -140,7 +136,7 @@ static int compare_counted(const void *a, const void *b)
 {
 	const struct counted_line *x = a, *y = b;
 
-	return (x->line > y->line) - (x->line < y->line);
+	return COMPARE(x->line, y->line);
 }
 
 /*

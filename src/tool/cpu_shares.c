@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "measure/meter.h"
 #include "measure/spending.h"
@@ -122,16 +123,14 @@ static struct cpu_process *find(const struct cpu_shares *shares, pid_t pid)
 
 static int add(struct cpu_shares *shares, pid_t pid, const struct look *first)
 {
-	struct cpu_process *grown = reallocarray(shares->list, shares->n + 1, sizeof(*grown));
+	struct cpu_process *new = array_add(shares->list, shares->n);
 
-	if (!grown)
+	if (!new)
 		return -ENOMEM;
-	shares->list = grown;
-	grown += shares->n++;
-	*grown = (struct cpu_process){ .pid = pid,
-				       .first = *first,
-				       .child_faults = child_faults(pid) };
-	note(grown, first);
+	*new = (struct cpu_process){ .pid = pid,
+				     .first = *first,
+				     .child_faults = child_faults(pid) };
+	note(new, first);
 	return 0;
 }
 

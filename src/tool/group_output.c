@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "base/search.h"
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "measure/by_value.h"
@@ -34,7 +35,7 @@ static int compare_weights(const void *a, const void *b)
 
 	if (x->weight != y->weight)
 		return x->weight < y->weight ? 1 : -1;
-	return (x->group > y->group) - (x->group < y->group);
+	return COMPARE(x->group, y->group);
 }
 
 static uint64_t weight_of(const struct table_view *view, const struct value_group *group)

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
 #include "process/container.h"
@@ -238,26 +239,22 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program 
  */
 static int add_followed(struct follower *f, struct followed *process)
 {
-	struct followed *grown;
+	struct followed *new;
 	int err;
 
 	process->pidfd = pidfd_open(process->pid, 0);
 	if (process->pidfd < 0)
 		return -ESRCH;
 	err = read_exe(f->options->ctx, process->pid, &process->program, &process->exe);
-	if (!err) {
-		grown = realloc(f->followed, (f->n_followed + 1) * sizeof(*grown));
-		err = grown ? 0 : ctx_no_memory(f->options->ctx);
-	}
-	if (err) {
+	new = err ? NULL : array_add(f->followed, f->n_followed);
+	if (!new) {
 		free(process->exe);
 		close(process->pidfd);
-		return err;
+		return err ? err : ctx_no_memory(f->options->ctx);
 	}
-	f->followed = grown;
 	if (!container_read(process->pid, &process->container))
 		process->container = (struct container){ 0 };
-	f->followed[f->n_followed++] = *process;
+	*new = *process;
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "cli/cli.h"
 
 /* A row to sort: larger weights come first, and equal ones stay in the order of the sample. */
@@ -18,7 +19,7 @@ static int compare_weights(const void *a, const void *b)
 
 	if (x->weight != y->weight)
 		return x->weight < y->weight ? 1 : -1;
-	return (x->row > y->row) - (x->row < y->row);
+	return COMPARE(x->row, y->row);
 }
 
 static bool is_wildcard(const struct item *item)

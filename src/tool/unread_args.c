@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cli/cli.h"
 #include "measure/meter.h"
 
@@ -20,19 +21,16 @@ static bool is_noted(const struct unread_args *args, const char *probe, size_t a
 static int note(struct unread_args *args, const struct ocp_meter *meter, const struct ocp_hit *hit,
 		size_t arg)
 {
-	struct unread_arg *larger = realloc(args->list, (args->n + 1) * sizeof(*larger));
-	struct unread_arg *new = larger ? &larger[args->n] : NULL;
+	struct unread_arg *new = array_add(args->list, args->n);
 
-	if (!larger)
+	if (!new)
 		return -ENOMEM;
-	args->list = larger;
 	*new = (struct unread_arg){ strdup(hit->probe), meter_why_unread(meter, hit, arg), arg };
-	if (new->probe &&new->why) {
-		args->n++;
+	if (new->probe &&new->why)
 		return 0;
-	}
 	free(new->probe);
 	free(new->why);
+	args->n--;
 	return -ENOMEM;
 }
 

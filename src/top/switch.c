@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Switching the handlers and the counter of the probe under the cursor. */
+#include "base/array.h"
 #include "top/top.h"
 
 #include <errno.h>
@@ -47,19 +48,19 @@ void switch_free(struct top *top)
 
 static int remember(struct top *top, const struct top_switch *what)
 {
-	struct top_switch *grown;
+	struct top_switch *new;
 	size_t i = 0;
 
 	while (i < top->n_switched && !is_same(&top->switched[i], what->exe, what->name))
 		i++;
 	if (what->on && i == top->n_switched) {
-		grown = realloc(top->switched, (i + 1) * sizeof(*grown));
-		if (!grown)
+		new = array_add(top->switched, top->n_switched);
+		if (!new)
 			return -ENOMEM;
-		top->switched = grown;
-		if (set_switch(&grown[i], what->exe, what->name, true) != 0)
+		if (set_switch(new, what->exe, what->name, true) != 0) {
+			top->n_switched--;
 			return -ENOMEM;
-		top->n_switched++;
+		}
 	} else if (!what->on && i < top->n_switched) {
 		free_switch(&top->switched[i]);
 		top->switched[i] = top->switched[--top->n_switched];

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "cli/pair_note.h"
 #include "top/paint.h"
 #include "top/spark.h"
@@ -44,7 +45,7 @@ static int compare_rates(double x, double y, size_t a, size_t b)
 {
 	x = isnan(x) ? -1 : x;
 	y = isnan(y) ? -1 : y;
-	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
+	return x != y ? (x < y ? 1 : -1) : COMPARE(a, b);
 }
 
 void note_hidden(struct top *top, const char *part)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "top/view.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,7 +33,7 @@ static int compare_numbers(double a, double b)
 	/* Unknown rates sort below 0. */
 	a = isnan(a) ? -1 : a;
 	b = isnan(b) ? -1 : b;
-	return (a > b) - (a < b);
+	return COMPARE(a, b);
 }
 
 static int compare_exe(const struct view *view, const struct seen_probe *a,
@@ -64,7 +65,7 @@ static int compare_by_key(const struct view *view, const struct seen_probe *a,
 	case SORT_RATE:
 		return compare_numbers(b->rate, a->rate);
 	case SORT_HITS:
-		return (b->hits > a->hits) - (b->hits < a->hits);
+		return COMPARE(b->hits, a->hits);
 	case SORT_HANDLER:
 		return handler_rank(b) - handler_rank(a);
 	case SORT_EXE:

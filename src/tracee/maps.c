@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/foreign_file.h"
+#include "base/search.h"
 #include "tracee/proc_file.h"
 
 /* Parse a number in BASE and the character AFTER. Returns the text behind, or NULL. */
@@ -125,19 +126,9 @@ void maps_drop(struct maps *maps, uint64_t start, uint64_t end)
 
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr)
 {
-	size_t low = 0, high = maps->n;
+	const size_t at = SEARCH(i, maps->n, maps->mappings[i].end <= addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (addr < maps->mappings[mid].start)
-			high = mid;
-		else if (addr >= maps->mappings[mid].end)
-			low = mid + 1;
-		else
-			return &maps->mappings[mid];
-	}
-	return NULL;
+	return at < maps->n && maps->mappings[at].start <= addr ? &maps->mappings[at] : NULL;
 }
 
 int maps_open_file(pid_t pid, const struct mapping *m)

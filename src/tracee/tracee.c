@@ -54,6 +54,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "tracee/held.h"
 #include "tracee/proc_file.h"
@@ -67,11 +68,6 @@ enum {
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* a longer SEIZE may be waiting for an exec, which waits for us */
 };
-
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
 
 static void sleep_us(long us)
 {
@@ -88,16 +84,11 @@ static struct thread *find_thread(struct tracee *tracee, pid_t tid)
 
 static int add_thread(struct tracee *tracee, pid_t tid)
 {
-	if (tracee->n == tracee->room) {
-		size_t room = tracee->room ? 2 * tracee->room : 16;
-		struct thread *threads = realloc(tracee->threads, room * sizeof(*threads));
+	struct thread *new = array_add(tracee->threads, tracee->n);
 
-		if (!threads)
-			return ctx_no_memory(tracee->ctx);
-		tracee->threads = threads;
-		tracee->room = room;
-	}
-	tracee->threads[tracee->n++] = (struct thread){ .tid = tid };
+	if (!new)
+		return ctx_no_memory(tracee->ctx);
+	*new = (struct thread){ .tid = tid };
 	return 0;
 }
 
@@ -200,7 +191,7 @@ static bool note_status(struct thread *thread, int status)
  */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
 {
-	const int64_t since_ms = now_ms() - start_ms;
+	const int64_t since_ms = clock_ms() - start_ms;
 	struct proc_status status;
 
 	if (since_ms <= timeout_ms)
@@ -217,7 +208,7 @@ static int does_not_stop(struct tracee *tracee, pid_t tid, int64_t start_ms)
 	return ctx_error(tracee->ctx, -ETIMEDOUT,
 			 "pid %d (%s): thread %d does not stop (state %c) after %d ms",
 			 (int)tracee->pid, status.name, (int)tid, status.state,
-			 (int)(now_ms() - start_ms));
+			 (int)(clock_ms() - start_ms));
 }
 
 /* As waitpid(2) with WNOHANG. Test: status_of_a_child_is_kept. */
@@ -371,10 +362,10 @@ static bool waits_too_long(struct tracee *tracee, struct tracer_wait *wait)
 
 	if (tracer != wait->tracer) {
 		wait->tracer = tracer;
-		wait->turn_start_ms = now_ms();
+		wait->turn_start_ms = clock_ms();
 	}
 	return is_too_late(tracee, tracer, wait->turn_start_ms, TRACED_TIMEOUT_MS) ||
-	       now_ms() - wait->start_ms > TURNS_TIMEOUT_MS;
+	       clock_ms() - wait->start_ms > TURNS_TIMEOUT_MS;
 }
 
 static int explain_refusal(struct tracee *tracee)
@@ -392,7 +383,7 @@ static int explain_refusal(struct tracee *tracee)
 
 static int stop_all(struct tracee *tracee)
 {
-	int64_t start_ms = now_ms();
+	int64_t start_ms = clock_ms();
 	struct tracer_wait wait = { .start_ms = start_ms, .turn_start_ms = start_ms };
 	bool is_last_try = false;
 	int found, err;
@@ -414,7 +405,7 @@ static int stop_all(struct tracee *tracee)
 			/* Hold nothing while waiting: the other tracer may want these threads. */
 			detach_all(tracee);
 			sleep_us(SLEEP_US);
-			start_ms = now_ms();
+			start_ms = clock_ms();
 		}
 	} while (found != 0);
 	if (tracee->n == 0)

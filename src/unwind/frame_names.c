@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sanitize.h"
+#include "base/search.h"
 #include "code/frametable.h"
 #include "code/function_path.h"
 #include "code/functions.h"
@@ -39,7 +41,7 @@ struct extent {
 struct file_names {
 	const struct walked_file *file;
 	struct extent *extents; /* by address: of functions that need not have names */
-	size_t n_extents, extents_room;
+	size_t n_extents;
 	struct functions *functions; /* NULL: none, or not readable */
 	struct frametable *table;    /* the same */
 	struct address_lines *lines;
@@ -62,7 +64,7 @@ struct frame_names {
 	struct found_frame *found; /* a hash table; n is 0 in free slots */
 	size_t n_found, slots;
 	char **texts; /* what the frames point to and no file has */
-	size_t n_texts, texts_room;
+	size_t n_texts;
 };
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -70,56 +72,35 @@ struct frame_names {
 /* Keep a printable copy of TEXT; NULL: no memory. */
 static const char *keep_text(struct frame_names *names, const char *text)
 {
-	char *copy;
+	char *copy = strdup(text);
+	char **new = copy ? array_add(names->texts, names->n_texts) : NULL;
 
-	if (names->n_texts == names->texts_room) {
-		const size_t room = names->texts_room ? 2 * names->texts_room : 256;
-		void *texts = reallocarray(names->texts, room, sizeof(char *));
-
-		if (!texts)
-			return NULL;
-		names->texts = texts;
-		names->texts_room = room;
-	}
-	copy = strdup(text);
-	if (!copy)
+	if (!new) {
+		free(copy);
 		return NULL;
+	}
 	make_one_line(copy);
-	names->texts[names->n_texts++] = copy;
+	*new = copy;
 	return copy;
 }
 
 static int add_extent(void *data, uint64_t va, uint64_t bytes)
 {
 	struct file_names *of = data;
+	struct extent *new = array_add(of->extents, of->n_extents);
 
-	if (of->n_extents == of->extents_room) {
-		const size_t room = of->extents_room ? 2 * of->extents_room : 1024;
-		void *extents = reallocarray(of->extents, room, sizeof(*of->extents));
-
-		if (!extents)
-			return -ENOMEM;
-		of->extents = extents;
-		of->extents_room = room;
-	}
-	of->extents[of->n_extents++] = (struct extent){ va, va + bytes };
+	if (!new)
+		return -ENOMEM;
+	*new = (struct extent){ va, va + bytes };
 	return 0;
 }
 
 /* The bounds of the code at VA; NULL: they are unknown. */
 static const struct extent *extent_of(const struct file_names *of, uint64_t va)
 {
-	size_t low = 0, high = of->n_extents;
+	const size_t next = SEARCH(i, of->n_extents, of->extents[i].va <= va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (of->extents[middle].va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && va < of->extents[low - 1].end ? &of->extents[low - 1] : NULL;
+	return next && va < of->extents[next - 1].end ? &of->extents[next - 1] : NULL;
 }
 
 /*
@@ -167,7 +148,7 @@ static const char *name_ocaml(struct frame_names *names, const char *function)
 static int open_file_names(struct frame_names *names, const struct walked_file *file,
 			   struct file_names **out)
 {
-	struct file_names *list, *of;
+	struct file_names *of;
 	int err;
 
 	for (size_t i = 0; i < names->n_files; i++) {
@@ -176,11 +157,9 @@ static int open_file_names(struct frame_names *names, const struct walked_file *
 			return 0;
 		}
 	}
-	list = reallocarray(names->files, names->n_files + 1, sizeof(*list));
-	if (!list)
+	of = array_add(names->files, names->n_files);
+	if (!of)
 		return ctx_no_memory(names->ctx);
-	names->files = list;
-	of = &list[names->n_files++];
 	*of = (struct file_names){ .file = file };
 	*out = of;
 	err = functions_read(names->ctx, file->elf, &of->functions);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "unwind/kernel_symbols.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,25 +16,20 @@ struct kernel_symbol {
 
 struct kernel_symbols {
 	struct kernel_symbol *list;
-	size_t n, room;
+	size_t n;
 };
 
 static int add(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t address,
 	       const char *name)
 {
-	if (symbols->n == symbols->room) {
-		const size_t room = symbols->room ? 2 * symbols->room : 1 << 16;
-		void *list = reallocarray(symbols->list, room, sizeof(*symbols->list));
+	char *copy = strdup(name);
+	struct kernel_symbol *new = copy ? array_add(symbols->list, symbols->n) : NULL;
 
-		if (!list)
-			return ctx_no_memory(ctx);
-		symbols->list = list;
-		symbols->room = room;
-	}
-	symbols->list[symbols->n] = (struct kernel_symbol){ address, strdup(name) };
-	if (!symbols->list[symbols->n].name)
+	if (!new) {
+		free(copy);
 		return ctx_no_memory(ctx);
-	symbols->n++;
+	}
+	*new = (struct kernel_symbol){ address, copy };
 	return 0;
 }
 
@@ -55,7 +52,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct kernel_symbol *x = a, *y = b;
 
-	return (x->address > y->address) - (x->address < y->address);
+	return COMPARE(x->address, y->address);
 }
 
 int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out)
@@ -93,15 +90,7 @@ void kernel_symbols_free(struct kernel_symbols *symbols)
 
 const char *kernel_symbols_find(const struct kernel_symbols *symbols, uint64_t address)
 {
-	size_t low = 0, high = symbols->n;
+	const size_t next = SEARCH(i, symbols->n, symbols->list[i].address <= address);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (symbols->list[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? symbols->list[low - 1].name : NULL;
+	return next ? symbols->list[next - 1].name : NULL;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "unwind/map_reading.h"
 
 struct block {
@@ -26,7 +27,7 @@ static int compare_keys(const void *a, const void *b)
 {
 	const struct block *x = a, *y = b;
 
-	return (x->key > y->key) - (x->key < y->key);
+	return COMPARE(x->key, y->key);
 }
 
 static struct block *find_block(const struct stack_store *store, uint64_t key)

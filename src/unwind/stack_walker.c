@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "unwind/map_reading.h"
@@ -185,7 +186,7 @@ static int extend_files(struct stack_walker *w)
 
 	if (w->n_files == WALK_MAX_TABLES)
 		return ctx_error(w->ctx, -E2BIG, "more than %d files with code", WALK_MAX_TABLES);
-	files = reallocarray(w->files, w->n_files + 1, sizeof(struct known_file *));
+	files = array_grow(w->files, w->n_files, sizeof(struct known_file *));
 	if (!files)
 		return ctx_no_memory(w->ctx);
 	w->files = files;
@@ -275,7 +276,7 @@ static int add_blind(struct stack_walker *w, const struct mapping *m, const char
 		     struct blind_file **out)
 {
 	struct blind_file *file = calloc(1, sizeof(*file));
-	void *list = reallocarray(w->blind, w->n_blind + 1, sizeof(struct blind_file *));
+	void *list = array_grow(w->blind, w->n_blind, sizeof(struct blind_file *));
 
 	if (list)
 		w->blind = list;
@@ -296,17 +297,16 @@ static int add_blind(struct stack_walker *w, const struct mapping *m, const char
 /* Remember that M has code of FILE. */
 static int add_range(struct stack_walker *w, const struct mapping *m, struct blind_file *file)
 {
-	void *list;
+	struct blind_range *new;
 
 	for (size_t i = 0; i < w->n_ranges; i++)
 		if (w->ranges[i].file == file && w->ranges[i].start == m->start &&
 		    w->ranges[i].end == m->end)
 			return 0;
-	list = reallocarray(w->ranges, w->n_ranges + 1, sizeof(*w->ranges));
-	if (!list)
+	new = array_add(w->ranges, w->n_ranges);
+	if (!new)
 		return ctx_no_memory(w->ctx);
-	w->ranges = list;
-	w->ranges[w->n_ranges++] = (struct blind_range){ m->start, m->end, file };
+	*new = (struct blind_range){ m->start, m->end, file };
 	return 0;
 }
 
@@ -549,7 +549,7 @@ int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 			forget_process(w, i);
 	if (process)
 		process->image = calloc(1, sizeof(*process->image));
-	list = reallocarray(w->processes, w->n_processes + 1, sizeof(struct known_process *));
+	list = array_grow(w->processes, w->n_processes, sizeof(struct known_process *));
 	if (list)
 		w->processes = list;
 	if (!process || !process->image || !list) {

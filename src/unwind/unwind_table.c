@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/search.h"
 #include "code/frametable.h"
 #include "code/runtime.h"
 #include "elf/eh_frame.h"
@@ -23,7 +26,6 @@ struct builder {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct unwind_table *table;
-	size_t rows_room, rules_room;
 	uint32_t *slots;  /* of a hash table: rule numbers + 1 */
 	uint8_t roots_at; /* in words, see struct walk_rule */
 };
@@ -33,12 +35,12 @@ struct builder {
 static size_t hash_of(const struct walk_rule *rule)
 {
 	uint32_t words[sizeof(*rule) / sizeof(uint32_t)];
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = HASH_START;
 
 	memcpy(words, rule, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-	return (size_t)(hash ^ hash >> 32);
+		hash = hash_word(hash, words[i]);
+	return (size_t)hash;
 }
 
 /* The number of RULE, which is added if it is new. A table that has too many of them is damaged. */
@@ -46,6 +48,7 @@ static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *num
 {
 	struct unwind_table *t = b->table;
 	size_t slot = hash_of(rule) % SLOTS;
+	struct walk_rule *new;
 
 	for (; b->slots[slot]; slot = (slot + 1) % SLOTS) {
 		*number = b->slots[slot] - 1;
@@ -56,17 +59,11 @@ static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *num
 		return ctx_error(b->ctx, -EBADMSG,
 				 "%s: more than %d different rules in the call frame information",
 				 b->name, RULES_ROOM);
-	if (t->n_rules == b->rules_room) {
-		const size_t room = b->rules_room ? 2 * b->rules_room : 256;
-		void *rules = reallocarray(t->rules, room, sizeof(*t->rules));
-
-		if (!rules)
-			return ctx_no_memory(b->ctx);
-		t->rules = rules;
-		b->rules_room = room;
-	}
-	*number = (uint32_t)t->n_rules++;
-	t->rules[*number] = *rule;
+	new = array_add(t->rules, t->n_rules);
+	if (!new)
+		return ctx_no_memory(b->ctx);
+	*new = *rule;
+	*number = (uint32_t)(new - t->rules);
 	b->slots[slot] = *number + 1;
 	return 0;
 }
@@ -153,7 +150,7 @@ static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *
 static int add_row(struct builder *b, uint64_t va, uint32_t number)
 {
 	struct unwind_table *t = b->table;
-	void *rows;
+	struct walk_row *new;
 
 	if (va > UINT32_MAX || t->n == MAX_ROWS)
 		return ctx_error(b->ctx, -EBADMSG, "%s: code at %#llx is beyond the limit of %s",
@@ -162,14 +159,10 @@ static int add_row(struct builder *b, uint64_t va, uint32_t number)
 						 : "33554432 rows of call frame information");
 	if (t->n && t->rows[t->n - 1].rule == number)
 		return 0;
-	if (t->n == b->rows_room) {
-		b->rows_room = b->rows_room ? 2 * b->rows_room : 4096;
-		rows = reallocarray(t->rows, b->rows_room, sizeof(*t->rows));
-		if (!rows)
-			return ctx_no_memory(b->ctx);
-		t->rows = rows;
-	}
-	t->rows[t->n++] = (struct walk_row){ (uint32_t)va, number };
+	new = array_add(t->rows, t->n);
+	if (!new)
+		return ctx_no_memory(b->ctx);
+	*new = (struct walk_row){ (uint32_t)va, number };
 	return 0;
 }
 
@@ -193,14 +186,13 @@ struct correction {
 struct corrections {
 	struct builder *b;
 	struct correction *list;
-	size_t n, room;
+	size_t n;
 };
 
 static int add_correction(struct corrections *c, uint64_t from, uint64_t to,
 			  const struct walk_rule *rule)
 {
-	struct correction correction = { .from = (uint32_t)from, .to = (uint32_t)to };
-	void *list;
+	struct correction correction = { .from = (uint32_t)from, .to = (uint32_t)to }, *new;
 	int err;
 
 	if (to > UINT32_MAX)
@@ -208,14 +200,10 @@ static int add_correction(struct corrections *c, uint64_t from, uint64_t to,
 	err = intern(c->b, rule, &correction.rule);
 	if (err)
 		return err;
-	if (c->n == c->room) {
-		c->room = c->room ? 2 * c->room : 256;
-		list = reallocarray(c->list, c->room, sizeof(*c->list));
-		if (!list)
-			return ctx_no_memory(c->b->ctx);
-		c->list = list;
-	}
-	c->list[c->n++] = correction;
+	new = array_add(c->list, c->n);
+	if (!new)
+		return ctx_no_memory(c->b->ctx);
+	*new = correction;
 	return 0;
 }
 
@@ -366,8 +354,8 @@ static int compare_corrections(const void *a, const void *b)
 	const struct correction *x = a, *y = b;
 
 	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to < y->to) - (x->to > y->to);
+		return COMPARE(x->from, y->from);
+	return COMPARE(y->to, x->to);
 }
 
 /* Put the corrections into the rows. One inside of another is left out. */
@@ -382,7 +370,6 @@ static int apply(struct builder *b, const struct corrections *c)
 
 	t->rows = NULL;
 	t->n = 0;
-	b->rows_room = 0;
 	for (size_t i = 0; i < c->n && !err; i++) {
 		const struct correction *next = &c->list[i];
 
@@ -471,15 +458,7 @@ void unwind_table_free(struct unwind_table *table)
 
 size_t unwind_table_find(const struct unwind_table *table, uint64_t va)
 {
-	size_t low = 0, high = table->n;
+	const size_t next = SEARCH(i, table->n, table->rows[i].va <= va);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (table->rows[middle].va <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? table->rows[low - 1].rule : 0;
+	return next ? table->rows[next - 1].rule : 0;
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/interrupted.h"
+#include "base/search.h"
 #include "code/runtime.h"
 #include "program/dormant/external.h"
 #include "program/dormant/object.h"
@@ -40,11 +41,6 @@ struct examiner {
 	int64_t since_ms;
 	bool is_late; /* killed for taking too long */
 };
-
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
 
 /* ---- the child ------------------------------------------------------------------------------ */
 
@@ -91,7 +87,7 @@ static int compare_fds(const void *a, const void *b)
 {
 	const int *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return COMPARE(*x, *y);
 }
 
 static int keep_files(struct ocp_ctx *ctx, const struct exam_file *files, size_t n)
@@ -234,7 +230,7 @@ int examiner_start(struct ocp_ctx *ctx, const struct exam_file *files, size_t n,
 	if (!examiner)
 		return ctx_no_memory(ctx);
 	*examiner =
-		(struct examiner){ .pidfd = -1, .n = n, .limits = *limits, .since_ms = now_ms() };
+		(struct examiner){ .pidfd = -1, .n = n, .limits = *limits, .since_ms = clock_ms() };
 	examiner->bytes = n * sizeof(*examiner->results);
 	examiner->results = mmap(NULL, examiner->bytes, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -301,9 +297,9 @@ static void kill_late(struct examiner *examiner)
 	while (at < examiner->n && state_of(examiner, at) > EXAM_BEGUN)
 		at++;
 	if (at != examiner->at)
-		examiner->since_ms = now_ms();
+		examiner->since_ms = clock_ms();
 	examiner->at = at;
-	if (examiner->is_late || now_ms() - examiner->since_ms < examiner->limits.wall_ms)
+	if (examiner->is_late || clock_ms() - examiner->since_ms < examiner->limits.wall_ms)
 		return;
 	examiner->is_late = true;
 	kill(examiner->pid, SIGKILL);

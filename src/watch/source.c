@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "base/search.h"
 #include "measure/found.h"
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
@@ -147,7 +149,7 @@ static int compare_pids(const void *a, const void *b)
 {
 	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 bool source_has_child(const struct source *source, pid_t pid)
@@ -158,17 +160,16 @@ bool source_has_child(const struct source *source, pid_t pid)
 
 int source_adopt(struct source *source, pid_t pid, bool *is_child)
 {
-	pid_t *grown;
+	pid_t *new;
 
 	*is_child = source->is_inside && meter_counts_in(source->meter, pid);
 	if (!*is_child)
 		return 0;
-	grown = reallocarray(source->children, source->n_children + 1, sizeof(*grown));
-	if (!grown)
+	new = array_add(source->children, source->n_children);
+	if (!new)
 		return ctx_no_memory(source->ctx);
-	source->children = grown;
-	grown[source->n_children++] = pid;
-	qsort(grown, source->n_children, sizeof(*grown), compare_pids);
+	*new = pid;
+	qsort(source->children, source->n_children, sizeof(*new), compare_pids);
 	return 0;
 }
 

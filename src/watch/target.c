@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "base/search.h"
 
 int target_new(struct ocp_ctx *ctx, const char *exe, const char *title,
 	       const struct container *container, struct target **out)
@@ -323,7 +324,7 @@ static int compare_rows(const void *a, const void *b)
 	const struct watch_row *x = a, *y = b;
 	const int order = strcmp(x->probe, y->probe);
 
-	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
+	return order ? order : COMPARE(x->pid, y->pid);
 }
 
 /*
@@ -370,7 +371,7 @@ static int compare_pids(const void *a, const void *b)
 {
 	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 static void note_engine(struct target *target)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/ctx.h"
 
 enum { SHORT_ID_BYTES = 12 }; /* as shown by container runtimes */
@@ -66,22 +67,21 @@ static char *make_title(const struct targets *targets, const char *exe,
 int targets_get(struct targets *targets, const char *exe, const struct container *container,
 		struct target **out)
 {
-	struct target **grown;
+	struct target **new;
 	char *title;
 	int err;
 
 	*out = targets_find(targets, exe, container);
 	if (*out)
 		return 0;
-	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
-	if (!grown)
-		return ctx_no_memory(targets->ctx);
-	targets->list = grown;
 	title = make_title(targets, exe, container);
-	err = title ? target_new(targets->ctx, exe, title, container, out)
-		    : ctx_no_memory(targets->ctx);
+	new = title ? array_add(targets->list, targets->n) : NULL;
+	err = new ? target_new(targets->ctx, exe, title, container, out)
+		  : ctx_no_memory(targets->ctx);
 	if (!err)
-		targets->list[targets->n++] = *out;
+		*new = *out;
+	else if (new)
+		targets->n--;
 	free(title);
 	return err;
 }

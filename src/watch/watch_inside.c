@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/ctx.h"
 #include "tracee/proc_file.h"
 #include "watch/watch_rule.h"
@@ -70,15 +71,11 @@ static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64
 		     hint ? ")" : "") < 0)
 		return ctx_no_memory(ctx);
 	if (!refused) {
-		struct refused *grown =
-			reallocarray(rule->refused, rule->n_refused + 1, sizeof(*grown));
-
-		if (!grown) {
+		refused = array_add(rule->refused, rule->n_refused);
+		if (!refused) {
 			free(why);
 			return ctx_no_memory(ctx);
 		}
-		rule->refused = grown;
-		refused = &grown[rule->n_refused++];
 		*refused = (struct refused){ .pid = pid };
 		proc_start_time(pid, &refused->start_time);
 	}

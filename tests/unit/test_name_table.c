@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "program/name_table.h"
 #include "unit.h"
 
@@ -61,11 +62,12 @@ TEST(earlier_probes_are_known)
 	struct name_table table = { 0 };
 	struct names *names = make_names();
 
-	prog.probes = calloc(N / 2, sizeof(*prog.probes));
-	assert_non_null(prog.probes);
-	for (prog.n_probes = 0; prog.n_probes < N / 2; prog.n_probes++)
-		prog.probes[prog.n_probes] = (struct probe){ .name = names->text[prog.n_probes],
-							     .n_sites = prog.n_probes };
+	for (uint32_t i = 0; i < N / 2; i++) {
+		struct probe *new = array_add(prog.probes, prog.n_probes);
+
+		assert_non_null(new);
+		*new = (struct probe){ .name = names->text[i], .n_sites = i };
+	}
 	for (uint32_t i = N; i-- > N / 2;)
 		assert_int_equal(number_of(&table, &prog, names->text[i]), N / 2 + (N - 1 - i));
 	for (uint32_t i = 0; i < N / 2; i++) {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "program/arg_places.h"
 #include "program/places.h"
 #include "program/wrapper_args.h"
@@ -386,18 +387,15 @@ static int check_histogram(const struct checked_site *checked)
 /* Save the error message for arg_requests_tell_left_out(). */
 static int note_left_out(struct arg_requests *requests, const char *how)
 {
-	struct left_out *all =
-		realloc(requests->left_out, (requests->n_left_out + 1) * sizeof(*all));
+	struct left_out *new = array_add(requests->left_out, requests->n_left_out);
 
-	if (!all)
+	if (!new)
 		return ctx_no_memory(requests->ctx);
-	requests->left_out = all;
-	all += requests->n_left_out;
-	*all = (struct left_out){ how, strdup(ocp_error(requests->ctx)) };
-	if (!all->why)
-		return ctx_no_memory(requests->ctx);
-	requests->n_left_out++;
-	return 0;
+	*new = (struct left_out){ how, strdup(ocp_error(requests->ctx)) };
+	if (new->why)
+		return 0;
+	requests->n_left_out--;
+	return ctx_no_memory(requests->ctx);
 }
 
 /* A probe that is part of a pair stays in the pair. */

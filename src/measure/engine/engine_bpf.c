@@ -37,6 +37,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/array.h"
 #include "measure/engine/kernel_file.h"
 #include "measure/engine/pid_namespace.h"
 #include "unwind/stack_walker.h"
@@ -427,33 +428,23 @@ static struct listed_process *find_listed(const struct engine *engine, pid_t pid
 	return NULL;
 }
 
-/* Make room for one more process. */
-static bool grow_listed(struct engine *engine)
-{
-	struct listed_process *grown =
-		realloc(engine->listed, (engine->n_listed + 1) * sizeof(*grown));
-
-	if (grown)
-		engine->listed = grown;
-	return grown != NULL;
-}
-
 static int list_process(struct engine *engine, pid_t pid)
 {
 	const struct pid_namespace ns = { engine->config.pidns_dev, engine->config.pidns_ino };
 	struct listed_process *listed = find_listed(engine, pid);
 	__u32 tgid, one = 1;
-	int err;
+	int err = pid_namespace_id(engine->ctx, &ns, pid, &tgid);
 
-	if (!listed && !grow_listed(engine))
-		return ctx_no_memory(engine->ctx);
-	err = pid_namespace_id(engine->ctx, &ns, pid, &tgid);
 	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
 		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);
 	if (err)
 		return err;
 	if (!listed)
-		listed = &engine->listed[engine->n_listed++];
+		listed = array_add(engine->listed, engine->n_listed);
+	if (!listed) {
+		bpf_map_delete_elem(engine->object.tgids, &tgid);
+		return ctx_no_memory(engine->ctx);
+	}
 	*listed = (struct listed_process){ pid, tgid };
 	return 0;
 }

@@ -20,7 +20,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include "measure/engine/engine_bpf.h"
 #include "measure/args/value.h"
 #include "measure_slower.h"
@@ -45,7 +47,7 @@ struct print_ring {
 	unsigned long seen; /* the last call looked at the records before this position */
 	uint64_t seen_ns;   /* and passed on those of them that are older than this */
 	struct found *batch;
-	size_t n, room;
+	size_t n;
 };
 
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out)
@@ -91,16 +93,11 @@ void print_ring_close(struct print_ring *ring)
 
 static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
 {
-	struct found *grown;
+	struct found *new = array_add(ring->batch, ring->n);
 
-	if (ring->n == ring->room) {
-		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		ring->batch = grown;
-		ring->room = 2 * ring->room + 64;
-	}
-	ring->batch[ring->n++].record = record;
+	if (!new)
+		return -ENOMEM;
+	new->record = record;
 	return 0;
 }
 
@@ -110,9 +107,9 @@ static int compare_times(const void *a, const void *b)
 				*y = ((const struct found *)b)->record;
 
 	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
+		return COMPARE(x->ts_ns, y->ts_ns);
 	/* Records with equal times keep the order of the buffer. */
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 static uint32_t header_at(const struct print_ring *ring, unsigned long at)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include "base/array.h"
 #include "measure/engine/engine_bpf.h"
 
 /* Entries per system call. This limits the size of the buffers. */
@@ -253,7 +254,7 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 	int err = part ? 0 : ctx_no_memory(engine->ctx);
 
 	while (!err && bpf_map_get_next_key(map, before, &key) == 0) {
-		struct engine_domain_pair *grown;
+		struct engine_domain_pair *new;
 
 		before = &key;
 		err = bpf_map_lookup_elem(map, &key, part);
@@ -261,16 +262,13 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 			err = explain(engine, err);
 			break;
 		}
-		grown = realloc(reading->domain_pairs,
-				(reading->n_domain_pairs + 1) * sizeof(*grown));
-		if (!grown) {
+		new = array_add(reading->domain_pairs, reading->n_domain_pairs);
+		if (!new) {
 			err = ctx_no_memory(engine->ctx);
 			break;
 		}
-		reading->domain_pairs = grown;
-		grown += reading->n_domain_pairs++;
-		*grown = (struct engine_domain_pair){ .pair = key.pair, .domain = key.domain };
-		add_pair(&grown->times, part);
+		*new = (struct engine_domain_pair){ .pair = key.pair, .domain = key.domain };
+		add_pair(&new->times, part);
 	}
 	free(part);
 	return err;
@@ -314,27 +312,13 @@ static bool knows_ids(const struct engine *engine)
 	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
 }
 
-static int grow_processes(struct engine *engine, struct engine_reading *reading, size_t *room)
-{
-	struct engine_process *grown;
-
-	if (reading->n_processes < *room)
-		return 0;
-	*room = *room * 2 + 16;
-	grown = realloc(reading->processes, *room * sizeof(*grown));
-	if (!grown)
-		return ctx_no_memory(engine->ctx);
-	reading->processes = grown;
-	return 0;
-}
-
 /* Those that have ended make room. */
 static int read_processes(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.process_hits;
 	__u32 key, ended, *before = NULL;
+	struct engine_process *new;
 	bool has_ended = false;
-	size_t room = 0;
 	int err = 0;
 
 	while (!err && bpf_map_get_next_key(map, before, &key) == 0) {
@@ -345,10 +329,13 @@ static int read_processes(struct engine *engine, struct engine_reading *reading)
 			bpf_map_delete_elem(map, &ended);
 		has_ended = kill((pid_t)key, 0) != 0 && errno == ESRCH;
 		ended = key;
-		err = grow_processes(engine, reading, &room);
-		if (!err && bpf_map_lookup_elem(map, &key, &hits) == 0)
-			reading->processes[reading->n_processes++] =
-				(struct engine_process){ key, hits };
+		if (bpf_map_lookup_elem(map, &key, &hits) != 0)
+			continue;
+		new = array_add(reading->processes, reading->n_processes);
+		if (new)
+			*new = (struct engine_process){ key, hits };
+		else
+			err = ctx_no_memory(engine->ctx);
 	}
 	if (has_ended)
 		bpf_map_delete_elem(map, &ended);

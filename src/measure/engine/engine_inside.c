@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/plural.h"
 #include "inside/own_cost.h"
 #include "measure/engine/engine_inside.h"
@@ -105,13 +106,11 @@ static int describe(struct engine *engine, const char *name, char *text)
 
 static int add_process(struct engine *engine, struct inside_process *process)
 {
-	struct inside_process **grown = reallocarray(engine->processes, engine->n_processes + 1,
-						     sizeof(struct inside_process *));
+	struct inside_process **new = array_add(engine->processes, engine->n_processes);
 
-	if (!grown)
+	if (!new)
 		return ctx_no_memory(engine->ctx);
-	engine->processes = grown;
-	grown[engine->n_processes++] = process;
+	*new = process;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "measure/engine/pin_name.h"
 
 static const char brand[8] = "ocInMeta";
@@ -36,7 +37,7 @@ static int compare_numbers(const void *a, const void *b)
 {
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 /* 0, -EBADMSG, or -ENOMEM. */

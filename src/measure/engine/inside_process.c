@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/plural.h"
 #include "base/populate.h"
 #include "measure/engine/inside_place.h"
@@ -435,16 +436,13 @@ static int add_rows(struct inside_process *process, const uint64_t *hits,
 static int add_process(const struct inside_process *process, const uint64_t *hits,
 		       struct engine_reading *reading)
 {
-	struct engine_process *grown =
-		reallocarray(reading->processes, reading->n_processes + 1, sizeof(*grown));
+	struct engine_process *new = array_add(reading->processes, reading->n_processes);
 
-	if (!grown)
+	if (!new)
 		return ctx_no_memory(process->ctx);
-	reading->processes = grown;
-	grown += reading->n_processes++;
-	*grown = (struct engine_process){ .tgid = (uint32_t)process->pid };
+	*new = (struct engine_process){ .tgid = (uint32_t)process->pid };
 	for (size_t i = 0; i < process->n_sites; i++)
-		grown->hits += hits[i];
+		new->hits += hits[i];
 	return 0;
 }
 

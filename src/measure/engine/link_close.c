@@ -25,6 +25,7 @@
  * Test: uprobe_leaks.sh: test_a_kill_while_uprobes_are_removed.
  */
 #include "measure/engine/link_close.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ static int compare_fds(const void *a, const void *b)
 {
 	const int x = *(const int *)a, y = *(const int *)b;
 
-	return (x > y) - (x < y);
+	return COMPARE(x, y);
 }
 
 static void close_all(const int *fds, size_t n)

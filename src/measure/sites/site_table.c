@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/by_name.h"
 #include "base/populate.h"
 #include "program/places.h"
@@ -166,18 +167,17 @@ size_t site_table_count(const struct site_table *table)
 
 static int add_pid(struct site_table *table, struct measured_file *file, pid_t pid)
 {
-	pid_t *pids;
+	pid_t *new;
 
 	for (size_t i = 0; i < file->n_pids; i++)
 		if (file->pids[i] == pid)
 			return 0;
 	if (!pid)
 		return 0;
-	pids = realloc(file->pids, (file->n_pids + 1) * sizeof(*pids));
-	if (!pids)
+	new = array_add(file->pids, file->n_pids);
+	if (!new)
 		return ctx_no_memory(table->ctx);
-	file->pids = pids;
-	file->pids[file->n_pids++] = pid;
+	*new = pid;
 	return 0;
 }
 
@@ -330,17 +330,15 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 /* A place for one more. */
 static struct measured_file *find_place(struct site_table *table)
 {
-	struct measured_file *files;
+	struct measured_file *new;
 
 	for (size_t i = 0; i < table->n_files; i++)
 		if (table->files[i].is_gone && !table->files[i].name)
 			return &table->files[i];
-	files = realloc(table->files, (table->n_files + 1) * sizeof(*files));
-	if (!files)
-		return NULL;
-	table->files = files;
-	files[table->n_files] = (struct measured_file){ .guard.fd = -1, .is_gone = true };
-	return &files[table->n_files++];
+	new = array_add(table->files, table->n_files);
+	if (new)
+		*new = (struct measured_file){ .guard.fd = -1, .is_gone = true };
+	return new;
 }
 
 static int make_file(struct site_table *table, const struct new_file *from, const struct stat *st,
@@ -487,14 +485,13 @@ int site_table_drop_left_out(struct site_table *table)
 
 int site_table_keep(struct site_table *table, void *memory)
 {
-	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
+	void **new = array_add(table->kept, table->n_kept);
 
-	if (!kept) {
+	if (!new) {
 		free(memory);
 		return ctx_no_memory(table->ctx);
 	}
-	table->kept = kept;
-	table->kept[table->n_kept++] = memory;
+	*new = memory;
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profile/formats/numbering.h"
+#include "base/search.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static int compare(const void *a, const void *b)
 	const struct numbered *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? -1 : 1;
+		return COMPARE(x->bytes, y->bytes);
 	return memcmp(x->key, y->key, x->bytes);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/array.h"
 #include "pprof.pb-c.h"
 #include "profile/formats/numbering.h"
 
@@ -32,22 +33,13 @@ struct builder {
 	uint64_t value_scale; /* from the values of the profile to those of the file */
 };
 
-/* LIST with room for one more than N items, which are pointers or 64-bit numbers. NULL: no memory. */
-static void *with_room(void *list, size_t n)
-{
-	/* The room doubles. */
-	return (n & (n - 1)) == 0 ? reallocarray(list, n ? 2 * n : 1, sizeof(uint64_t)) : list;
-}
-
 /* Append ITEM to LIST, which has N of them. False: no memory. */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
-		void *append_list = with_room((list), (n));                                        \
-		if (append_list) {                                                                 \
-			(list) = append_list;                                                      \
-			(list)[(n)++] = (item);                                                    \
-		}                                                                                  \
-		append_list != NULL;                                                               \
+		__typeof__(list) append_at = array_add(list, n);                                   \
+		if (append_at)                                                                     \
+			*append_at = (item);                                                       \
+		append_at != NULL;                                                                 \
 	})
 
 /*

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What begins with `{` is JSON; all else is taken for the folded form. */
 #include "profile/formats/profile_reader.h"
+#include "base/array.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -19,8 +20,8 @@ struct reader {
 	struct ocp_ctx *ctx;
 	const char *path;
 	struct read_profile *read;
-	size_t line;	       /* of the folded form */
-	size_t n_frames, room; /* in read->frames */
+	size_t line;	 /* of the folded form */
+	size_t n_frames; /* in read->frames */
 };
 
 /* LINE is 0 where it is not known: json-c keeps none for its values. */
@@ -99,17 +100,11 @@ static int read_text(struct reader *r, char **text, size_t *n)
 static int add_frame(struct reader *r, const struct named_frame *frame)
 {
 	struct read_profile *read = r->read;
+	struct named_frame *new = array_add(read->frames, r->n_frames);
 
-	if (r->n_frames == r->room) {
-		const size_t room = r->room ? 2 * r->room : 1024;
-		void *frames = reallocarray(read->frames, room, sizeof(*frame));
-
-		if (!frames)
-			return ctx_no_memory(r->ctx);
-		read->frames = frames;
-		r->room = room;
-	}
-	read->frames[r->n_frames++] = *frame;
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = *frame;
 	return 0;
 }
 
@@ -117,19 +112,15 @@ static int add_frame(struct reader *r, const struct named_frame *frame)
 static int add_stack(struct reader *r, size_t line, size_t n, uint64_t samples, uint64_t value)
 {
 	struct profile *profile = &r->read->profile;
-	const size_t filled = profile->n;
-	struct named_stack *stacks = profile->stacks;
+	struct named_stack *new;
 
-	if ((filled & (filled - 1)) == 0) {
-		stacks = reallocarray(stacks, filled ? 2 * filled : 1, sizeof(*stacks));
-		if (!stacks)
-			return ctx_no_memory(r->ctx);
-		profile->stacks = stacks;
-	}
 	if (__builtin_add_overflow(profile->value, value, &profile->value) ||
 	    __builtin_add_overflow(profile->samples, samples, &profile->samples))
 		return wrong(r, line, "the sum of all values is too large");
-	stacks[profile->n++] = (struct named_stack){ .n = n, .samples = samples, .value = value };
+	new = array_add(profile->stacks, profile->n);
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = (struct named_stack){ .n = n, .samples = samples, .value = value };
 	if (r->read->frames[r->n_frames - n].kind == FRAME_TRUNCATED)
 		profile->truncated += samples;
 	return 0;

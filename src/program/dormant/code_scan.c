@@ -6,6 +6,8 @@
  * comparison and the jump of a dormant probe. A load of a marker that does not match is reported.
  */
 #include "program/dormant/code_scan.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -26,7 +28,7 @@ static int compare_slots(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
 
-	return x->va < y->va ? -1 : x->va > y->va;
+	return COMPARE(x->va, y->va);
 }
 
 static uint64_t external_value(const struct object *object, uint64_t slot_va)
@@ -65,16 +67,11 @@ static uint64_t relocated_value(const struct object *object, const struct object
 
 static int add_slot(struct code_scan *scan, uint64_t va, struct marker *marker)
 {
-	if (scan->n_slots == scan->slots_room) {
-		size_t more = scan->slots_room ? scan->slots_room * 2 : 256;
-		struct slot *slots = reallocarray(scan->slots, more, sizeof(*slots));
+	struct slot *new = array_add(scan->slots, scan->n_slots);
 
-		if (!slots)
-			return ctx_no_memory(scan->object->ctx);
-		scan->slots = slots;
-		scan->slots_room = more;
-	}
-	scan->slots[scan->n_slots++] = (struct slot){ va, marker };
+	if (!new)
+		return ctx_no_memory(scan->object->ctx);
+	*new = (struct slot){ va, marker };
 	return 0;
 }
 
@@ -127,20 +124,12 @@ static int add_use(struct code_scan *scan, struct use **use)
 {
 	struct ocp_ctx *ctx = scan->object->ctx;
 
-	if (scan->n_uses == scan->uses_room) {
-		size_t more = scan->uses_room ? scan->uses_room * 2 : 256;
-		struct use *uses;
-
-		if (more > MAX_USES)
-			return ctx_error(ctx, -EBADMSG, "more sites than the limit of %d",
-					 MAX_USES);
-		uses = reallocarray(scan->uses, more, sizeof(*uses));
-		if (!uses)
-			return ctx_no_memory(ctx);
-		scan->uses = uses;
-		scan->uses_room = more;
-	}
-	*use = memset(&scan->uses[scan->n_uses++], 0, sizeof(**use));
+	if (scan->n_uses == MAX_USES)
+		return ctx_error(ctx, -EBADMSG, "more sites than the limit of %d", MAX_USES);
+	*use = array_add(scan->uses, scan->n_uses);
+	if (!*use)
+		return ctx_no_memory(ctx);
+	memset(*use, 0, sizeof(**use));
 	return 0;
 }
 
@@ -187,7 +176,7 @@ static int compare_uses(const void *a, const void *b)
 	const struct use *x = a, *y = b;
 	uint64_t x_va = x->code.va + x->pos, y_va = y->code.va + y->pos;
 
-	return x_va < y_va ? -1 : x_va > y_va;
+	return COMPARE(x_va, y_va);
 }
 
 /* ---- arguments ---------------------------------------------------------------------------- */

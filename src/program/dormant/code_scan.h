@@ -27,9 +27,9 @@ struct code_scan {
 	const struct object *object;
 	const struct marker_set *set;
 	struct use *uses; /* by address */
-	size_t n_uses, uses_room;
+	size_t n_uses;
 	struct slot *slots; /* by address */
-	size_t n_slots, slots_room;
+	size_t n_slots;
 };
 
 int code_scan_read(const struct object *object, const struct marker_set *set,

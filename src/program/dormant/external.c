@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "program/dormant/x86_site.h"
 
 /* A program with plugins exports all its symbols: 100 000 take about 6 MB. */
@@ -117,7 +118,7 @@ static int compare_slots(const void *a, const void *b)
 {
 	const struct object_external *x = a, *y = b;
 
-	return x->slot_va < y->slot_va ? -1 : x->slot_va > y->slot_va;
+	return COMPARE(x->slot_va, y->slot_va);
 }
 
 int external_list(const struct object *object, struct object_external **externals, size_t *n)

@@ -36,6 +36,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/array.h"
+#include "base/search.h"
 #include "program/dormant/x86_args.h"
 
 enum {
@@ -151,23 +153,16 @@ static bool parse(const char *text, size_t n, struct marker *marker)
 	return true;
 }
 
-static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
-		  const struct marker *marker)
+static int append(struct ocp_ctx *ctx, struct marker_set *set, const struct marker *marker)
 {
-	if (set->n_markers == *room) {
-		size_t more = *room ? *room * 2 : 256;
-		struct marker *markers;
+	struct marker *new;
 
-		if (more > MAX_MARKERS)
-			return ctx_error(ctx, -EBADMSG, "more probes than the limit of %d",
-					 MAX_MARKERS);
-		markers = reallocarray(set->markers, more, sizeof(*markers));
-		if (!markers)
-			return ctx_no_memory(ctx);
-		set->markers = markers;
-		*room = more;
-	}
-	set->markers[set->n_markers++] = *marker;
+	if (set->n_markers == MAX_MARKERS)
+		return ctx_error(ctx, -EBADMSG, "more probes than the limit of %d", MAX_MARKERS);
+	new = array_add(set->markers, set->n_markers);
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = *marker;
 	return 0;
 }
 
@@ -184,7 +179,7 @@ static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct m
 }
 
 static int scan_section(struct ocp_ctx *ctx, const struct object_section *section,
-			struct marker_set *set, size_t *room)
+			struct marker_set *set)
 {
 	const uint8_t *bytes = section->bytes;
 	size_t n_bytes = section->n_bytes;
@@ -196,7 +191,7 @@ static int scan_section(struct ocp_ctx *ctx, const struct object_section *sectio
 
 		if (!is_marker(bytes, n_bytes, pos, &marker))
 			continue;
-		err = append(ctx, set, room, &marker);
+		err = append(ctx, set, &marker);
 		if (err)
 			return err;
 	}
@@ -207,7 +202,7 @@ static int compare_va(const void *a, const void *b)
 {
 	const struct marker *x = a, *y = b;
 
-	return x->va < y->va ? -1 : x->va > y->va;
+	return COMPARE(x->va, y->va);
 }
 
 static int compare_name(const void *a, const void *b)
@@ -300,19 +295,17 @@ static int sort_set(const struct object *object, struct marker_set *set, int err
 
 int marker_set_read(const struct object *object, struct marker_set *set)
 {
-	size_t room = 0;
 	int err = 0;
 
 	memset(set, 0, sizeof(*set));
 	for (size_t i = 0; i < object->n_sections && !err; i++)
 		if (object->sections[i].kind == OBJECT_DATA)
-			err = scan_section(object->ctx, &object->sections[i], set, &room);
+			err = scan_section(object->ctx, &object->sections[i], set);
 	return sort_set(object, set, err);
 }
 
 int marker_set_read_external(const struct object *object, struct marker_set *set)
 {
-	size_t room = 0;
 	int err = 0;
 
 	memset(set, 0, sizeof(*set));
@@ -322,7 +315,7 @@ int marker_set_read_external(const struct object *object, struct marker_set *set
 
 		if (external->n_bytes > WORD &&
 		    is_marker(external->bytes, external->n_bytes, WORD, &marker))
-			err = append(object->ctx, set, &room, &marker);
+			err = append(object->ctx, set, &marker);
 	}
 	return sort_set(object, set, err);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "program/dormant/object.h"
+#include "base/array.h"
+#include "base/search.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -55,7 +57,7 @@ static bool is_loaded(const struct elf_section *section, const struct elf_segmen
 int object_add(struct object *object, const struct elf_section *section,
 	       const struct elf_segment *segments, size_t n_segments)
 {
-	struct object_section *sections;
+	struct object_section *new;
 	enum object_kind kind;
 
 	if (!section->bytes || !is_kind(section, &kind))
@@ -63,11 +65,10 @@ int object_add(struct object *object, const struct elf_section *section,
 	if ((kind == OBJECT_CODE || kind == OBJECT_DATA) &&
 	    !is_loaded(section, segments, n_segments))
 		return 0;
-	sections = reallocarray(object->sections, object->n_sections + 1, sizeof(*sections));
-	if (!sections)
+	new = array_add(object->sections, object->n_sections);
+	if (!new)
 		return ctx_no_memory(object->ctx);
-	object->sections = sections;
-	sections[object->n_sections++] = (struct object_section){
+	*new = (struct object_section){
 		.kind = kind,
 		.index = section->index,
 		.link = section->link,
@@ -83,8 +84,8 @@ static int compare_sections(const void *a, const void *b)
 	const struct object_section *x = a, *y = b;
 
 	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	return x->va < y->va ? -1 : x->va > y->va;
+		return COMPARE(x->kind, y->kind);
+	return COMPARE(x->va, y->va);
 }
 
 void object_sort(struct object *object)
@@ -159,26 +160,21 @@ const struct object_section *object_section_at(const struct object *object, uint
 	return NULL;
 }
 
+/* The sections are sorted by kind, then by address. */
+static bool begins_by(const struct object_section *section, uint64_t va)
+{
+	return section->kind < OBJECT_DATA || (section->kind == OBJECT_DATA && section->va <= va);
+}
+
 bool object_read_data(const struct object *object, uint64_t va, uint64_t *word)
 {
 	const struct object_section *section;
-	size_t low = 0, high = object->n_sections;
+	const size_t after = SEARCH(i, object->n_sections, begins_by(&object->sections[i], va));
 	uint64_t at;
 
-	/* Find the last data section that starts at or before VA. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		section = &object->sections[middle];
-		if (section->kind < OBJECT_DATA ||
-		    (section->kind == OBJECT_DATA && section->va <= va))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
+	if (after == 0)
 		return false;
-	section = &object->sections[low - 1];
+	section = &object->sections[after - 1];
 	at = va - section->va;
 	if (section->kind != OBJECT_DATA || at >= section->n_bytes ||
 	    section->n_bytes - at < sizeof(*word))
@@ -192,7 +188,7 @@ static int compare_externals(const void *slot_va, const void *external)
 	uint64_t x = *(const uint64_t *)slot_va,
 		 y = ((const struct object_external *)external)->slot_va;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 const struct object_external *object_find_external(const struct object_external *list, size_t n,
