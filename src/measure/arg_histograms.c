@@ -52,7 +52,7 @@ static void set_sums(struct ocp_histogram *histogram, struct histogram_values *v
 	floats->mean = floats->count ? float_sum_mean(&values->float_sum, floats->count) : 0;
 }
 
-/* ---- made of what was read ------------------------------------------------------------------ */
+/* ---- made from the engine's reading --------------------------------------------------------- */
 
 static double float_of_ordered(uint64_t ordered)
 {
@@ -134,7 +134,10 @@ static void find_extreme_ints(struct ocp_histogram *histogram)
 			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
 }
 
-/* The largest float in BUCKET. The bucket of 0.0 also has -0.0, which is next to it in the order. */
+/*
+ * Return the largest float in BUCKET. The bucket of 0.0 also has -0.0, which is next to 0.0 in the
+ * order.
+ */
 static double largest_in(__u32 bucket)
 {
 	const uint64_t next = measure_float_ordered(measure_float_bucket_start(bucket + 1));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The histograms of an argument's values: a part of a sample. ocp_meter_histogram() asks for them. */
+/*
+ * The histograms of an argument's values: a part of a sample. ocp_meter_histogram() requests them.
+ */
 #ifndef MEASURE_ARG_HISTOGRAMS_H
 #define MEASURE_ARG_HISTOGRAMS_H
 
@@ -11,14 +13,17 @@ struct histogram_values;
 /* Sorted by the name of the probe. All 0: none. */
 struct arg_histograms {
 	struct ocp_histogram *list;
-	struct histogram_values *values; /* of each */
+	struct histogram_values *values; /* of each histogram */
 	size_t n;
 };
 
-/* The caller frees OUT with arg_histograms_free(), also on failure (-ENOMEM). */
+/*
+ * Convert the histograms in READING. The caller frees OUT with arg_histograms_free(), also on
+ * failure (-ENOMEM).
+ */
 int arg_histograms_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 			struct arg_histograms *out);
-/* The same for the difference between EARLIER and LATER. */
+/* Subtract EARLIER from LATER, with OUT as above. */
 int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
 			    const struct arg_histograms *earlier, struct arg_histograms *out);
 void arg_histograms_free(struct arg_histograms *histograms);

@@ -26,7 +26,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 
 static int compare_strings(const struct measure_by *a, const struct measure_by *b)
 {
-	/* Zeros follow the shorter one. */
+	/* The bytes after a string are 0, so a shorter string sorts before its extensions. */
 	const int order = memcmp(a->text, b->text, sizeof(a->text));
 
 	return order ? order : compare_u64(a->number, b->number);
@@ -66,7 +66,7 @@ int value_group_compare(const void *a, const void *b)
 	return compare_values(&x->value, &y->value);
 }
 
-/* ---- made of what was read ------------------------------------------------------------------ */
+/* ---- made from the engine's reading --------------------------------------------------------- */
 
 static int allocate(struct ocp_ctx *ctx, struct value_groups *groups, size_t n)
 {

@@ -6,7 +6,8 @@
  *
  * This takes about 40 ms, and 80 ms with sites that are single-stepped. Most of it is waiting: for
  * the kernel to attach and detach the uprobes, and between the rounds. A thread does it while the
- * meter measures. The first round is an estimate, for those who want to know before they measure.
+ * meter measures. The first round is an estimate, for callers that need the cost before they
+ * measure.
  */
 #include "measure/calibrate.h"
 
@@ -67,7 +68,7 @@ struct code {
 	size_t site_bytes;
 };
 
-/* The sites of one kind, with an engine of its own, and the least times of all rounds. */
+/* The sites of one kind, their engine, and the least times of all rounds. */
 struct run {
 	const struct code *code;
 	struct engine *engine;
@@ -83,7 +84,7 @@ struct calibration {
 	struct engine_spec spec;
 	struct run runs[KINDS];
 	size_t n_runs;
-	double cost_per_paired_hit_ns; /* 0: as any other */
+	double cost_per_paired_hit_ns; /* 0: the same as for any other hit */
 	struct engine_role roles[SITES];
 	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
@@ -131,7 +132,10 @@ static int compare_times(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* The CPU time in nanoseconds for running both sites: the thread may have to wait for a processor. */
+/*
+ * Return the CPU time of running both sites once, in nanoseconds. Elapsed time would include
+ * waiting for a processor.
+ */
 static double time_passes(const struct code *code)
 {
 	int64_t times[N_BATCHES];
@@ -149,7 +153,8 @@ static double time_passes(const struct code *code)
 }
 
 /*
- * The median time of the pairs since the last call. One context switch would dominate a mean.
+ * Set *NS to the median time of the pairs since the last call. One context switch would dominate a
+ * mean.
  */
 static int read_pair(struct calibration *c, struct run *run, double *ns)
 {
@@ -171,7 +176,7 @@ static int read_pair(struct calibration *c, struct run *run, double *ns)
 	return err;
 }
 
-/* On a busy machine the quietest round counts. */
+/* Time a round, and keep the least times: on a busy machine, the quietest round counts. */
 static int time_round(struct calibration *c, struct run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
@@ -190,9 +195,9 @@ static int time_round(struct calibration *c, struct run *run)
 
 /*
  * Wait until no uprobe is on our sites. Closing a link does not remove its uprobes while another
- * process has a descriptor of it; a program that lists all links (`bpftool link`) has each of them
- * for a moment. With the uprobes of the previous calibration on the sites, a hit would seem to cost
- * nothing.
+ * process has a descriptor of the link, and a program that lists all links (`bpftool link`) opens
+ * each of them for a moment. With the uprobes of the previous calibration on the sites, a hit would
+ * seem to cost nothing.
  */
 static int await_idle_sites(struct calibration *c, const struct code *code)
 {
@@ -275,7 +280,7 @@ static bool is_cancelled(struct calibration *c)
 	return cancelled;
 }
 
-/* The engine measures the costs by itself. */
+/* Get the costs from an engine that measures them itself. */
 static int ask_engine(struct calibration *c)
 {
 	struct ocp_costs costs;
@@ -337,8 +342,9 @@ static void *run(void *arg)
 }
 
 /*
- * Our sites have integer arguments. The filter gets "... || arg0 == 1", so that it takes as long
- * and accepts them. Hits are printed only without a limit; with one, few of them would be.
+ * Copy the settings for arguments from SPEC. Our sites have integer arguments. The filter gets "...
+ * || arg0 == 1", so that it accepts them and takes as long as the original. Print each hit only if
+ * SPEC has no limit; a meter with a limit prints few of its hits.
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
@@ -353,7 +359,7 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.max_args = 1;
 	c->spec.hist_arg = spec->hist_arg;
 	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
-	/* None is slow: pairs keep the arguments of their starts. */
+	/* No pair is slow enough, but all pairs keep the arguments of their starts. */
 	c->spec.slower = spec->slower;
 	c->spec.slower_ns = UINT64_MAX;
 	c->spec.by = (struct engine_by){ .is_on = spec->by.is_on, .max_hits = 1, .max_times = 1 };
@@ -372,7 +378,10 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
-/* One pair, as one of SPEC that costs most. All arguments of our sites are alike. */
+/*
+ * Make one pair that costs as much as the most expensive pair of SPEC. All arguments of our sites
+ * are alike.
+ */
 static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 {
 	struct engine_role start = { .pair = 0 };
@@ -459,7 +468,7 @@ int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs
 	*why = NULL;
 	if (!is_done)
 		return -EAGAIN;
-	/* A thread that is done still has to remove its uprobes, which takes a while. */
+	/* The thread is about to end. Join it only if the caller permits waiting. */
 	if (wait)
 		join(c);
 	if (c->err)

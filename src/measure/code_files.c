@@ -32,7 +32,10 @@ void code_files_remember(struct code_files *files, const struct stat *st)
 	files->next = (files->next + 1) % CODE_FILES_REMEMBERED;
 }
 
-/* The owner of PID's file NAME, or of its folder in /proc, which is its user. */
+/*
+ * Does user UID own the file NAME of PID in /proc? NAME "" is the directory of PID, whose owner is
+ * the user of the process.
+ */
 static bool is_owner(pid_t pid, const char *name, uid_t uid)
 {
 	char path[PROC_PATH_BYTES];

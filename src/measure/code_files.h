@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files whose code a meter need not read, or must not. A process can map any file, and processes come
- * and go, so the answers are remembered.
+ * Remembers files whose code a meter need not read, or must not. A process can map any file, and
+ * processes come and go: without this memory, a meter would read the same files many times.
  */
 #ifndef MEASURE_CODE_FILES_H
 #define MEASURE_CODE_FILES_H
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include "ocaml_probes.h"
 
-/* One state of one file. */
+/* A file at one moment. A file that has changed since is another one. */
 struct code_file_state {
 	dev_t dev;
 	ino_t ino;
@@ -22,13 +22,13 @@ struct code_file_state {
 
 enum { CODE_FILES_REMEMBERED = 64 };
 
-/* The files that were remembered last. With all members 0 there are none. */
+/* The last files that were remembered. All 0: none. */
 struct code_files {
 	struct code_file_state states[CODE_FILES_REMEMBERED];
 	size_t next;
 };
 
-/* Was the file of ST remembered, and has it not changed since? */
+/* Is the file of ST remembered, and unchanged since? */
 bool code_files_has(const struct code_files *files, const struct stat *st);
 void code_files_remember(struct code_files *files, const struct stat *st);
 

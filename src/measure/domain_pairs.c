@@ -33,7 +33,7 @@ static int compare(const void *a, const void *b)
 	return COMPARE(x->domain, y->domain);
 }
 
-/* A row has moved: its histogram is at another place. */
+/* Set the histogram pointers of all rows. Call this after rows have moved. */
 static void point_to_buckets(struct domain_pairs *pairs)
 {
 	for (size_t i = 0; i < pairs->n; i++)

@@ -25,18 +25,21 @@ struct domain_pairs {
  */
 void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains);
 
-/* The caller frees OUT with domain_pairs_free(), also on failure (-ENOMEM). */
+/*
+ * Convert the calls by domain in READING. The caller frees OUT with domain_pairs_free(), also on
+ * failure (-ENOMEM).
+ */
 int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 		      struct domain_pairs *out);
-/* The same for the difference between EARLIER and LATER. */
+/* Subtract EARLIER from LATER, with OUT as above. */
 int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
 			  const struct domain_pairs *earlier, struct domain_pairs *out);
 void domain_pairs_free(struct domain_pairs *pairs);
 
-/* Those of SAMPLE. */
+/* Return the calls by domain of SAMPLE. */
 const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample);
 
-/* Set the minimum and maximum of PAIR from its histogram, which knows them only to the bucket. */
+/* Set the minimum and maximum of PAIR from its histogram, with the precision of its buckets. */
 void pair_find_extremes(struct ocp_pair *pair);
 
 #endif

@@ -10,7 +10,7 @@ enum {
 	WORD_BITS = 64,
 	NUMBER_BITS = 128,
 	GROUP_BITS = 1 << MEASURE_FLOAT_GROUP_BITS, /* between the factors of two groups */
-	MOST_WORDS = FLOAT_SUM_WORDS + 1,	    /* one behind the point of a mean */
+	MOST_WORDS = FLOAT_SUM_WORDS + 1,	    /* one word for the fraction of a mean */
 	LOWEST_BIT = DBL_MIN_EXP - DBL_MANT_DIG,    /* 2^LOWEST_BIT is the smallest float above 0 */
 };
 
@@ -90,7 +90,7 @@ static bool bit_of(const struct number *number, int bit)
 	return number->words[bit / WORD_BITS] >> (bit % WORD_BITS) & 1;
 }
 
-/* -1 for 0. */
+/* Return the number of the highest bit that is set; -1 if NUMBER is 0. */
 static int highest_bit(const struct number *number)
 {
 	int bit = MOST_WORDS * WORD_BITS - 1;
@@ -141,8 +141,8 @@ double float_sum_mean(const struct float_sum *sum, uint64_t count)
 	unsigned __int128 rest = 0;
 
 	/*
-	 * A word behind the point is enough: if the quotient has a fraction, this is larger than
-	 * 2^-64, and it is below the last bit of every float.
+	 * One word for the fraction is enough: a fraction other than 0 is larger than 2^-64, so it
+	 * sets a bit of this word, and the word is below the last bit of every float.
 	 */
 	memmove(number.words + 1, number.words, FLOAT_SUM_WORDS * sizeof(*number.words));
 	number.words[0] = 0;

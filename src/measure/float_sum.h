@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The exact sum of finite floats, as an integer that is large enough for all of them, in units of
- * 2^FLOAT_SUM_UNIT. It is rounded once, when it is asked for.
+ * 2^FLOAT_SUM_UNIT. The sum is rounded only once, when it is converted to a float.
  */
 #ifndef MEASURE_FLOAT_SUM_H
 #define MEASURE_FLOAT_SUM_H
@@ -12,11 +12,13 @@
 
 enum {
 	/*
-	 * The factor of the integers of a group is 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS) for
-	 * its smallest exponent; that of group 0 is 0.
+	 * The integers of a group have the factor 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS),
+	 * with the smallest exponent of the group: 0 for group 0.
 	 */
 	FLOAT_SUM_UNIT = -FLOAT_BIAS - FLOAT_MANTISSA_BITS,
-	/* 2^64 of the largest floats are below 2^(1024 + 64), and there is a sign. */
+	/*
+	 * The sum of 2^64 of the largest floats is below 2^(1024 + 64). One more bit is the sign.
+	 */
 	FLOAT_SUM_WORDS = (1024 + 64 - FLOAT_SUM_UNIT) / 64 + 1,
 };
 
@@ -25,11 +27,11 @@ struct float_sum {
 	uint64_t words[FLOAT_SUM_WORDS];
 };
 
-/* The sum of all groups; see measure_floats.h. */
+/* Return the sum of all groups; see measure_floats.h. */
 struct float_sum float_sum_of(const __int128 groups[MEASURE_FLOAT_GROUPS]);
 void float_sum_subtract(struct float_sum *sum, const struct float_sum *other);
 
-/* The float that is nearest to SUM, or to SUM / COUNT; to even if there are two. COUNT is not 0. */
+/* Return the float nearest to SUM, or to SUM / COUNT, with ties to even. COUNT is not 0. */
 double float_sum_value(const struct float_sum *sum);
 double float_sum_mean(const struct float_sum *sum, uint64_t count);
 

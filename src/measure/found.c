@@ -18,7 +18,7 @@
 #include "measure/pin_meta.h"
 #include "tracee/proc_file.h"
 
-/* What counts in a process. */
+/* The counters that were found in a process. */
 struct found {
 	pid_t pid;
 	struct inside *inside;
@@ -45,8 +45,9 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 }
 
 /*
- * 1: PID counts inside; 0: it does not. A block whose sites are all restored waits only for its removal. After
- * -EBADMSG and -EPROTO, FOUND has all but the meta.
+ * Return 1 if PID counts inside, 0 if not, or a negative errno. A block whose sites are all
+ * restored no longer counts: it only waits for its removal. If the meta is damaged or of another
+ * version (-EBADMSG, -EPROTO), FOUND has everything else.
  */
 static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct found *found)
@@ -79,13 +80,19 @@ static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
 	return look_within(ctx, pid, NULL, found);
 }
 
-/* Forked children share the memory, which tells when it was made. */
+/*
+ * Are A and B the same block, which forked children share? Its time of attach and number of sites
+ * identify it.
+ */
 static bool is_same_block(const struct inside *a, const struct inside *b)
 {
 	return inside_start_ns(a) == inside_start_ns(b) && inside_n_sites(a) == inside_n_sites(b);
 }
 
-/* A tool that counts in several processes leaves the same name and text in all of them. */
+/*
+ * Do A and B belong to one meter? A tool that counts in several processes leaves the same name and
+ * text in all of them.
+ */
 static bool is_same(const struct found *a, const struct found *b)
 {
 	return is_same_block(a->inside, b->inside) ||
@@ -98,8 +105,9 @@ static bool is_same(const struct found *a, const struct found *b)
 /* ---- all processes -------------------------------------------------------------------------- */
 
 /*
- * Who does not run as we do could waste our time and memory, and those of root, under any name. The owner of
- * /proc/PID does not tell: it is root for a process that is not dumpable.
+ * Does PID belong to another user? Other users could waste our time and memory, or that of root,
+ * with blocks under any name. The owner of /proc/PID is not the user: it is root for a process that
+ * is not dumpable.
  */
 static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -110,13 +118,14 @@ static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Call FN(DATA, found) for each process that counts inside, and that can be looked at, until FN does not
- * return 0. FN may take what FOUND has, and leave it empty. Blocks of other users are read up to
- * INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning names each process beyond these limits.
+ * Call FN(DATA, found) for each process that counts inside and can be inspected, until FN returns a
+ * value other than 0. FN may take over the contents of FOUND, and leave it empty. Blocks of other
+ * users are read up to INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning names each process
+ * beyond these limits.
  */
 static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *found), void *data)
 {
-	struct ocp_ctx *scratch = ocp_ctx_new(); /* what cannot be looked at is passed over */
+	struct ocp_ctx *scratch = ocp_ctx_new(); /* for messages about processes that are skipped */
 	struct inside_room room = { INSIDE_ROOM_SITES, INSIDE_ROOM_BYTES };
 	struct inside_processes processes;
 	int err;
@@ -144,8 +153,8 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *fou
 struct search {
 	struct ocp_ctx *ctx;
 	const char *name;
-	struct found first; /* opened with a ctx that is gone */
-	pid_t another;	    /* process with a meter of the same name; 0: none */
+	struct found first; /* its ctx has been freed */
+	pid_t another;	    /* process with another meter of this name; 0: none */
 };
 
 static int take_named(void *data, struct found *found)
@@ -251,7 +260,7 @@ static int look_for_members(void *data, struct found *found)
 	return err ? err : add_pid(members->meter, found->pid);
 }
 
-/* Does what METER was told fit to the counters? It was read out of memory that others can write to. */
+/* Does METER fit the counters of FOUND? It was read from memory that others can write to. */
 static bool fits(const struct ocp_meter *meter, const struct found *found)
 {
 	const int64_t start_ns = inside_start_ns(found->inside);
@@ -264,7 +273,7 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
-/* A hit of these costs more. */
+/* Mark the probes of pairs: their hits cost more. */
 static void mark_paired(struct ocp_meter *meter)
 {
 	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
@@ -277,10 +286,10 @@ static void mark_paired(struct ocp_meter *meter)
 	}
 }
 
-/* The text of FOUND into METER. */
+/* Fill METER from the description in FOUND. */
 static int describe(struct ocp_meter *meter, const struct found *found)
 {
-	char *text = malloc(found->meta.text_bytes); /* it is overwritten */
+	char *text = malloc(found->meta.text_bytes); /* the parser overwrites its text */
 	int err;
 
 	if (!text)
@@ -298,7 +307,7 @@ static int describe(struct ocp_meter *meter, const struct found *found)
 	return is_damaged(meter->ctx, found->pid, err);
 }
 
-/* Count what FOUND has, too. */
+/* Add the counters of FOUND to the engine of METER, which takes them over. */
 static int add_found(struct ocp_meter *meter, struct found *found)
 {
 	struct inside *inside = found->inside;
@@ -311,7 +320,7 @@ static int add_found(struct ocp_meter *meter, struct found *found)
 	return engine_inside_add_found(meter->engine, found->pid, inside, numbers);
 }
 
-/* Add the MEMBERS to METER. One that has ended meanwhile is left out. */
+/* Add the MEMBERS to METER. A member that has ended meanwhile is left out. */
 static int add_members(struct ocp_meter *meter, const struct members *members)
 {
 	int err = engine_inside_new_found(meter->ctx, &meter->engine);
@@ -396,7 +405,7 @@ static int remove_from(struct ocp_ctx *ctx, pid_t pid)
 	return err;
 }
 
-/* The processes of a meter that is called NAME; a conflict is that of find_name(). */
+/* The processes with a meter called NAME. find_name() makes sure that it is one meter. */
 struct named {
 	struct ocp_ctx *ctx;
 	const char *name;
@@ -418,7 +427,10 @@ static int add_named(void *data, struct found *found)
 	return 0;
 }
 
-/* Each once. One that has ended, or that another tool has freed, needs nothing. */
+/*
+ * End the counters of each process once. Skip a process that has ended, or whose counters another
+ * tool has ended.
+ */
 static int remove_from_all(struct ocp_ctx *ctx, const struct named *named)
 {
 	int err = 0;
@@ -432,8 +444,9 @@ static int remove_from_all(struct ocp_ctx *ctx, const struct named *named)
 }
 
 /*
- * A process that was searched may have forked before its turn came: so the children are searched, too. A process
- * can make a block as often as it is freed, so there is an end to this.
+ * End the meter NAME in all of its processes. A process may have forked after the search, so search
+ * again for its children. The number of rounds is limited: a process can make a new block each
+ * time.
  */
 static int remove_named(struct ocp_ctx *ctx, const char *name)
 {
@@ -448,7 +461,7 @@ static int remove_named(struct ocp_ctx *ctx, const char *name)
 		if (!err)
 			err = remove_from_all(ctx, &named);
 		free(named.pids);
-		/* A conflict that arises now is between meters that are not the one that was ended. */
+		/* A conflict that arises now concerns other meters than the one that was ended. */
 		if (!err && find_name(ctx, name, &pid) != 0)
 			return 0;
 	}
@@ -464,7 +477,10 @@ int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 	return name ? remove_named(ctx, name) : remove_from(ctx, pid);
 }
 
-/* Has PID started after the monotonic time NS? The clock of starts runs on while the machine sleeps. */
+/*
+ * Did PID start after NS of CLOCK_MONOTONIC? Start times are of CLOCK_BOOTTIME, which also runs
+ * while the machine sleeps.
+ */
 static bool started_after(pid_t pid, int64_t ns)
 {
 	const int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
@@ -475,7 +491,7 @@ static bool started_after(pid_t pid, int64_t ns)
 	       (int64_t)ticks * tick_ns > ns + slept_ns + tick_ns;
 }
 
-/* The tool that has made what was FOUND, if it lives; else 0. */
+/* Return the tool that made the counters of FOUND if it is still running, else 0. */
 static pid_t living_maker(struct ocp_ctx *ctx, const struct found *found)
 {
 	static const char tool[] = "ocaml-probes";
@@ -500,7 +516,10 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
 	return maker;
 }
 
-/* Did a tool that has ended leave in PID what TEXT asks for, under no name? Set *MAKER to that tool. */
+/*
+ * Are there counters without a name in PID, left by a tool that has ended, that count nothing that
+ * TEXT does not request? Set *MAKER to that tool.
+ */
 static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t *maker)
 {
 	struct found found;
@@ -513,7 +532,10 @@ static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t
 	return is_one;
 }
 
-/* What cannot be done leaves the message of METER's ctx as it is. */
+/*
+ * End the counters that a tool has left in METER's process. Errors go to SCRATCH: the message in
+ * METER's ctx is kept.
+ */
 static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_ctx *scratch)
 {
 	const pid_t pid = meter->pids[0];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Meters that count inside of a process and whose tool has ended, or was killed. Nothing but the process
- * knows of them. They are found by /proc, by those who may trace the process. Forked children share the
- * counters: all processes that do are one meter. So are the processes that a tool has attached to at once.
+ * Finds meters that count inside of a process after their tool has ended or was killed. They exist
+ * only in the process. Those who may trace the process find them through /proc. Forked children
+ * share the counters: all processes that share them are one meter. So are the processes that one
+ * tool attached to at the same time.
  */
 #ifndef MEASURE_FOUND_H
 #define MEASURE_FOUND_H
@@ -15,37 +16,45 @@
 struct ocp_meter;
 
 /*
- * Open the meter NAME, or the one that counts in PID, whatever its name. It can be read; ocp_meter_free()
- * leaves it measuring, ocp_meter_detach() ends it in all processes. The processes of the meter are the one
- * that was attached to, which may have ended, and those that share its counters. The errors are:
+ * Open the meter NAME, or the meter that counts in PID, whatever its name. The meter can be read;
+ * ocp_meter_free() leaves it measuring, ocp_meter_detach() ends it in all processes. Its processes
+ * are those that the tool attached to, which may have ended, and those that share their counters.
+ * The errors are:
  *
- *	-ENOENT   no such meter; NAME gets no message
- *	-EEXIST   several processes have a meter of this NAME
- *	-EBADMSG, -EPROTO   what describes it is damaged, or of another version
+ *	-ENOENT   no such meter; without a message for NAME
+ *	-EEXIST   several meters have this NAME
+ *	-EBADMSG, -EPROTO   the description of the meter is damaged, or of another version
  *	-EPERM, -ESRCH, ...   PID may not be traced, does not exist, ...
  */
 int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 
-/* End it without reading it, even if it is damaged. NAME is NULL, or PID is 0. */
+/*
+ * End the meter NAME, or the meter in PID, without reading it, even if it is damaged. NAME is NULL,
+ * or PID is 0.
+ */
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 
 /*
- * Find the living tool that counts in PID for itself, not for a kept meter. Returns 0 without one, or if PID
- * cannot be looked at. It is recognised by its name, and has started before it began to count.
+ * Return the running tool that counts in PID and has not kept its meter under a name. Return 0 if
+ * there is none, or if PID cannot be inspected. The tool is recognised by its process name, and
+ * must have started before its counters did.
  */
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
 
 /*
- * METER cannot attach to its process, because the process counts inside already. If that is for a tool that was
- * killed, and for nothing that METER does not count, end it, and log that. False: it is left as it is.
+ * Call this if METER cannot attach to its process because the process already counts inside. If the
+ * counters are left from a tool that was killed, and count nothing that METER does not count, end
+ * them, and log a warning. Return false if they are left as they are.
  */
 bool found_take_over(struct ocp_meter *meter);
 
-/* -EEXIST, with a message, if NAME is one of them. */
+/* Return -EEXIST, with a message, if NAME is the name of such a meter. */
 int found_check_name_free(struct ocp_ctx *ctx, const char *name);
 
-/* All names; they and *NAMES are one block, which the caller frees. */
+/*
+ * List the names of all such meters. *NAMES and the strings are one block, which the caller frees.
+ */
 int found_list_names(struct ocp_ctx *ctx, char ***names, size_t *n);
 
 #endif

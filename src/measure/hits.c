@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Printed hits and slow pairs: converts the engine's records into the types of the public interface. */
+/*
+ * Printed hits and slow pairs: converts the engine's records to the types of the public interface.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,7 @@ struct taking {
 	void *data;
 };
 
-/* Fill in HIT by RECORD. False if its file has been dropped. */
+/* Fill in HIT from RECORD. Return false if the site's file has been dropped. */
 static bool make_hit(const struct ocp_meter *meter, const struct hit_record *record,
 		     struct ocp_hit *hit)
 {
@@ -98,7 +100,9 @@ int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
 	return meter->ops->print(meter->engine, !meter->is_attached, take, &taking);
 }
 
-/* Operand number ARG of OPERANDS, which are separated by spaces; *BYTES is its length. */
+/*
+ * Return operand number ARG of OPERANDS, which are separated by spaces. Set *BYTES to its length.
+ */
 static const char *find_operand(const char *operands, size_t arg, int *bytes)
 {
 	operands += strspn(operands, " ");
@@ -118,7 +122,7 @@ char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit,
 	char *why;
 	int n;
 
-	/* Its file has been dropped meanwhile. */
+	/* The file of the site has been dropped meanwhile. */
 	if (!site)
 		return strdup("whose place cannot be read");
 	if (site->corrected && site->corrected->fault)

@@ -14,7 +14,7 @@ void losses_free(struct ocp_losses *losses)
 	losses->filter_mismatch = NULL;
 }
 
-/* LAST was made by measure_mismatch(). */
+/* Set *MISMATCH to the text for LAST, a value of measure_mismatch(). */
 static int describe(const struct site_table *table, const struct arg_requests *requests,
 		    uint64_t last, const char **mismatch)
 {
@@ -33,7 +33,7 @@ static int describe(const struct site_table *table, const struct arg_requests *r
 	/* The maps of a pinned meter are input from outside: check the numbers. */
 	if (probe_index >= table->n_probes || type >= FILTER_TYPES || arg >= ARGS_ALL)
 		return 0;
-	/* A pinned meter does not tell the names. */
+	/* A pinned meter does not contain the names. */
 	if (arg < ARGS_MAX)
 		snprintf(name, sizeof(name), "arg%u", arg);
 	else

@@ -9,12 +9,12 @@
 #include "ocaml_probes.h"
 
 /*
- * REQUESTS tells the names of the arguments that the filter asks for. The caller frees LOSSES with
- * losses_free(), also on failure (-ENOMEM).
+ * Convert READ to LOSSES. REQUESTS has the names of the arguments in the filter. The caller frees
+ * LOSSES with losses_free(), also on failure (-ENOMEM).
  */
 int losses_make(const struct site_table *table, const struct arg_requests *requests,
 		const struct measure_losses *read, struct ocp_losses *losses);
-/* The same for the difference between EARLIER and LATER. */
+/* Subtract EARLIER from LATER, with LOSSES as above. */
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
 		    const struct ocp_losses *earlier, struct ocp_losses *losses);
 void losses_free(struct ocp_losses *losses);

@@ -6,10 +6,10 @@
  * map to the table (meter_files.c), attach to these (meter_attach.c). None of the three calls an
  * earlier one.
  *
- * Open looks up the request: in the files that the processes map, the probes that are counted or
- * part of a pair, and all sites of these probes (site_table.c). The engine gets one struct per
- * file, for any number of processes, and has spare room for files that are loaded later. sample.c
- * converts what the engine has read into rows.
+ * Open resolves the request: it finds the requested probes in the files that the processes map, and
+ * all sites of these probes (site_table.c). The engine gets one struct per file, for any number of
+ * processes, and has spare room for files that are loaded later. sample.c converts the engine's
+ * reading into rows.
  */
 #include "measure/meter.h"
 
@@ -132,7 +132,7 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 	return 0;
 }
 
-/* ---- open: what that comes to --------------------------------------------------------------- */
+/* ---- open: resolve the request -------------------------------------------------------------- */
 
 const char *meter_where(const struct ocp_meter *meter)
 {
@@ -158,7 +158,7 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 	return err ? err : meter_look_at_processes(meter, &n);
 }
 
-/* Check that the files have the names that were asked for. */
+/* Check that the files have everything that was requested by name. */
 static int check_names(struct ocp_meter *meter)
 {
 	const char **names;
@@ -210,7 +210,7 @@ static void add_role(struct ocp_meter *meter, const struct engine_role *role)
 	meter->roles[meter->n_roles++] = *role;
 }
 
-/* Append the roles of the calls of NAME, number PAIR. */
+/* Append the roles of END, a function whose calls are pair number PAIR. */
 static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint32_t pair)
 {
 	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true });
@@ -309,7 +309,8 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 }
 
 /*
- * The kernel compares the memory of a process with that of its main thread, which may have exited.
+ * True if the main thread of the first process has exited. The kernel cannot filter by such a
+ * process: it compares the memory of a process with that of its main thread.
  */
 static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 {
@@ -366,7 +367,7 @@ static int open_engine(struct ocp_meter *meter)
 	return err;
 }
 
-/* Are the places of sites in the source told? */
+/* Does the output contain the places of sites in the source? */
 static bool needs_source(const struct ocp_meter *meter)
 {
 	return meter->split == OCP_BY_SITE || meter->stack_depth;
@@ -496,7 +497,9 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	return err;
 }
 
-/* If there is no room for one file, the others are still measured. */
+/*
+ * Measure the files of this round. If there is no room for one file, the others are still measured.
+ */
 static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 {
 	int err = 0;
@@ -539,7 +542,10 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	err = its_err ? its_err : err;
 	if (err)
 		meter_forget_round(meter);
-	/* Check this first: processes that want to write to a file are waiting for it. */
+	/*
+	 * Check the files also after an error: processes that want to write to a file wait for
+	 * this.
+	 */
 	its_err = meter->is_attached ? meter_check_files(meter) : 0;
 	return its_err ? its_err : err;
 }

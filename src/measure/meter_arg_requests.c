@@ -7,13 +7,13 @@
 #include "measure/slower.h"
 
 enum {
-	LIMITED_PRINT_BYTES = 4 << 20,	  /* 1361 records: more than a second's */
-	UNLIMITED_PRINT_BYTES = 16 << 20, /* 270 000 a second, if taken every 20 ms */
+	LIMITED_PRINT_BYTES = 4 << 20, /* 1361 records: more than a second at the default limit */
+	UNLIMITED_PRINT_BYTES = 16 << 20, /* 270 000 records a second, if taken every 20 ms */
 	SPARE_ARGS = 256,		  /* for files that are loaded later */
 	SPARE_HISTOGRAMS = 16,
 };
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- the request ---------------------------------------------------------------------------- */
 
 int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
 {
@@ -106,7 +106,7 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 	spec->print_bytes = requests->print_bytes   ? requests->print_bytes
 			    : requests->print_limit ? LIMITED_PRINT_BYTES
 						    : UNLIMITED_PRINT_BYTES;
-	/* Records have stacks, or are pairs. */
+	/* Records with stacks, and those of slow pairs, are larger. */
 	if ((meter->stack_depth || requests->slower) && !requests->print_bytes)
 		spec->print_bytes *= 2;
 	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;

@@ -9,7 +9,7 @@
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-/* The roles that SITE plays: see struct meter_end. Calls that are flat need no frames. */
+/* Set the roles of SITE: see struct meter_end. Calls that are flat need no frames. */
 static void fill_roles(const struct measured_probe *probe, const struct site *site,
 		       struct engine_site *out)
 {
@@ -126,9 +126,7 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 	return err;
 }
 
-/*
- * There is no site yet: tell the engine about the processes, so that it can follow their children.
- */
+/* Give the processes to an engine that has no site yet, so that it can follow their children. */
 static int attach_processes(struct ocp_meter *meter)
 {
 	const struct engine_file engine_file = {
@@ -253,7 +251,9 @@ int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts)
 
 /* ---- files that are overwritten ------------------------------------------------------------- */
 
-/* The counts remain. A process that waits to write to the file can continue. */
+/*
+ * Stop measuring FILE, and keep its counts. A process that waits to write to it can then continue.
+ */
 static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	file->is_lost = true;

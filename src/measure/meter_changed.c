@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Functions that a process has changed in memory. What the file tells of them does not hold for this
- * process, and a uprobe would run the instruction of the file, so they are left out: for all
- * processes, since the sites of a file are those of all that map it. A process that changes its code
- * while it is measured overwrites the uprobe, which the kernel then leaves as it is.
+ * Leaves out functions that a process has changed in memory. The contents of the file are wrong for
+ * them, and a uprobe would run the instruction of the file. They are left out for all processes,
+ * since all processes that map a file share its sites. A process that changes its code while it is
+ * measured overwrites the uprobe, which the kernel then leaves as it is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static bool selection_names(const struct selection *selection, const char *name)
 	return false;
 }
 
-/* Is it asked for by its own name, not by a regular expression? */
+/* Is NAME requested as such, not by a regular expression? */
 static bool is_named(const struct ocp_meter *meter, const char *name)
 {
 	for (size_t i = 0; i < meter->n_pairs; i++)
@@ -61,7 +61,10 @@ static bool leave_out(struct ocp_meter *meter, const struct measured_file *file,
 	return is_new;
 }
 
-/* The sites of the file that CHANGED tells of. SITES are those of its code. */
+/*
+ * Leave out the functions of FILE that have a site with CHANGED. SITES are the sites of its code,
+ * and CHANGED has the same indexes.
+ */
 static int leave_out_all(struct ocp_meter *meter, const struct measured_file *file, pid_t pid,
 			 const struct site *sites, const bool *changed)
 {
@@ -115,7 +118,7 @@ int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct map
 		return ctx_no_memory(meter->ctx);
 	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
 	if (err && err != -ENOMEM) {
-		/* It has ended, or may not be inspected: it is not measured then. */
+		/* The process has ended, or may not be inspected: then it is not measured. */
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		err = 0;
 	} else if (!err && n) {

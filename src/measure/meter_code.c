@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The functions that a meter measures by name, and the files that have them. A file without probes
- * is read only if functions are asked for.
+ * is read only if functions are requested.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "process/process.h"
 #include "program/code_lines.h"
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- the requested functions ---------------------------------------------------------------- */
 
 struct wishes {
 	struct code_wish *list;
@@ -106,7 +106,10 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	return 0;
 }
 
-/* A fault of a library does not end the measuring of the program, but a function that is named does. */
+/*
+ * Find the requested functions in PROG. If this fails in a library, log a warning and measure the
+ * rest, unless a function was named that cannot be measured (-EOPNOTSUPP).
+ */
 static int find_in_file(struct ocp_meter *meter, const struct ocp_program *prog,
 			struct code_probes **out)
 {
@@ -144,7 +147,7 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 	return err;
 }
 
-/* The program, or the first process: where names are looked for. */
+/* Open the program of the first process, to look for names in it. *WHERE names it in messages. */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {
 	const pid_t pid = meter->procs[0]->pid;
@@ -155,7 +158,10 @@ static int open_main_program(struct ocp_meter *meter, const char **where, struct
 		      : program_open_fd(meter->ctx, fd, *where, own);
 }
 
-/* Find the file that the first process has mapped and that is the one of c:LIBRARY:NAME. */
+/*
+ * Find the file LIBRARY of c:LIBRARY:NAME, which is TEXT, among the mappings of the first process.
+ * LIBRARY has BYTES bytes.
+ */
 static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 			struct mapping *found, struct maps *maps)
 {
@@ -178,7 +184,7 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 			 text, pid, (int)bytes, item_body(text));
 }
 
-/* Record why c:LIBRARY:NAME was not found. LIBRARY has so many BYTES. */
+/* Record why c:LIBRARY:NAME was not found. LIBRARY has BYTES bytes. */
 static int explain_library(struct ocp_meter *meter, const char *text, size_t bytes)
 {
 	struct file_origin origin = { .pid = meter->procs[0]->pid, .is_library = true };
@@ -221,7 +227,10 @@ static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, con
 
 enum { LIBRARIES_BYTES = 512 };
 
-/* Write the names of c:NAME, TEXT, in the libraries of PID to LIST: "'c:libc.so.6:NAME' or ...". "": none. */
+/*
+ * Find NAME of TEXT, which is c:NAME, in the libraries of PID. Write "'c:libc.so.6:NAME' or ..." to
+ * LIST, or "" if no library has it.
+ */
 static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 			      char list[LIBRARIES_BYTES])
 {
@@ -244,7 +253,7 @@ static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 	maps_free(&maps);
 }
 
-/* A process that runs what is measured; 0: none. */
+/* Return a process that is measured, or that runs the measured program; 0: none. */
 static pid_t any_process(const struct ocp_meter *meter)
 {
 	pid_t *pids, first;
@@ -260,8 +269,8 @@ static pid_t any_process(const struct ocp_meter *meter)
 }
 
 /*
- * Record why the line TEXT was not found, if a library or plugin of the first process has its source.
- * -ENODATA if none has.
+ * Record why the line TEXT was not found, if a library or plugin of the first process has its
+ * source. Return -ENODATA if none has it.
  */
 static int explain_line_of_library(struct ocp_meter *meter, const char *text)
 {
@@ -343,7 +352,10 @@ int meter_check_code(struct ocp_meter *meter)
 
 /* ---- files without probes ------------------------------------------------------------------- */
 
-/* Add the file of PROG if it has functions that are asked for. PROG belongs to it then. */
+/*
+ * Add the file of PROG if it has requested functions. The file then owns PROG; otherwise PROG is
+ * freed.
+ */
 static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
 		       pid_t pid, size_t *n_new)
 {
@@ -382,7 +394,7 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 		close(fd);
 		return 0;
 	}
-	/* A program that is measured is in the table. */
+	/* A measured program is in the table already, so other files are libraries. */
 	origin.is_library = meter->program || !image_is_exe(pid, fd);
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)

@@ -21,7 +21,10 @@ void meter_start_calibration(struct ocp_meter *meter)
 						       count_stepped(&meter->table) != 0);
 }
 
-/* Arguments are known only when the sites are. */
+/*
+ * Do not start if hits are filtered or printed or have a histogram: arguments are known only when
+ * the sites are.
+ */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {
 	const struct arg_requests *requests = &meter->arg_requests;
@@ -99,7 +102,7 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
 	if (err)
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why);
-	/* What began early did not know whether there are such sites. */
+	/* A calibration that began early includes single-stepped sites, even if there are none. */
 	if (!count_stepped(&meter->table))
 		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A meter that counts inside of processes, and what it cannot count so. */
+/* Meters that count inside of processes, and checks for what they cannot count. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -79,7 +79,7 @@ int meter_check_all_inside(const struct ocp_meter *meter)
 	return err;
 }
 
-/* The engine attaches only to processes that have sites. */
+/* Warn of processes without sites: the engine attaches only to processes that have sites. */
 void meter_tell_without_sites(const struct ocp_meter *meter)
 {
 	for (size_t i = 0; meter_is_inside(meter) && i < meter->n_procs; i++) {

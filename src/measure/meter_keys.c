@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * The arguments that match pairs. Threads match a start with its stop only where a thread handles one
- * request at a time. Lwt, Async, Eio and Miou run many requests in one thread: the stop of one request
- * would end the start of another one, and no count would show it.
+ * The arguments that match pairs. Threads match a start with its stop only where a thread handles
+ * one request at a time. Lwt, Async, Eio and Miou run many requests in one thread: the stop of one
+ * request would end the start of another one, and no count would show it.
  *
- * So, where a request names no key, a pair is matched by an argument that its two probes have under one
- * name, at all of their sites, in a place that can be read. Of several:
+ * So, if the user names no key, a pair is matched by an argument that its two probes have under the
+ * same name, at all of their sites, in a place that can be read. If several arguments qualify, the
+ * order of preference is:
  *
  *	1. one whose name ends in "id"
  *	2. an int
- *	3. one whose type the program does not say
+ *	3. one of unknown type
  *	4. a string
  *
- * and the first of these in the order of the start's arguments. Floats, bools and chars do not tell
- * requests apart. The engine `inside` matches by ints that are in a register or on the stack, and compares
- * nothing. Where a pair stays by thread, this argument is compared: a stop that has another value
- * than the start that it ended is of another request.
+ * and then the order of the start's arguments. Floats, bools and chars do not identify a request.
+ * If a pair is still matched by thread, this argument is compared: a stop whose value differs from
+ * that of its start belongs to another request. The engine `inside` matches by ints that are in a
+ * register or on the stack, and compares nothing.
  *
- * Keys are found before the engine is opened. The pairs of files that are loaded later are matched as
- * the engine was opened for.
+ * Keys are found before the engine is opened. Files that are loaded later do not change them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,19 +34,19 @@
 #include "measure/meter.h"
 #include "program/arg_names.h"
 
-/* How well an argument tells requests apart, from the best on. */
+/* How well an argument identifies a request, best first. */
 enum fitness { IS_ID, IS_INT, IS_OF_ANY_TYPE, IS_STRING, IS_UNFIT };
 
 enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
 
-/* The sites of a pair: of its start, and of its stop. */
+/* The sites of a pair: n_starts sites of its start, then those of its stop. */
 struct pair_sites {
 	const struct site **list;
 	size_t n, n_starts;
 	bool is_inside; /* the engine `inside` measures them */
 };
 
-/* ---- the argument that the probes of a pair have in common ------------------------------------ */
+/* ---- the argument that the probes of a pair have in common ----------------------------------- */
 
 static size_t add_sites(const struct site_table *table, const char *probe, const struct site **to)
 {
@@ -104,7 +104,7 @@ static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bo
 	       args.args[at].type != ARG_FLOAT;
 }
 
-/* How well does the argument NAME fit, which has to be at all SITES? */
+/* Return how well the argument NAME fits. It must exist at all SITES. */
 static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			       const char *name)
 {
@@ -150,7 +150,7 @@ static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 	}
 }
 
-/* Set *ARG to the number of the argument that matches PAIR, or to -1: PAIR is matched by thread. */
+/* Set *ARG to the number of the best argument to match PAIR by; negative if there is none. */
 static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair, int *arg)
 {
 	char name[OCP_ARG_NAME_BYTES] = "";
@@ -164,15 +164,17 @@ static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair,
 	if (!err && sites.n_starts && sites.n > sites.n_starts)
 		choose_key_name(meter->ctx, &sites, name);
 	free(sites.list);
-	/* There may be no room for one more name. */
+	/* *ARG is negative if there is no room for one more name. */
 	if (!err && name[0])
 		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
 	return err;
 }
 
-/* ---- a key that was asked for, inside ----------------------------------------------------------- */
+/* ---- a requested key, and the engine `inside` ------------------------------------------------ */
 
-/* -ENOTSUP if the engine `inside` cannot match by the argument KEY of SITE, which is one of PROBE. */
+/*
+ * Return -ENOTSUP if the engine `inside` cannot match by the argument KEY of SITE, a site of PROBE.
+ */
 static int check_site_inside(const struct ocp_meter *meter, const char *probe,
 			     const struct site *site, int key)
 {
@@ -212,14 +214,14 @@ static int check_key_inside(const struct ocp_meter *meter, const struct meter_pa
 	return err;
 }
 
-/* ---- what is matched by what ------------------------------------------------------------------ */
+/* ---- the keys of all pairs ------------------------------------------------------------------- */
 
 static __u32 bit_of(int arg)
 {
 	return arg < 0 ? 0 : 1U << (unsigned int)arg;
 }
 
-/* Tell the roles, and the probes that play them, of the arguments of the pairs. */
+/* Copy the key and compared arguments of the pairs to their roles and probes. */
 static void spread(struct ocp_meter *meter)
 {
 	meter->arg_requests.has_pairs = false;
@@ -293,7 +295,7 @@ bool meter_drop_keys(struct ocp_meter *meter)
 	return has_any;
 }
 
-/* ---- what is told ----------------------------------------------------------------------------- */
+/* ---- texts for the user ---------------------------------------------------------------------- */
 
 char *meter_keys_text(const struct ocp_meter *meter)
 {
@@ -320,7 +322,10 @@ char *meter_keys_text(const struct ocp_meter *meter)
 	return NULL;
 }
 
-/* The library for requests in one thread that a file of the meter contains; NULL: none. */
+/*
+ * Find a library in the files of METER that runs many requests in one thread. Return its name, and
+ * set *FILE to the name of the file; NULL: none.
+ */
 static const char *find_scheduler(const struct ocp_meter *meter, const char **file)
 {
 	for (size_t i = 0; i < meter->table.n_files; i++) {
@@ -334,7 +339,7 @@ static const char *find_scheduler(const struct ocp_meter *meter, const char **fi
 	return NULL;
 }
 
-/* What helps PAIR, which is matched by thread; into TEXT. */
+/* Write advice for PAIR, which is matched by thread, to TEXT. Return TEXT. */
 static const char *remedy_for(const struct ocp_meter *meter, const struct meter_pair *pair,
 			      char text[REMEDY_BYTES])
 {

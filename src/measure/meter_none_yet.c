@@ -29,9 +29,9 @@ bool meter_has_none_yet(const struct ocp_meter *meter)
 	return true;
 }
 
-/* ---- could one come? ------------------------------------------------------------------------ */
+/* ---- can a file with probes be loaded? ------------------------------------------------------ */
 
-/* A dynamic loader that runs as a program has no interpreter. */
+/* Can a program load files? A dynamic loader that runs as a program has no interpreter. */
 static bool can_load(struct elf_file *elf)
 {
 	uint64_t va;
@@ -39,7 +39,7 @@ static bool can_load(struct elf_file *elf)
 	return elf_file_has_interpreter(elf) || dynsym_find(elf, "_dl_debug_state", &va) > 0;
 }
 
-/* If this cannot be found out, assume that it can. */
+/* Can the program of PROC load files? If this cannot be found out, assume that it can. */
 static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
 	struct elf_file *elf;
@@ -72,14 +72,17 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 	if (kind != PROGRAM_FOREIGN ||
 	    ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
 		return kind;
-	/* They may have loaded a library with OCaml code. */
+	/* Its processes may have loaded a library with OCaml code. */
 	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
 		kind = process_kind(meter->ctx, pids[i]);
 	free(pids);
 	return kind;
 }
 
-/* That of the first process, which is named, unless another one runs native code. */
+/*
+ * Return PROGRAM_NATIVE if any process runs native code, else the kind of the first process, which
+ * is the one that messages name.
+ */
 static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 {
 	const enum program_kind first = process_kind(meter->ctx, meter->procs[0]->pid);
@@ -127,7 +130,7 @@ int meter_check_can_load(struct ocp_meter *meter)
 			 meter_where(meter));
 }
 
-/* ---- what is waited for --------------------------------------------------------------------- */
+/* ---- missing probes ------------------------------------------------------------------------- */
 
 static void log_selection(const struct ocp_meter *meter, const struct selection *selection)
 {

@@ -34,14 +34,14 @@ void meter_processes_free(struct ocp_meter *meter)
 
 /* ---- one process ---------------------------------------------------------------------------- */
 
-/* The next word of LINE. */
+/* Return the word after WORD in its line. */
 static const char *next_word(const char *word)
 {
 	word += strcspn(word, " \n");
 	return word + strspn(word, " ");
 }
 
-/* A hash of the files that PID runs code of; 0 if they cannot be read. */
+/* Return a hash of the files from which PID runs code; 0 if they cannot be read. */
 static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 {
 	uint64_t signature = HASH_START;
@@ -105,7 +105,7 @@ static int look_at(struct ocp_meter *meter, struct measured_process *process, si
 
 /* ---- all processes of a program ------------------------------------------------------------- */
 
-/* Update the list to the processes FOUND now, and keep what is known of the old ones. */
+/* Replace the list by the processes in FOUND, and keep what is known of those in both. */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
 	struct measured_process *processes = calloc(found->n + 1, sizeof(*processes));
@@ -173,7 +173,7 @@ static bool is_measured(const struct ocp_meter *meter, pid_t tgid)
 	return false;
 }
 
-/* The pid of a zombie is not reused. If it is the main thread, other threads may still run. */
+/* Is PID a zombie? Its pid is not reused. If it is the main thread, other threads may still run. */
 static bool is_zombie(pid_t pid)
 {
 	uint64_t start_time;
@@ -260,9 +260,12 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 	return 0;
 }
 
-/* ---- rows of the dead ----------------------------------------------------------------------- */
+/* ---- rows of ended processes ---------------------------------------------------------------- */
 
-/* A zombie has not ended. Do not ask /proc, which may hide processes of other users (hidepid). */
+/*
+ * Has thread or process ID, of process TGID, ended? A zombie has not. Do not ask /proc, which may
+ * hide processes of other users (hidepid).
+ */
 static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
@@ -299,7 +302,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 	err = make_room_for_forgotten(meter);
 	if (!err)
 		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
-	/* Also on failure, the removed rows are here and must be counted. */
+	/* Count the removed rows: DROPPED has them also on failure. */
 	for (size_t i = 0; i < n; i++)
 		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;
 	free(dropped);

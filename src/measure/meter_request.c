@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a meter is asked to measure, by single calls or by a request. For requests about
- * arguments, see meter_arg_requests.c.
+ * What a meter is to measure, as set by single calls or by a request. For requests about arguments,
+ * see meter_arg_requests.c.
  */
 #include <errno.h>
 #include <stdlib.h>

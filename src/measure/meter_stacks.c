@@ -29,7 +29,7 @@ int meter_walk_processes(struct ocp_meter *meter)
 		err = meter->ops->walk(meter->engine, process->pid);
 		if (err == -ENOMEM)
 			return err;
-		/* It has ended, or must not be inspected: its hits do not count then. */
+		/* The process has ended, or must not be inspected: then its hits do not count. */
 		if (err)
 			ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		process->is_walked = !err;
@@ -52,7 +52,7 @@ static int push(struct ocp_meter *meter, struct named_frames *frames,
 	return 0;
 }
 
-/* Is FRAME the place of a site? */
+/* Is FRAME at SITE? Returns false if the source position of the probe is unknown. */
 static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct measured_site *site)
 {
 	const struct measured_file *file;
@@ -67,7 +67,10 @@ static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct me
 	return fstat(place.file->fd, &st) == 0 && st.st_dev == file->dev && st.st_ino == file->ino;
 }
 
-/* The site at which FRAME is, if the place of its probe in the source is known; NULL: none. */
+/*
+ * Return the site at which FRAME is. NULL if there is none, or if the source position of its probe
+ * is unknown.
+ */
 static const struct measured_site *find_site(const struct ocp_meter *meter, uint64_t frame)
 {
 	for (size_t i = 0; i < meter->table.n_sites; i++) {
@@ -79,7 +82,10 @@ static const struct measured_site *find_site(const struct ocp_meter *meter, uint
 	return NULL;
 }
 
-/* The frame of SITE: as FROM, the frame of its code, but at the place of the probe itself. */
+/*
+ * Make the frame of SITE: like FROM, the frame of its code, but at the source position of the
+ * probe.
+ */
 static int make_site_frame(struct ocp_meter *meter, const struct measured_site *site,
 			   const struct named_frame *from, const struct named_frame **frame)
 {
@@ -125,7 +131,10 @@ static const struct named_frame lost_stack = { .function = "[truncated: no room 
 					.kind = FRAME_TRUNCATED
 				};
 
-/* Of a hit of SITE; NULL: the place of its probe is not known. The caller frees the list, also on failure. */
+/*
+ * Name the frames of STACK, the stack of a hit of SITE. SITE is NULL if the source position of its
+ * probe is unknown. The caller frees the list, also on failure.
+ */
 static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 		      const struct measured_site *site, struct named_frames *frames)
 {
@@ -193,7 +202,7 @@ static int compare_frames(const struct named_frame *a, const struct named_frame 
 	return order ? order : a->is_inlined - b->is_inlined;
 }
 
-/* By probe, then by pair. */
+/* Compare rows by probe, then by pair. */
 static int compare_subjects(const struct stack_row *x, const struct stack_row *y)
 {
 	int order = !x->probe - !y->probe;
@@ -203,7 +212,7 @@ static int compare_subjects(const struct stack_row *x, const struct stack_row *y
 	return order ? order : COMPARE(x->pair, y->pair);
 }
 
-/* By what they are about, then by their frames. */
+/* Compare rows by probe or pair, then by frames. */
 static int compare_rows(const void *a, const void *b)
 {
 	const struct stack_row *x = a, *y = b;
@@ -214,7 +223,7 @@ static int compare_rows(const void *a, const void *b)
 	return order ? order : COMPARE(x->frames.n, y->frames.n);
 }
 
-/* As struct stack_rows has them. */
+/* Compare rows in the order of struct stack_rows. */
 static int by_weight(const void *a, const void *b)
 {
 	const struct stack_row *x = a, *y = b;
@@ -227,7 +236,7 @@ static int by_weight(const void *a, const void *b)
 	return order ? order : compare_rows(a, b);
 }
 
-/* Rows that look the same become one: two calls in one line, or two sites of a probe. */
+/* Merge rows that look the same: two calls in one line, or two sites of a probe. */
 static void merge(struct stack_rows *rows)
 {
 	size_t n = 0;

@@ -52,7 +52,10 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	/* The counts are valid without the costs. */
 	if (ocp_meter_costs(meter, &costs))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
-	/* A reader cannot tell the hits of both kinds apart: state no less than they cost. */
+	/*
+	 * A reader cannot distinguish hits that are single-stepped from others: use the higher
+	 * cost.
+	 */
 	if (costs.cost_per_stepped_hit_ns > costs.cost_per_hit_ns)
 		costs = (struct ocp_costs){ .cost_per_hit_ns = costs.cost_per_stepped_hit_ns,
 					    .empty_pair_ns = costs.empty_stepped_pair_ns };
@@ -63,7 +66,10 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	return err;
 }
 
-/* The engine has had its description since the attach: it can be found already. */
+/*
+ * Keep a meter that counts inside. Tools can find it already: the engine has had its description
+ * since the attach.
+ */
 static int keep_inside(struct ocp_meter *meter, const char *name)
 {
 	int err;
@@ -186,7 +192,10 @@ static int open_folder(struct ocp_ctx *ctx, const char *name, struct ocp_meter *
 	return err;
 }
 
-/* One name space: a directory of bpffs, or a process that counts inside. */
+/*
+ * Open the meter NAME: a directory of bpffs, or a process that counts inside. Both share one name
+ * space.
+ */
 int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 {
 	char *message;
@@ -232,7 +241,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Both lists in one block, sorted, each name once. */
+/* Return both lists in one block, sorted, each name once. NULL: out of memory. */
 static char **join(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
 {
 	const size_t n_all = n_a + n_b;
@@ -270,7 +279,7 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 
 	*names = NULL;
 	*n = 0;
-	/* What an ordinary user counts inside is told all the same. */
+	/* If bpffs cannot be read, list at least what an ordinary user counts inside. */
 	if (folder_err && n_found)
 		ctx_log(ctx, OCP_LOG_WARN, "what counts in the kernel is not listed: %s",
 			ocp_error(ctx));

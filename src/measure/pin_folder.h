@@ -10,7 +10,9 @@ enum { PIN_PATH_BYTES = 128 };
 /* Write the path for NAME to FOLDER, which has PIN_PATH_BYTES. -EINVAL if NAME is invalid. */
 int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 
-/* -EEXIST if there is a directory for NAME, as far as this process can see; -EINVAL if NAME is invalid. */
+/*
+ * Return -EEXIST if this process can see a directory for NAME, -EINVAL if NAME is invalid, else 0.
+ */
 int pin_check_name_free(struct ocp_ctx *ctx, const char *name);
 
 /* Mount bpffs if it is not mounted and we have the privilege. */
@@ -22,13 +24,15 @@ int pin_need_bpffs(struct ocp_ctx *ctx);
  */
 int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
-/* The names of all directories; they and *NAMES are one block, which the caller frees. */
+/*
+ * List the names of all directories. *NAMES and the strings are one block, which the caller frees.
+ */
 int pin_list_folders(struct ocp_ctx *ctx, char ***names, size_t *n);
 
-/* Record that NAME is in use. Returns -EEXIST. */
+/* Record the error that NAME is in use. Return -EEXIST. */
 int pin_is_taken(struct ocp_ctx *ctx, const char *name);
 
-/* Make the directory. -EEXIST if NAME is in use, -EPERM as above. */
+/* Make the directory. Return -EEXIST if NAME is in use, -EPERM as in pin_check_folder(). */
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
 /* Remove all names in FOLDER, and FOLDER. The objects are freed with their last descriptor. */

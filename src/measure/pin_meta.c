@@ -7,12 +7,13 @@
  *	split N                        enum ocp_split
  *	cost HIT_NS EMPTY_PAIR_NS [PAIRED_HIT_NS]
  *	program =PATH | pid PID ...
- *	pair BY_KEY =START =STOP       in the order of their numbers; BY_KEY: 1 by an argument, 0 by thread
+ *	pair BY_KEY =START =STOP       in the order of their numbers; BY_KEY 1: by an argument,
+ *	                               0: by thread
  *	probe COUNTED =NAME            in the order of their numbers
  *	file =PATH                     in the order of their numbers
  *	site PROBE FILE VA OFF LINE COL =SYMBOL =SOURCE   in the order of `hits`
- *	uncounted ...                  a site whose hits are none of the probe: where calls end
- *	nobody =                       in place of a site: the number is free
+ *	uncounted ...                  a site whose hits are not hits of the probe: where calls end
+ *	nobody =                       in place of a site whose number is free
  *	past PROBE HITS                hits of sites that were removed
  *	uses PROBE N WITHOUT           uses in the source, and those without a site
  *
@@ -83,7 +84,10 @@ static void put_word(struct strbuf *text, const char *word)
 	}
 }
 
-/* The digits of NUMBER in BASE, after a space, to TO. Returns their end. printf takes ten times as long. */
+/*
+ * Write a space and the digits of NUMBER in BASE to TO. Return their end. printf(3) takes ten times
+ * as long.
+ */
 static char *put_number(char *to, uint64_t number, unsigned int base)
 {
 	char digits[20];
@@ -102,7 +106,7 @@ static char *put_number(char *to, uint64_t number, unsigned int base)
 static void put_site(struct strbuf *text, const struct measured_site *site)
 {
 	const bool has_words = site->symbol || site->source;
-	char line[256], *to; /* without words it has at most 140 */
+	char line[256], *to; /* at most 140 bytes without words */
 
 	to = stpcpy(line, site->counts ? "site" : "uncounted");
 	to = put_number(to, site->probe_index, 10);
@@ -504,7 +508,7 @@ static bool is_complete(const struct reader *r)
 	       (meter->program_name != NULL) != (meter->n_pids > 0);
 }
 
-/* Whoever wrote the text may have put there what controls a terminal. */
+/* Replace terminal control characters in all strings: the writer of the text is not trusted. */
 static void make_plain(struct ocp_meter *meter)
 {
 	struct site_table *table = &meter->table;
@@ -518,7 +522,7 @@ static void make_plain(struct ocp_meter *meter)
 	for (size_t i = 0; i < table->n_files; i++)
 		make_one_line(table->files[i].name);
 	for (size_t i = 0; i < table->n_sites; i++) {
-		/* They are in the text, which is ours. */
+		/* The strings are in our copy of the text, which may be written to. */
 		if (table->sites[i].symbol)
 			make_one_line((char *)(uintptr_t)table->sites[i].symbol);
 		if (table->sites[i].source)
@@ -526,7 +530,7 @@ static void make_plain(struct ocp_meter *meter)
 	}
 }
 
-/* 0, -EBADMSG, -EPROTO or -ENOMEM, without a message. */
+/* Parse TEXT into METER. Return 0, -ENOMEM, or -EBADMSG or -EPROTO without a message. */
 static int parse(struct ocp_meter *meter, char *text, bool is_trusted)
 {
 	struct reader r = { .meter = meter };
@@ -536,7 +540,7 @@ static int parse(struct ocp_meter *meter, char *text, bool is_trusted)
 
 	if (!ok && strncmp(line, BRAND, strlen(BRAND)) == 0)
 		return -EPROTO;
-	/* The last line ends, too: behind it is nothing. */
+	/* The last line must also end with a newline, and nothing may follow it. */
 	while (ok && (next = strsep(&text, "\n")) && (text || *next))
 		ok = text && read_line(&r, next);
 	if (ok && !is_trusted)
@@ -571,7 +575,10 @@ int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Does the line say what is measured, and not when, at what cost, or where it was found? */
+/*
+ * Is LINE a part of the request? Other lines have the time, the costs, and the places that were
+ * found.
+ */
 static bool is_wish(const char *line)
 {
 	static const char *const wishes[] = {
@@ -590,7 +597,7 @@ static const char *next_line(const char *line)
 	return line + (*line == '\n');
 }
 
-/* Both have their lines in the same order. */
+/* The lines of both texts are in the same order. */
 bool pin_meta_is_part(const char *a, const char *b)
 {
 	for (; *a; a = next_line(a)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A measuring request: what to measure, independent of the place. The command line and the
+ * A measuring request: what to measure, but not in which processes. The command line and the
  * configuration of `serve` fill it in, a watch carries it, and it is applied to a meter.
  */
 #ifndef MEASURE_REQUEST_H
@@ -23,8 +23,9 @@ struct request_pair {
 };
 
 /*
- * What measures: BPF programs in the kernel, code inside of the process, or what is better. Nobody chose:
- * BPF, or `inside` where BPF is not permitted and `inside` can do what is asked.
+ * The engine: BPF programs in the kernel, code inside of the process, or the better of the two.
+ * ENGINE_DEFAULT, if the user chose none: BPF, or `inside` if BPF is not permitted and `inside`
+ * supports the request.
  */
 enum engine_choice { ENGINE_DEFAULT, ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
 /* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
@@ -52,7 +53,7 @@ struct measure_request {
 void measure_request_free(struct measure_request *request);
 /* True if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
-/* True if the request names an argument that matches pairs. The key "none" is by thread. */
+/* True if the request names an argument that matches pairs. The key "none" means: by thread. */
 bool measure_request_has_key(const struct measure_request *request);
 /* True if the request names a function, or other code without probes. */
 bool measure_request_has_code(const struct measure_request *request);
@@ -92,8 +93,9 @@ enum request_fault {
 enum request_fault measure_request_check(const struct measure_request *request);
 
 /*
- * What of REQUEST only the kernel measures, as its option is called: "--filter", for example, or prefixes
- * of names: "fn:, c:, gc: and line:". NULL: the engine `inside` measures all of it.
+ * Return the first feature of REQUEST that only the BPF engine has, as the name of its option:
+ * "--filter", for example, or prefixes of names: "fn:, c:, gc: and line:". NULL if the engine
+ * `inside` supports all of REQUEST.
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
 

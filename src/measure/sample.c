@@ -470,7 +470,7 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	sample->meter = later->meter;
 	sample->time_ns = later->time_ns - earlier->time_ns;
 	sample->sums.all = later->sums.all - earlier->sums.all;
-	/* A site that was removed in between takes its hits along. */
+	/* The sums may shrink: a site that was removed in between takes its hits along. */
 	if (later->sums.stepped > earlier->sums.stepped)
 		sample->sums.stepped = later->sums.stepped - earlier->sums.stepped;
 	if (later->sums.paired > earlier->sums.paired)

@@ -24,7 +24,7 @@ double hit_sums_cost_ns(const struct hit_sums *sums, const struct ocp_costs *cos
 
 	if (hits <= 0)
 		return ns;
-	/* The cost of a hit is calibrated without the walk of its stack, which is timed each time. */
+	/* The calibrated cost of a hit excludes the walk of its stack, which is timed each time. */
 	ns += (double)sums->walk_ns / hits;
 	if (costs->cost_per_paired_hit_ns > 0)
 		ns += (costs->cost_per_paired_hit_ns - costs->cost_per_hit_ns) * paired / hits;
@@ -61,7 +61,10 @@ static void add_up(const struct ocp_meter *meter, const struct engine_reading *r
 	sums->unlisted = reading->losses.filtered + reading->losses.passed_over;
 }
 
-/* A single process makes all the hits but those of other processes. */
+/*
+ * Split the hits by process. A single process has made all hits except those passed over, which are
+ * of other processes.
+ */
 static int take_processes(const struct ocp_meter *meter, const struct engine_reading *reading,
 			  struct spending *spending)
 {

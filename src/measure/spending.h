@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What measuring has cost each process so far, in hits: a cheap reading, for those who compare it with the
- * CPU time of the processes ten times a second.
+ * The hits of each process so far, from which the cost of measuring follows. Reading them is cheap:
+ * callers compare them with the CPU time of the processes ten times a second.
  */
 #ifndef MEASURE_SPENDING_H
 #define MEASURE_SPENDING_H
@@ -13,16 +13,19 @@
 struct ocp_costs;
 struct ocp_meter;
 
-/* Hits, by what they cost. */
+/* Sums of hits by what they cost, and the time of all stack walks. */
 struct hit_sums {
 	uint64_t all, stepped, paired, walk_ns;
-	uint64_t
-		unlisted; /* of other processes, and those that the filter rejects; not in the others */
+	/*
+	 * Hits of other processes, and hits that the filter rejects; not included in the other
+	 * sums.
+	 */
+	uint64_t unlisted;
 };
 
-/* The average cost of a hit. */
+/* Return the average cost of a hit. */
 double hit_sums_cost_ns(const struct hit_sums *sums, const struct ocp_costs *costs);
-/* The hits at single-stepped sites, with their part of the unlisted ones. */
+/* Return the hits at single-stepped sites, including a proportional share of the unlisted hits. */
 uint64_t hit_sums_stepped(const struct hit_sums *sums);
 
 struct spending_process {
@@ -32,13 +35,16 @@ struct spending_process {
 
 struct spending {
 	struct hit_sums sums;
-	struct spending_process *processes; /* none: which process has made the hits is not known */
+	struct spending_process *processes; /* empty: which process made the hits is unknown */
 	size_t n;
 };
 
-/* Before the meter is opened: count the hits of each process. With one process they are known anyway. */
+/*
+ * Count the hits of each process, which is necessary only with several processes. Call this before
+ * the meter is opened.
+ */
 void meter_count_processes(struct ocp_meter *meter);
-/* Returns 0 or a negative errno. The caller frees SPENDING with spending_free(), also after an error. */
+/* Return 0 or a negative errno. The caller frees SPENDING with spending_free(), also on failure. */
 int meter_read_spending(struct ocp_meter *meter, struct spending *spending);
 void spending_free(struct spending *spending);
 

@@ -10,8 +10,8 @@
 enum { MAX_STACK_DEPTH = WALK_MAX_DEPTH };
 
 /*
- * The innermost frame first. Where callers are missing, the last one is of kind FRAME_TRUNCATED. The
- * frames exist as long as the meter.
+ * Frames, the innermost one first. If callers are missing, the last frame is of kind
+ * FRAME_TRUNCATED. The frames exist as long as the meter.
  */
 struct named_frames {
 	const struct named_frame **list;
@@ -27,7 +27,7 @@ struct stack_row {
 };
 
 /*
- * The probes come first, by name, then the pairs. The rows of a probe are sorted by hits, those of a
+ * Rows of probes, by name, then rows of pairs. The rows of a probe are sorted by hits, those of a
  * pair by their sum.
  */
 struct stack_rows {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who holds an int3 is known from /proc/PID/fdinfo of all processes, and from all links of the machine, which
- * only CAP_SYS_ADMIN can list. Three kinds of holders show no place: debuggers, perf events without a link, and
- * the events of tracefs. If there is one of these, the int3s may belong to it, and this is said.
+ * The holders of an int3 are found in /proc/PID/fdinfo of all processes, and in all links of the
+ * machine, which only CAP_SYS_ADMIN can list. Three kinds of holders do not show where their int3s
+ * are: debuggers, perf events without a link, and events of tracefs. If one of these exists, the
+ * int3s may belong to it, and unheld_int3s.doubt names it.
  *
- * A removal need not know: the kernel counts the users of a uprobe. It writes the byte of the file back
- * when the last one goes, in all processes of the file. Measured on Linux 6.18:
+ * A removal does not need to know the holders: the kernel counts the users of a uprobe. When the
+ * last user goes, the kernel restores the byte of the file, in all processes that map the file.
+ * Measured on Linux 6.18:
  *
- *   - A uprobe on an int3 that the kernel has leaked uses the kernel's old record of this place. Its removal
- *     restores the byte, and lowers the semaphore if the record has one.
- *   - The record keeps its kind until the machine restarts: with a semaphore, or without. A uprobe of
- *     the other kind gets EINVAL.
- *   - A uprobe with a semaphore that finds an int3 does not raise the semaphore; its removal lowers
- *     it. If it is 0, the kernel fails, and leaks again. So only a raised semaphore is given.
+ *   - A uprobe on an int3 that the kernel has leaked uses the kernel's old record of this place.
+ *     Its removal restores the byte, and lowers the semaphore if the record has one.
+ *   - The record keeps its kind until the machine restarts: with a semaphore, or without one. A
+ *     uprobe of the other kind gets EINVAL.
+ *   - A uprobe with a semaphore does not raise the semaphore if there is an int3 already; its
+ *     removal lowers the semaphore. If the semaphore is 0, the kernel fails, and leaks the int3
+ *     again. So pass only semaphores that are raised.
  */
 #include "measure/unheld_int3s.h"
 
@@ -51,7 +54,10 @@ static void add_doubt(struct unheld_int3s *found, const char *text)
 	snprintf(found->doubt + used, sizeof(found->doubt) - used, "%s%s", used ? ", " : "", text);
 }
 
-/* Mark what the N links FDS hold, and close them: they may have become the last descriptors. */
+/*
+ * Mark the int3s of the N links FDS, and close the descriptors with links_close(): they may have
+ * become the last ones of their links.
+ */
 static int look_at_links(struct ocp_process *proc, struct holders *holders, const int *fds,
 			 size_t n)
 {
@@ -61,7 +67,10 @@ static int look_at_links(struct ocp_process *proc, struct holders *holders, cons
 	return err;
 }
 
-/* Look at the links of all tools, also those that are pinned or of processes that are not visible. */
+/*
+ * Look at the links of all tools, including pinned links and links of processes that are not
+ * visible.
+ */
 static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
 			     struct unheld_int3s *found)
 {
@@ -123,7 +132,7 @@ static void doubt_tracefs(struct unheld_int3s *found)
 	}
 }
 
-/* Keep those INT3S that no link holds. */
+/* Keep only the INT3S without a known holder. */
 static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
 {
 	struct holder_place *places = calloc(int3s->n + 1, sizeof(*places));
@@ -241,7 +250,10 @@ struct removal {
 	unsigned int attempts_left;
 };
 
-/* Attach to the sites from FIRST to END and detach; if the kernel refuses one of them, to parts. */
+/*
+ * Attach to the sites from FIRST up to END (exclusive), and detach. If the kernel refuses one of
+ * them, try each half.
+ */
 static void touch(struct removal *r, size_t first, size_t end)
 {
 	const struct uprobe_link_spec spec = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* int3s without a uprobe: a killed tool leaves them through a defect of the kernel (engine/link_close.c). */
+/*
+ * Finds and removes int3s without a uprobe: a killed tool leaves them because of a kernel defect
+ * (engine/link_close.c).
+ */
 #ifndef MEASURE_UNHELD_INT3S_H
 #define MEASURE_UNHELD_INT3S_H
 
@@ -10,22 +13,22 @@
 enum { DOUBT_BYTES = 256 };
 
 struct unheld_int3s {
-	size_t n;	/* int3s that are in no link that the kernel shows */
+	size_t n;	/* int3s without a link that the kernel shows */
 	size_t n_sites; /* of these, at sites of probes */
-	/* Who may hold them nevertheless, as text. "": nobody, they are left over. */
+	/* Who may hold them nevertheless, as text. "": nobody does, and they are left over. */
 	char doubt[DOUBT_BYTES];
 };
 
 /*
- * Find the int3s of PROC without a known holder. Reads again until two readings are the same, since other
- * tools attach and detach.
+ * Find the int3s of PROC without a known holder. Read again until two readings are the same, since
+ * other tools attach and detach.
  */
 int unheld_int3s_find(struct ocp_process *proc, struct unheld_int3s *found);
 
 /*
- * Attach a uprobe to each of them and detach it. The kernel then removes the int3 and lowers the
- * semaphore, unless another uprobe is there. LEFT is what remains. -EBUSY if a debugger traces the
- * process: the kernel would remove its breakpoints, too.
+ * Attach a uprobe to each of these int3s and detach it. The kernel then removes the int3 and lowers
+ * the semaphore, unless another uprobe is there. LEFT gets the int3s that remain. Return -EBUSY if
+ * a debugger traces the process: the kernel would remove its breakpoints, too.
  */
 int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Checks for every site, before the attach, that the arguments that were asked for can be read. A
- * probe with a site that fails is left out as a whole, with a warning, because its counts would be
- * wrong. It is an error if no probe is left, or if the probe is part of a pair that needs the
- * argument.
+ * Checks for every site, before the attach, that the requested arguments can be read. A probe with
+ * a site that fails is left out as a whole, with a warning, because its counts would be wrong. It
+ * is an error if no probe is left, or if the probe is part of a pair that needs the argument.
  *
- * For files that are loaded later, the attach is over: single sites are left out, with a warning.
+ * A file that is loaded later is checked after the attach. Only the sites that fail are then left
+ * out, with a warning.
  */
 #include "measure/args/arg_requests.h"
 
@@ -63,7 +63,7 @@ static bool is_shown(const struct arg_requests *requests, const struct measured_
 	return probe->is_printed || (requests->slower && probe->n_roles);
 }
 
-/* ---- what is asked for of a probe ------------------------------------------------------------- */
+/* ---- what the request needs from a probe ----------------------------------------------------- */
 
 bool arg_requests_filter(const struct arg_requests *requests, const struct measured_probe *probe)
 {
@@ -152,7 +152,10 @@ unsigned int arg_requests_position(const struct arg_requests *requests,
 
 /* ---- arguments that cannot be read ----------------------------------------------------------- */
 
-/* "NAME (FILE:LINE)", which the caller frees, of the probe at SITE. NULL: out of memory. */
+/*
+ * Return "NAME (FILE:LINE)" of the probe at SITE, or "probe 'NAME'" if its place is unknown. The
+ * caller frees the text; NULL: out of memory.
+ */
 static char *probe_text(const struct arg_requests *requests, const struct measured_site *site)
 {
 	const char *probe = requests->sites->probes[site->probe_index].name;
@@ -169,7 +172,7 @@ static char *probe_text(const struct arg_requests *requests, const struct measur
 	return n < 0 ? NULL : text;
 }
 
-/* "arg0 (rid)", into TEXT. */
+/* Write an argument's position and name to TEXT: "arg0 (rid)". */
 enum { ARG_TEXT_BYTES = OCP_ARG_NAME_BYTES + 16 };
 
 static const char *arg_text(const struct measured_site *site, unsigned int position,
@@ -182,7 +185,7 @@ static const char *arg_text(const struct measured_site *site, unsigned int posit
 	return text;
 }
 
-/* The operand at POSITION, of *N bytes. */
+/* Return the operand at POSITION, and set *N to its length in bytes. */
 static const char *operand_at(const struct measured_site *site, unsigned int position, size_t *n)
 {
 	const char *at = site->site->args;
@@ -197,8 +200,8 @@ static const char *operand_at(const struct measured_site *site, unsigned int pos
 }
 
 /*
- * The argument's place is known and cannot be read, or the compiler has none. The remedy is for probes
- * of the ppx: no other writer of notes says 8@$0.
+ * Refuse an argument whose place is known but cannot be read, or that the compiler has put in no
+ * place. The remedy in the message is for probes of the ppx: no other writer of notes emits 8@$0.
  */
 static int refuse_place(const struct checked_site *checked, unsigned int position)
 {
@@ -233,7 +236,7 @@ static int refuse_place(const struct checked_site *checked, unsigned int positio
 	return err;
 }
 
-/* "; did you mean 'NAME'?" with one of NAMES that is close to NAME, into TEXT, or "". */
+/* Write "; did you mean 'X'?" to TEXT if a name X in NAMES is close to NAME, else "". */
 enum { MEANT_BYTES = OCP_ARG_NAME_BYTES + 32 };
 
 static void suggest_name(const char *names, const char *name, char text[MEANT_BYTES])
@@ -252,7 +255,7 @@ static void suggest_name(const char *names, const char *name, char text[MEANT_BY
 		snprintf(text, MEANT_BYTES, "; did you mean '%s'?", suggestion.best);
 }
 
-/* No argument of the site has the name that was asked for. */
+/* Refuse argument ARG: no argument of the site has its name. WHAT needs it, for the message. */
 static int refuse_name(const struct checked_site *checked, unsigned int arg, const char *what)
 {
 	const struct arg_requests *requests = checked->requests;
@@ -316,8 +319,9 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 }
 
 /*
- * A comparison with a literal of another type than the declared one is a mistake. At a position there
- * may be arguments of other types at other sites: such hits are counted as mismatches.
+ * Refuse a filter that compares an argument, given by name, with a literal of another type than the
+ * declared one. An argument given by its position may have other types at other sites: hits of such
+ * sites are counted as mismatches.
  */
 static int check_types(const struct checked_site *checked)
 {
@@ -363,7 +367,10 @@ static int check_filter(const struct checked_site *checked, const struct measure
 	return err;
 }
 
-/* A histogram is of numbers; for an argument by its position, see check_types(). */
+/*
+ * Check the argument of a histogram, which must be a number. The type of an argument given by its
+ * position is not checked: see check_types().
+ */
 static int check_histogram(const struct checked_site *checked)
 {
 	const struct arg_requests *requests = checked->requests;
@@ -398,7 +405,7 @@ static int note_left_out(struct arg_requests *requests, const char *how)
 	return ctx_no_memory(requests->ctx);
 }
 
-/* A probe that is part of a pair stays in the pair. */
+/* Leave out PROBE. If it is part of a pair, it stays in the pair. */
 static int leave_out(struct arg_requests *requests, struct measured_probe *probe)
 {
 	const bool is_in_pair = probe->n_roles != 0;
@@ -412,7 +419,7 @@ static int leave_out(struct arg_requests *requests, struct measured_probe *probe
 			     &(struct item){ item_kind_of_name(probe->name), probe->name });
 }
 
-/* The site's arguments are not read. */
+/* Give SITE an entry without arguments: they are not read. */
 static int add_no_args(struct arg_requests *requests, struct measured_site *site)
 {
 	return arg_table_add(requests->ctx, &requests->table, "", "", &requests->asked,
@@ -432,7 +439,10 @@ static int leave_site_out(struct arg_requests *requests, struct measured_probe *
 	return add_no_args(requests, site);
 }
 
-/* A probe is counted, but it lacks what HOW says. */
+/*
+ * Report that a probe is counted only in part, as HOW says: after all checks if IS_STRICT, else at
+ * once.
+ */
 static int leave_part_out(struct arg_requests *requests, const char *how, bool is_strict)
 {
 	if (is_strict)
@@ -448,7 +458,10 @@ static int leave_histogram_out(struct arg_requests *requests, struct measured_pr
 	return leave_part_out(requests, "counted without a histogram", is_strict);
 }
 
-/* Groups that exist stay: hits at a site of a file that was loaded later have no value. */
+/*
+ * If IS_STRICT, leave out the groups of PROBE. Otherwise they stay, and hits at a site of a file
+ * that was loaded later have no value.
+ */
 static int leave_groups_out(struct arg_requests *requests, struct measured_probe *probe,
 			    bool is_strict)
 {
@@ -471,7 +484,9 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 	}
 }
 
-/* If no probe is left, the first reason is the error. */
+/*
+ * Fail with the first reason if no probe is left, or no probe with a requested histogram or group.
+ */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {
 	const struct site_table *table = requests->sites;
@@ -506,7 +521,10 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 	return err;
 }
 
-/* A site of a pair that needs the argument is not left out: this is an error. */
+/*
+ * Does a pair of PROBE need an argument? A site that lacks it is then an error, and is not left
+ * out.
+ */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
 	return has_key(probe) || arg_requests_group_pairs(requests, probe) ||
@@ -514,8 +532,8 @@ static bool pair_needs_args(const struct arg_requests *requests, const struct me
 }
 
 /*
- * Check everything asked for at SITE except the histogram. If -EINVAL and *CAN_DO_WITHOUT: leave it
- * out.
+ * Check the arguments that filter, pair groups and key need at a site. After -EINVAL, the site can
+ * be left out if *CAN_DO_WITHOUT is true; otherwise a pair needs it.
  */
 static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
 		      bool *can_do_without)
@@ -538,7 +556,10 @@ static int check_site(const struct checked_site *checked, const struct measured_
 	return err;
 }
 
-/* The type of the argument that hits are grouped by, if all sites of the probe agree. */
+/*
+ * Set the probe's by_type to the type of the argument that groups hits, or to OCP_ARG_ANY if its
+ * sites differ.
+ */
 static void note_by_type(const struct arg_requests *requests, const struct measured_site *site)
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];

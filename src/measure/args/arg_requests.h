@@ -14,9 +14,9 @@
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 
-/* A probe that lacks an argument that was asked for. */
+/* A probe without an argument that the request needs. */
 struct left_out {
-	const char *how; /* a static string */
+	const char *how; /* how far it is measured: a static string */
 	char *why;
 };
 
@@ -26,23 +26,23 @@ struct arg_requests {
 	struct ocp_ctx *ctx;
 	struct site_table *sites;
 
-	/* what was asked for */
+	/* the request */
 	bool has_filter;
 	struct filter filter;
-	struct asked_names asked; /* by filter, key, histogram and groups */
-	/* The numbers of arguments are those of filter.h. */
+	struct asked_names asked; /* names of arguments in filter, key, histogram and groups */
+	/* Arguments are numbered as in filter.h. */
 	__u32 filter_args; /* bit N: the filter uses the argument N */
 	int key_arg;	   /* of all pairs; -1: none */
 	bool has_pairs;	   /* pairs read arguments: see struct measured_probe */
 	int hist_arg;	   /* -1: none */
 	int by_arg;	   /* hits and times are grouped by its value; -1: none */
 	struct selection printed;
-	bool slower; /* slow pairs are printed: those of this time or more */
+	bool slower; /* pairs that take slower_ns or longer are printed */
 	uint64_t slower_ns;
 	uint64_t print_limit;
 	size_t print_bytes; /* size of the ring buffer; 0: derived from the limit */
 
-	/* what was found */
+	/* the results of arg_requests_resolve() */
 	struct selection not_measured; /* probes that were left out */
 	struct left_out *left_out;
 	size_t n_left_out;
@@ -60,24 +60,28 @@ void arg_requests_free(struct arg_requests *requests);
 bool arg_requests_filter(const struct arg_requests *requests, const struct measured_probe *probe);
 
 /*
- * Number the arguments and histograms of all sites. Probes that lack what was asked for are removed
- * from the table. -EINVAL if no probe is left, or if the probe is part of a pair that needs it.
+ * Number the arguments and histograms of all sites. Remove the probes that lack a requested
+ * argument from the table. Return -EINVAL if no probe is left, or if a probe lacks an argument that
+ * a pair needs.
  */
 int arg_requests_resolve(struct arg_requests *requests);
 /* Log a warning for each removed probe. */
 void arg_requests_tell_left_out(const struct arg_requests *requests);
-/* The same for the N sites from FIRST on, of a file that was loaded later. Sites are left out. */
+/*
+ * Do the same for the N sites from FIRST on, of a file that was loaded later. A site that lacks a
+ * requested argument is left out, not its probe.
+ */
 int arg_requests_resolve_later(struct arg_requests *requests, size_t first, size_t n);
 
 /* True if pairs that begin at PROBE are grouped by the value of an argument. */
 bool arg_requests_group_pairs(const struct arg_requests *requests,
 			      const struct measured_probe *probe);
 
-/* The name of the argument ARG that was asked for; NULL if it was asked for by its position. */
+/* Return the name by which argument ARG was requested; NULL if it was requested by its position. */
 const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg);
 /*
- * The position of the histograms' argument at a site of PROBE, which has a histogram, and its NAME
- * there, "" if it has none.
+ * Return the position of the histograms' argument at the sites of PROBE, which has a histogram. Set
+ * NAME to the argument's name there, or to "".
  */
 unsigned int arg_requests_position(const struct arg_requests *requests,
 				   const struct measured_probe *probe,

@@ -48,7 +48,7 @@ static int make_room(struct ocp_ctx *ctx, struct arg_table *table)
 	return 0;
 }
 
-/* Copy the specs of the arguments with the names that were asked for behind those by position. */
+/* Copy the specs of the arguments whose names are in ASKED behind those by position. */
 static void add_named(struct site_args *args, const char *names, const struct asked_names *asked)
 {
 	for (unsigned int i = 0; i < asked->n; i++) {

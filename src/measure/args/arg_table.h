@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsed arguments of sites. Sites with the same arguments, by operands and names, share an entry:
- * a program with 100 000 sites has some hundred different ones.
+ * The parsed arguments of sites. Sites with the same arguments, by operands and names, share an
+ * entry: a program with 100 000 sites has a few hundred different ones.
  */
 #ifndef MEASURE_ARG_TABLE_H
 #define MEASURE_ARG_TABLE_H
@@ -16,21 +16,21 @@
 struct arg_table {
 	struct site_args *entries; /* numbers never change */
 	char **texts;		   /* of each entry: operands, a newline, names */
-	uint32_t *by_text;	   /* entry numbers, sorted by string */
+	uint32_t *by_text;	   /* entry numbers, sorted by text */
 	size_t n, room;
 };
 
 void arg_table_free(struct arg_table *table);
 
 /*
- * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h). Behind its positions,
- * the entry has those that ASKED names; ASKED must be the same in all calls. -EINVAL with a message if
- * OPERANDS are malformed.
+ * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h). In the entry, the
+ * arguments by position are followed by those whose names are in ASKED, which must be the same in
+ * all calls. Return -EINVAL with a message if OPERANDS are malformed.
  */
 int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *operands,
 		  const char *names, const struct asked_names *asked, uint32_t *number);
 
-/* The names of an entry. They live as long as the table. */
+/* Return the names of entry NUMBER. They are valid as long as the table exists. */
 const char *arg_table_names(const struct arg_table *table, uint32_t number);
 
 #endif

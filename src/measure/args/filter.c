@@ -12,10 +12,10 @@
  *
  * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
  * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds can be compared with ints and
- * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. A character in quotes ('x')
- * is the number of its byte, as in OCaml's memory; true is 1, and false is 0. Strings are in double
- * quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate both
- * sides, which have no side effects.
+ * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. A character in quotes
+ * ('x') is the number of its byte, as in OCaml's memory; true is 1, and false is 0. Strings are in
+ * double quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate
+ * both sides, which have no side effects.
  */
 #include "measure/args/filter.h"
 
@@ -123,7 +123,7 @@ static const char *parse_arg(const char *at, unsigned int *arg)
 	return end;
 }
 
-/* The bytes of the name at AT. */
+/* Return the length of the name at AT. */
 static size_t name_bytes(const char *at)
 {
 	size_t n = 0;
@@ -133,7 +133,7 @@ static size_t name_bytes(const char *at)
 	return n;
 }
 
-/* The number of the name of N bytes, which is added if it is new; ARGS_ALL: there is no room. */
+/* Return the argument number of NAME, of N bytes. Add a new name to ASKED; ARGS_ALL: no room. */
 static unsigned int ask_for(struct asked_names *asked, const char *name, size_t n)
 {
 	unsigned int i = 0;
@@ -179,7 +179,7 @@ static bool take_arg(struct parser *p, __u8 *arg)
 
 static bool take_comparison(struct parser *p, __u8 *comparison)
 {
-	/* An operator that begins like another one comes before it. */
+	/* The first match is taken, so "==" comes before "=". */
 	static const struct {
 		const char *token;
 		enum filter_comparison comparison;
@@ -198,8 +198,8 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 }
 
 /*
- * Compare ints with REAL, which equals no int. BELOW is the largest int below it; ARE_ABOVE: all
- * ints are above it.
+ * Make OP compare ints with a real number that equals no int. BELOW is the largest int below the
+ * number; ARE_ABOVE: all ints are above it.
  */
 static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 {
@@ -366,7 +366,7 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 	return take_string(p, &filter->strings[filter->n_strings++]);
 }
 
-/* Is the word at AT, or the character in quotes, a number in OCaml's memory? */
+/* Is the word at AT, or the character in quotes, a number in OCaml's memory: true, false or 'x'? */
 static bool is_named_number(const char *at)
 {
 	const size_t n = name_bytes(at);

@@ -10,13 +10,13 @@
  *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE); parts may be missing
  *	-8(%rax,%rbx,4)
  *	global+4(%rip)	memory that the assembler names by a symbol
- *	24(16(%rsp))	memory at an address in memory, up to ARG_MAX_THEN + 1 deep; only in tables of
- *			our own (program/arg_notes.c), and in what is read from code
+ *	24(16(%rsp))	memory at an address in memory, up to ARG_MAX_THEN + 1 deep; found only in
+ *			our tables (program/arg_notes.c), and in operands derived from code
  *
  * "8@" is an OCaml value if an OCaml compiler wrote it. <sys/sdt.h> writes it for pointers and
  * unsigned long.
  *
- *	?		an argument whose place is unknown (elf/wrapper_args.c)
+ *	?		an argument whose place is unknown (program/wrapper_args.c)
  *
  * An operand that is well-formed but that a BPF program cannot read is not an error: floats in %xmm
  * registers, which the kernel does not expose; symbols, which would have to be looked up in the
@@ -175,7 +175,7 @@ static bool parse_address(struct operand *op, struct arg_spec *spec)
 	if (*op->at != ',') {
 		if (!take_register(op, &spec->base, &part))
 			return false;
-		/* With an address of 32 bits: %eax. */
+		/* A part of a register, such as %eax, would be an address of 32 bits. */
 		if (part != PART_8)
 			spec->kind = ARG_UNSUPPORTED;
 	}

@@ -163,7 +163,7 @@ static struct value value_of(const struct hit_record *record, const struct value
 		value.is_cut = node->n < node->size;
 	}
 	if (node->kind == NODE_CUSTOM) {
-		/* It ends with NUL; the bytes after the NUL do not belong to it. */
+		/* The name of the custom type ends with NUL. Ignore the bytes after it. */
 		value.n_bytes = strnlen(value.bytes, value.n_bytes);
 		value.is_cut = false;
 	}
@@ -274,7 +274,7 @@ const char *float_text(char text[FLOAT_TEXT_BYTES], double real)
 	return text;
 }
 
-/* With a point as in OCaml. */
+/* Write REAL with a decimal point, as OCaml does. */
 static void write_float(FILE *out, double real)
 {
 	char text[FLOAT_TEXT_BYTES];
@@ -386,7 +386,7 @@ static void write_value(FILE *out, const struct value *value)
 	}
 }
 
-/* An int is only a bool or a char if its number is one of those. */
+/* Write an int as a bool or char of TYPE only if its number is in the range of the type. */
 static void write_typed(FILE *out, const struct value *value, enum ocp_arg_type type)
 {
 	if (value->kind == OCP_INT && type == OCP_ARG_BOOL && (value->number & ~1LL) == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The arguments of a hit, from the record that bpf/args.bpf.h wrote: as a tree, and as text.
- * OCaml's memory does not show everything: an int may be a bool, a char or a constant constructor;
- * records, tuples and arrays are blocks of tag 0; a list is what looks like one, and so does (1,
- * false).
+ * OCaml's memory does not show all types: an int may also be a bool, a char or a constant
+ * constructor; records, tuples and arrays are all blocks of tag 0; a block that looks like a list
+ * is taken for a list, even if it is (1, false).
  */
 #ifndef MEASURE_VALUE_H
 #define MEASURE_VALUE_H
@@ -32,24 +32,24 @@ struct value {
 /* Check that the N bytes at RECORD are a valid record. All other functions require this. */
 bool value_record_is_sound(const struct hit_record *record, size_t n);
 
-/* The argument ARG, which is less than record->n_args. */
+/* Return argument number ARG of RECORD. ARG is less than record->n_args. */
 struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 
-/* The item I, which is less than value->n_items. */
+/* Return item number I of VALUE. I is less than value->n_items. */
 struct value value_item(const struct value *value, unsigned int i);
 
-/* Write VALUE, which has no items, of an argument of TYPE, as value_write_args() does. */
+/* Write VALUE, an argument of TYPE, in the syntax of value_write_args(). VALUE has no items. */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 
-/* Write the shortest text that reads back as REAL to TEXT: 0.1, 50, nan, inf, -inf. Returns TEXT. */
+/* Write the shortest text that reads back as REAL to TEXT: 0.1, 50, nan, inf, -inf. Return TEXT. */
 enum { FLOAT_TEXT_BYTES = 40 };
 const char *float_text(char text[FLOAT_TEXT_BYTES], double real);
 
 /*
  * Write all arguments in OCaml syntax, with a space before each: 42, "abc", 3.14, 7L, (1, "x"),
  * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. Values that were cut end with "...". Characters that
- * are not printable are escaped. NAMES are the names and types of the arguments (program/arg_names.h):
- * id=42, ok=true, c='x'.
+ * are not printable are escaped. NAMES has the names and types of the arguments
+ * (program/arg_names.h): id=42, ok=true, c='x'.
  */
 void value_write_args(FILE *out, const struct hit_record *record, const char *names);
 

@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* After so many failures to read a changed file, it counts as overwritten. */
+/* A changed file counts as overwritten after this many failed attempts to read it. */
 enum { MAX_UNREAD = 3 };
 
 struct file_identity file_identity_of(const struct stat *st)
@@ -47,8 +47,9 @@ static bool is_same(const struct file_identity *a, const struct file_identity *b
 }
 
 /*
- * A process that breaks the lease sends its owner a signal, until the owner is removed. It is
- * ignored unless a handler is installed.
+ * Take a read lease if possible. The kernel sends a signal to the owner of a broken lease, so
+ * remove the owner. Until then the signal is SIGURG, which is ignored unless a handler is
+ * installed.
  */
 static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
 {
@@ -79,7 +80,7 @@ static bool is_same_site(const struct ocp_program *x, const struct site *a,
 	       off_a == off_b;
 }
 
-/* True if NOW has the code of SITE, a site in PROG of another file's probe. */
+/* True if NOW has the code of SITE, which belongs to another file's probe, at the same address. */
 static bool has_code_of(const struct ocp_program *now, const struct site *site)
 {
 	uint8_t code[UINT8_MAX];
@@ -109,8 +110,8 @@ static bool has_same_sites(const struct ocp_program *now, const struct ocp_progr
 }
 
 /*
- * ST is the current status of the file. If the file rules of the ctx forbid to read it yet, this is
- * tried again for a while.
+ * Have the sites of the file changed? ST is its current status. While the file rules of the ctx
+ * forbid reading it (-EAGAIN), return false, at most MAX_UNREAD times in a row.
  */
 static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
 			const struct guarded *what)

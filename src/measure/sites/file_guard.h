@@ -24,7 +24,7 @@ struct file_guard {
 
 struct file_identity file_identity_of(const struct stat *st);
 
-/* What was read of a guarded file: its probes, and functions or NULL. */
+/* The contents of a guarded file when it was read: its probes, and its functions or NULL. */
 struct guarded {
 	const char *name; /* for messages */
 	const struct ocp_program *prog;
@@ -32,8 +32,8 @@ struct guarded {
 };
 
 /*
- * Guard the file PATH. WHAT was read from it when it had guard->identity.
- * -ESTALE if it has been overwritten since. It is no error if the file cannot be guarded.
+ * Guard the file PATH. WHAT was read when the file had guard->identity. Return -ESTALE if the file
+ * has been overwritten since. It is not an error if the file cannot be guarded.
  */
 int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
 		    const struct guarded *what);

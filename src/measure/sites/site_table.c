@@ -14,8 +14,8 @@
 #include "elf/symbols.h"
 
 /*
- * Add the uses of FILE's probes to the table's probes, or subtract them. INDEX_OF has their numbers in the
- * table; NULL: they are looked up.
+ * Add the uses of FILE's probes to the table's probes if HAS, otherwise subtract them. INDEX_OF has
+ * the numbers of FILE's probes in the table; NULL: look them up.
  */
 static void count_uses(struct site_table *table, struct measured_file *file,
 		       const ptrdiff_t *index_of, bool has)
@@ -68,7 +68,7 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 
 void site_table_free(struct site_table *table)
 {
-	/* The rows refer to the names of the probes: free these last. */
+	/* Removing a file looks up the names of its probes: free the probes afterwards. */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
 	for (size_t i = 0; i < table->n_probes; i++)
@@ -116,7 +116,10 @@ static int add_probe(struct site_table *table, size_t place, const struct measur
 	return 0;
 }
 
-/* OF[i] is set to the index of probe i of SET in the table, or to -1. */
+/*
+ * Add the probes of SET that WANTED accepts. Set OF[i] to the index of probe i in the table, or to
+ * -1.
+ */
 static int add_probes(struct site_table *table, const struct probe_set *set, probe_wanted_fn wanted,
 		      void *data, ptrdiff_t *of)
 {
@@ -191,7 +194,7 @@ static size_t count_sites(const struct probe_set *set, const ptrdiff_t *index_of
 }
 
 /*
- * The first of N consecutive numbers that are free; new ones are made if necessary. Returns -E2BIG,
+ * Set *FIRST to the first of N consecutive free numbers; add numbers if necessary. Return -E2BIG,
  * without a message, if there is no room.
  */
 static int find_numbers(struct site_table *table, size_t n, size_t *first)
@@ -262,7 +265,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	size_t next;
 	int err = find_numbers(table, n, &next);
 
-	/* Its sites are not measured, but the file is mapped like the others. */
+	/* No numbers are left: keep the file in the table, but do not measure its sites. */
 	if (err == -E2BIG)
 		file->n_left_out = n;
 	if (err)
@@ -327,7 +330,7 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 			n_external == 1 ? "is" : "are");
 }
 
-/* A place for one more. */
+/* Return a slot for one more file; NULL: out of memory. */
 static struct measured_file *find_place(struct site_table *table)
 {
 	struct measured_file *new;
@@ -432,7 +435,7 @@ int site_table_add_file(struct site_table *table, const struct new_file *from,
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* NUMBER[i] is the new index of probe i. */
+/* Remove the sites of probes that are left out. NUMBER[i] is the new index of probe i. */
 static void drop_sites(struct site_table *table, const uint32_t *number)
 {
 	size_t n = 0;

@@ -25,12 +25,13 @@ struct measured_probe {
 	bool is_told;	  /* a warning about its left-out sites was logged */
 	bool lacks_histogram;
 	bool has_histogram;
-	bool lacks_groups, is_grouped; /* its hits, by the value of an argument */
+	/* The same for groups of its hits, by the value of an argument. */
+	bool lacks_groups, is_grouped;
 	bool has_by_type;
-	enum ocp_arg_type by_type;    /* of this argument; OCP_ARG_ANY: sites differ, or unknown */
-	bool is_warned_of_args;	      /* about unknown locations of arguments */
+	enum ocp_arg_type by_type;    /* of this argument; OCP_ARG_ANY: unknown, or sites differ */
+	bool is_warned_of_args;	      /* a warning about unknown argument locations was logged */
 	uint32_t histogram;	      /* the number of its histogram */
-	uint32_t histogram_args;      /* arguments of a site that has it, as in measured_site */
+	uint32_t histogram_args;      /* measured_site.args of a site with the histogram */
 	uint64_t past_hits;	      /* of sites that were removed */
 	size_t n_uses;		      /* uses in the source, according to notes */
 	size_t n_uses_without_site;   /* of these; their hits are not counted */
@@ -46,13 +47,13 @@ struct measured_file {
 	char *name;		  /* as the process sees it */
 	char path[FD_PATH_BYTES]; /* for the kernel: names the open descriptor */
 	const struct ocp_program *prog;
-	struct ocp_program *own; /* the same, if the file owns it */
-	struct code_probes
-		*code; /* its functions that are measured; NULL: none. The file owns them */
-	pid_t *pids;   /* the single processes that map it */
+	struct ocp_program *own; /* prog if the file owns it, else NULL */
+	/* The measured functions of the file, which owns CODE; NULL: none. */
+	struct code_probes *code;
+	pid_t *pids; /* the single processes that map it */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
-	size_t n_left_out; /* all of its sites, if there were no numbers left: n_sites is 0 */
+	size_t n_left_out; /* all its sites, if no numbers were left for them: n_sites is 0 */
 	bool is_attached;
 	struct file_guard guard; /* while it is attached */
 	bool is_lost;		 /* it was overwritten and is no longer measured */
@@ -68,9 +69,9 @@ struct measured_site {
 	const struct site *site; /* NULL: its file was removed */
 	uint64_t va;
 	uint32_t file, probe_index; /* file is NO_FILE if the number is free */
-	const char *symbol;	    /* NULL: unknown, or not asked for */
+	const char *symbol;	    /* NULL: unknown, or not requested */
 	uint64_t symbol_off;
-	const char *source; /* of the probe; NULL: unknown, or not asked for */
+	const char *source; /* file of the probe's place; NULL: unknown, or not requested */
 	int line, source_column;
 	uint32_t args;	  /* number of its arguments in the meter's arg_table */
 	bool is_left_out; /* the engine does not attach to it */
@@ -85,7 +86,7 @@ struct site_table {
 	uint32_t *by_name; /* the probes' numbers, sorted by name */
 	struct measured_file *files;
 	size_t n_files;
-	unsigned int round; /* for new files */
+	unsigned int round; /* the current round, stored in new files */
 	struct measured_site *sites;
 	size_t n_sites;	  /* including free numbers */
 	size_t max_sites; /* 0: any number */
@@ -105,13 +106,15 @@ struct new_file {
 	pid_t pid; /* 0: none */
 };
 
-/* Is the file in the table? Then PID is added to its processes. -ENOENT, without a message: no. */
+/*
+ * Add the pid of FROM to the processes of its file. Return -ENOENT, without a message, if the table
+ * does not have the file.
+ */
 int site_table_know_file(struct site_table *table, const struct new_file *from);
 
 /*
- * Add a file that the table does not know, with those of its probes for which WANTED(DATA, name,
- * probe) is true, and with their sites. CODE, which may be NULL, now belongs to the table, also
- * after an error.
+ * Add a file that is not in the table, the probes in it for which WANTED(DATA, name, probe) is
+ * true, and their sites. CODE, which may be NULL, now belongs to the table, also after an error.
  */
 typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
 int site_table_add_file(struct site_table *table, const struct new_file *from,
@@ -119,7 +122,7 @@ int site_table_add_file(struct site_table *table, const struct new_file *from,
 			struct measured_file **file);
 
 /*
- * Remove FILE. The numbers of its sites become free. If KEEPS is true, they are not reused, and the
+ * Remove FILE and free the numbers of its sites. If KEEPS is true, the numbers stay in use, and the
  * data of the sites remains, except `site`.
  */
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
