@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * May a user who lacks CAP_SYS_PTRACE read the memory of the current task? For the processes that it
- * finds, user space asks the kernel (by opening files in /proc/PID). Processes that start later, or that
- * are hidden, are asked for here.
+ * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. User
+ * space opens files in /proc/PID to check the processes that it finds. The check here is for
+ * processes that start later or that are hidden.
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
  * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
  * user and group ids of the task are ours, its memory is dumpable, it is in our user namespace, and
  * it has no capability that we lack. Security modules (SELinux, AppArmor) are not considered.
  *
- * The fields are read directly, without a helper, which takes a few ns in all. An unknown layout of
- * the kernel's structures makes the load fail, except for the place of the dumpable bits.
+ * The fields are read directly, without a helper, in a few ns. An unknown layout of the kernel's
+ * structures makes the load fail, except for the place of the dumpable bits.
  */
 #ifndef ACCESS_BPF_H
 #define ACCESS_BPF_H
@@ -54,7 +54,10 @@ static __always_inline int is_dumpable(struct mm_struct *mm)
 	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER;
 }
 
-/* The user: ids, the inode of the user namespace, and the effective capabilities. */
+/*
+ * Return 1 if the user with these ids and effective capabilities, in the user namespace with this
+ * inode, may inspect the current task.
+ */
 static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_ino,
 					    __u64 capabilities)
 {
@@ -74,7 +77,7 @@ static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_i
 	return is_dumpable(task->mm);
 }
 
-/* Does the current task execute the file? The numbers are those of struct kernel_file. */
+/* Return 1 if the current task executes the file with these numbers (struct kernel_file). */
 static __always_inline int current_executes(__u64 dev, __u64 ino)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

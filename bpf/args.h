@@ -10,8 +10,9 @@
 /* ---- where the arguments of a site are ------------------------------------------------------ */
 
 /*
- * A site has up to ARGS_MAX arguments by position. Behind them are those that filter, key and
- * histogram ask for by name: the same place in the array has the same name at all sites.
+ * A site has up to ARGS_MAX arguments by position. After these, the array has the arguments that
+ * the filter, the key and the histogram give by name: a place in the array has the same name at all
+ * sites.
  */
 enum {
 	ARGS_MAX = 16,
@@ -48,7 +49,7 @@ enum arg_kind {
 	ARG_REGISTER,
 	ARG_MEMORY,
 	ARG_CONSTANT,
-	ARG_UNSUPPORTED, /* it has one in a place that is not read: %xmm0, a symbol */
+	ARG_UNSUPPORTED, /* its argument is in a place that is not read: %xmm0, a symbol */
 };
 
 enum arg_type {
@@ -111,7 +112,7 @@ enum filter_comparison {
 	FILTER_LE,
 	FILTER_GT,
 	FILTER_GE,
-	FILTER_STARTS, /* of strings, which have EQ and NE beside it */
+	FILTER_STARTS, /* only for strings, which otherwise have EQ and NE only */
 };
 
 /*
@@ -160,8 +161,8 @@ enum filter_type {
 };
 
 /*
- * A comparison without an answer as a nonzero number: the argument, its type (enum filter_type),
- * and whether it was compared with a string.
+ * Encode a comparison without an answer as a nonzero number: the argument, its type (enum
+ * filter_type), and whether it was compared with a string.
  */
 static inline __attribute__((always_inline)) __u32 filter_mismatch(__u32 arg, __u32 type,
 								   __u32 with_string)
@@ -251,7 +252,7 @@ struct value_node {
 
 _Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
 
-/* What a record in the ring buffer is. */
+/* The kind of a record in the ring buffer. */
 enum record_kind {
 	RECORD_HIT,
 	RECORD_SLOW, /* the first part of struct slow_record, measure_slower.h */

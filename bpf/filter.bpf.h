@@ -119,7 +119,10 @@ struct args_filtering {
 	const struct site_args *args;
 	const struct filter *filter;
 	__u64 stack; /* one bit per result; the newest is the lowest */
-	/* Bits: the result could be true, or false, if every comparison had an answer. */
+	/*
+	 * One bit per result: it could be true (may), or false (may_not), if every comparison had
+	 * an answer.
+	 */
 	__u64 may, may_not;
 	__u32 mismatch; /* filter_mismatch() of one of the comparisons, or 0 */
 };
@@ -135,8 +138,8 @@ static __always_inline __u64 filter_or(__u64 stack)
 }
 
 /*
- * An answer: bit 0 is its value; bits 1 and 2 tell whether it could be true and false. This is
- * computed without branches, since every branch here doubles the paths of the verifier.
+ * An answer: bit 0 is its value; bit 1 is set if it could be true, bit 2 if it could be false. This
+ * is computed without branches, since every branch here doubles the paths of the verifier.
  */
 enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 

@@ -17,11 +17,11 @@
  *	measure_multi   for uprobe_multi links
  *	measure_full    the same, with code that reads kernel types (CO-RE: processes by their
  *	                executable or user, children) and arguments (measure_args.bpf.h);
- *	                it must be sleepable for the latter
+ *	                it must be sleepable to read arguments
  *	measure_stacks  the same as measure_full, with code that walks the stacks of hits
  *	measure_slower  the same as measure_full, with code that records slow pairs
  *	measure_by      the same as measure_full, with code that groups hits and times by the value
- *	                of an argument, which the other objects do not have
+ *	                of an argument
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
@@ -94,7 +94,7 @@ int hit(struct pt_regs *regs)
 	}
 #ifdef MEASURE_FULL
 	/*
-	 * Do not count it as passed over either: this would reveal the hits of other users'
+	 * Do not count the hit as passed over either: this would reveal the hits of other users'
 	 * processes.
 	 */
 	if (config.checks_access && !may_inspect_current())
@@ -141,8 +141,8 @@ int hit(struct pt_regs *regs)
 /* ---- threads and processes that come and go ------------------------------------------------- */
 
 /*
- * Count the open starts of a thread that ends as orphans. Otherwise they would be taken for those
- * of the next thread with its id.
+ * Count the open starts of a thread that ends as orphans. Otherwise they would become open starts
+ * of the next thread with the same id.
  */
 static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 {
@@ -167,7 +167,10 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 }
 
 #ifdef MEASURE_FULL
-/* Is the thread that ends the last one of its process? The kernel has already decremented the counter. */
+/*
+ * Return 1 if the thread that ends is the last one of its process. The kernel has already
+ * decremented the counter.
+ */
 static __always_inline int is_last_thread(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -177,7 +180,7 @@ static __always_inline int is_last_thread(void)
 #endif
 
 #ifdef MEASURE_STACKS
-/* Its mappings are no longer those of the process with its id. */
+/* Forget the mappings of the current process, which ends or executes another program. */
 static __always_inline void forget_current(struct bpf_pidns_info *ids)
 {
 	bpf_map_delete_elem(&walk_processes, &ids->tgid);
@@ -218,7 +221,7 @@ int thread_exit(void *unused)
 	if (config.only_tgids || config.matching & MEASURE_SOME_BY_KEY) {
 		if (!is_last_thread())
 			return 0;
-		/* Its number can be reused from now on. */
+		/* The process id can be reused from now on. */
 		if (config.only_tgids)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
 		if (config.matching & MEASURE_SOME_BY_KEY)
@@ -229,7 +232,10 @@ int thread_exit(void *unused)
 }
 
 #ifdef MEASURE_FULL
-/* The process id as current_ids() has it for the process itself; 0 in another pid namespace. */
+/*
+ * Return the process id that current_ids() gives in CHILD itself; 0 if CHILD is in another pid
+ * namespace.
+ */
 static __always_inline __u32 tgid_of_child(struct task_struct *child)
 {
 	struct pid *pid;

@@ -17,8 +17,8 @@
  *	tgids        hash           u32, process id         u32, 1
  *	process_hits hash           u32, process id         u64, its hits; if config has counts_processes
  *	losses       per-CPU array  0                       struct measure_losses
- *	serials      array          site number             u64, of the link that counts it, 0: none
- *	marks        array          thread id / 64          u64, a bit a thread; see handover below
+ *	serials      array          site number             u64, serial of the link; 0: none
+ *	marks        array          thread id / 64          u64, one bit per thread; see Handover
  *
  * The hits of a site are the sum over all possible CPUs of the entries at CPU * stride + site
  * number. The stride is the number of entries divided by the number of possible CPUs.
@@ -29,7 +29,7 @@
  *	histograms   per-CPU array  number                  struct measure_histogram
  *	float_histograms            see measure_floats.h
  *	compared     hash           struct measure_open_key struct measure_compared
- *	key_users    hash           u32, process id         u32, 1; may have something in key_open
+ *	key_users    hash           u32, process id         u32, 1; it may have entries in key_open
  *	prints       ring buffer                            struct hit_record (args.h)
  *
  * If calls are split by domain (object measure_full), there is also:
@@ -95,7 +95,7 @@ struct measure_gate {
 enum {
 	MEASURE_CLOSED = 0,
 	MEASURE_OPEN = 1,
-	MEASURE_FIRST_SERIAL = 2,   /* of a link; during a handover, `open` is the new one's */
+	MEASURE_FIRST_SERIAL = 2, /* of a link; during a handover, `open` is that of the new link */
 	MEASURE_MAX_TIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
 	MEASURE_MARKS_A_WORD = 64,
 	MEASURE_MARK_WORDS = MEASURE_MAX_TIDS / MEASURE_MARKS_A_WORD,
@@ -133,10 +133,11 @@ struct measure_config {
 	/* The following members are used by all objects. */
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
 	__u32 frames;	   /* a role has MEASURE_ROLE_FRAME */
-	__u32 conditions;  /* a site has one, or MEASURE_IF_CONFIRMED */
+	__u32 conditions;  /* a site has a condition, or MEASURE_IF_CONFIRMED */
 	/*
-	 * Calls of functions are split by domain (measure_full only): the offsets of the domain's
-	 * id in its state, 0: they are not, and of the pointer to the state from the FS base.
+	 * To split calls of functions by domain (measure_full only). domain_id: the offset of the
+	 * id in the domain's state; 0: calls are not split. domain_tls: the offset of the pointer
+	 * to the state from the FS base.
 	 */
 	__u32 domain_id;
 	__s32 domain_tls;
@@ -154,7 +155,7 @@ struct measure_config {
 	/* The following members are used only by measure_by. */
 	__u32 by_arg;	    /* the argument by whose value hits and times are grouped */
 	__u32 by_max_times; /* groups of times; see measure_by.h */
-	/* All objects: count the hits of each process, whatever becomes of them. */
+	/* All objects: count all hits of each process, before filters and conditions. */
 	__u32 counts_processes;
 	__u32 reserved;
 };
@@ -162,7 +163,7 @@ struct measure_config {
 /* struct measure_site, flags */
 enum {
 	MEASURE_CHECK_EXE = 1 << 0,
-	MEASURE_KEYED = 1 << 1,	   /* hits are split by thread or process, if asked for */
+	MEASURE_KEYED = 1 << 1, /* hits are split by thread or process, if config.keyed_by is set */
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter, except stops of pairs */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
@@ -185,7 +186,7 @@ struct measure_site {
 	__u32 unless;
 };
 
-/* Hits that mean nothing, as enum site_condition of src/program/program.h. */
+/* The condition for a hit to count, as enum site_condition of src/program/program.h. */
 enum measure_condition {
 	MEASURE_ALWAYS,
 	MEASURE_ARGUMENT_1, /* the argument in edi must differ from `unless`; then esi, and so on */
@@ -206,7 +207,7 @@ enum {
 	MEASURE_ROLE_FRAME = 1 << 1,   /* matched by frame, see measure_frames.bpf.h */
 	MEASURE_ROLE_CONFIRM = 1 << 2, /* neither start nor stop: the active call is to be timed */
 	MEASURE_ROLE_KEYED = 1 << 3,   /* matched by an argument, not by thread */
-	/* Matched by thread. That the argument of the start and of the stop differ is counted. */
+	/* Matched by thread. Pairs whose start and stop differ in the argument are counted. */
 	MEASURE_ROLE_COMPARED = 1 << 4,
 };
 
@@ -234,10 +235,10 @@ struct measure_start {
  * than the start (one function enters, another one leaves), and ends the newest start.
  *
  * A lower or higher stack pointer proves nothing. A function that enters returns before the stop,
- * so a start below the stack pointer may be open. And fibres have stacks of their own, in any
- * order. Two live fibres never have the same stack pointer. If fibres take turns within a pair, a
- * stop finds its own start. The starts of others after it are not over, but they are counted as
- * orphans, and so are their stops.
+ * so a start below the stack pointer may be open. And each fibre has its own stack; the stacks are
+ * in any order. Two live fibres never have the same stack pointer. If fibres take turns within a
+ * pair, a stop finds its own start. The newer starts of other fibres are still active, but they are
+ * counted as orphans, and so are their stops.
  *
  * A stop whose start was dropped ends the newest start, if any is open.
  */
@@ -248,8 +249,8 @@ struct measure_open {
 };
 
 /*
- * The compared arguments of the open starts, as keys, at the same places as in struct measure_open; 0:
- * unknown.
+ * The arguments of the open starts that are compared, as keys, at the same places as in struct
+ * measure_open; 0: unknown.
  */
 struct measure_compared {
 	__u64 values[MEASURE_DEPTH];
@@ -298,7 +299,7 @@ struct measure_pair {
 	__u64 orphan_starts;
 	__u64 orphan_stops; /* no start was open */
 	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
-	__u64 not_keyed;    /* the argument cannot be a key; such a stop is an orphan */
+	__u64 not_keyed;    /* starts whose argument cannot be a key; such stops are orphans */
 	__u64 mismatched;   /* of count: the compared arguments of start and stop differ */
 	__u64 buckets[MEASURE_BUCKETS];
 };

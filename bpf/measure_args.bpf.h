@@ -32,7 +32,9 @@ struct {
 /* ---- pairs by argument ---------------------------------------------------------------------- */
 
 #ifdef MEASURE_SLOWER
-/* The same as play_roles_with_args(), in object measure_slower. No calls of functions. */
+/*
+ * Like play_roles_with_args(), for object measure_slower, which does not time calls of functions.
+ */
 static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
 					      const struct site_args *args,
 					      const struct measure_site *site,
@@ -85,7 +87,7 @@ static __always_inline void play_role_by_key(const struct measure_role *role,
 		start_by_key(stats, key, matches);
 }
 
-/* By thread, with a comparison of the arguments. */
+/* Play a role that is matched by thread, and compare the arguments if the role has this flag. */
 static __always_inline void play_role_compared(const struct measure_role *role,
 					       const struct bpf_pidns_info *ids,
 					       const struct role_key *read, __u64 sp, __u64 now_ns,
@@ -108,7 +110,7 @@ static __always_inline void play_role_compared(const struct measure_role *role,
 	compared_start(role, &key, read);
 }
 
-/* The same as play_roles(), where some pairs have a key, or an argument that is compared. */
+/* Like play_roles(), for pairs that may have a key or an argument that is compared. */
 static __always_inline void play_roles_with_args(struct pt_regs *regs, const struct site_args *args,
 						 const struct measure_site *site,
 						 const struct bpf_pidns_info *ids, __u64 now_ns,
@@ -152,7 +154,7 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	return 0;
 }
 
-/* A process ends: remove its starts, which would fill the map. */
+/* Remove the open starts of a process that ends: they would fill the map. */
 static __always_inline void end_keys(__u32 *tgid)
 {
 	if (bpf_map_delete_elem(&key_users, tgid) != 0)
@@ -218,7 +220,9 @@ static __always_inline void print_stack(struct measure_stack_record *record,
 		bpf_probe_read_kernel(record->frames, n * sizeof(*record->frames), s->stack.frames);
 }
 
-/* S is the stack of the hit, if it is known already. */
+/*
+ * Reserve a record with the stack of the hit. S is the stack if it was walked already, else NULL.
+ */
 static __always_inline struct hit_record *reserve_record(const struct bpf_pidns_info *ids,
 							 const struct walk_scratch *s)
 {
@@ -309,12 +313,15 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 	lost->last_mismatch = measure_mismatch(site->probe_index, mismatch);
 }
 
-/* The verdict of the filter is in the lowest bit, and the mismatch in the bits above. */
+/*
+ * The result of judge(): whether the filter matches in the lowest bit, the mismatch in the bits
+ * above.
+ */
 enum { VERDICT_MATCHES = 1, VERDICT_MISMATCH_SHIFT = 1 };
 
 /*
- * A global function, so that code that branches on the verdict does not make the verifier follow
- * every path through the filter again.
+ * Evaluate the filter. A global function, so that code that branches on the result does not make
+ * the verifier follow every path through the filter again.
  */
 __noinline __u64 judge(bpf_user_pt_regs_t *regs, const struct site_args *args)
 {

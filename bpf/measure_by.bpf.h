@@ -3,13 +3,13 @@
  * Hits and times by the value of an argument, in object measure_by; see measure_by.h for the maps. The
  * other objects have no code for them.
  *
- * Every hit and every time is in exactly one group, or in the sum of those for which there was no
- * room. A pair belongs to the value that the argument has at its start. The start leaves the index of
- * its group beside its time, at the same place of a ring, or under the same key; its stop takes it from
- * there.
+ * Every hit and every time is in exactly one group, or in the sum of the values for which there was
+ * no room. A pair belongs to the value that the argument has at its start. The start stores the
+ * index of its group in by_open, at the same place as in the ring of open starts, or in
+ * by_key_open, under the same key. The stop reads the index from there.
  *
- * An index is taken before its group is in by_pairs. If two threads meet a new value at one moment,
- * one of the two indices is never used. There is room for one group less then.
+ * An index is taken before its group is in by_pairs. If two threads meet a new value at the same
+ * moment, one of the two indices is never used, and there is room for one group less.
  */
 #ifndef MEASURE_BY_BPF_H
 #define MEASURE_BY_BPF_H
@@ -54,7 +54,7 @@ struct {
 	__uint(max_entries, 1);
 } by_open SEC(".maps");
 
-/* Indices of by_times in use, without the first MEASURE_MAX_PAIRS. */
+/* The number of indices of by_times that were taken, without the first MEASURE_MAX_PAIRS. */
 volatile __u64 by_times_used;
 
 struct {
@@ -64,7 +64,7 @@ struct {
 	__uint(max_entries, 1);
 } by_key_open SEC(".maps");
 
-/* The initial value of by_open. It is large for the stack of a BPF program. */
+/* The initial value of an entry of by_open. It is large for the stack of a BPF program. */
 static const struct measure_by_open by_nothing_open;
 
 static __always_inline __u64 by_float(__u64 bits)
@@ -74,7 +74,7 @@ static __always_inline __u64 by_float(__u64 bits)
 	return bits << 1 ? bits : 0;
 }
 
-/* Set the value of BY, whose other bytes are 0. */
+/* Read the argument SPEC into BY, in which only `what` is set before the call. */
 static __noinline int by_read(struct pt_regs *regs, const struct arg_spec *spec,
 			      struct measure_by *by)
 {
@@ -129,7 +129,7 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 	return 0;
 }
 
-/* The index in by_times of the value of a start of PAIR. */
+/* Return the index in by_times for the value at a start of PAIR. Without room, this is PAIR. */
 __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 pair)
 {
 	struct measure_by by = { .what = pair };
@@ -153,7 +153,7 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 	return index ? *index : pair;
 }
 
-/* A start of KEY has GROUP. Without room here, by_open has no room either. */
+/* Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has the same size. */
 __noinline int by_start(const struct measure_open_key *key, __u32 group)
 {
 	struct measure_by_open *open;
@@ -174,7 +174,7 @@ __noinline int by_start(const struct measure_open_key *key, __u32 group)
 	return 0;
 }
 
-/* A pair of GROUP has ended after NS. */
+/* Add a pair that took NS to GROUP. */
 __noinline int by_add_time(__u32 group, __u64 ns)
 {
 	const __u32 bucket = measure_bucket_of(ns);
@@ -191,7 +191,7 @@ __noinline int by_add_time(__u32 group, __u64 ns)
 	return 0;
 }
 
-/* A pair of KEY has ended after NS. */
+/* Add a pair of KEY that took NS to the group of its start. */
 __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 {
 	struct measure_by_open *open;
@@ -267,7 +267,7 @@ static __always_inline void by_play_thread(const struct measure_role *role,
 			compared_stop(role, &key, read);
 		return;
 	}
-	/* Read the value first: it takes time that is not the pair's. */
+	/* Read the value before the start: reading takes time that must not count as the pair's. */
 	group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
 	start_by_thread(stats, &key, regs->sp, matches);
 	by_start(&key, group);
@@ -287,7 +287,7 @@ static __always_inline void by_play_key(const struct measure_role *role, struct 
 			     matches);
 }
 
-/* The same as play_roles(). */
+/* Like play_roles(), with groups by value. */
 static __always_inline void play_roles_by_value(struct pt_regs *regs, const struct site_args *args,
 						const struct measure_site *site,
 						const struct bpf_pidns_info *ids, __u64 now_ns,
@@ -318,7 +318,7 @@ static __always_inline void play_roles_by_value(struct pt_regs *regs, const stru
 	}
 }
 
-/* A thread ends. */
+/* Remove the groups of the open starts of a thread that ends. */
 static __always_inline void by_end(const struct bpf_pidns_info *ids)
 {
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {

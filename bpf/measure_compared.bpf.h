@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument of a pair: the key that matches it (measure_keys.bpf.h), or, where it is matched by
- * thread, what is compared. A stop in the thread of a start may be that of another request: Lwt, Async
- * and Eio run many requests in one thread. If the arguments of the two differ, it was.
+ * The argument of a pair: the key by which it is matched (measure_keys.bpf.h), or, if it is matched
+ * by thread, the value that is compared. Lwt, Async and Eio run many requests in one thread, so
+ * that a stop may belong to another request than the start in the same thread. It does if the
+ * arguments of start and stop differ.
  *
- * A start leaves its argument beside its time, at the same place of a ring. If the hash has no room for
- * a thread, nothing is compared there.
+ * A start stores its argument in `compared`, at the same place as in the ring of open starts. If
+ * `compared` has no room for a thread, the pairs of this thread are not compared.
  */
 #ifndef MEASURE_COMPARED_BPF_H
 #define MEASURE_COMPARED_BPF_H
@@ -33,7 +34,7 @@ struct role_key {
 
 static __always_inline int role_is_keyed(const struct measure_role *role)
 {
-	/* Where all pairs are alike, the verifier does not see the other kind. */
+	/* If all pairs are of one kind, the verifier removes the code for the other kind. */
 	if (!(config.matching & MEASURE_SOME_BY_KEY))
 		return 0;
 	if (!(config.matching & MEASURE_SOME_BY_THREAD))
@@ -65,7 +66,7 @@ static __always_inline void read_role_key(const struct measure_role *role, struc
 	read_key((bpf_user_pt_regs_t *)regs, args, key);
 }
 
-/* A hit of a pair by key, with an argument that cannot be one. */
+/* Count a hit of a pair that is matched by key, whose argument cannot be a key. */
 static __always_inline void miss_key(const struct measure_role *role, struct measure_pair *stats,
 				     int matches)
 {
@@ -77,7 +78,7 @@ static __always_inline void miss_key(const struct measure_role *role, struct mea
 	}
 }
 
-/* What is compared: never 0 for a value that is known. */
+/* Return the value to compare; 0 if it is unknown. */
 static __always_inline __u64 compared_value(const struct role_key *read)
 {
 	return !read->is_known ? 0 : read->value ? read->value : 1;
@@ -118,7 +119,7 @@ static __always_inline void compared_check(const struct measure_open_key *key, _
 		add(&stats->mismatched, 1);
 }
 
-/* A start of KEY, which has begun. */
+/* Store the argument of the start of KEY that has just begun. */
 static __always_inline void compared_start(const struct measure_role *role,
 					   const struct measure_open_key *key,
 					   const struct role_key *read)
@@ -127,7 +128,7 @@ static __always_inline void compared_start(const struct measure_role *role,
 		compared_keep(key, compared_value(read));
 }
 
-/* A stop of KEY, which has ended a pair. */
+/* Compare the argument of a stop of KEY with that of the start that it has just ended. */
 static __always_inline void compared_stop(const struct measure_role *role,
 					  const struct measure_open_key *key,
 					  const struct role_key *read)
@@ -136,7 +137,7 @@ static __always_inline void compared_stop(const struct measure_role *role,
 		compared_check(key, compared_value(read));
 }
 
-/* A thread that had starts of a pair open ends. */
+/* Remove the arguments of the open starts of KEY, whose thread ends. */
 static __always_inline void compared_end(const struct measure_open_key *key)
 {
 	if (config.matching & MEASURE_SOME_COMPARED)

@@ -31,8 +31,8 @@ volatile struct measure_gate gate;
 /*
  * Sizes of 1 are replaced before the load.
  *
- * The hits have a place for each CPU, but not by the type of the map, so that they can be mapped:
- * the kernel takes 200 ns to copy an entry of a per-CPU map, which is 20 ms for 100 000 sites.
+ * `hits` has slots for each CPU, but is not a per-CPU map, so that user space can map it: the
+ * kernel takes 200 ns to copy an entry of a per-CPU map, which is 20 ms for 100 000 sites.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -119,7 +119,10 @@ static __always_inline void add(__u64 *sum, __u64 n)
 	__sync_fetch_and_add(sum, n);
 }
 
-/* Gives up only if other tasks interfere in each of the tries. */
+/*
+ * Raise *HIGHEST to VALUE if it is lower. Give up only if other tasks interfere in each of the
+ * tries.
+ */
 static __always_inline void raise_to(__u64 *highest, __u64 value)
 {
 	for (int i = 0; i < MINMAX_TRIES; i++) {
@@ -149,8 +152,8 @@ static __always_inline struct measure_losses *our_losses(void)
 /* ---- which of two links counts a hit -------------------------------------------------------- */
 
 /*
- * Whether a hit counts during a handover: see struct measure_gate. SERIAL is that of the current
- * link of the site.
+ * Return 1 if a hit counts during a handover: see struct measure_gate. SERIAL is the serial of the
+ * current link of the site.
  */
 static __within_stacks int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {
@@ -177,7 +180,7 @@ static __within_stacks int counts_in_handover(__u64 cookie, __u32 open, __u64 se
 	return (__sync_fetch_and_and(word, ~bit) & bit) == 0;
 }
 
-/* ---- whose hit ------------------------------------------------------------------------------ */
+/* ---- the process of a hit ------------------------------------------------------------------- */
 
 static __always_inline int current_ids(struct bpf_pidns_info *ids)
 {
@@ -205,9 +208,9 @@ static __always_inline int is_wanted(const struct bpf_pidns_info *ids,
 	return 1;
 }
 
-/* ---- hits that mean nothing ----------------------------------------------------------------- */
+/* ---- conditions of sites -------------------------------------------------------------------- */
 
-/* Does the condition of SITE hold? */
+/* Return 1 if the condition of SITE holds. */
 static __always_inline int condition_holds(const struct pt_regs *regs,
 					   const struct measure_site *site)
 {
@@ -262,7 +265,9 @@ static __always_inline void count_keyed(const struct measure_site *site,
 	add(&slot->hits, 1);
 }
 
-/* For the budget: what hits cost is compared with the CPU time of the process that makes them. */
+/*
+ * Count a hit of the process. For the budget, the cost of its hits is compared with its CPU time.
+ */
 static __always_inline void count_process(const struct bpf_pidns_info *ids)
 {
 	const __u64 none = 0;

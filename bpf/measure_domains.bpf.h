@@ -2,8 +2,8 @@
 /*
  * Calls by domain of OCaml 5. A thread that runs a function of the runtime has the state of its
  * domain in the thread-local variable caml_state, at a fixed distance from the base of the FS
- * segment. It does not matter which thread of the domain that is: a thread of the program, or the
- * one that stands in for the domain while its threads wait.
+ * segment. This holds for the threads of the program, and for the backup thread, which stands in
+ * for the domain while its threads wait.
  */
 #ifndef MEASURE_DOMAINS_BPF_H
 #define MEASURE_DOMAINS_BPF_H
@@ -17,7 +17,7 @@ struct {
 	__uint(max_entries, 1);
 } domain_pairs SEC(".maps");
 
-/* An entry of 0: a new value of domain_pairs has no room on the stack. */
+/* One entry of zeros, the initial value for domain_pairs. It is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -34,8 +34,8 @@ struct task_struct___fs {
 } __attribute__((preserve_access_index));
 
 /*
- * The statistics of PAIR in the domain of this thread. NULL: the thread has no domain, or there is
- * no room.
+ * Return the statistics of PAIR in the domain of this thread. NULL: the thread has no domain, or
+ * there is no room.
  */
 static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 {

@@ -14,7 +14,7 @@ struct {
 	__uint(max_entries, 1);
 } float_histograms SEC(".maps");
 
-/* Not 0 if float_histograms has anything: who reads it need not look at zeros. */
+/* Nonzero if float_histograms has values. Otherwise user space need not read it. */
 volatile __u32 has_floats;
 
 /* SUM has 128 bits in two's complement, the lower half first. */

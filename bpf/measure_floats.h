@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Histograms of the floats among the values of an argument. The objects that read arguments have them
- * in a map of their own, beside `histograms` and with the same numbers. It is not pinned.
+ * Histograms of the floats among the values of an argument. The objects that read arguments have a
+ * separate map for them, with the same numbers as `histograms`. It is not pinned.
  *
  *	float_histograms  per-CPU array  number  struct measure_floats
  *
  * Buckets. Each power of 2 from 2^-32 to 2^63 has 8 buckets of equal width, on both sides of 0.
- * Between them are a bucket for 0.0 and -0.0, and one on each side for what is closer to 0; beyond
- * them is one on each side for the rest. They are sorted by value, and each contains its smallest
- * value, not that of the next bucket.
+ * Between these are one bucket for 0.0 and -0.0, and one on each side for floats closer to 0;
+ * beyond them is one on each side for all other floats. Buckets are sorted by value. A bucket
+ * contains its smallest value, but not the smallest value of the next bucket.
  *
  * Sums. BPF has no floating point, and a sum that is rounded at each addition depends on the order.
  * But every finite double is an integer below 2^53 times a power of 2. The 2046 exponents are in
- * groups of 8. Each group has the exact sum of its integers, which are shifted left by what their
- * exponents exceed the smallest of the group: these have 60 bits and a sign, and the sum has 128
- * bits. The reader adds up the groups (src/measure/float_sum.c).
+ * groups of 8. Each group has the exact sum of its integers, each shifted left by the difference
+ * between its exponent and the smallest exponent of the group. A shifted integer has 60 bits and a
+ * sign, and the sum has 128 bits. The reader adds up the groups (src/measure/float_sum.c).
  *
  * The includer provides the __u32 and __u64 types.
  */
@@ -31,7 +31,7 @@ enum {
 	MEASURE_FLOAT_LOWEST = -32, /* the powers of 2 that have 8 buckets: from this one */
 	MEASURE_FLOAT_HIGHEST = 64, /* to before this one */
 	MEASURE_FLOAT_SHIFT = FLOAT_MANTISSA_BITS - 3,
-	/* The buckets on one side of 0: those, one closer to 0, and one for the rest. */
+	/* The buckets on one side of 0: 8 per power of 2, one closer to 0, and one for the rest. */
 	MEASURE_FLOAT_SIDE = 8 * (MEASURE_FLOAT_HIGHEST - MEASURE_FLOAT_LOWEST) + 2,
 	MEASURE_FLOAT_ZERO = MEASURE_FLOAT_SIDE, /* the bucket of 0.0 and -0.0 */
 	MEASURE_FLOAT_BUCKETS = 2 * MEASURE_FLOAT_SIDE + 1,
@@ -43,7 +43,7 @@ enum {
 #define FLOAT_SIGN (1ULL << 63)
 
 struct measure_floats {
-	__u64 count; /* finite floats; all but the next three are about these */
+	__u64 count; /* finite floats; all members after minus_inf are about these */
 	__u64 nan, inf, minus_inf;
 	__u64 max;     /* by measure_float_ordered(), so that 0 is below every float */
 	__u64 min_not; /* ~ of the smallest, by measure_float_ordered() */
@@ -55,15 +55,16 @@ _Static_assert(sizeof(struct measure_floats) ==
 		       48 + 16 * MEASURE_FLOAT_GROUPS + 8 * MEASURE_FLOAT_BUCKETS,
 	       "shared by two compilers");
 
-/* The bits of a power of 2, which are also the difference of one's bits to those of 1.0. */
+/* Return the bits of the double 2^EXPONENT. */
 static inline __attribute__((always_inline)) __u64 measure_float_power(int exponent)
 {
 	return (__u64)(exponent + FLOAT_BIAS) << FLOAT_MANTISSA_BITS;
 }
 
 /*
- * The bucket of the finite float with BITS. Without their sign, bits are in the order of the floats.
- * Below 0, buckets contain the bound that is farther from 0, so that 1 is subtracted from the bits.
+ * Return the bucket of the finite float with BITS. Without the sign, bits are in the order of the
+ * absolute values. Below 0, a bucket contains the bound that is farther from 0, so that 1 is
+ * subtracted from the bits.
  */
 static inline __attribute__((always_inline)) __u32 measure_float_bucket_of(__u64 bits)
 {
@@ -84,7 +85,7 @@ static inline __attribute__((always_inline)) __u32 measure_float_bucket_of(__u64
 	return is_negative ? MEASURE_FLOAT_ZERO - distance : MEASURE_FLOAT_ZERO + distance;
 }
 
-/* The bits of the smallest float in BUCKET; those of infinity for the number after the last. */
+/* Return the bits of the smallest float in BUCKET, or of infinity for the number after the last. */
 static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__u32 bucket)
 {
 	const __u64 lowest = measure_float_power(MEASURE_FLOAT_LOWEST);
@@ -104,7 +105,10 @@ static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__
 	return FLOAT_SIGN | (lowest + ((__u64)(distance - 1) << MEASURE_FLOAT_SHIFT));
 }
 
-/* Map the bits of floats, but for nan, to unsigned numbers in the same order; -0.0 is below 0.0. */
+/*
+ * Map the bits of a float other than nan to an unsigned number. The order is kept; -0.0 is below
+ * 0.0.
+ */
 static inline __attribute__((always_inline)) __u64 measure_float_ordered(__u64 bits)
 {
 	return bits & FLOAT_SIGN ? ~bits : bits | FLOAT_SIGN;
@@ -115,13 +119,15 @@ static inline __attribute__((always_inline)) __u64 measure_float_of_ordered(__u6
 	return ordered & FLOAT_SIGN ? ordered ^ FLOAT_SIGN : ~ordered;
 }
 
-/* The group of the finite float with BITS, and what is added to the group's sum, in *NUMBER. */
+/* Return the group of the finite float with BITS. Set *NUMBER to its summand in the group's sum. */
 static inline __attribute__((always_inline)) __u32 measure_float_group(__u64 bits, __s64 *number)
 {
 	__u64 size = bits & ((1ULL << FLOAT_MANTISSA_BITS) - 1);
 	__u32 exponent = (__u32)(bits >> FLOAT_MANTISSA_BITS) & ((1 << FLOAT_EXPONENT_BITS) - 1);
 
-	/* Floats with exponent 0 have no leading 1, and the factor of those with exponent 1. */
+	/*
+	 * Floats with exponent 0 have no leading 1, and the same scale as floats with exponent 1.
+	 */
 	if (exponent)
 		size |= 1ULL << FLOAT_MANTISSA_BITS;
 	else

@@ -9,8 +9,8 @@
  *
  * OCaml 5 runs OCaml code on stacks of its own. A stack moves when it grows, and effects switch
  * between stacks. Here a frame is the number of the stack, and the distance from its base; it
- * belongs to the process, since a fibre may go on in another thread. The runtime keeps the domain's
- * state in r14 while OCaml code runs (amd64.S), and the state has the current stack.
+ * belongs to the process, since a fibre may continue in another thread. The runtime keeps the
+ * domain's state in r14 while OCaml code runs (amd64.S), and the state has the current stack.
  *
  * A call that an exception ends has no exit, and its entry stays open. It becomes an orphan when
  * another call has the same frame, or when its owner ends: the thread, or with OCaml 5 the process.
@@ -41,7 +41,7 @@ struct {
 	__uint(max_entries, 1);
 } frame_open SEC(".maps");
 
-/* By the owner of measure_frame_key, the number of its entries in frame_open. */
+/* The number of entries in frame_open, by the owner in measure_frame_key. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -70,12 +70,13 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 }
 
 /*
- * The entry of frame_open that says that the active call of a pair is confirmed. There is one such
- * call in a thread. Its value is MEASURE_MARKER, so that it is no open entry of a call.
+ * The frame in the key of an entry of frame_open which records that the active call of a pair is
+ * confirmed. A thread has one such call per pair. The value of the entry is MEASURE_MARKER, so that
+ * it does not count as an open call.
  */
 #define CONFIRMED_FRAME (~0ULL)
 
-/* The number of open entries of OWNER, which is made if necessary; NULL: no room. */
+/* Return the counter of open entries of OWNER. Create it if necessary. NULL: no room. */
 static __always_inline __u32 *open_frames_of(const __u32 *owner)
 {
 	__u32 *n = bpf_map_lookup_elem(&frame_users, owner), none = 0;
@@ -119,8 +120,8 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 }
 
 /*
- * If WAS_CALL is 0, the call that ends here was none: it is forgotten. Returns the time plus 1; 0: no
- * call ended.
+ * End the call of KEY. If WAS_CALL is 0, the call is not to be timed: forget it. Returns its
+ * duration plus 1; 0: no timed call ended.
  */
 __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			     __u64 now_ns, int was_call)
@@ -150,7 +151,10 @@ __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_fr
 	return now_ns - ns + 1;
 }
 
-/* Take the confirmation of the active call of the thread and the pair of KEY, if there is one. */
+/*
+ * Remove the confirmation of the active call of the thread and the pair of KEY. Returns 1 if there
+ * was one.
+ */
 __noinline int take_confirmation(const struct measure_frame_key *key)
 {
 	struct measure_frame_key confirmed = { .frame = CONFIRMED_FRAME };
@@ -200,7 +204,7 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 		confirm(&key);
 		return;
 	}
-	/* At an entry, this forgets what an earlier call has left. */
+	/* At an entry, this removes a confirmation that an earlier call has left. */
 	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
 		is_confirmed = take_confirmation(&key);
 	if (role->flags & MEASURE_ROLE_STOP)
@@ -226,7 +230,10 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
 	return 0;
 }
 
-/* A thread ends, and the process with its first thread. Most threads have no open entry then. */
+/*
+ * Count the open entries of a thread that ends as orphans. Those of a process end with its first
+ * thread, which has the same id. Most threads have no open entry then.
+ */
 static __always_inline void end_frames(__u32 *owner)
 {
 	__u32 *n = bpf_map_lookup_elem(&frame_users, owner);

@@ -26,7 +26,8 @@ struct {
 } key_users SEC(".maps");
 
 /*
- * Record that the process may have open starts, to find them when it ends. 0 if there is no room.
+ * Record that the process may have open starts, to find them when it ends. Returns 0 if there is no
+ * room.
  */
 static __always_inline int is_key_user(const __u32 *tgid)
 {
@@ -52,8 +53,8 @@ static __always_inline int take_start(const struct measure_start_key *key, __u64
 }
 
 /*
- * A start replaces an open start with the same key. Returns its time; 0: it is not open, or it was
- * rejected.
+ * Begin a pair. The start replaces an open start with the same key. Returns the time of the new
+ * start; 0: it is not open, or it was rejected.
  */
 static __always_inline __u64 start_by_key(struct measure_pair *stats,
 					  const struct measure_start_key *key, int matches)
@@ -88,7 +89,7 @@ static __always_inline __u64 start_by_key(struct measure_pair *stats,
 	return 0;
 }
 
-/* Returns the time plus 1; 0: no pair ended. */
+/* End a pair. Returns its duration plus 1; 0: no pair ended. */
 static __always_inline __u64 stop_by_key(struct measure_pair *stats,
 					 const struct measure_start_key *key, __u64 now_ns)
 {

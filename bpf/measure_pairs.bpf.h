@@ -43,7 +43,7 @@ static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u
 #endif
 }
 
-/* True if NS marks a start that means nothing: the filter, or a condition, rejected it. */
+/* True if NS marks a start that the filter or a condition rejected. */
 static __always_inline int is_marker(__u64 ns)
 {
 	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
@@ -63,13 +63,16 @@ static __always_inline struct measure_open *open_starts(const struct measure_ope
 	return open;
 }
 
-/* The open start after which AGE other ones were made; 0: the newest. */
+/* Return the open start of age AGE: the number of newer starts. Age 0 is the newest. */
 static __always_inline struct measure_start *start_of(struct measure_open *open, __u32 age)
 {
 	return &open->ring[(open->next - 1 - age) & (MEASURE_DEPTH - 1)];
 }
 
-/* The number of rejected starts among the N newest. Global, like the next one: see add_time(). */
+/*
+ * Return the number of rejected starts among the N newest. Global, like find_frame(): see
+ * add_time().
+ */
 __noinline int count_markers(struct measure_open *open, __u32 n)
 {
 	int markers = 0;
@@ -92,7 +95,10 @@ __noinline int find_frame(struct measure_open *open, __u64 sp)
 	return 0;
 }
 
-/* The place in the ring of the start that began last, or, after it ended, of the one that ended. */
+/*
+ * Return the place in the ring of the newest start, or, if HAS_ENDED is 1, of the start that has
+ * just ended. MEASURE_DEPTH: KEY has no ring.
+ */
 static __always_inline __u32 open_place(const struct measure_open_key *key, __u32 has_ended)
 {
 	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
@@ -133,7 +139,10 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	start->ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 }
 
-/* See struct measure_open. Returns the time plus 1; 0: no pair ended. */
+/*
+ * End the open start that this stop belongs to: see struct measure_open. Returns the duration plus
+ * 1; 0: no pair ended.
+ */
 static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
 					    const struct measure_open_key *key, __u64 sp,
 					    __u64 now_ns)

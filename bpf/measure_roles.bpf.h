@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a site does for the pairs that it begins or ends. */
+/* Begins and ends the pairs of a site at a hit. */
 #ifndef MEASURE_ROLES_BPF_H
 #define MEASURE_ROLES_BPF_H
 

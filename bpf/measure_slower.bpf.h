@@ -4,14 +4,14 @@
  * start and stop.
  *
  * Whether a pair will be slow is known at its stop. So each start keeps its arguments in an entry
- * of slow_open until then. The entry is filled in before the start takes its time, which it gets
- * last: a stop takes an entry only if it has the time of its own start.
+ * of slow_open until then. The entry is filled in before the start takes its time, and the time is
+ * stored last. A stop uses an entry only if it has the time of the start that the stop ends.
  *
- * By thread, an entry belongs to a place in the ring of open starts of its thread. It is used again
- * and again, and removed when the thread ends. By key, the stop removes it. Several threads may use
- * a key at one moment. So who reads or writes an entry locks it, who removes it leaves it locked,
- * and who does not get the lock at once does without the arguments. The memory of a removed entry
- * may be another one's by the time it is locked; so its key is compared.
+ * By thread, an entry belongs to a place in the ring of open starts of its thread. It is reused,
+ * and removed when the thread ends. By key, the stop removes the entry. Several threads may use a
+ * key at the same moment, so a thread locks an entry to read or write it. A thread that does not
+ * get the lock at once does without the arguments. A removed entry stays locked. Its memory may
+ * belong to another entry by the time a thread locks it, so the thread then compares the key.
  */
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H
@@ -94,7 +94,7 @@ static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32
 	return start;
 }
 
-/* The start took the time NS, or no time if it is 0. */
+/* Store the time NS of the start and unlock its entry. NS is 0 if the start is not open. */
 static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 {
 	if (!start)
@@ -103,7 +103,7 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 	slow_unlock(start);
 }
 
-/* Copied by words: the compiler would call memcpy(), which BPF has not. */
+/* Copy by words: the compiler would otherwise call memcpy(), which BPF lacks. */
 __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
 {
 	const __u64 *source;
@@ -123,7 +123,7 @@ __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *
 	return 0;
 }
 
-/* A slow pair of NS nanoseconds. START is its start, or NULL if it was not kept. */
+/* Record a slow pair that took NS nanoseconds. START is its start, or NULL if this was not kept. */
 static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 				       const struct site_args *args,
 				       const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
@@ -164,7 +164,7 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/* A pair that began at START_NS has ended after NS nanoseconds. */
+/* Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. */
 static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 				     const struct site_args *args, const struct bpf_pidns_info *ids,
 				     const struct slow_key *key, __u64 start_ns, __u64 ns,
@@ -185,7 +185,7 @@ static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 
 /* ---- by thread ------------------------------------------------------------------------------ */
 
-/* The place in the ring of the next start of KEY. */
+/* Return the place of the next start in the ring OPEN. OPEN is NULL before the first start. */
 static __always_inline __u64 slow_place(const struct measure_open *open)
 {
 	return open ? open->next & (MEASURE_DEPTH - 1) : 0;
@@ -209,7 +209,7 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
 		if (!ended)
 			return;
-		/* Its place is free again. */
+		/* The place of the start that has ended is that of the next start. */
 		slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
 		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1, 0);
 		compared_stop(role, &key, read);
@@ -233,7 +233,7 @@ static long slow_remove_place(__u32 place, void *context)
 	return 0;
 }
 
-/* A thread that had starts of a pair open ends. */
+/* Remove the entries of KEY, whose thread ends. */
 static __always_inline void slow_end_thread(const struct measure_open_key *key)
 {
 	struct slow_key slow = { .owner = key->tid, .pair = key->pair };

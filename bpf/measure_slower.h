@@ -5,17 +5,17 @@
  *
  *	slow_open    hash           struct slow_key         struct slow_start
  *
- * and `prints` also has struct slow_record, told from struct hit_record by its kind.
+ * and `prints` also has struct slow_record, which differs from struct hit_record in its kind.
  */
 #ifndef MEASURE_SLOWER_H
 #define MEASURE_SLOWER_H
 
 #include "args.h"
 
-/* Starts whose arguments are kept at one time, 3 KB each. */
+/* Starts whose arguments are kept at the same time, 3 KB each. */
 enum { SLOW_STARTS = 4096 };
 
-/* A start that is open, or was. */
+/* The key of a start that is open, or was open. */
 struct slow_key {
 	__u32 owner; /* by thread: the thread id; by key: the process id */
 	__u32 pair;

@@ -3,7 +3,8 @@
  * The stacks of hits, in object measure_stacks. The other objects have no code for them.
  *
  * A hit that is counted, timed or printed walks its stack once. Counts and times belong to the hash
- * under which the stack is stored. A printed hit carries its frames, which a full store cannot lose.
+ * under which the stack is stored. The record of a printed hit contains the frames, so that a full
+ * store does not lose them.
  */
 #ifndef MEASURE_STACKS_BPF_H
 #define MEASURE_STACKS_BPF_H
@@ -37,7 +38,10 @@ static __always_inline struct measure_walk_costs *our_walk_costs(void)
 	return bpf_map_lookup_elem(&walk_costs, &zero);
 }
 
-/* A global function: see add_time(). If the stack is lost, its hash is MEASURE_STACK_LOST. */
+/*
+ * Walk the stack of a hit into S, and store it if IS_KEPT. If it is lost, its hash is
+ * MEASURE_STACK_LOST. A global function: see add_time().
+ */
 __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_kept, __u32 is_return)
 {
 	struct measure_walk_costs *costs = our_walk_costs();
@@ -58,7 +62,7 @@ __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_ke
 	return 0;
 }
 
-/* The stack of a hit, which release_stack() must give back; NULL: no room to walk it. */
+/* Walk the stack of a hit. The caller frees it with release_stack(). NULL: no slot is free. */
 static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info *ids,
 						     __u32 is_kept, __u32 is_return)
 {
@@ -76,7 +80,7 @@ static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info
 	return s;
 }
 
-/* The stack of a hit that is counted, or may end a pair. The same as walk_hit(); NULL for others. */
+/* Like walk_hit(), for a hit that is counted or may end a pair. NULL for other hits. */
 static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
 						       const struct bpf_pidns_info *ids)
 {
@@ -107,7 +111,7 @@ count_of_stack(const struct measure_stack_key *key)
 	return count;
 }
 
-/* A hit with stack S. */
+/* Count a hit with stack S. */
 static __always_inline void count_stack(const struct measure_site *site,
 					const struct walk_scratch *s)
 {
@@ -122,7 +126,10 @@ static __always_inline void count_stack(const struct measure_site *site,
 		add(&count->n, 1);
 }
 
-/* PAIR ended with stack S; ENDED was returned by one of the functions that end pairs. */
+/*
+ * Add the duration of PAIR, which ended with stack S. ENDED is the result of the function that
+ * ended the pair: the duration plus 1, or 0.
+ */
 static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s, __u64 ended)
 {
 	const struct measure_stack_key key = { .stack = s ? s->stack.hash : MEASURE_STACK_LOST,

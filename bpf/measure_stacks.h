@@ -16,7 +16,7 @@
 
 enum { MEASURE_MAX_STACK_COUNTS = 1 << 15 };
 
-/* struct measure_stack_key, what: the number of a pair. Without it, it is that of a probe. */
+/* A bit of measure_stack_key.what: the rest is the number of a pair. Without it: of a probe. */
 enum { MEASURE_STACK_PAIR = 1 << 30 };
 
 /* The key of stacks that are not in `stacks`: their hits are counted together. */
@@ -28,7 +28,7 @@ struct measure_stack_key {
 	__u32 reserved;
 };
 
-/* Of a probe, its hits; of a pair, the times of those that ended at this stack. */
+/* The hits of a probe with this stack, or the times of the pairs that ended with it. */
 struct measure_stack_count {
 	__u64 n;
 	__u64 sum_ns;
@@ -37,8 +37,8 @@ struct measure_stack_count {
 
 struct measure_walk_costs {
 	__u64 walks;
-	__u64 ns;	   /* the time that they took */
-	__u64 counts_full; /* no cost: hits and times whose count had no room */
+	__u64 ns;	   /* the time that the walks took */
+	__u64 counts_full; /* not a cost: hits and times whose count had no room */
 };
 
 /* A printed hit with its stack. There is room for as many frames as are walked. */

@@ -3,11 +3,11 @@
  * Records the events of Gc.Memprof at the probes of the library ocaml-probes.memprof, for `memprof
  * --events=probes`. The cookie of a site is its number.
  *
- * A record is made in scratch memory, because its length is that of the call stack, and is then copied into
- * the ring buffer. There is scratch memory for as many programs as can be under way on a processor: one can
- * be preempted, or wait for a page. An event that cannot be recorded, or of which a part cannot be read, is
- * counted as lost. The last quarter of the buffer is for promotions and deallocations, as in the ring of the
- * library.
+ * A record is made in scratch memory, because its length is that of the call stack, and is then
+ * copied into the ring buffer. Each processor has scratch memory for EVENT_SLOTS programs, because
+ * a program can be preempted or wait for a page. An event that cannot be recorded, or of which a
+ * part cannot be read, is counted as lost. The last quarter of the buffer is for promotions and
+ * deallocations, as in the ring of the library.
  *
  * A call stack is a block of OCaml: a word for each frame, which is the address of a frame descriptor, or
  * of debug information if bit 1 is set; bit 0 makes it an int. A frame descriptor begins with the return
@@ -25,7 +25,7 @@
 
 enum {
 	AVAILABLE_DATA = 0, /* BPF_RB_AVAIL_DATA in linux/bpf.h */
-	NO_WAKEUP = 1,	    /* BPF_RB_NO_WAKEUP: the reader looks by itself */
+	NO_WAKEUP = 1,	    /* BPF_RB_NO_WAKEUP: the reader polls */
 };
 
 #define DEBUGINFO (1ULL << 63)
@@ -61,7 +61,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/* Slots that programs of one processor use at one time; NULL: all are taken. */
+/* Take a slot of this processor. NULL: all are taken. */
 static __always_inline struct memprof_scratch *take_scratch(void)
 {
 	const __u32 first = bpf_get_smp_processor_id() * EVENT_SLOTS;
@@ -105,7 +105,7 @@ static __noinline int read_int(struct pt_regs *regs, const struct site_args *arg
 	return 1;
 }
 
-/* The body of a loop: make a frame of slot I. */
+/* The body of a loop: convert word I of the call stack to a frame. */
 static long read_frame(__u32 i, void *context)
 {
 	struct memprof_scratch *s = *(struct memprof_scratch **)context;
@@ -143,7 +143,7 @@ static __noinline int read_stack(struct memprof_scratch *s, __u64 callstack)
 	return s->failed ? -1 : (int)(bytes / OCAML_WORD);
 }
 
-/* What only allocations have. Returns the number of words of the record, or 0. */
+/* Read the words that only allocations have. Returns the number of words of the record, or 0. */
 static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_args *args,
 					struct memprof_scratch *s)
 {
@@ -162,7 +162,10 @@ static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_
 	return EVENT_STACK + (__u32)depth;
 }
 
-/* What all events have; FIRST is its first argument. */
+/*
+ * Read the words that all events have. FIRST is the position of the first of their arguments.
+ * Returns 0 if an argument cannot be read.
+ */
 static __noinline int read_event(struct pt_regs *regs, const struct site_args *args, __u32 first,
 				 struct memprof_scratch *s)
 {
@@ -185,7 +188,7 @@ static __always_inline int has_room(__u32 kind)
 	       bpf_ringbuf_query(&events, AVAILABLE_DATA) < config.bytes - config.bytes / 4;
 }
 
-/* Returns 0 if the event is lost. */
+/* Record an event. Returns 0 if it is lost. */
 static __always_inline int record_event(struct pt_regs *regs, const struct site_args *args,
 					__u32 kind, __u64 id, struct memprof_scratch *s)
 {
@@ -208,7 +211,10 @@ static __always_inline int record_event(struct pt_regs *regs, const struct site_
 	return bpf_ringbuf_output(&events, &s->record, bytes, NO_WAKEUP) == 0;
 }
 
-/* Is it the process that is profiled? Before Linux 6.10, the kernel does not see to this. */
+/*
+ * Return 1 if the current process is the profiled one. Before Linux 6.10, the kernel's filter does
+ * not ensure this.
+ */
 static __always_inline int is_wanted(void)
 {
 	struct bpf_pidns_info ids = {};

@@ -17,7 +17,7 @@
 
 enum {
 	EVENT_KINDS = 6,
-	EVENT_ALLOC_MAJOR = 2,	/* it, and those below, are allocations */
+	EVENT_ALLOC_MAJOR = 2,	/* kinds up to this one are allocations */
 	EVENT_MAX_DEPTH = 1024, /* of a call stack */
 	EVENT_SLOTS = 8,	/* of scratch memory, for each processor */
 };
@@ -28,7 +28,7 @@ enum {
 	EVENT_TIME,	   /* CLOCK_MONOTONIC, nanoseconds */
 	EVENT_ID,	   /* of the block */
 	EVENT_COLLECTIONS, /* minor ones, major ones << 32, so far */
-	EVENT_WORDS,	   /* of events that are no allocations */
+	EVENT_WORDS,	   /* the number of words of events that are not allocations */
 	EVENT_SAMPLES = EVENT_WORDS,
 	EVENT_SIZE,   /* words, without the header */
 	EVENT_SOURCE, /* enum memprof_source, depth << 8 */
@@ -53,7 +53,7 @@ enum {
 /* Set before the attach. */
 struct memprof_config {
 	__u64 pidns_dev, pidns_ino; /* the pid namespace of the process; 0: the initial one */
-	__u32 tgid;		    /* the process, there */
+	__u32 tgid;		    /* the process, in that namespace */
 	__u32 depth;		    /* of call stacks; at most EVENT_MAX_DEPTH */
 	__u64 bytes;		    /* of the ring buffer */
 };

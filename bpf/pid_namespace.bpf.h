@@ -7,8 +7,8 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * The ids in the pid namespace DEV, INO; INO 0: the initial one. Returns false for a process of another
- * pid namespace, even below it.
+ * Set *IDS to the ids in the pid namespace DEV, INO; INO 0: the initial one. Returns false if the
+ * process is in another pid namespace, even in one below it.
  */
 static __always_inline int ids_in_namespace(__u64 dev, __u64 ino, struct bpf_pidns_info *ids)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples of stacks: of what runs (sample_cpu) and of what waits (sched_switch). A count
- * belongs to a stack, a process and a thread.
+ * Samples stacks: of threads that run (sample_cpu), that wait (sched_switch) and that allocate
+ * (uprobes). A count belongs to a stack, a process and a thread.
  */
 #include "stacks.bpf.h"
 #include "waits.bpf.h"
@@ -67,7 +67,10 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 	return ids_in_namespace(config.pidns_dev, config.pidns_ino, ids);
 }
 
-/* A process that is not in walk_processes: it has started since. */
+/*
+ * Return 1 if the current process, which is not in walk_processes, is to be profiled: it has
+ * started since.
+ */
 static __always_inline int is_newcomer(void)
 {
 	if (!config.exe_ino || !current_executes(config.exe_dev, config.exe_ino))
@@ -150,7 +153,7 @@ int sample_cpu(void *ctx)
 	return 0;
 }
 
-/* The program, and the function of the kernel that calls it. */
+/* Frames to leave out: the program, and the function of the kernel that calls it. */
 enum { TRACEPOINT_FRAMES = 2 };
 
 static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *ids)
@@ -172,7 +175,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 		add(&lost->waits_full, 1);
 }
 
-/* A thread begins to wait: its stack is that of now. */
+/* Store the stack of the current thread, which begins to wait. */
 static __always_inline void begin_wait(void *ctx)
 {
 	const __u64 start_ns = cost_begin();
@@ -185,8 +188,9 @@ static __always_inline void begin_wait(void *ctx)
 }
 
 /*
- * TASK does not wait any more. It has run since its wait if its switch to a CPU was not seen: a kernel may not
- * let BPF programs run in some threads, and then the switch from one of these to TASK is not seen.
+ * Count the wait of TASK, which has ended. Subtract the time that TASK has run since: some kernels
+ * do not run BPF programs in some threads, and then a switch from such a thread to TASK is not
+ * seen.
  */
 static __always_inline void end_wait(const struct task_struct *task)
 {
@@ -231,8 +235,8 @@ static __always_inline int load_u64(__u64 at, __u64 *word)
 }
 
 /*
- * Has the minor heap run out? caml_alloc_small_dispatch() is also called when a signal or a
- * finaliser waits, more often by some callers than by others.
+ * Return 1 if the minor heap has run out. caml_alloc_small_dispatch() is also called when a signal
+ * or a finaliser is pending, more often by some callers than by others.
  */
 static __always_inline int has_run_out(const struct pt_regs *regs, __u64 cookie, __u32 tgid)
 {
@@ -262,13 +266,13 @@ static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info 
 		count(&key, words, heaps);
 }
 
-/* NULL: the allocation of the current process is not sampled, not yet, or no longer. */
+/* Return the entry of the current process in `sampled`. NULL: its allocation is not sampled now. */
 static __always_inline struct profile_sampled *sampled_process(struct bpf_pidns_info *ids)
 {
 	return is_profiled(ids) ? bpf_map_lookup_elem(&sampled, &ids->tgid) : (void *)0;
 }
 
-/* Begin a group of minor heaps, and if it is time an interval. */
+/* Begin a group of minor heaps, and a new interval if the last one is over. */
 static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 {
 	const __u32 heaps = pace->heaps;
@@ -285,7 +289,10 @@ static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 	pace->chosen = bpf_get_prandom_u32() & ((1u << (pace->shift & PROFILE_MAX_SHIFT)) - 1);
 }
 
-/* As how many minor heaps the one that has run out now counts; 0: no sample is taken. */
+/*
+ * Return the number of minor heaps for which the one that has just run out counts; 0: it is not
+ * sampled.
+ */
 static __always_inline __u64 weigh_minor_heap(void)
 {
 	const __u32 zero = 0;
@@ -348,8 +355,8 @@ int large_block(struct pt_regs *ctx)
 /* ---- processes that end --------------------------------------------------------------------- */
 
 /*
- * Forget the process before another one has its id, or before it runs another program: that may be
- * one whose stacks this user must not see.
+ * Forget the current process, before another process gets its id, or before it runs another
+ * program, whose stacks this user may not be allowed to see.
  */
 static __always_inline void forget_current(void)
 {

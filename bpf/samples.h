@@ -23,9 +23,12 @@ enum {
 struct profile_config {
 	/* The pid namespace of process ids (the device as major << 20 | minor); 0: the initial one. */
 	__u64 pidns_dev, pidns_ino;
-	/* Processes that execute this file are profiled, too. No file is meant if the inode is 0. */
+	/* Processes that execute this file are profiled, too. Inode 0: no file. */
 	__u64 exe_dev, exe_ino;
-	/* If nonzero, only those of them that a user may inspect, as in struct measure_config. */
+	/*
+	 * If nonzero, of these only processes that the user may inspect, as in struct
+	 * measure_config.
+	 */
 	__u64 checks_access;
 	__u32 uid, gid;
 	__u64 userns_ino;
@@ -55,15 +58,16 @@ struct profile_wait {
 };
 
 /*
- * A stack is taken for large blocks each time when so many words have been allocated on a CPU. They
- * all belong to it then.
+ * For large blocks, a stack is sampled each time this many words have been allocated on a CPU. All
+ * these words count for the stack.
  */
 enum { PROFILE_LARGE_WORDS = 1 << 16 };
 
 /*
- * A CPU takes a limited number of samples of minor heaps, however often they run out. The minor heaps form
- * groups of 1 << shift. One of each group is sampled, by chance, and counts as all of the group. The shift
- * follows from the number of minor heaps that ran out in the last tenth of a second.
+ * A CPU takes a limited number of samples of minor heaps, however often they run out. The minor
+ * heaps form groups of 1 << shift. One of each group is sampled, at random, and counts for the
+ * whole group. The shift follows from the number of minor heaps that ran out in the last tenth of a
+ * second.
  */
 enum {
 	PROFILE_HEAPS_HZ = 99, /* usually */
@@ -73,7 +77,7 @@ enum {
 };
 
 struct profile_pace {
-	__u64 since_ns; /* of the interval */
+	__u64 since_ns; /* start of the interval */
 	__u32 heaps;	/* that ran out in it */
 	__u32 shift;	/* a group has 1 << shift heaps */
 	__u32 place;	/* of the next heap in its group */
@@ -81,8 +85,8 @@ struct profile_pace {
 };
 
 /*
- * The allocation of a process is sampled while it has one of these: the uprobes for small blocks and for large
- * ones are not attached at one moment.
+ * The allocation of a process is sampled while it has an entry in `sampled`: the uprobes for small
+ * and for large blocks are not attached at the same moment.
  */
 struct profile_sampled {
 	__u64 heaps; /* minor heaps that ran out */
@@ -97,7 +101,7 @@ struct profile_sampled {
 struct profile_losses {
 	__u64 counts_full; /* samples whose count had no room */
 	__u64 waits_full;
-	/* No losses: what the samples cost, where it is asked for. */
+	/* Not losses: what the samples cost. run_ns only if config has counts_cost. */
 	__u64 large_hits; /* of large_block() by processes that are profiled */
 	__u64 small_hits;
 	__u64 run_ns; /* in the programs, for processes that are profiled */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store of stacks: each is there once, as a chain of blocks of frames. A block is found by its hash,
- * which is made of its frames and of the hash of its callers. A stack has the same hash in all processes
- * of a program, since frames are places in files. A deep recursion has new blocks at its inner end only.
+ * Stores each stack once, as a chain of blocks of frames. The key of a block is a hash of its
+ * frames and of the key of its callers' block. A stack has the same hash in all processes of a
+ * program, since frames are places in files. Stacks of a deep recursion differ in their innermost
+ * blocks only.
  */
 #ifndef STACKS_BPF_H
 #define STACKS_BPF_H
@@ -26,7 +27,7 @@ struct {
 
 enum { STACK_NO_KERNEL = -1 };
 
-/* What to store of the current thread. */
+/* What to store of the stack of the current thread. */
 struct stack_request {
 	__u32 tgid;  /* its process, as in walk_processes */
 	__u32 depth; /* frames in user space, at most; up to WALK_MAX_DEPTH */
@@ -81,7 +82,7 @@ static long keep_next_block(__u32 i, struct stack_part *part)
 	for (__u32 j = 0; j < WALK_STORED && j < n; j++) {
 		__u32 at = part->first + end - n + j;
 
-		barrier_var(at); /* so that what is checked is what is used */
+		barrier_var(at); /* use the value that is checked */
 		if (at >= WALK_MAX_DEPTH + WALK_KERNEL_DEPTH)
 			break;
 		block->frames[j] = stack->frames[at];

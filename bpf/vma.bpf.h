@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds what the current process has mapped at an address, in the kernel's own tree of mappings.
+ * Finds the mapping of the current process at an address, in the kernel's own tree of mappings.
  *
- * bpf_find_vma() is the helper for it, but of no use here: with interrupts off, as in a sample of the
- * CPU, it works once. It leaves the lock of the mappings to be released after the interrupt, so that
- * the second call fails (-EBUSY, 1993 of 1993 times), and the first one takes 12 us.
+ * The helper for this, bpf_find_vma(), is of no use here: with interrupts off, as in a sample of
+ * the CPU, it works only once. It leaves the lock of the mappings to be released after the
+ * interrupt, so that the second call fails (-EBUSY, 1993 of 1993 times), and the first one takes 12
+ * us.
  *
- * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, which a BPF program
- * holds up; a node is replaced, not changed, where addresses move. What is read counts only if it holds
- * the address before and after. The layouts are found by name, but for the encoding of pointers to nodes,
- * which is that of Linux 6.1 and later: elsewhere no mapping is found.
+ * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, which a BPF
+ * program holds up; a node is replaced, not changed, where addresses move. A mapping counts only if
+ * it holds the address both before and after its members are read. Members are found by name
+ * (CO-RE). Only the encoding of pointers to nodes is fixed: it is that of Linux 6.1 and later; on
+ * other kernels no mapping is found.
  */
 #ifndef VMA_BPF_H
 #define VMA_BPF_H
@@ -43,7 +45,10 @@ struct vma_search {
 	__u64 address, entry;
 };
 
-/* The entry of NODE for ADDRESS. Pivot i is the last address of slot i; 0 stands for the last one of the node. */
+/*
+ * Return the entry of NODE for ADDRESS. Pivot i is the last address of slot i; 0 means the last
+ * address of the node.
+ */
 static __always_inline __u64 vma_entry(const __u64 *node, __u32 pivots_at, __u32 slots_at,
 				       __u32 n_pivots, __u64 address)
 {

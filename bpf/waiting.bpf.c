@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The threads of a process that wait already when a profile of waits begins: thread_switch() of
- * profile.bpf.c sees no beginning of these. An iterator runs once for each thread of the process; its
- * maps are those of profile.bpf.c. The program can sleep, so that it can read the memory of another
- * process; that is why the walker is compiled a second time here.
+ * Stores the threads of a process that already wait when a profile of waits begins: thread_switch()
+ * of profile.bpf.c does not see these waits begin. An iterator runs once for each thread of the
+ * process; its maps are those of profile.bpf.c. The program can sleep, so that it can read the
+ * memory of another process; that is why the walker is compiled a second time here.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -16,10 +16,13 @@
 extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
 
-/* Set by user space: the process, as in walk_processes; are its ids those of a namespace below the initial one? */
+/*
+ * Set by user space: the process, as in walk_processes; nonzero if its ids are those of a pid
+ * namespace below the initial one.
+ */
 __u32 tgid, has_namespace;
 
-static __s32 thread; /* whose stack is walked */
+static __s32 thread; /* the thread whose stack is walked */
 
 static __always_inline long read_of_thread(void *to, __u32 bytes, const void *from)
 {
@@ -46,7 +49,7 @@ static __always_inline int waits_now(const struct task_struct *task)
 	return state != TASK_RUNNING && !(state & TASK_DEAD);
 }
 
-/* It grows when a thread that has run waits again. */
+/* Return how often TASK has left a CPU. The number grows when TASK runs and then waits again. */
 static __always_inline __u64 times_off_cpu(const struct task_struct *task)
 {
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
@@ -88,7 +91,10 @@ static __always_inline int store_thread(struct task_struct *task, __u64 *hash)
 	return err;
 }
 
-/* Has TASK run since it was off the CPU so many times? Its stack is not what was read then. */
+/*
+ * Return 1 if TASK has run since times_off_cpu() returned TIMES. The stack that was read is then
+ * wrong.
+ */
 static __always_inline int has_run(const struct task_struct *task, __u64 times)
 {
 	return !waits_now(task) || times_off_cpu(task) != times;
@@ -115,7 +121,9 @@ int waiting_thread(struct bpf_iter__task *ctx)
 	if (store_thread(task, &wait.key.stack) || has_run(task, times) ||
 	    bpf_map_update_elem(&waits, &id, &wait, 1 /* BPF_NOEXIST */))
 		return 0;
-	/* thread_switch() has not seen it if it began to run just before that. */
+	/*
+	 * If TASK began to run just before the update, thread_switch() has not seen the new entry.
+	 */
 	now = bpf_map_lookup_elem(&waits, &id);
 	if (now && now->is_first && has_run(task, times))
 		bpf_map_delete_elem(&waits, &id);

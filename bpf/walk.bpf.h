@@ -5,8 +5,9 @@
  * pointer and registers are. No frame is guessed: where a rule is missing, or something cannot be
  * read, the stack ends, and walk_stack.end says why.
  *
- * User space has read the mappings of processes beforehand, in walk_processes. A process that has started
- * since, or code that has been loaded since, is found in the kernel's own tree, and user space is told.
+ * User space has read the mappings of processes beforehand, in walk_processes. For a process that
+ * has started since, or code that has been loaded since, the walk searches the kernel's own tree of
+ * mappings, and reports the process or file to user space in walk_news.
  *
  * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes about
  * 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers usually do, and
@@ -49,7 +50,10 @@ struct {
 	__uint(max_entries, WALK_MAX_RULES);
 } walk_rules SEC(".maps");
 
-/* By hash: what frame_at() says of an address, and its rule, in one word that is read at once. */
+/*
+ * By hash: the result of frame_at() for an address, and its rule, in one word, so that one load
+ * reads both.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -167,7 +171,10 @@ static __always_inline void tell_user(const struct walk_inode *inode, __u32 tgid
 	bpf_map_update_elem(&walk_news, inode, &news, 1 /* BPF_NOEXIST */);
 }
 
-/* The mapping VMA, of FILE. Its bias is right if it is of one of the segments. */
+/*
+ * Set *MAPPING to VMA, a mapping of FILE. It has a bias and a table only if it is in one of the
+ * segments.
+ */
 static __always_inline void map_segment(struct walk_mapping *mapping, const struct vma *vma,
 					const struct walk_file *file)
 {
@@ -187,7 +194,10 @@ static __always_inline void map_segment(struct walk_mapping *mapping, const stru
 	}
 }
 
-/* Find ADDRESS in the kernel's tree. Returns WALK_COMPLETE, or why the scratch's mapping is not that of it. */
+/*
+ * Find the mapping of ADDRESS in the kernel's tree and copy it to the scratch. Returns
+ * WALK_COMPLETE, or the reason why there is none.
+ */
 static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
@@ -201,11 +211,11 @@ static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 			return WALK_COMPLETE;
 		}
 	}
-	/* To read them again would not help where there is no room for them. */
+	/* Ask user space to read the mappings again, unless there is no room for more of them. */
 	if (walk->process && walk->process->n < WALK_MAPPINGS)
 		walk->process->n_unmapped++;
 #ifdef WALK_OTHERS
-	/* The kernel's tree that is searched is that of the current process. */
+	/* find_vma() searches the tree of the current process only. */
 	return walk->process && walk->process->n == WALK_MAPPINGS ? WALK_FULL : WALK_NO_MAPPING;
 #endif
 	if (!find_vma(s->node, address, &vma) || !(vma.flags & VMA_EXECUTABLE) ||
@@ -224,7 +234,7 @@ static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 	return WALK_COMPLETE;
 }
 
-/* The same. The mappings of known processes are searched first. */
+/* Like find_late_mapping(), but search the mappings of known processes first. */
 static __always_inline __u32 find_any_mapping(struct walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
@@ -241,7 +251,7 @@ static __always_inline __u32 find_any_mapping(struct walk *walk, __u64 address)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* The frame at ADDRESS in MAPPING, without WALK_EXACT. */
+/* Return the frame at ADDRESS in MAPPING, without WALK_EXACT. */
 static __always_inline __u64 frame_at(const struct walk_mapping *mapping, __u64 address)
 {
 	const __u64 va = address - mapping->bias;
@@ -251,7 +261,7 @@ static __always_inline __u64 frame_at(const struct walk_mapping *mapping, __u64 
 		       : walk_frame_in_file(mapping->table, (__u32)va);
 }
 
-/* Returns nonzero if the table is not there yet. */
+/* Find the rule for VA in the table of MAPPING. Returns nonzero if the table is not there yet. */
 static __always_inline int search_rule(const struct walk_mapping *mapping, __u32 va, __u32 *rule)
 {
 	const __u32 table = mapping->table;
@@ -266,8 +276,9 @@ static __always_inline int search_rule(const struct walk_mapping *mapping, __u32
 }
 
 /*
- * The number of the rule for INSIDE, as frame_at() gives it; 0: none is known. The rule of a place in a
- * file never changes. In the cache it stands in the upper bits, in the place of WALK_IN_FILE.
+ * Return the number of the rule for INSIDE, a result of frame_at(); 0: none is known. The rule of a
+ * place in a file never changes. In a cached word, the number is in the upper bits, where a frame
+ * has WALK_IN_FILE.
  */
 static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64 inside)
 {
@@ -300,7 +311,7 @@ static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
 	return hash ^ hash >> 29;
 }
 
-/* The address of the frame that is next. */
+/* Return the address of the next frame. */
 static __always_inline __u64 next_address(const struct walk_scratch *s)
 {
 	const __u64 rip = s->regs[WALK_RIP];
@@ -352,7 +363,7 @@ static long step(__u32 i, struct walk *walk)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-/* A slot that walk_release() must give back; NULL: none is free. */
+/* Take a slot of this CPU. The caller frees it with walk_release(). NULL: none is free. */
 static __always_inline struct walk_scratch *walk_take(void)
 {
 	const __u32 first = bpf_get_smp_processor_id() * WALK_SLOTS;
@@ -373,9 +384,10 @@ static __always_inline void walk_release(struct walk_scratch *s)
 }
 
 /*
- * Walk from where the thread of TASK left user space, or was interrupted in it; its process is
- * TGID. IS_CALLER: a call has just returned there. The stack is in S, which walk_take() returned. It has
- * DEPTH frames at most, and none of the kernel. Without WALK_OTHERS the thread is the current one.
+ * Walk the stack of TASK, a thread of process TGID, into S, which walk_take() returned. Begin where
+ * TASK left user space, or was interrupted in it. IS_CALLER: a call has just returned there. The
+ * stack gets DEPTH frames at most, and none of the kernel. Without WALK_OTHERS, TASK is the current
+ * thread.
  */
 static __always_inline void walk_thread(struct walk_scratch *s, struct task_struct *task,
 					__u32 tgid, __u32 depth, __u32 is_caller)
@@ -420,7 +432,7 @@ static __always_inline void walk_user(struct walk_scratch *s, __u32 tgid, __u32 
 	walk_thread(s, bpf_get_current_task_btf(), tgid, depth, is_caller);
 }
 
-/* The same at an instruction that runs, or waits to run. */
+/* Like walk_user(), from an instruction that runs, or waits to run. */
 static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid, __u32 depth)
 {
 	walk_user(s, tgid, depth, 0);

@@ -18,11 +18,10 @@
 enum {
 	WALK_MAX_DEPTH = 1024, /* frames of a stack in user space; see walk.bpf.h */
 	WALK_KERNEL_DEPTH = 64,
-	WALK_MAPPINGS =
-		512, /* of code, in one process; those above are found in the kernel's tree */
+	WALK_MAPPINGS = 512, /* of code, in one process; others are found in the kernel's tree */
 	WALK_MAX_RULES = 1 << 14,
 	WALK_MAX_TABLES = 1 << 12,
-	WALK_SLOTS = 4,	     /* walks at one time on one CPU: a walk can be preempted */
+	WALK_SLOTS = 4,	     /* walks at the same time on one CPU: a walk can be preempted */
 	WALK_ROW_STEPS = 26, /* of a search: 2^26 rows */
 	WALK_MAPPING_STEPS = 10,
 	WALK_ROOTS = 32, /* blocks of local roots that are looked at for one callback */
@@ -46,7 +45,7 @@ enum walk_register {
 	WALK_R13,
 	WALK_R14,
 	WALK_R15,
-	WALK_SAVED, /* the number of those above */
+	WALK_SAVED, /* the number of saved registers */
 	WALK_RSP = WALK_SAVED,
 	WALK_RIP,
 	WALK_REGISTERS,
@@ -62,7 +61,7 @@ enum walk_place { WALK_SAME, WALK_AT_CFA, WALK_AT_RSP, WALK_AT_RBP, WALK_NOWHERE
 enum {
 	WALK_SIGNAL = 1 << 0,	 /* the caller was interrupted, and called nothing */
 	WALK_OUTERMOST = 1 << 1, /* the frame has no caller */
-	WALK_CALLBACK = 1 << 2,	 /* the caller is C that calls OCaml 5, with r14 its state */
+	WALK_CALLBACK = 1 << 2, /* the caller is C that calls OCaml 5; r14 has the domain's state */
 };
 
 struct walk_rule {
@@ -95,8 +94,8 @@ struct walk_mapping {
 enum { WALK_NO_TABLE = 0xffffffff };
 
 /*
- * A file as the kernel knows it; see struct kernel_file. The vDSO is 0, 0. In walk_news a process,
- * whose mappings are not in walk_processes, is dev WALK_PROCESS, and ino its id.
+ * A file as the kernel knows it; see struct kernel_file. The vDSO is 0, 0. In walk_news, dev
+ * WALK_PROCESS stands for a process whose mappings are not in walk_processes; ino is its id.
  */
 struct walk_inode {
 	__u64 dev, ino;
@@ -104,7 +103,7 @@ struct walk_inode {
 
 #define WALK_PROCESS (~0ULL)
 
-/* Bytes of a file that are mapped with the right to execute, from whole pages on. */
+/* The bytes of an executable segment of a file, from a page boundary on. */
 struct walk_segment {
 	__u64 off, end;
 	__u64 delta; /* link-time address minus offset */
@@ -113,10 +112,10 @@ struct walk_segment {
 struct walk_file {
 	__u32 table; /* WALK_NO_TABLE: the file cannot be read */
 	__u32 n_rows;
-	struct walk_segment segments[WALK_SEGMENTS]; /* empty ones behind */
+	struct walk_segment segments[WALK_SEGMENTS]; /* the rest are empty */
 };
 
-/* Where the file was found first. */
+/* Where the file or process was first met. */
 struct walk_news {
 	__u64 address;
 	__u32 tgid;
@@ -125,17 +124,17 @@ struct walk_news {
 
 struct walk_process {
 	__u32 n;
-	__u32 n_unmapped; /* addresses that are in none of the mappings: read them again */
+	__u32 n_unmapped; /* addresses outside of the mappings; nonzero: read them again */
 	struct walk_mapping mappings[WALK_MAPPINGS]; /* by address */
 };
 
 /* Why a stack ends. All but WALK_COMPLETE mean that callers are missing. */
 enum walk_end {
 	WALK_COMPLETE,
-	WALK_TOO_DEEP,	  /* more frames than were asked for */
+	WALK_TOO_DEEP,	  /* more frames than requested */
 	WALK_NO_MAPPING,  /* no code of a file is mapped at the address */
-	WALK_NEW_FILE,	  /* the file is not in walk_files: user space has been told in walk_news */
-	WALK_NO_RULE,	  /* the file does not tell how to go on from the address */
+	WALK_NEW_FILE,	  /* the file is not in walk_files; walk_news has it */
+	WALK_NO_RULE,	  /* the file has no rule for the address */
 	WALK_UNREADABLE,  /* the stack cannot be read: paged out, or damaged */
 	WALK_NO_REGISTER, /* the rule needs a register that was not kept */
 	WALK_NO_PROGRESS, /* the caller's frame would not be above this one */
@@ -145,9 +144,10 @@ enum walk_end {
 };
 
 /*
- * A frame. With WALK_IN_FILE its bits 32 to 47 are the number of a file, and its lower half is a
- * link-time address there. So the same code is the same frame in all processes, and can be named when
- * the process has ended. Without, the file is unknown, and the other bits are an address in the process.
+ * A frame. With WALK_IN_FILE, its bits 32 to 47 are the number of a file, and its lower half is a
+ * link-time address in that file. So the same code is the same frame in all processes, and can be
+ * named when the process has ended. Without, the file is unknown, and the other bits are an address
+ * in the process.
  *
  * The address is that of the instruction that runs, if WALK_EXACT is set, which is so in the first
  * frame and in frames that a signal interrupted. Else it is a return address: the call is the
@@ -156,7 +156,9 @@ enum walk_end {
 #define WALK_EXACT   (1ULL << 63)
 #define WALK_IN_FILE (1ULL << 62)
 
-/* A word of walk_cache: a frame without those flags, and the number of its rule above. */
+/*
+ * A word of walk_cache: a frame without these flags in the low bits, the number of its rule above.
+ */
 #define WALK_CACHED_BITS  48
 #define WALK_CACHED_PLACE ((1ULL << WALK_CACHED_BITS) - 1)
 
@@ -194,8 +196,8 @@ struct walk_walked {
 	__u32 n_kernel;
 	__u32 reserved;
 	__u64 frames[WALK_MAX_DEPTH +
-		     WALK_KERNEL_DEPTH]; /* those of the kernel from WALK_MAX_DEPTH on */
-	struct walk_block block;	 /* that is being stored */
+		     WALK_KERNEL_DEPTH]; /* the kernel's frames begin at WALK_MAX_DEPTH */
+	struct walk_block block;	 /* the block that is being stored */
 };
 
 enum { WALK_WINDOW = 64 }; /* words of the stack that are read at once */
@@ -204,7 +206,7 @@ struct walk_scratch {
 	__u32 is_taken;
 	__u32 is_caller;  /* the address is a return address */
 	__u32 lost;	  /* a bit for each register that is unknown */
-	__u32 calls_back; /* the frame is that of C that calls OCaml */
+	__u32 calls_back; /* the frame is of a C function that calls OCaml */
 	__u64 roots;	  /* the next block of local roots; 0: none has been looked at */
 	__u64 parent;	  /* the stack that a fibre with a callback hides; 0: none */
 	__u64 regs[WALK_REGISTERS];

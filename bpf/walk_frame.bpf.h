@@ -3,11 +3,11 @@
  * One step of a walk: from a frame to its caller, by a rule. The includer provides the types of
  * the kernel and bpf_probe_read_user(): a BPF program, or a test in user space.
  *
- * A fibre of OCaml 5 that calls C that calls OCaml has no parent meanwhile. The runtime keeps the
- * parent in a continuation, which is a local root of the C function (caml_callback_exn and the like;
- * runtime/callback.c of OCaml 5.3, caml/memory.h for the roots). The continuation is known by its tag,
- * its size, its second field, which no other one has, and its place: in the frame of that function, and in
- * the list of the roots that are in use.
+ * While a fibre of OCaml 5 is in C code that calls back into OCaml, it has no parent. The runtime
+ * keeps the parent in a continuation, which is a local root of the C function (caml_callback_exn
+ * and the like; runtime/callback.c of OCaml 5.3, caml/memory.h for the roots). The continuation is
+ * recognised by its tag, its size, its second field, which no other continuation has, and its
+ * place: in the frame of that function, and in the list of the roots that are in use.
  */
 #ifndef WALK_FRAME_BPF_H
 #define WALK_FRAME_BPF_H
@@ -24,8 +24,8 @@ static __always_inline int load_word(__u64 at, __u64 *word)
 }
 
 /*
- * The same, of the stack of the current frame. A call of the helper takes as long as the rest of a step, so
- * that the words of the next frames are read with it.
+ * Like load_word(), for a word on the current stack. A call of the helper takes as long as the rest
+ * of a step, so one call also reads the words of the next frames.
  */
 static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 {
@@ -36,7 +36,7 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 		s->window_at = at - rsp < sizeof(s->window) ? rsp : at;
 		off = at - s->window_at;
 		if (bpf_probe_read_user(s->window, sizeof(s->window), (const void *)s->window_at)) {
-			s->window_at = 0; /* it ends beyond the stack */
+			s->window_at = 0; /* the window ends beyond the stack */
 			return load_word(at, word);
 		}
 	}
@@ -46,12 +46,12 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 	return 0;
 }
 
-/* Fields of a block of roots; a continuation. */
+/* The words of a block of roots, and of a continuation. */
 enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
 enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
 enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
 
-/* The parent in the continuation that ROOT points to. 0: ROOT points to something else. */
+/* Return the parent in the continuation that ROOT points to. 0: ROOT points to something else. */
 static __always_inline __u64 load_parent(__u64 root)
 {
 	__u64 words[CONT_WORDS], value;
@@ -59,7 +59,7 @@ static __always_inline __u64 load_parent(__u64 root)
 	if (load_word(root, &value) ||
 	    bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
 		return 0;
-	/* The collector has just moved it. */
+	/* The collector has just moved the continuation: follow its new address. */
 	if (!words[CONT_HEADER] &&
 	    bpf_probe_read_user(words, sizeof(words), (const void *)(words[CONT_STACK] - 8)))
 		return 0;
@@ -128,8 +128,9 @@ static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_
 	}
 	*cfa = at;
 	/*
-	 * Stacks grow downwards. Where a rule changes the stack, any order is right. Both are equal
-	 * where a function has taken its return address off the stack (OCaml 4's caml_c_call).
+	 * Stacks grow downwards. If a rule switches to another stack, any order is valid. CFA and
+	 * rsp are equal if a function has taken its return address off the stack (OCaml 4's
+	 * caml_c_call).
 	 */
 	if (rule->cfa == WALK_CFA_REGISTER && (reg == WALK_RSP || reg == WALK_RBP) &&
 	    at < s->regs[WALK_RSP])
@@ -141,7 +142,9 @@ struct place {
 	__u64 cfa, rsp, rbp;
 };
 
-/* Read what is at AT (enum walk_place), with OFF added. Returns nonzero if it cannot be read. */
+/*
+ * Read the word at the place AT (enum walk_place) plus OFF. Returns nonzero if it cannot be read.
+ */
 static __always_inline int load_place(struct walk_scratch *s, const struct place *place, __u32 at,
 				      __s32 off, __u64 *word)
 {
@@ -174,7 +177,7 @@ static __always_inline int restore_registers(struct walk_scratch *s, const struc
 	return 0;
 }
 
-/* Go to the caller. Returns an enum walk_end; WALK_COMPLETE: there is one. */
+/* Step to the caller of the frame. Returns WALK_COMPLETE, or the reason why the stack ends here. */
 static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct walk_rule *rule)
 {
 	struct place place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
@@ -188,7 +191,10 @@ static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct
 		return WALK_NO_RULE;
 	if (!s->is_caller) /* the first frame: the window is of another stack */
 		s->window_at = 0;
-	/* A loop of its own: libbpf's loader has no room for one more function of measure_stacks. */
+	/*
+	 * A plain loop, without bpf_loop(): measure_stacks has no room for one more function
+	 * (few_functions.bpf.h).
+	 */
 	for (__u32 i = 0; s->calls_back && i < WALK_ROOTS; i++)
 		if (look_at_roots(i, &frame))
 			break;

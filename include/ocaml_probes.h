@@ -73,7 +73,7 @@ struct ocp_findings;
 /* ---- ctx ---------------------------------------------------------------------------------- */
 
 enum ocp_log_level {
-	OCP_LOG_WARN,  /* the result differs from what was asked for; show it to the user */
+	OCP_LOG_WARN,  /* the result differs from the request; show it to the user */
 	OCP_LOG_INFO,  /* progress, one line per step */
 	OCP_LOG_DEBUG, /* details for debugging */
 };
@@ -163,7 +163,7 @@ OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
  */
 OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
-/* The pid of the process in its own pid namespace. Most containers have one of their own. */
+/* The pid of the process in its own pid namespace. Most containers have a separate one. */
 OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
 
 /* The probes of all files of the process, numbered from 0 and sorted by name (strcmp). */
@@ -250,7 +250,7 @@ OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
 
 /* ---- the sites of a live process ---------------------------------------------------------- */
 
-/* The type of an argument, as far as literals and annotations in the source tell it. */
+/* The type of an argument, as far as literals and annotations in the source show it. */
 enum ocp_arg_type {
 	OCP_ARG_ANY, /* unknown */
 	OCP_ARG_BOOL,
@@ -291,14 +291,14 @@ struct ocp_site {
 	/*
 	 * The locations of the probe's arguments as SystemTap operands, or "". The notes of the
 	 * forked compilers have wrong locations for arguments on the stack. These are corrected
-	 * here. The operand is "8@?" if the location is unknown. An operand can read memory several
-	 * times, as no operand of SystemTap does: 8@24(16(%rsp)).
+	 * here. The operand is "8@?" if the location is unknown. Unlike in SystemTap, an operand
+	 * can read memory several times: 8@24(16(%rsp)).
 	 */
 	const char *args;
 	bool has_code;	     /* if false, addr, va, code and symbol have no meaning */
 	uint64_t addr;	     /* the address of its first byte in the process */
 	uint64_t va;	     /* the same address, as linked */
-	const char *symbol;  /* the function that contains it; NULL if unknown or not asked for */
+	const char *symbol;  /* the function that contains it; NULL if unknown or not requested */
 	uint64_t symbol_off; /* the offset of its first byte in that function */
 	/*
 	 * n_code bytes. code[opcode_at] is the byte that is switched. A site of the ABI has 6
@@ -316,16 +316,16 @@ struct ocp_site {
 	/*
 	 * The position of the probe in the source, also if it was inlined: the file as it was given
 	 * to the compiler, the line, from 1, and the column in bytes, from 0. NULL, 0 and 0 if the
-	 * position is uncertain or not asked for.
+	 * position is uncertain or not requested.
 	 */
 	const char *source;
 	int line, column;
 	const char *args_fault; /* why some locations of arguments are unknown; NULL if none are */
 	const char *arg_names;	/* the names and types of the arguments: see ocp_arg_name() */
 	/*
-	 * Its call leads to a trampoline that counts its hits inside the process, and that runs the
-	 * handler if STATE is on. It is counted unless code[opcode_at] is that of a site that is off:
-	 * then another tool has written this byte.
+	 * The site calls a trampoline, which counts the hits inside the process, and runs the
+	 * handler if STATE is on. If code[opcode_at] is the opcode of a site that is off, another
+	 * tool has written this byte, and hits are not counted.
 	 */
 	bool has_trampoline;
 };
@@ -374,11 +374,11 @@ OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 
 /*
  * Enable or disable a pair of probes. START marks the begin and STOP the end of an operation; their
- * names differ. No moment has the start on and the stop off: the stop is enabled before the start, or in the
- * same stop of the process, and disabled after it, or in the same stop. So each operation that begins and ends
- * while the pair is on is seen to begin and to end. An operation that is under way when the pair is disabled
- * is only seen to begin, and one that is under way when it is enabled is only seen to end. To see the last
- * operations end, disable the start alone, and the stop when they have ended.
+ * names differ. STOP is on whenever START is on: it is enabled before START and disabled after
+ * START, or both are switched while the process is stopped once. So for an operation that begins
+ * and ends while the pair is on, both probes are hit. For an operation that is under way when the
+ * pair is disabled, only START is hit; for one that is under way when the pair is enabled, only
+ * STOP. To see the last operations end, disable START alone, and STOP when they have ended.
  */
 OCP_API int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start,
 				    const char *stop);

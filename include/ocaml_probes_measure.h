@@ -68,7 +68,7 @@ OCP_API int ocp_meter_count(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re);
 OCP_API int ocp_meter_count_all(struct ocp_meter *meter);
 
-/* What counts are split by. */
+/* How counts are split. */
 enum ocp_split {
 	OCP_BY_PROBE,
 	OCP_BY_SITE,
@@ -105,11 +105,11 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 /*
- * The arguments of a probe are called arg0, arg1 ... arg15, and by the names that the program has for
- * them (see ocp_arg_name()). Reading them needs Linux 6.6. If a
- * probe lacks an argument that was asked for, or has it in a location that cannot be read,
- * ocp_meter_open() leaves out the probe and logs a warning that names it. It fails with -EINVAL if
- * no probe remains, or if the probe is part of a pair that needs the argument.
+ * The arguments of a probe are called arg0, arg1 ... arg15, or by the names that the program gives
+ * them (see ocp_arg_name()). Reading them needs Linux 6.6. If a probe lacks a requested argument,
+ * or has it in a location that cannot be read, ocp_meter_open() leaves out the probe and logs a
+ * warning that names it. It fails with -EINVAL if no probe remains, or if the probe is part of a
+ * pair that needs the argument.
  */
 
 /*
@@ -121,8 +121,9 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  *
  * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
  * false if the argument has another type or cannot be read; see `filter_mismatches` in struct
- * ocp_losses. If the program says that the type is another one, ocp_meter_open() leaves out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than
- * 32 operators.
+ * ocp_losses. If the program gives another type for the argument, ocp_meter_open() leaves out the
+ * probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than 32
+ * operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
@@ -135,9 +136,9 @@ OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * Make a histogram of the argument ARG ("arg0") of each counted probe that has it: of its values that
- * are integers, and one of those that are floats. A warning is logged for the other probes; they are
- * counted without a histogram.
+ * For each counted probe that has the argument ARG ("arg0"), make one histogram of its values that
+ * are integers, and one of its values that are floats. A warning is logged for the other probes;
+ * they are counted without a histogram.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
@@ -227,8 +228,8 @@ OCP_API const char *ocp_value_kind_name(enum ocp_value_kind kind);
 
 /*
  * Write all arguments of HIT to OUT in the syntax of OCaml, with a space before each: 42 "abc" 3.14
- * 7L (1, "x") [1; 2]; with their names and by their types as far as they are known: id=7 ok=true. Values that were cut end with "...". Characters that are not printable are
- * escaped.
+ * 7L (1, "x") [1; 2]. Known names are written, and known types decide the form: id=7 ok=true.
+ * Values that were cut end with "...". Characters that are not printable are escaped.
  */
 OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
 
@@ -292,8 +293,9 @@ OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 
 /*
- * What the sites of an open meter will cost. Later versions may add members at the end. The costs are
- * those of a first, rough measurement; 0 if no site is single-stepped, or if it failed.
+ * What the sites of an open meter will cost. Later versions may add members at the end. The costs
+ * come from a first, rough measurement; 0 if no site is single-stepped, or if the measurement
+ * failed.
  */
 struct ocp_estimate {
 	size_t n_sites;
@@ -307,7 +309,7 @@ struct ocp_estimate {
  */
 OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
 OCP_API void ocp_meter_expect_estimate(struct ocp_meter *meter);
-/* ESTIMATE in words, into TEXT. Returns false if no site is single-stepped. */
+/* Write ESTIMATE to TEXT in words. Returns false if no site is single-stepped. */
 enum { OCP_ESTIMATE_BYTES = 160 };
 OCP_API bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMATE_BYTES]);
 
@@ -316,11 +318,11 @@ struct ocp_costs {
 	double cost_per_hit_ns; /* the time that a hit takes from the process */
 	double empty_pair_ns;	/* the time measured for an empty pair; 0 without pairs */
 	/*
-	 * The same where the kernel single-steps the instruction of a site (dormant probes, most
+	 * The same costs at sites whose instruction the kernel single-steps (dormant probes, most
 	 * exits of functions) instead of emulating it. 0: there was no such site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
-	double cost_per_paired_hit_ns; /* of a hit that begins or ends a pair; 0: as any other */
+	double cost_per_paired_hit_ns; /* of a hit that begins or ends a pair; 0: as of any hit */
 };
 
 /*
@@ -356,7 +358,7 @@ struct ocp_probe_hits {
 };
 
 /*
- * The hits of one probe, or of the part that ocp_meter_split() asked for. Later versions may add
+ * The hits of one probe, or of one part of it as set by ocp_meter_split(). Later versions may add
  * members at the end.
  */
 struct ocp_hits {
@@ -401,8 +403,9 @@ struct ocp_pair {
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* matched by an argument, not by thread */
 	/*
-	 * Of `count`: an argument that both probes have differs, so the stop is of another request, and
-	 * the time is wrong. Only for pairs by thread of which the caller has asked for it.
+	 * Of `count`: pairs in which an argument of both probes differs, so that the stop belongs
+	 * to another request, and the time is wrong. Only for pairs by thread, if the caller has
+	 * requested this comparison.
 	 */
 	uint64_t mismatched;
 };
@@ -429,9 +432,9 @@ enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
 OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 
 /*
- * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^63, on both sides
- * of 0. Between them are a bucket for 0.0 and -0.0, and one on each side for what is closer to 0;
- * beyond them is one on each side for the rest. They are sorted by value.
+ * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^63, on both
+ * sides of 0. Between these are one bucket for 0.0 and -0.0, and one on each side for floats closer
+ * to 0; beyond them is one on each side for all other floats. Buckets are sorted by value.
  */
 enum { OCP_FLOAT_BUCKETS = 1541, OCP_FLOAT_ZERO_BUCKET = OCP_FLOAT_BUCKETS / 2 };
 /* The smallest value of bucket number BUCKET; infinity for the number after the last. */
@@ -440,7 +443,7 @@ OCP_API double ocp_float_bucket_start(size_t bucket);
 /* The floats among the values of an argument. Later versions may add members at the end. */
 struct ocp_float_histogram {
 	uint64_t count;		      /* finite floats; sum to max and buckets are about these */
-	uint64_t nan, inf, minus_inf; /* the other ones */
+	uint64_t nan, inf, minus_inf; /* all other floats */
 	double sum, mean;	      /* of all values, rounded once; infinite if too large */
 	double min, max;	      /* 0 if count is 0 */
 	const uint64_t *buckets;      /* OCP_FLOAT_BUCKETS entries */
@@ -456,7 +459,7 @@ struct ocp_histogram {
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
 	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
-	const char *arg_name;	 /* its name there, "" if it has none */
+	const char *arg_name;	 /* its name at that site; "" if it has none */
 	uint64_t not_number;	 /* hits whose argument was neither an integer nor a float */
 	/* NULL: no value has been a float so far. It belongs to the sample. */
 	const struct ocp_float_histogram *floats;
@@ -480,8 +483,9 @@ struct ocp_losses {
 	uint64_t filter_mismatches;
 	const char *filter_mismatch;
 	/*
-	 * Pairs that were slow, if they are reported one by one: all, and of these the ones that
-	 * were not reported, and those that were reported without the arguments of their start.
+	 * Slow pairs, if they are reported one by one. `slow` counts all of them; of these,
+	 * slow_limited and slow_dropped were not reported, and slow_unkept were reported without
+	 * the arguments of their start.
 	 */
 	uint64_t slow;
 	uint64_t slow_limited; /* above the limit */
@@ -500,11 +504,12 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 /*
- * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. The sites of hits that a
- * filter rejected are not known: the function assumes the same share for them.
+ * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. The
+ * sites of hits that a filter rejected are not known: the function assumes the same share for
+ * these.
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
-/* The average cost of these hits, in nanoseconds. Without hits, that of an emulated one. */
+/* The average cost of all hits, in nanoseconds. Without hits, COSTS->cost_per_hit_ns. */
 OCP_API double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample,
 					  const struct ocp_costs *costs);
 /* The hits that were not measured. */
@@ -519,7 +524,7 @@ OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, 
 OCP_API size_t ocp_sample_pair_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i);
 
-/* The histograms that ocp_meter_histogram() asked for, sorted by the name of the probe. */
+/* The histograms that ocp_meter_histogram() requested, sorted by the name of the probe. */
 OCP_API size_t ocp_sample_histogram_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i);
 
@@ -546,8 +551,9 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
- * ends it and removes its name. A meter that counts inside of a process (`attach --engine inside`) is found
- * in all processes that the caller may trace; other than the maps it ends with the process. The errors are:
+ * ends it and removes its name. A meter that counts inside of a process (`attach --engine inside`)
+ * is looked for in all processes that the caller may trace; unlike pinned maps, it ends with its
+ * process. The errors are:
  *
  *	-ENOENT   there is no pinned meter NAME
  *	-EBADMSG  it is incomplete, or its maps have changed

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bpf/measure.bpf.c, loaded into the kernel, in any of its variants. */
+/* Loads one of the variants of bpf/measure.bpf.c into the kernel. */
 #ifndef MEASURE_BPF_OBJECT_H
 #define MEASURE_BPF_OBJECT_H
 
@@ -17,12 +17,12 @@ struct bpf_object_sizes {
 	uint32_t hits; /* for all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
 		marks, processes;
-	/* only for BPF_FULL, BPF_STACKS and BPF_BY */
+	/* not for BPF_MULTI and BPF_PERF */
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 	/* only for BPF_STACKS */
-	uint32_t walked_processes, walks; /* walks: at one time */
-	/* only for BPF_BY; by_times has the groups that config allows, and one for each pair */
+	uint32_t walked_processes, walks; /* walks: at the same time */
+	/* only for BPF_BY; by_times has config.by_max_times + MEASURE_MAX_PAIRS entries */
 	uint32_t by_hits, by_probes;
 };
 

@@ -93,7 +93,7 @@ int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config)
 	return 0;
 }
 
-/* NULL if both are there. CAP_SYS_ADMIN includes both. */
+/* Return the names of the missing capabilities, or NULL. CAP_SYS_ADMIN includes both. */
 static const char *missing_capabilities(unsigned long long effective)
 {
 	bool admin = effective >> SYS_ADMIN_BIT & 1;
@@ -175,7 +175,7 @@ static int explain_old_kernel(struct ocp_ctx *ctx)
 
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 {
-	/* Without CAP_PERFMON the kernel calls what a program does with pointers invalid. */
+	/* Without CAP_PERFMON, the verifier rejects the program's use of pointers with EINVAL. */
 	if (code == -EINVAL && lacks_capabilities())
 		return explain_no_permission(ctx);
 	switch (code) {
@@ -258,7 +258,7 @@ int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support)
 		return bpf_support_explain(ctx, err, "loading a BPF program");
 	if (!err)
 		return 0;
-	/* The filter of perf events is always by process, and works. */
+	/* Perf events always filter by process, on all kernels. */
 	fd = load_idle_program(0);
 	if (fd == -EINVAL)
 		return explain_old_kernel(ctx);

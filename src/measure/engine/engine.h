@@ -34,13 +34,16 @@ struct engine_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_frame; /* matched by the frame of the call, not by thread or key */
-	bool confirms; /* neither start nor stop: the active call is to be timed */
-	/* Matched by the argument key_arg; or by thread, and pairs whose argument differs are counted. */
+	bool confirms; /* neither start nor stop: a hit marks the active call to be timed */
+	/*
+	 * is_keyed: matched by the argument key_arg. is_compared: matched by thread; pairs whose
+	 * start and stop differ in key_arg are counted.
+	 */
 	bool is_keyed, is_compared;
 	unsigned int key_arg;
 };
 
-/* One site for the kernel, and what to do at its hits. */
+/* A site, and what to do at its hits. */
 struct engine_site {
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
 	/*
@@ -52,14 +55,14 @@ struct engine_site {
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
 	bool is_off;		 /* do not attach to it now; see switch_sites */
-	bool needs_kernel;	 /* it is no nop and call: only the kernel can count it */
+	bool needs_kernel;	 /* its code is not nop and call: only the kernel can count it */
 	bool is_keyed;		 /* its hits are split by engine_spec.split */
-	bool needs_confirmation; /* a call of a role that is_frame: see engine_role.confirms */
+	bool needs_confirmation; /* time only confirmed calls: see engine_role.confirms */
 	uint8_t condition;	 /* enum measure_condition */
-	uint32_t unless;	 /* a hit whose argument has this value means nothing */
+	uint32_t unless;	 /* do not count a hit whose argument has this value */
 	bool is_return;		 /* a hit is the return of the function that begins at the site */
 	int32_t frame_depth;	 /* rsp at the entry of its function minus rsp at the site */
-	bool is_on_ocaml_stack;	 /* OCaml 5 runs its function on a stack of its own */
+	bool is_on_ocaml_stack;	 /* OCaml 5 runs its function on the stack of a fibre */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -84,16 +87,16 @@ struct engine_file {
 	size_t n_args;
 };
 
-/* How to tell the domain of OCaml 5 that a thread belongs to; all 0: calls are not split by domain. */
+/* How to find the OCaml 5 domain of a thread. All 0: calls are not split by domain. */
 struct engine_domains {
-	size_t max;  /* rows: pairs and domains */
-	int32_t tls; /* of the pointer to the domain's state, from the FS base */
-	uint16_t id; /* of the unique id, in the state */
+	size_t max;  /* rows, one per pair and domain */
+	int32_t tls; /* offset of the pointer to the domain's state from the FS base */
+	uint16_t id; /* offset of the unique id in the state */
 };
 
 /*
- * Group hits, and the times of pairs by the argument of their starts, by the value of an argument. Stacks
- * are not walked then.
+ * Group hits by the value of an argument, and the times of pairs by its value at the start. Cannot
+ * be combined with stacks.
  */
 struct engine_by {
 	bool is_on;
@@ -103,17 +106,17 @@ struct engine_by {
 
 struct engine_spec {
 	size_t max_sites;     /* site numbers are less than this */
-	enum ocp_split split; /* by thread or process: also count hits by these */
+	enum ocp_split split; /* OCP_BY_THREAD or OCP_BY_PROCESS: also count hits by it */
 	size_t max_keys;      /* rows by (thread or process, probe) */
 	const struct engine_role *roles;
 	size_t n_roles;
 	size_t n_pairs;
 	size_t max_open;      /* (thread, pair) combinations with open starts */
-	size_t max_frames;    /* calls that are active; 0: no role is_frame */
+	size_t max_frames;    /* active calls; 0: no role is_frame */
 	bool has_conditions;  /* sites may have conditions */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
 	bool many_processes;  /* a file may have more than one process */
-	size_t max_processes; /* processes that can be listed at one time */
+	size_t max_processes; /* processes that can be listed at the same time */
 	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* see check_exe; NULL: none */
 	/* Arguments are read if there is a filter or a histogram, if hits are printed, or for a role. */
@@ -129,7 +132,7 @@ struct engine_spec {
 	size_t max_args; /* entries of site_args in all files */
 	struct engine_domains domains;
 	struct engine_by by;
-	unsigned int stack_depth; /* frames of the stacks of hits; 0: they are not walked */
+	unsigned int stack_depth; /* frames per stack; 0: stacks are not walked */
 	bool counts_processes;	  /* readings have `processes` */
 	/*
 	 * A process that is measured; 0 before the first one is known. Process ids are those of its
@@ -145,7 +148,10 @@ struct engine_pair {
 	uint64_t buckets[496];
 };
 
-/* The calls of pair number `pair` in a domain. Of TIMES, only what concerns completed calls is set. */
+/*
+ * The calls of pair number `pair` in a domain. In TIMES, only the members about completed calls are
+ * set.
+ */
 struct engine_domain_pair {
 	uint32_t pair, domain;
 	struct engine_pair times;
@@ -167,7 +173,7 @@ struct engine_histogram {
 	uint64_t buckets[496], below_0[496];
 };
 
-/* The same for floats; see struct measure_floats. */
+/* The totals of an argument's values that are floats; see struct measure_floats. */
 struct engine_floats {
 	uint64_t count, nan, inf, minus_inf;
 	uint64_t max, min_not;
@@ -175,7 +181,7 @@ struct engine_floats {
 	uint64_t buckets[MEASURE_FLOAT_BUCKETS];
 };
 
-/* All hits of a process so far, also those that a filter rejects. */
+/* All hits of a process so far, including hits that a filter rejects. */
 struct engine_process {
 	uint32_t tgid;
 	uint64_t hits;
@@ -184,9 +190,9 @@ struct engine_process {
 /* A group: a value of an argument at a probe, or at the start of a pair. */
 struct engine_group {
 	bool is_others;		 /* the sum of the values for which there was no room */
-	struct measure_by value; /* of others, only `what` is set */
+	struct measure_by value; /* if is_others, only `what` is set */
 	uint64_t hits;
-	const struct measure_by_times *times; /* of a pair; NULL: a probe */
+	const struct measure_by_times *times; /* of a pair; NULL for a probe */
 };
 
 /*
@@ -199,7 +205,7 @@ struct engine_reading {
 	uint64_t *hits;			     /* by site number; room for all attached sites */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
-	struct engine_floats *floats;	     /* the same; NULL: not wanted */
+	struct engine_floats *floats;	     /* room for n_histograms; NULL: not wanted */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
 	struct engine_domain_pair *domain_pairs;
@@ -209,7 +215,9 @@ struct engine_reading {
 	struct measure_by_times *group_times;
 	struct measure_losses losses;
 	uint64_t walk_ns; /* spent on stacks */
-	/* With only_hits and counts_processes. A process that has ended is in one reading more. */
+	/*
+	 * Set if only_hits and counts_processes. A process that has ended is in one more reading.
+	 */
 	struct engine_process *processes;
 	size_t n_processes;
 };
@@ -225,7 +233,7 @@ struct engine_stack {
 struct engine_stacks {
 	struct engine_stack *list;
 	size_t n;
-	struct stack_store *store; /* has the stacks of the list */
+	struct stack_store *store; /* owns the stacks in the list */
 	struct stack_losses losses;
 	struct measure_walk_costs costs;
 };
@@ -235,7 +243,10 @@ struct engine;
 /* Returns true if thread or process ID of process TGID has ended and can never hit a site again. */
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
-/* RECORD has been checked, with what follows it by its kind, and is valid only during the call, as STACK, which is NULL for none. */
+/*
+ * A callback for a record. RECORD has been checked, including the data that follow it by its kind.
+ * STACK is NULL if the record has no stack. Both are valid only during the call.
+ */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 				const struct stored_stack *stack);
 
@@ -245,8 +256,8 @@ struct engine_ops {
 	bool has_no_costs;
 
 	/*
-	 * What measuring with SPEC costs, without sites that are attached to; NULL: calibrate.c finds it
-	 * out by an engine on sites of our own.
+	 * Measure the cost of measuring with SPEC, without attaching to any site. NULL: calibrate.c
+	 * measures it with an engine on sites of the tool itself.
 	 */
 	int (*costs)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs);
 
@@ -255,20 +266,20 @@ struct engine_ops {
 	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N files; all start to be measured at one moment. Their numbers
-	 * are not those of attached sites. The structs are not kept. On failure no site is attached
-	 * that was not attached before.
+	 * Attach to the sites of N files; all start to count at one moment. No attached site has
+	 * their numbers. The structs are not kept. On failure no site is attached that was not
+	 * attached before.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_file *files, size_t n);
 	/*
-	 * Attach to the sites of FILE that are not off, and detach from those that are. FILE is
-	 * attached. The measurement of its other sites is not disturbed. On failure nothing has
-	 * changed.
+	 * Attach to the sites of FILE whose is_off is false, and detach from the sites whose is_off
+	 * is true. FILE was attached before. Sites whose state stays the same lose no hits. On
+	 * failure nothing has changed.
 	 */
 	int (*switch_sites)(struct engine *engine, const struct engine_file *file);
 	/*
-	 * Detach permanently from the N sites from number FIRST on, which belong to one file.
-	 * Their counts go to HITS, if it is not NULL, and are reset to 0. The numbers can then be
+	 * Detach permanently from the N sites from number FIRST on, which belong to one file. If
+	 * HITS is not NULL, move their counts to HITS and reset them to 0. The numbers can then be
 	 * reused.
 	 */
 	void (*give_up)(struct engine *engine, size_t first, size_t n, uint64_t *hits);
@@ -279,9 +290,10 @@ struct engine_ops {
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
-	 * If the spec has a stack_depth. Before it is attached: let the stacks of PID be walked at
-	 * once; those of others can be when refresh_stacks has seen them. refresh_stacks learns what
-	 * code processes have loaded since.
+	 * Only if the spec has a stack_depth. Call walk before PID is attached: the stacks of PID
+	 * can then be walked from the first hit on. Stacks of other processes can be walked after a
+	 * refresh_stacks has seen these processes. refresh_stacks also reads which code processes
+	 * have loaded since the last call.
 	 */
 	int (*walk)(struct engine *engine, pid_t pid);
 	int (*refresh_stacks)(struct engine *engine);
@@ -296,17 +308,18 @@ struct engine_ops {
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);
 	/*
-	 * Pass each printed hit, and each slow pair (struct slow_record), to FN once, sorted by time. The hits of the last milliseconds are
-	 * left for the next call to keep the order, unless ALL is true.
+	 * Pass each printed hit, and each slow pair (struct slow_record), to FN once, sorted by
+	 * time. Unless ALL is true, leave the hits of the last milliseconds for the next call, to
+	 * keep the order.
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
 
 	/*
-	 * Before the attach, for an engine that goes on if the tool is killed: leave NAME ("": none) and
-	 * TEXT, which describes the numbers, where those find them that look for the engine later. The
-	 * engine frees TEXT, also after an error. NULL: nothing goes on.
+	 * Called before the attach, for an engine that still counts after the tool is killed: store
+	 * NAME ("" for none) and TEXT, which describes the numbers, where a later tool can find
+	 * them. The engine frees TEXT, also after an error. NULL: the engine ends with the tool.
 	 */
 	int (*describe)(struct engine *engine, const char *name, char *text);
 	/*
@@ -316,9 +329,9 @@ struct engine_ops {
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*
-	 * Open what was pinned in FOLDER. Of SPEC, only max_sites (the number of attached sites),
-	 * n_pairs and split are used. The engine can be read, detached and closed; close alone
-	 * leaves it measuring.
+	 * Open the engine that was pinned in FOLDER. Of SPEC, only max_sites (the number of
+	 * attached sites), n_pairs and split are used. The engine can be read, detached and closed;
+	 * close alone leaves it measuring.
 	 */
 	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);

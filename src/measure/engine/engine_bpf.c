@@ -43,8 +43,10 @@
 #include "unwind/stack_walker.h"
 
 enum {
-	MAX_FRAME_USERS = 65536, /* threads that are in a call that is timed */
-	/* Of which the programs have the mappings; those of others are found in the kernel's tree. */
+	MAX_FRAME_USERS = 65536, /* threads that are in a timed call */
+	/*
+	 * Processes whose mappings user space supplies; for others, the kernel's tree is searched.
+	 */
 	WALKED_PROCESSES = 1024,
 };
 
@@ -321,7 +323,7 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
-/* libbpf would also print to stderr what we return. */
+/* Suppress the messages that libbpf would print to stderr: we return the error. */
 static int count_cpus(void)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -490,7 +492,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* Tell the program what to do at the sites of FILE. */
+/* Write what the program does at the sites of FILE to site_table. */
 static int write_sites(struct engine *engine, const struct engine_file *file)
 {
 	struct measure_site *sites = calloc(file->n_sites + 1, sizeof(*sites));

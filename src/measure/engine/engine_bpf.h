@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of engine_bpf for tests, and what its files share. All other code uses engine_ops. */
+/*
+ * The options of engine_bpf for tests, and the declarations that the engine_bpf*.c files share. All
+ * other code uses engine_ops.
+ */
 #ifndef MEASURE_ENGINE_BPF_H
 #define MEASURE_ENGINE_BPF_H
 
@@ -31,10 +34,10 @@ struct print_ring;
 
 struct engine_link {
 	int fd;
-	uint32_t serial; /* in its cookies; one a call, so that perf events share it */
+	uint32_t serial; /* in its cookies; perf events made by one call share it */
 	size_t first,
-		n_sites; /* first site of its file (perf: its site); n_sites is 0 for others */
-	bool is_return;	 /* of return probes */
+		n_sites; /* first site of its file (perf: its site); n_sites: 0 for tracepoints */
+	bool is_return;	 /* the link is for return probes */
 };
 
 /* A process in `tgids`. */
@@ -48,15 +51,15 @@ struct engine {
 	struct bpf_support support;
 	struct bpf_object object;
 	struct measure_config config;
-	size_t max_sites, n_sites; /* n_sites is above all attached numbers */
+	size_t max_sites, n_sites; /* all attached numbers are below n_sites */
 	size_t n_pairs;
 	struct engine_by by;
 	bool *is_stop; /* for each role */
 	size_t n_cpus;
-	bool kernel_filters; /* for files of one process */
+	bool kernel_filters; /* by process, for files with one process */
 	bool uses_perf;	     /* one link per site */
-	bool sees_exits;     /* a process leaves `tgids` in its own exit */
-	bool is_pinned;	     /* it continues after close */
+	bool sees_exits;     /* the programs remove an exiting process from `tgids` */
+	bool is_pinned;	     /* it continues to measure after close */
 	bool is_attached;
 	struct listed_process *listed;
 	size_t n_listed;
@@ -65,9 +68,9 @@ struct engine {
 	uint32_t last_serial;
 	volatile __u64
 		*serials;   /* the mapped map: serial of the link that counts a site, 0: none */
-	bool *no_semaphore; /* by site: another tracer uses it without (uprobe_link.c) */
+	bool *no_semaphore; /* by site: another tracer's uprobe has none (uprobe_link.c) */
 	size_t n_histograms;
-	size_t max_args, n_args; /* n_args have been written */
+	size_t max_args, n_args; /* the first n_args have been written */
 	volatile __u64 *hits;	 /* the mapped map: n_cpus * hits_stride, see bpf/measure.h */
 	size_t hits_stride, hits_bytes;
 	struct print_ring *ring;     /* NULL: nothing is printed */
@@ -75,18 +78,18 @@ struct engine {
 };
 
 /*
- * engine_bpf_print.c: the reader of the ring buffer MAP_FD, which has BYTES. If DEPTH is not
- * 0, it contains struct measure_stack_record with stacks of this depth. open returns 0 or a negative errno; close accepts NULL; take
- * is engine_ops.print.
+ * engine_bpf_print.c: the reader of the ring buffer MAP_FD of BYTES bytes. If DEPTH is not 0, the
+ * records are struct measure_stack_record, with stacks of up to DEPTH frames. open returns 0 or a
+ * negative errno; close accepts NULL; take implements engine_ops.print.
  */
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
-/* The ids by which hits are counted for SPLIT. */
+/* Return the kind of ids by which hits are counted for SPLIT. */
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
 
-/* Make an engine with nothing loaded. */
+/* Create an engine without loading any program. */
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
 
 /* engine_bpf_pins.c: see engine_ops. */
@@ -95,8 +98,8 @@ int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct
 			   struct engine **out);
 
 /*
- * engine_bpf_stacks.c: see engine_ops. EXE is the spec's. walk_ns is a part of engine_reading; it is 0
- * if stacks are not walked.
+ * engine_bpf_stacks.c: see engine_ops. EXE is engine_spec.exe. engine_bpf_read_walk_ns() sets *NS
+ * to engine_reading.walk_ns, which is 0 if stacks are not walked.
  */
 int engine_bpf_open_stacks(struct engine *engine, const char *exe);
 int engine_bpf_walk(struct engine *engine, pid_t pid);
@@ -105,7 +108,7 @@ struct stack_walker *engine_bpf_walker(struct engine *engine);
 int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks);
 int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns);
 
-/* engine_bpf_by.c: read the groups; none if hits are not grouped. -ENOMEM or the kernel's error. */
+/* engine_bpf_by.c: read the groups into READING. Returns 0, -ENOMEM or the kernel's error. */
 int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading);
 
 /* engine_bpf_links.c: attach to the sites of a file that are on; see engine_ops.switch_sites. */
@@ -119,12 +122,12 @@ void engine_bpf_set_gate(struct engine *engine, uint32_t open);
 int engine_bpf_map_serials(struct engine *engine);
 void engine_bpf_unmap_serials(struct engine *engine);
 
-/* engine_bpf_read.c; unmapping does nothing if it is not mapped */
+/* engine_bpf_read.c. Unmapping does nothing if the hits are not mapped. */
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 /*
- * Read the hits of the N sites from FIRST on, which no program counts any more, and reset them to
- * 0.
+ * Move the counts of the N sites from FIRST on to HITS, and reset them to 0. No program may count
+ * these sites any more.
  */
 void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads the groups of hits and times: see bpf/measure_by.h. A group is made before it counts anything,
- * and it is never removed, so the values of the maps belong to the keys that were read before them.
+ * Reads the groups of hits and times: see bpf/measure_by.h. A group is created before anything is
+ * counted in it, and is never removed. So the times that are read last belong to the groups that
+ * were read before them.
  */
 #include <bpf/bpf.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@ static struct engine_group *add_group(struct engine_reading *reading,
 	return group;
 }
 
-/* Times of the group with INDEX, whose value is VALUE; NULL: times without room. */
+/*
+ * Add a group of times for VALUE from entry INDEX of by_times. VALUE is NULL for the sum of the
+ * values of pair INDEX for which there was no room.
+ */
 static int add_times(struct engine *engine, struct engine_reading *reading,
 		     const struct measure_by *value, __u32 index, size_t *n_times)
 {
@@ -51,7 +55,7 @@ static int read_times(struct engine *engine, struct engine_reading *reading,
 	return err;
 }
 
-/* What read_map() has read. */
+/* The contents of a map, as read by read_map(). */
 struct entries {
 	void *keys, *values;
 	size_t n;
@@ -76,7 +80,7 @@ static void add_hits(struct engine_reading *reading, const struct entries *group
 	const struct measure_by *values = groups->keys;
 	const __u64 *hits = groups->values, *other_hits = others->values;
 
-	/* A new group has no hits for a moment. */
+	/* Skip a group that was just created and has no hits yet. */
 	for (size_t i = 0; i < groups->n; i++)
 		if (hits[i])
 			add_group(reading, &values[i])->hits = hits[i];

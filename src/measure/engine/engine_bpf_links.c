@@ -39,7 +39,7 @@ void engine_bpf_set_gate(struct engine *engine, uint32_t open)
 		__atomic_store_n(&engine->object.gate->open, open, __ATOMIC_SEQ_CST);
 }
 
-/* ---- keeping books -------------------------------------------------------------------------- */
+/* ---- the list of links ---------------------------------------------------------------------- */
 
 int engine_bpf_room_for_links(struct engine *engine, size_t n)
 {
@@ -125,7 +125,7 @@ static bool is_of_file(const struct engine_link *link, const struct engine_file 
 	return is_within(link, file->first_site, file->n_sites);
 }
 
-/* ---- making them ---------------------------------------------------------------------------- */
+/* ---- making links --------------------------------------------------------------------------- */
 
 static void add_links(struct engine *engine, const struct uprobe_link_spec *spec, const int *fds,
 		      size_t n)
@@ -166,7 +166,7 @@ static int make_links_of(struct engine *engine, const struct uprobe_link_spec *s
 	return err;
 }
 
-/* Make links for the WANTED sites of FILE: those of return probes are links of their own. */
+/* Make links for the WANTED sites of FILE. Return probes need a separate link. */
 static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
@@ -317,7 +317,9 @@ static int find_change(struct engine *engine, const struct engine_file *file, st
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
-		/* If another tracer is on the site it decides about the semaphore, else the first user. */
+		/*
+		 * Ask for the semaphore again: the tracer that prevented it may have left the site.
+		 */
 		if (change->added[i])
 			engine->no_semaphore[first + i] = false;
 		change->n_all += !is_off;

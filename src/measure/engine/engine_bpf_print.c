@@ -45,7 +45,7 @@ struct print_ring {
 	unsigned long mark; /* records that are not before this position ... */
 	uint64_t mark_ns;   /* ... are newer than this */
 	unsigned long seen; /* the last call looked at the records before this position */
-	uint64_t seen_ns;   /* and passed on those of them that are older than this */
+	uint64_t seen_ns;   /* and passed on those that are not newer than this */
 	struct found *batch;
 	size_t n;
 };
@@ -140,7 +140,7 @@ static unsigned long find_end(const struct print_ring *ring, unsigned long produ
 	return at;
 }
 
-/* Is RECORD, of N bytes, long enough for its kind? */
+/* Return true if the N bytes of RECORD are enough for its kind. */
 static bool is_whole(const struct print_ring *ring, const struct hit_record *record, size_t n)
 {
 	if (n < ring->record_bytes)
@@ -148,7 +148,7 @@ static bool is_whole(const struct print_ring *ring, const struct hit_record *rec
 	return record->kind != RECORD_SLOW || n >= sizeof(struct slow_record);
 }
 
-/* Are the arguments of RECORD valid, and those of the start of a slow pair? */
+/* Return true if the arguments of RECORD are valid and, for a slow pair, those of its start. */
 static bool is_valid(const struct hit_record *record)
 {
 	const struct slow_record *slow;
@@ -196,7 +196,7 @@ static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns
 	return err;
 }
 
-/* The stack of RECORD; returns NULL if it has none. */
+/* Set *STACK to the stack of RECORD and return STACK, or NULL if RECORD has no stack. */
 static const struct stored_stack *
 stack_of(const struct print_ring *ring, const struct hit_record *record, struct stored_stack *stack)
 {

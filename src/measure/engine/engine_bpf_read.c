@@ -218,7 +218,7 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* No entry of `keyed` is deleted meanwhile, so the walk visits all of them. */
+/* Read all entries of `keyed`. None is deleted meanwhile, so the batches visit each of them. */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -245,7 +245,7 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
-/* Entries are added meanwhile, but none is deleted. */
+/* Read all entries of domain_pairs. Programs may add entries meanwhile, but delete none. */
 static int read_domain_pairs(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.domain_pairs;
@@ -303,7 +303,7 @@ static int read_losses(struct engine *engine, struct measure_losses *sum)
 	return err ? explain(engine, err) : 0;
 }
 
-/* True if the ids are those in our /proc. */
+/* Return true if the engine's ids are the ids in our /proc. */
 static bool knows_ids(const struct engine *engine)
 {
 	struct stat st;
@@ -312,7 +312,7 @@ static bool knows_ids(const struct engine *engine)
 	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
 }
 
-/* Those that have ended make room. */
+/* Read the hits of each process. Delete the entries of processes that have ended, to make room. */
 static int read_processes(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.process_hits;

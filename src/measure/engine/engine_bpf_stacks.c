@@ -12,9 +12,9 @@
 #include "unwind/stack_store.h"
 #include "unwind/stack_walker.h"
 
-/* ---- what is walked ------------------------------------------------------------------------- */
+/* ---- files and processes -------------------------------------------------------------------- */
 
-/* The program's file, whose path names an open descriptor. */
+/* Add the file of the program. PATH names an open descriptor (/proc/self/fd/N). */
 static int add_program(struct engine *engine, const char *path)
 {
 	const struct walk_inode inode = { engine->config.exe_dev, engine->config.exe_ino };
@@ -22,7 +22,10 @@ static int add_program(struct engine *engine, const char *path)
 	struct stat by_name, st;
 	const ssize_t n = readlink(path, name, sizeof(name) - 1);
 
-	/* Functions without names are called by the name of the file, if it still has one. */
+	/*
+	 * Functions without symbols are shown with the name of the file: use its real path if it
+	 * still exists.
+	 */
 	if (n > 0) {
 		name[n] = '\0';
 		if (stat(name, &by_name) == 0 && stat(path, &st) == 0 &&
@@ -56,7 +59,10 @@ int engine_bpf_walk(struct engine *engine, pid_t pid)
 	return err ? err : stack_walker_add_process(engine->walker, pid, id);
 }
 
-/* A newcomer whose id is another one here stays one: walks find its code more slowly. */
+/*
+ * Add newcomers to the walker, which speeds up their walks. A newcomer whose id differs between the
+ * two pid namespaces is not added.
+ */
 int engine_bpf_refresh_stacks(struct engine *engine)
 {
 	const struct pid_namespace ns = { engine->config.pidns_dev, engine->config.pidns_ino };

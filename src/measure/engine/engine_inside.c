@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine that counts inside of processes (inside/inside.h): trampolines instead of uprobes. It needs no
- * more than the right to ptrace them. It measures processes that are known by their pids, and their forked
- * children; what needs the kernel is refused. Each process is attached to, and detached from, by itself.
+ * The engine that counts inside of processes (inside/inside.h): trampolines instead of uprobes. It
+ * needs only the right to ptrace the processes. It measures processes given by pid, and their
+ * forked children, and refuses features that need the kernel. Each process is attached and detached
+ * separately.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,17 +18,17 @@
 struct engine {
 	struct ocp_ctx *ctx;
 	struct inside_role *roles;
-	unsigned int *key_args; /* of the roles; used if one is keyed */
+	unsigned int *key_args; /* by role; used only if has_keys */
 	bool has_keys;
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;
-	struct inside_process **processes; /* that have been attached to */
+	struct inside_process **processes; /* attached processes */
 	size_t n_processes;
 	bool is_detached;
-	bool is_found; /* an earlier tool has attached to them */
+	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
-	struct inside_meta meta; /* until the attach: name and text */
+	struct inside_meta meta; /* name and text for the attach */
 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
@@ -45,7 +46,7 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 	return NULL;
 }
 
-/* Roles and keys, from those of SPEC. */
+/* Copy the roles of SPEC, and their key arguments. */
 static void copy_roles(struct engine *engine, const struct engine_spec *spec)
 {
 	for (size_t i = 0; i < spec->n_roles; i++) {
@@ -173,7 +174,10 @@ static void tell_not_counted(const struct engine *engine)
 		hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
 }
 
-/* One of several processes may have ended, or be one that cannot be counted: the others are counted. */
+/*
+ * Attach to all processes. If there are several, warn about each that has ended or cannot be
+ * counted, and count the others.
+ */
 static int attach_processes(struct engine *engine, const pid_t *pids, size_t n_pids,
 			    const struct engine_file *files, size_t n)
 {
@@ -194,7 +198,10 @@ static int attach_processes(struct engine *engine, const pid_t *pids, size_t n_p
 	return 0;
 }
 
-/* An error only if it is that of all processes. TELLS: warn of each that counts on. */
+/*
+ * Detach from all processes. Return an error only if all of them failed. If TELLS, warn about each
+ * process that still counts.
+ */
 static int detach_processes(struct engine *engine, bool tells)
 {
 	size_t n_failed = 0;
@@ -210,7 +217,7 @@ static int detach_processes(struct engine *engine, bool tells)
 		if (tells)
 			inside_process_tell_left(engine->processes[i]);
 	}
-	/* What the others have counted is complete. */
+	/* The counts of the detached processes are complete. */
 	return n_failed && n_failed == engine->n_processes ? err : 0;
 }
 
@@ -271,7 +278,7 @@ static void close_engine(struct engine *engine)
 {
 	if (!engine)
 		return;
-	/* Those that a detach has not ended are tried again. */
+	/* Also try again to detach the processes where detach() failed. */
 	if (!engine->is_found && !engine->is_kept)
 		detach_processes(engine, true);
 	close_processes(engine);
@@ -282,7 +289,7 @@ static void close_engine(struct engine *engine)
 	free(engine);
 }
 
-/* ---- engines that go on --------------------------------------------------------------------- */
+/* ---- engines that outlive the tool ---------------------------------------------------------- */
 
 static int keep(struct engine *engine, const char *folder)
 {
@@ -331,7 +338,10 @@ static int check(struct ocp_ctx *ctx)
 	return 0;
 }
 
-/* Counting takes a tenth of what timing takes, and timing by key takes more than by thread. */
+/*
+ * Measure counting and timing separately: counting costs a tenth of timing, and timing by key costs
+ * more than timing by thread.
+ */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
 	struct own_cost counting, timing = { 0 };

@@ -8,22 +8,26 @@
 
 extern const struct engine_ops engine_inside;
 
-/* What of SPEC this engine does not measure, for a message; NULL: it measures all of it. */
+/*
+ * Return the first feature in SPEC that this engine lacks, as text for an error message, or NULL if
+ * the engine supports all of SPEC.
+ */
 const char *engine_inside_cannot(const struct engine_spec *spec);
 
 /*
- * An engine of what earlier tools have left in processes: it can be read, detached and closed; close alone
- * leaves it measuring. engine_inside_add_found() adds INSIDE, which inside_find() found in PID, with the
- * numbers of its sites at NUMBERS; both belong to the engine, also after an error. Detach ends the counting of
- * forked children, too, and of the process that forked PID.
+ * Create an engine for counters that earlier tools left in processes. It can be read, detached and
+ * closed; close alone leaves it measuring. engine_inside_add_found() adds INSIDE, which
+ * inside_find() found in PID, with the numbers of its sites in NUMBERS. The engine owns both, also
+ * after an error. A detach also ends the counting in forked children and in the process that forked
+ * PID.
  */
 int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out);
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,
 			    uint32_t *numbers);
 
-/* How many of the processes that were to be attached to count, or counted. */
+/* Return the number of processes that were attached. */
 size_t engine_inside_n_processes(const struct engine *engine);
-/* Does PID, a measured process or a child that one has forked, count for ENGINE, which is attached? */
+/* Return true if PID, a measured process or a child forked from one, counts for ENGINE now. */
 bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
 
 #endif

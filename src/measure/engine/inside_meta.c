@@ -40,7 +40,7 @@ static int compare_numbers(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* 0, -EBADMSG, or -ENOMEM. */
+/* Check that the numbers differ. Returns 0, -EBADMSG or -ENOMEM. */
 static int check_numbers(const uint32_t *numbers, size_t n)
 {
 	uint32_t *sorted = malloc((n + 1) * sizeof(*sorted));
@@ -72,7 +72,7 @@ static bool is_one_string(const char *text, size_t bytes)
 	return memchr(text, '\0', bytes) == text + bytes - 1;
 }
 
-/* 0, -EBADMSG or -EPROTO. The rest of N bytes behind HEAD is as long as it says. */
+/* Check HEAD, and that it gives the length of the N bytes. Returns 0, -EBADMSG or -EPROTO. */
 static int check_head(const struct inside_meta_head *head, size_t n, size_t n_sites)
 {
 	const size_t rest = n - sizeof(*head);
@@ -98,12 +98,15 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	*meta = (struct inside_meta){ 0 };
 	if (n < sizeof(head))
 		return -EBADMSG;
-	/* The process may write to it meanwhile: what is checked is a copy. */
+	/* The process may write to the bytes meanwhile: check a copy of the head. */
 	memcpy(&head, bytes, sizeof(head));
 	err = check_head(&head, n, n_sites);
 	if (err)
 		return err;
-	/* Before the copy, which is long if the text is; and of the copy again. */
+	/*
+	 * Check the text before the copy, which takes long if the text is long, and check the copy
+	 * again.
+	 */
 	if (!is_one_string(text, head.text_bytes))
 		return -EBADMSG;
 	meta->n_sites = n_sites;

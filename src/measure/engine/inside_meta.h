@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine `inside` leaves in a process for those that find its counters later: the meta bytes of
- * the block. Whoever can write to the process can write to them.
+ * The meta bytes of the block that the engine `inside` leaves in a process. They describe the
+ * counters to tools that find the block later. Anyone who can write to the process can change them.
  *
  *	"ocInMeta"              8 bytes
  *	INSIDE_META_VERSION     4 bytes
@@ -23,7 +23,7 @@ enum { INSIDE_META_VERSION = 1, INSIDE_META_NAME_BYTES = 72 };
 
 struct inside_meta {
 	char name[INSIDE_META_NAME_BYTES]; /* of a kept meter; "" if it has none */
-	uint32_t *numbers;		   /* of the engine, by the number inside */
+	uint32_t *numbers;		   /* the engine's number of each site of the block */
 	size_t n_sites;
 	char *text;	   /* describes the numbers of the engine */
 	size_t text_bytes; /* with the NUL */
@@ -39,17 +39,17 @@ struct inside_meta_head {
 enum { INSIDE_META_PIECES = 3 };
 
 /*
- * The bytes for META, whose strings are not too long, are those of the PIECES, which point to HEAD and to
- * what META points to. Returns how many they are.
+ * Fill HEAD from META, and set PIECES to the parts of the meta bytes: HEAD, and the numbers and the
+ * text of META. Returns the total number of bytes.
  */
 size_t inside_meta_pieces(const struct inside_meta *meta, struct inside_meta_head *head,
 			  struct iovec pieces[INSIDE_META_PIECES]);
 
 /*
- * Read the N BYTES of a block with N_SITES sites into META, which the caller frees, also after an error.
- * The name is one that a kept meter can have. The numbers differ from each other, and the text has one
- * NUL; they are not checked otherwise. -EBADMSG: damaged; -EPROTO: of another version; without messages.
- * -ENOMEM.
+ * Read the N BYTES of a block with N_SITES sites into META, which the caller frees, also after an
+ * error. On success, the name is "" or valid for a kept meter, the numbers differ from each other,
+ * and the only NUL of the text is at its end; nothing else is checked. Returns -EBADMSG if the
+ * bytes are damaged and -EPROTO if another version wrote them, both without a message; or -ENOMEM.
  */
 int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_sites,
 		     struct inside_meta *meta);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which arguments of probes can be keys inside a process. */
+/* Decides which arguments of probes can be keys inside a process. */
 #ifndef MEASURE_INSIDE_PLACE_H
 #define MEASURE_INSIDE_PLACE_H
 
@@ -10,8 +10,8 @@
 #include "inside/inside.h"
 
 /*
- * Set *PLACE to where SPEC has its argument. False: it is no OCaml value, or it is neither in a register nor on
- * the stack, and a wrong address would end the process.
+ * Set *PLACE to the location of the argument SPEC. Returns false if the argument is not an OCaml
+ * value, or is in memory other than the stack: reading from a wrong address would end the process.
  */
 bool inside_place_of(const struct arg_spec *spec, struct inside_place *place);
 

@@ -18,41 +18,41 @@
 #include "tracee/proc_file.h"
 
 enum {
-	MAX_THREADS = 1024,    /* that time pairs at one moment */
-	OCAML_COUNTER_OFF = 2, /* of the half that OCaml reads, in the semaphore */
+	MAX_THREADS = 1024,    /* that can time pairs at the same time */
+	OCAML_COUNTER_OFF = 2, /* of the half of a semaphore that OCaml reads */
 	NO_PROBE = UINT32_MAX,
 	MAX_CHILD_ROUNDS =
-		100, /* searches for forked children; each finds those of the one before */
+		100, /* searches for forked children; the next finds those forked meanwhile */
 };
 
 struct inside_process {
 	struct ocp_ctx *ctx;
 	struct inside *inside;
-	uint32_t *numbers; /* of the engine, by the number inside */
+	uint32_t *numbers; /* by site: the engine's number */
 	uint32_t
-		*probes; /* by the number inside: of which probe it is a row; NULL: none has rows */
-	uint32_t n_probes; /* these numbers are less */
+		*probes; /* by site: the probe whose row has its hits, or NO_PROBE; NULL: no rows */
+	uint32_t n_probes; /* the probes in `probes` are less */
 	char comm[16];
 	size_t n_sites, n_pairs;
 	pid_t pid;
 	uint64_t start_time;
 	struct stat exe;
-	char base[FIND_NAME_BYTES + 1]; /* of its executable */
+	char base[FIND_NAME_BYTES + 1]; /* name of its executable */
 	bool is_detached, has_warned;
 	bool is_found; /* an earlier tool has attached it */
 };
 
-/* What is to be attached to. */
+/* The sites to attach to. */
 struct sites_to_count {
 	const struct inside_plan *plan;
 	struct inside_site *sites;
-	struct inside_place *places; /* of their keys; NULL: none has a key */
+	struct inside_place *places; /* of the keys; NULL: no role has a key */
 	size_t n_places;
 };
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/* A file in a process, and the mappings that are its own. */
+/* A file, and its mappings in a process. */
 struct mapped_file {
 	pid_t pid;
 	struct stat stat;
@@ -60,7 +60,10 @@ struct mapped_file {
 	size_t n;
 };
 
-/* The device of a mapping differs from that of the file on overlayfs and btrfs: ask the path too. */
+/*
+ * On overlayfs and btrfs, the device of a mapping differs from the device of its file. So compare
+ * the inodes, and then the file that has the path, if there is one.
+ */
 static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 {
 	char path[PATH_MAX + PROC_PATH_BYTES];
@@ -85,7 +88,10 @@ static int find_mappings(struct inside_process *process, const struct maps *maps
 	return 0;
 }
 
-/* Where the process has mapped the byte at OFF of the file. Returns the number of its mappings. */
+/*
+ * Set *ADDR to where the process has mapped the byte at OFF of FILE. Returns how often it is
+ * mapped.
+ */
 static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
 			 uint64_t *addr)
 {
@@ -110,7 +116,7 @@ static void note_probe(struct inside_process *process, const struct engine_site 
 		process->n_probes = site->probe_index + 1;
 }
 
-/* The places of the keys of SITE, one for each of its roles. */
+/* Add the places of the keys of SITE: one for each of its roles. */
 static int add_places(struct inside_process *process, const struct engine_file *file,
 		      const struct engine_site *site, struct sites_to_count *sites)
 {
@@ -200,7 +206,7 @@ int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t 
 	return 0;
 }
 
-/* Of the N FILES, those that the process maps: can all their sites be counted? */
+/* Check that all sites can be counted in those of the N FILES that list the process. */
 static int check_files(const struct inside_process *process, const struct engine_file *files,
 		       size_t n)
 {
@@ -216,7 +222,9 @@ static int check_files(const struct inside_process *process, const struct engine
 	return inside_process_check(process->ctx, process->pid, n_sites, n_unfit);
 }
 
-/* Forked children are found by their executable. */
+/*
+ * Record the start time, name and executable of PID. Forked children are found by the executable.
+ */
 static int know_process(struct inside_process *process, pid_t pid)
 {
 	char path[PROC_PATH_BYTES], name[PATH_MAX];
@@ -268,7 +276,7 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 	return inside_attach(process->ctx, process->pid, &spec, &process->inside);
 }
 
-/* Room for all sites and for the keys of their roles. */
+/* Allocate memory for all sites and for the keys of their roles. */
 static int make_room(struct inside_process *process, const struct engine_file *files, size_t n,
 		     struct sites_to_count *sites)
 {
@@ -382,7 +390,7 @@ static void add_pair(const struct inside_pair *from, struct engine_pair *to)
 		to->buckets[i] += from->buckets[i];
 }
 
-/* Another tool may have changed sites meanwhile. Numbers that are too small are not told silently. */
+/* Warn, once, if another tool has changed sites: the counts are then too small. */
 static void warn_of_changes(struct inside_process *process)
 {
 	struct inside_state state = { 0 };
@@ -398,7 +406,7 @@ static void warn_of_changes(struct inside_process *process)
 		process->n_sites == 1 ? " is" : "s are");
 }
 
-/* The hits of each probe as a row of this process. */
+/* Add a row to READING for each probe with hits in this process. */
 static int add_rows(struct inside_process *process, const uint64_t *hits,
 		    struct engine_reading *reading)
 {
@@ -432,7 +440,7 @@ static int add_rows(struct inside_process *process, const uint64_t *hits,
 	return 0;
 }
 
-/* All hits of this process as an entry of READING. */
+/* Add all hits of this process to READING as one entry. */
 static int add_process(const struct inside_process *process, const uint64_t *hits,
 		       struct engine_reading *reading)
 {
@@ -482,7 +490,10 @@ static bool process_has_ended(const struct inside_process *process)
 	return proc_start_time(process->pid, &start_time) != 0 || start_time != process->start_time;
 }
 
-/* A child has copies of the sites, and shares the block, which tells when it was made. */
+/*
+ * Detach from PID if it shares the block of PROCESS: a forked child does, and has copies of the
+ * sites. The block is recognised by its start time. Returns true after a detach.
+ */
 static bool detach_child(struct inside_process *process, pid_t pid)
 {
 	struct inside_state state = { 0 };
@@ -504,7 +515,10 @@ static bool detach_child(struct inside_process *process, pid_t pid)
 	return is_ours;
 }
 
-/* Children that have not executed another program. Those that they fork meanwhile are found again. */
+/*
+ * Detach from all children that have not executed another program. Search until no new one is
+ * found: they may fork meanwhile.
+ */
 static void detach_children(struct inside_process *process)
 {
 	bool found_one = true;
@@ -531,11 +545,14 @@ int inside_process_detach(struct inside_process *process)
 	if (process->is_detached)
 		return 0;
 	warn_of_changes(process);
-	/* What was found may be a copy of what this process has: it ends last. */
+	/*
+	 * A found process may share its block with its parent and siblings: detach from these
+	 * first.
+	 */
 	if (process->is_found)
 		detach_children(process);
 	err = inside_detach(process->inside);
-	/* What was counted before can be read all the same. */
+	/* It is no error if the process has ended: its counts can still be read. */
 	if (err && process_has_ended(process)) {
 		err = 0;
 	} else if (err == -ESRCH) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One of the processes that the engine `inside` measures: where its sites lie in its memory, and what
- * counts in it. The children that it forks count with it.
+ * One of the processes that the engine `inside` measures: the addresses of its sites, and the
+ * counters in its memory. The children that it forks use the same counters.
  *
  * All functions return 0, or a negative errno with a message in the ctx.
  */
@@ -22,42 +22,54 @@ struct inside_process;
 /* What all processes of an engine have in common. */
 struct inside_plan {
 	const struct inside_role *roles;
-	const unsigned int *key_args; /* of each role: its key; NULL: none is keyed */
+	const unsigned int *key_args; /* by role: its key argument; NULL: no role is keyed */
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;		/* hits are also rows by process and probe */
-	const struct inside_meta *meta; /* its name and text; without a text nothing is left */
+	const struct inside_meta *meta; /* its name and text; no text: no meta bytes */
 };
 
 /*
- * -ENOTSUP if PID has no site of N_SITES to count, or if N_UNFIT of them have no nop and call
- * (engine_site.needs_kernel).
+ * Check that PID can be counted inside. It has N_SITES sites; N_UNFIT of these have no nop and call
+ * (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
  */
 int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
 
-/* Make PID count at the sites of those of the N FILES that list it. On failure nothing is changed. */
+/*
+ * Make PID count at the sites of those of the N FILES that list PID. On failure PID is unchanged.
+ */
 int inside_process_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_plan *plan,
 			  const struct engine_file *files, size_t n, struct inside_process **out);
 
 /*
- * What inside_find() found in PID, with the numbers of its sites at NUMBERS; both belong to the new
- * struct, also after an error. The process that forked PID, and the other children, end with it.
+ * Create a process from INSIDE, which inside_find() found in PID, and the numbers of its sites in
+ * NUMBERS. The new struct owns both, also after an error. A detach also ends the counting in the
+ * process that forked PID and in its other children.
  */
 int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside, uint32_t *numbers,
 			 struct inside_process **out);
 
-/* Add the hits and pairs to READING. Works after the end of the process, too, unless it was found. */
+/*
+ * Add the hits and pairs to READING. This works after the process has ended, too, unless PROCESS
+ * comes from inside_process_found().
+ */
 int inside_process_add(struct inside_process *process, struct engine_reading *reading);
 
-/* Does PID, the process or a child that it has forked, count now? */
+/* Return true if PID, the process or a child forked from it, counts now. */
 bool inside_process_counts_in(const struct inside_process *process, pid_t pid);
 
-/* End the counting, also in children. Not an error: the process has ended, or executed another program. */
+/*
+ * End the counting, also in children. It is no error if the process has ended or has executed
+ * another program.
+ */
 int inside_process_detach(struct inside_process *process);
-/* After a detach that failed: warn that the process counts on, by the error in the ctx. */
+/*
+ * After a failed detach, warn that the process still counts, with the error in the ctx as the
+ * reason.
+ */
 void inside_process_tell_left(const struct inside_process *process);
 
-/* Free PROCESS, which may be NULL. Without a detach it counts on. */
+/* Free PROCESS, which may be NULL. Without a detach the process continues to count. */
 void inside_process_close(struct inside_process *process);
 
 #endif

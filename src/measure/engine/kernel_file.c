@@ -3,7 +3,7 @@
  * The numbers of a file in stat(2) may differ from those of its inode in the kernel. btrfs has a
  * device number for each subvolume, and overlayfs one for each layer if the layers are on different
  * file systems; the inode has the number of its superblock. The description of an inotify instance
- * is the only place that shows the latter for any file, in any mount namespace:
+ * is the only place that shows the superblock's number for any file, in any mount namespace:
  *
  *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *

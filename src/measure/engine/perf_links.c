@@ -106,7 +106,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
 }
 
-/* Count all open descriptors: the caller may have some too. */
+/* Count all open descriptors, including those of the library's caller. */
 static size_t count_descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");

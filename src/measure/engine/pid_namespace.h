@@ -16,10 +16,13 @@ struct pid_namespace {
 	uint64_t ino; /* 0: the initial namespace */
 };
 
-/* The namespace of process PID, or our own for 0. */
+/*
+ * Set *NS to the initial namespace if we are in it; otherwise to that of process PID, or to ours if
+ * PID is 0.
+ */
 int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *ns);
 
-/* The id that a program sees of PID. -EINVAL: PID is in another namespace than NS. */
+/* Set *ID to the id that a program sees for PID. -EINVAL: PID is in another namespace than NS. */
 int pid_namespace_id(struct ocp_ctx *ctx, const struct pid_namespace *ns, pid_t pid, __u32 *id);
 
 #endif

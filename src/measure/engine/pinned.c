@@ -37,7 +37,7 @@ static int has_field(int fd, const char *field)
 	return found;
 }
 
-/* Describes what is wrong with the map; NULL if nothing is. */
+/* Return what is wrong with the map, as part of a message, or NULL if nothing is. */
 static const char *fault_of(const struct bpf_map_info *info, const struct map_shape *shape)
 {
 	const __u32 most_bytes =
