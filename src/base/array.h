@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Arrays that grow: a pointer and the number of elements. The number of slots follows from the
- * number of elements: the next power of two, and at least 8. So only array_add() may allocate such an
- * array. Elements can be removed.
+ * number of elements: it is the next power of two, and at least 8. So only array_add() may
+ * allocate such an array. Elements can be removed.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
@@ -12,7 +12,10 @@
 
 #define ARRAY_FIRST_SLOTS 8
 
-/* LIST with room for N + 1 elements of SIZE bytes; NULL: no memory, and LIST is unchanged. */
+/*
+ * Return LIST with room for N + 1 elements of SIZE bytes; NULL if out of memory: LIST is
+ * unchanged.
+ */
 static inline void *array_grow(void *list, size_t n, size_t size)
 {
 	if (n == 0)

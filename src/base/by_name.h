@@ -12,7 +12,7 @@
 
 typedef const char *(*by_name_fn)(const void *table, uint32_t number);
 
-/* The place of NAME in NUMBERS[0..N) if *FOUND, else the place to insert it. */
+/* Return the place of NAME in NUMBERS[0..N), or the place to insert it at; *FOUND says which. */
 static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn name_of,
 				   const void *table, const char *name, bool *found)
 {

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* The time of the clock ID (CLOCK_MONOTONIC, CLOCK_REALTIME ...). */
+/* Return the time of the clock ID (CLOCK_MONOTONIC, CLOCK_REALTIME ...). */
 static inline int64_t clock_ns(clockid_t id)
 {
 	struct timespec ts;
@@ -16,13 +16,16 @@ static inline int64_t clock_ns(clockid_t id)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* The time of CLOCK_MONOTONIC in milliseconds. */
+/* Return the time of CLOCK_MONOTONIC in milliseconds. */
 static inline int64_t clock_ms(void)
 {
 	return clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
-/* The CPU time of all threads of process PID so far, by the books of the kernel; -1: it has ended. */
+/*
+ * Return the CPU time that the threads of PID have used so far, as the kernel counts it; -1: it
+ * has ended.
+ */
 static inline int64_t clock_process_cpu_ns(pid_t pid)
 {
 	struct timespec ts;

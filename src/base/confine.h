@@ -6,12 +6,15 @@
 #include <stddef.h>
 #include "base/ctx.h"
 
-/* Close all descriptors from 3 on except the N KEPT, which ascend. 0 and 1 become /dev/null. */
+/*
+ * Close all descriptors from 3 on except the N descriptors in KEPT, which is in ascending order.
+ * Make 0 and 1 refer to /dev/null.
+ */
 int confine_close_files(struct ocp_ctx *ctx, const int *kept, size_t n);
 
 /*
- * Drop all capabilities, and prevent that a program that is executed gains any. Other processes of
- * the user may not trace this one.
+ * Drop all capabilities, and prevent programs that this process executes from gaining any. Prevent
+ * other processes of the user from tracing this one.
  */
 int confine_drop_capabilities(struct ocp_ctx *ctx);
 

@@ -23,7 +23,7 @@
 	})
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tell what the user can do about the error that was just recorded. */
+/* Record a hint: what the user can do about the error that was just recorded. */
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Put "PREFIX: " before the recorded message, for a caller that knows the operand. */

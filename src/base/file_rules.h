@@ -39,13 +39,13 @@ struct file_rules {
 	bool check_owners;
 };
 
-/* Set RULES, which are not copied. NULL, the default: no rules. */
+/* Set the rules of CTX to RULES, which are not copied. NULL, the default: no rules. */
 void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 /* Call admit; without rules return FILE_UNKNOWN. */
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 bool file_rules_check_owners(const struct ocp_ctx *ctx);
-/* 0: any number. */
+/* Return the largest number of sites that a file of ORIGIN may have; 0: any number. */
 size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin);
 
 #endif

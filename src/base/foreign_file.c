@@ -7,7 +7,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* A server of a FUSE or network file system could let fstat(2) wait for ever. */
+/*
+ * Fill *ST without fstat(2), which the server of a FUSE or network file system could block for
+ * ever.
+ */
 static int look(int fd, struct stat *st)
 {
 	struct statx now;
@@ -38,7 +41,7 @@ int foreign_file_find(const char *path, struct stat *st)
 	return err ? err : found;
 }
 
-/* O_NONBLOCK: a lease of the file's owner would let open(2) wait. */
+/* O_NONBLOCK, since a lease of the file's owner could block open(2). */
 int foreign_file_open(int found, int access)
 {
 	char path[32];

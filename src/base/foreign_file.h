@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that somebody else chose: links below /proc/PID, and paths that a process or its files name. What is
- * there may be a pipe, whose opening waits, a device, whose opening does something, or a file that is changed for
- * another one between two looks. So the file is found without being opened, looked at, and opened then.
+ * Files that somebody else chose: links below /proc/PID, and paths that a process or its files
+ * name. Such a path may lead to a pipe, on which open(2) blocks; to a device, on which open(2) has
+ * effects; or to a file that is replaced between two looks. So first find the file without opening
+ * it, then check it, and only then open it.
  */
 #ifndef BASE_FOREIGN_FILE_H
 #define BASE_FOREIGN_FILE_H
@@ -10,17 +11,21 @@
 #include <sys/stat.h>
 
 /*
- * Find what is at PATH, and fill in *ST. Nothing is opened, and no file system is asked to wait for its server.
- * Returns a descriptor that can only be given to foreign_file_open(), or -errno.
+ * Find the file at PATH and fill *ST, without opening the file, and without waiting for the server
+ * of its file system. Returns a descriptor that is only good for foreign_file_open(), or -errno.
  */
 int foreign_file_find(const char *path, struct stat *st);
 
-/* Open what FOUND refers to, a regular file, for ACCESS. Closes FOUND, also on failure. Returns -errno then. */
+/*
+ * Open for ACCESS the regular file that FOUND refers to. Closes FOUND. Returns a descriptor or
+ * -errno.
+ */
 int foreign_file_open(int found, int access);
 
 /*
- * Both, for reading. -ENOEXEC, as for any file that is no program: no regular file. INODE, unless 0: the number that it
- * must have, else -ENOENT.
+ * Find the file at PATH and open it for reading. Returns -ENOEXEC, as for any file that is not a
+ * program, if it is not a regular file; -ENOENT if INODE is not 0 and the file has another inode
+ * number.
  */
 int foreign_file_read(const char *path, ino_t inode);
 

@@ -14,15 +14,16 @@
 
 /* For one call; initialize with { 0 }. */
 struct interruptions {
-	unsigned int n; /* without a wait in between */
+	unsigned int n; /* of calls in a row that did not wait */
 	int64_t last_ns;
 };
 
 enum { MAX_INTERRUPTIONS = 1000 };
 
 /*
- * After a failed call: shall it be repeated, because a signal interrupted it? Returns false, with
- * errno EINTR, after MAX_INTERRUPTIONS interruptions of calls that did not wait for a millisecond.
+ * Should a failed call be repeated, because a signal interrupted it? Returns false, with errno
+ * EINTR, after MAX_INTERRUPTIONS interruptions in a row of calls that waited less than a
+ * millisecond.
  */
 static inline bool is_interrupted(struct interruptions *so_far)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is written soon, all of it: one call instead of a fault for each page. */
+/* Memory that will all be written soon: one call populates it, instead of a fault for each page. */
 #ifndef BASE_POPULATE_H
 #define BASE_POPULATE_H
 
@@ -13,7 +13,7 @@
 #define MADV_POPULATE_WRITE 23 /* asm-generic/mman-common.h: Linux 5.14 */
 #endif
 
-/* Linux before 5.14 refuses: then each page has its fault. */
+/* Linux before 5.14 refuses this call; then each page causes a fault. */
 static inline void populate(void *start, size_t bytes)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -22,7 +22,7 @@ static inline void populate(void *start, size_t bytes)
 	madvise((void *)from, (uintptr_t)start + bytes - from, MADV_POPULATE_WRITE);
 }
 
-/* A small piece of memory is likely to be there already. */
+/* A small piece of memory is likely to be populated already. */
 static inline void *populate_if_large(void *start, size_t bytes)
 {
 	enum { LARGE_BYTES = 256 * 1024 };
@@ -32,7 +32,7 @@ static inline void *populate_if_large(void *start, size_t bytes)
 	return start;
 }
 
-/* As malloc(3) and calloc(3). */
+/* Allocate like malloc(3) and calloc(3), and populate the memory if it is large. */
 static inline void *populated_malloc(size_t bytes)
 {
 	return populate_if_large(malloc(bytes), bytes);

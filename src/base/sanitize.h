@@ -7,9 +7,10 @@
 #include <stdio.h>
 
 /*
- * The number of bytes at AT that control a terminal instead of being shown; 0: none, or the end of
- * the text. These are the control characters, also those of C1 in UTF-8 (U+009B equals ESC [), and
- * the characters that change the direction of text.
+ * Return the number of bytes of the character at AT if it controls a terminal instead of being
+ * shown; 0 if it is shown, or at the end of the text. Such characters are the control characters,
+ * including C1 in UTF-8 (U+009B equals ESC [), and the characters that change the direction of
+ * text.
  */
 static inline size_t unsafe_bytes(const char *at)
 {
@@ -31,12 +32,12 @@ static inline size_t unsafe_bytes(const char *at)
 }
 
 /*
- * Replace what would control a terminal by '?', in place. Operands come from untrusted files,
- * processes and clients. A message stays one line.
+ * Replace each character that would control a terminal by '?', in place, so that a message stays
+ * one line. Operands of messages come from untrusted files, processes and clients.
  */
 void make_one_line(char *text);
 
-/* Write TEXT to F, in the same way. */
+/* Write TEXT to F, with the same replacements. */
 void put_one_line(FILE *f, const char *text);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Below 0, 0, or above 0, as a comparator of qsort(3) returns it, for numbers of any type. */
+/* Compare two numbers of any type: below 0, 0, or above 0, like a comparator of qsort(3). */
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /*

@@ -8,8 +8,8 @@
  *	a+*, ^*		Str repeats repetitions and assertions. Several operators in a row become
  *			one; an assertion that may be absent is left out
  *	[\n[:x:]]	a set in Str has no escapes, classes or equivalences, and [b-a] is empty.
- *			Each set is rewritten from the bytes that it contains. A complement is
- *			too: with REG_NEWLINE it would not contain the newline
+ *			Each set is rewritten from the bytes that it contains. So is a complement:
+ *			with REG_NEWLINE it would not contain the newline
  *	. ^ $		. does not match a newline, ^ and $ match around one: REG_NEWLINE
  *	\1		refers to a group. The C library requires that the group has ended before,
  *			in the same alternative. Otherwise Str matches nothing or, in a loop, what
@@ -44,7 +44,7 @@ struct translation {
 	bool is_closed[LAST_REFERENCE + 1]; /* groups that can be referred to */
 };
 
-/* Take a sequence of * + ?. Returns the one operator it is equal to, 0 if it is empty. */
+/* Take a sequence of * + ?. Returns the one operator that equals the sequence, 0 if it is empty. */
 static char take_repetition(struct translation *t)
 {
 	char repetition = '\0';
@@ -65,7 +65,7 @@ static void put_repetition(struct translation *t)
 		fputc(repetition, t->out);
 }
 
-/* Repeating an assertion has no effect; one that may be absent is left out. */
+/* Repeating an assertion has no effect; an assertion that may be absent is left out. */
 static void put_assertion(struct translation *t, const char *assertion)
 {
 	char repetition = take_repetition(t);
@@ -123,7 +123,7 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 	fputc(']', t->out);
 }
 
-/* After the '[' of a set: read the bytes that it contains. */
+/* Read the bytes that a set contains; its '[' has been read. */
 static void read_set(struct translation *t, bool set[N_BYTES])
 {
 	bool complement = *t->at == '^';
@@ -196,7 +196,7 @@ static void refer_to_group(struct translation *t, char digit)
 	put_repetition(t);
 }
 
-/* After a backslash. */
+/* Translate an escape; its backslash has been read. */
 static void translate_escape(struct translation *t)
 {
 	char c = *t->at;
@@ -247,7 +247,7 @@ static void translate_item(struct translation *t)
 	}
 }
 
-/* The POSIX form of PATTERN. On error NULL: *WHY tells the error, or is NULL for no memory. */
+/* Return the POSIX form of PATTERN. NULL on error: *WHY is the error, or NULL if out of memory. */
 static char *translate(const char *pattern, const char **why)
 {
 	struct translation t = { .at = pattern };
@@ -274,7 +274,7 @@ static char *translate(const char *pattern, const char **why)
 	return posix;
 }
 
-/* regcomp(3) in the C locale. Returns its error code, and puts the message into TEXT. */
+/* Call regcomp(3) in the C locale. Returns its error code, and puts the message into TEXT. */
 static int compile(regex_t *regex, const char *posix, char *text, size_t text_bytes)
 {
 	locale_t c = newlocale(LC_ALL_MASK, "C", NULL), before;

@@ -12,11 +12,11 @@
 
 struct str_regexp;
 
-/* Compile PATTERN. -EINVAL, with a message that names it, if it is not in Str's syntax. */
+/* Compile PATTERN. Returns -EINVAL, with a message, if PATTERN is not in Str's syntax. */
 int str_regexp_new(struct ocp_ctx *ctx, const char *pattern, struct str_regexp **out);
 void str_regexp_free(struct str_regexp *re);
 
-/* Does a match begin at the start of TEXT, as for Str.string_match? It need not reach the end. */
+/* Does TEXT match from its start, as in Str.string_match? The match need not reach the end. */
 bool str_regexp_match(const struct str_regexp *re, const char *text);
 
 #endif

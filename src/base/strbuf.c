@@ -87,8 +87,8 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 /* ---- strings of others ---------------------------------------------------------------------- */
 
 /*
- * The length of the UTF-8 character at AT, in a string that ends with a zero byte. 0 if it is
- * invalid: overlong, a surrogate, or above U+10FFFF.
+ * Return the length of the UTF-8 character at AT, in a string that ends with a zero byte. 0 if the
+ * character is invalid: overlong, a surrogate, or above U+10FFFF.
  */
 static size_t utf8_bytes(const unsigned char *at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing text, for replies and descriptions. Names and paths come from other processes and may contain any bytes.
- * Invalid UTF-8 becomes U+FFFD, and each format has its own escapes.
+ * A growing text, for replies and descriptions. Names and paths come from other processes and may
+ * contain any bytes. Invalid UTF-8 becomes U+FFFD, and each format has its own escapes.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H
@@ -21,7 +21,7 @@ struct strbuf {
 #define strbuf_lit(buf, literal) strbuf_add((buf), (literal), sizeof(literal) - 1)
 
 void strbuf_free(struct strbuf *buf);
-/* Make room for N more bytes. False: out of memory. */
+/* Make room for N more bytes. Returns false if out of memory. */
 bool strbuf_make_room(struct strbuf *buf, size_t n);
 
 static inline void strbuf_add(struct strbuf *buf, const char *bytes, size_t n)

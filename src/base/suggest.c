@@ -27,8 +27,8 @@ static bool same(char a, char b)
 }
 
 /*
- * The number of letters to insert, remove, replace, or swap with their neighbour to turn A into B
- * (the optimal string alignment distance). Keeps three rows of the matrix.
+ * Return the number of letters to insert, remove, replace, or swap with their neighbour to turn A
+ * into B (the optimal string alignment distance). Keeps three rows of the matrix.
  */
 static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
@@ -53,7 +53,7 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
 	return above[b_bytes];
 }
 
-/* How far is CANDIDATE from WORD? LIMIT: so far, or farther. */
+/* Return the distance of CANDIDATE from WORD, or LIMIT if the distance is LIMIT or more. */
 static size_t distance_below(const char *word, const char *candidate, size_t limit)
 {
 	size_t word_bytes = strlen(word), bytes = strlen(candidate), d;

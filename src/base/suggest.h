@@ -25,7 +25,7 @@ struct suggestions {
 
 struct suggestions suggestions_for(const char *word);
 
-/* The same as suggestion_offer. Of equal candidates the first one is kept. */
+/* Compare CANDIDATE, like suggestion_offer. A candidate that is offered twice is kept once. */
 void suggestions_offer(struct suggestions *suggestions, const char *candidate);
 
 /* Compare CANDIDATE, which is not copied. Of equally close candidates the first one is kept. */

@@ -7,7 +7,7 @@
 #include "base/search.h"
 #include "elf/own_dwarf.h"
 
-/* Code of a unit. */
+/* A range of the code of a unit. */
 struct unit_range {
 	uint64_t start, end;
 	Dwarf_Off unit; /* its entry in the debug information */
@@ -85,7 +85,7 @@ static const struct unit_range *range_of(const struct address_lines *lines, uint
 	return next && va < lines->ranges[next - 1].end ? &lines->ranges[next - 1] : NULL;
 }
 
-/* False: it is a row of no line. */
+/* Copy ROW to FOUND. Returns false if ROW has no source line. */
 static bool take_row(Dwarf_Line *row, struct address_line *found)
 {
 	Dwarf_Addr va;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The source lines of any instructions, one by one, from the debug information. */
+/* Find the source lines of any instructions, one by one, in the debug information. */
 #ifndef ELF_ADDRESS_LINES_H
 #define ELF_ADDRESS_LINES_H
 
@@ -9,24 +9,31 @@
 
 struct address_lines;
 
-/* Where the instruction at an address comes from. */
+/* The source line of the instruction at an address. */
 struct address_line {
-	const char *file; /* as given to the compiler, perhaps behind its folder */
-	int line;	  /* the first is 1 */
-	uint64_t va;	  /* where the line begins, or begins again: at the address, or before it */
+	const char *file; /* as given to the compiler, perhaps after its folder */
+	int line;	  /* from 1 */
+	uint64_t va;	  /* where the line begins or continues: at the address or before it */
 };
 
 /*
- * The file of FD, called NAME; FD must stay open. Without debug information, or with damaged one, no
- * line is found. A unit's lines are read when the first of them is asked for.
+ * Open the debug information of the file of FD, called NAME; FD must stay open. If the file has
+ * none, or it is damaged, no lines will be found. The lines of a unit are read when one of them is
+ * first needed.
  */
 int address_lines_open(struct ocp_ctx *ctx, int fd, const char *name, struct address_lines **out);
 void address_lines_close(struct address_lines *lines);
 
-/* False: no line is known of the link-time address VA. The text exists as long as LINES. */
+/*
+ * Find the line of the link-time address VA. Returns false if it is unknown. FOUND->file is valid
+ * as long as LINES.
+ */
 bool address_lines_find(const struct address_lines *lines, uint64_t va, struct address_line *found);
 
-/* The first line that begins at FROM or behind it, and before END. */
+/*
+ * Find the first line that begins at or after FROM, and before END. Returns false if there is
+ * none.
+ */
 bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
 			 struct address_line *found);
 

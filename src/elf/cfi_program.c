@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The opcodes are those of DWARF 5, section 6.4.2; the operators of expressions those of section 2.5. */
+/* The opcodes are from DWARF 5, section 6.4.2; the operators of expressions from section 2.5. */
 #include "elf/cfi_program.h"
 
 #include <dwarf.h>
@@ -80,7 +80,9 @@ static void define_cfa(struct machine *m, enum cfi_cfa cfa, uint64_t reg, int64_
 
 /* ---- expressions ---------------------------------------------------------------------------- */
 
-/* DW_OP_bregN, an offset. *REG is unchanged if it is another operator. */
+/*
+ * Read DW_OP_bregN and its offset. Returns false, with *REG unchanged, if it is another operator.
+ */
 static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 {
 	const uint64_t op = cursor_unsigned(c, 1);
@@ -92,7 +94,10 @@ static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 	return !c->has_failed;
 }
 
-/* The expression of a PLT, which binutils and lld write for lazily bound functions. */
+/*
+ * Is C the rest of the expression of a PLT, which binutils and lld write for lazily bound
+ * functions? *FIRST_BYTE is then add[1] of CFA_PLT.
+ */
 static bool read_plt(struct cursor c, int32_t *first_byte)
 {
 	static const uint8_t before[] = { DW_OP_breg0 + CFI_RIP, 0, DW_OP_lit15, DW_OP_and };
@@ -106,7 +111,7 @@ static bool read_plt(struct cursor c, int32_t *first_byte)
 	return *first_byte >= 0 && *first_byte < 16;
 }
 
-/* DW_OP_deref, and at will DW_OP_plus_uconst with its operand, once or twice. */
+/* Read at most two DW_OP_deref, and any number of DW_OP_plus_uconst with their operands. */
 static bool read_loads(struct cursor *c, struct cfi_rule *rule)
 {
 	static const uint8_t kinds[] = { CFA_REGISTER, CFA_LOAD, CFA_LOAD_2 };
@@ -153,7 +158,9 @@ static void define_cfa_by_expression(struct machine *m, struct cursor c)
 	}
 }
 
-/* A register is at a place relative to rsp, as in the frame of a signal, or to rbp. */
+/*
+ * Save that REG is at an offset from rsp, as in the frame of a signal, or from rbp; else unknown.
+ */
 static void save_by_expression(struct machine *m, uint64_t reg, struct cursor c)
 {
 	uint64_t base = CFI_REGISTERS;
@@ -178,7 +185,7 @@ static struct cursor read_block(struct cursor *c)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* The rule holds up to the address VA. */
+/* Continue at VA: the current rule holds up to VA. Pass it to the callback if it has changed. */
 static int advance_to(struct machine *m, uint64_t va)
 {
 	int err = 0;
@@ -377,7 +384,7 @@ int cfi_program_run(const struct cfi_common *common, const struct cursor *progra
 	struct machine m;
 	int err;
 
-	/* What is remembered is set before it is read. */
+	/* The remembered rules need no clearing: each is written before it is read. */
 	memset(&m, 0, offsetof(struct machine, remembered));
 	m.common = common;
 	m.va = first;

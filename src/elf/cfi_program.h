@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The instructions of call frame information, which make the rows of one function. */
+/* Run the instructions of call frame information, which produce the rows of one function. */
 #ifndef ELF_CFI_PROGRAM_H
 #define ELF_CFI_PROGRAM_H
 
 #include "elf/cursor.h"
 #include "elf/eh_frame.h"
 
-/* What the functions of a Common Information Entry (CIE) share. */
+/* The data that the functions of a Common Information Entry (CIE) share. */
 struct cfi_common {
 	uint64_t code_align;
 	int64_t data_align;
@@ -18,8 +18,9 @@ struct cfi_common {
 };
 
 /*
- * Pass the rows of a function at FIRST..END to FN(DATA, ...). COMMON's program runs first, then PROGRAM.
- * Where a program is damaged, the rest of the function is unknown. Returns what FN returned.
+ * Pass the rows of a function at FIRST..END to FN(DATA, ...). COMMON's program runs first, then
+ * PROGRAM. Where a program is damaged, the rest of the function is unknown. Returns what FN
+ * returned.
  */
 int cfi_program_run(const struct cfi_common *common, const struct cursor *program, uint64_t first,
 		    uint64_t end, cfi_row_fn fn, void *data);

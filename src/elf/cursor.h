@@ -10,7 +10,7 @@
 
 struct cursor {
 	const uint8_t *at, *end;
-	bool has_failed; /* more was asked for than there is */
+	bool has_failed; /* a read went past the end */
 };
 
 static inline size_t cursor_left(const struct cursor *c)
@@ -18,7 +18,7 @@ static inline size_t cursor_left(const struct cursor *c)
 	return (size_t)(c->end - c->at);
 }
 
-/* The next N bytes; NULL: there are fewer. */
+/* Read the next N bytes. NULL if there are fewer. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n)
 {
 	const uint8_t *bytes = c->at;
@@ -32,7 +32,7 @@ static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n)
 	return bytes;
 }
 
-/* The next N bytes, at most 8, as a number without sign. */
+/* Read the next N bytes, at most 8, as a number without sign. */
 static inline uint64_t cursor_unsigned(struct cursor *c, size_t n)
 {
 	const uint8_t *bytes = cursor_bytes(c, n);
@@ -50,7 +50,7 @@ static inline int64_t cursor_signed(struct cursor *c, size_t n)
 	return (int64_t)(cursor_unsigned(c, n) << unused) >> unused;
 }
 
-/* LEB128 (DWARF 5, section 7.6). Bits above the 64th are lost. */
+/* Read an LEB128 number (DWARF 5, section 7.6). Bits above the 64th are lost. */
 static inline uint64_t cursor_leb(struct cursor *c, bool is_signed)
 {
 	uint64_t value = 0, byte;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The writable data of a file as the dynamic linker leaves it: with the addresses that relocations fill
- * in, as linked (without a load bias). Words that depend on another file stay as they are in the file.
+ * The writable data of a file as the dynamic linker leaves it: with the addresses that relocations
+ * fill in, as linked (without a load bias). Words that depend on another file stay as they are in
+ * the file.
  */
 #ifndef ELF_DATA_IMAGE_H
 #define ELF_DATA_IMAGE_H
@@ -12,10 +13,10 @@
 
 enum { DATA_IMAGE_PARTS = 8 };
 
-/* A segment. */
+/* The data of one segment. */
 struct data_part {
 	uint64_t va;
-	uint64_t n; /* bytes: those that the file has */
+	uint64_t n; /* the number of bytes that the file has */
 	uint8_t *bytes;
 };
 
@@ -24,11 +25,13 @@ struct data_image {
 	size_t n_parts;
 };
 
-/* -EBADMSG if the data exceeds the limits. *IMAGE is empty after an error. */
+/*
+ * Read the data of ELF. Returns -EBADMSG if it exceeds the limits. After an error *IMAGE is empty.
+ */
 int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image);
 void data_image_free(struct data_image *image);
 
-/* The part that holds the byte at VA, or NULL. */
+/* Return the part that holds the byte at VA, or NULL. */
 const struct data_part *data_image_part(const struct data_image *image, uint64_t va);
 
 #endif

@@ -11,8 +11,7 @@ typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
 
 /*
  * Call FN(DATA, ...) with the name and link-time address of every dynamic symbol that ELF defines.
- * Returns 0, what FN returned, or a negative errno; -EBADMSG if the tables have more than LIMIT
- * bytes.
+ * Returns 0, what FN returned, or a negative errno; -EBADMSG if a table has more than LIMIT bytes.
  */
 int dynsym_each(struct elf_file *elf, uint64_t limit, dynsym_fn fn, void *data);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The entries of .eh_frame: a Common Information Entry (CIE), and for each function a Frame
- * Description Entry (FDE) with the distance to its CIE. Functions may stand in any order.
+ * Description Entry (FDE) with the distance to its CIE. Functions may be in any order.
  */
 #include "elf/eh_frame.h"
 
@@ -51,7 +51,7 @@ struct table {
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-/* A number as an encoding says. Its base, which may be the place itself, is not added. */
+/* Read a number in ENCODING. The caller adds the base, which may be the address of the number. */
 static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
 {
 	switch (encoding & PE_FORMAT) {
@@ -77,7 +77,7 @@ static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
 	}
 }
 
-/* Read what the letters of the augmentation, after 'z', announce. */
+/* Read the data that the letters of the augmentation, after 'z', describe. */
 static void read_augmentation(const char *letters, struct cursor c, struct cfi_common *common)
 {
 	for (; *letters && !c.has_failed; letters++) {
@@ -94,7 +94,7 @@ static void read_augmentation(const char *letters, struct cursor c, struct cfi_c
 		case 'P':
 			read_encoded(&c, (uint8_t)cursor_unsigned(&c, 1));
 			break;
-		default: /* the rest is unknown, and its length is known */
+		default: /* the rest is unknown; the caller knows where it ends */
 			return;
 		}
 	}
@@ -130,7 +130,7 @@ static bool read_cie(struct cursor c, struct cfi_common *common)
 	return true;
 }
 
-/* The index of the CIE at offset AT, which is read when it is first used; n_cies: it is damaged. */
+/* Find the CIE at offset AT; read it at its first use. *INDEX is n_cies if the CIE is damaged. */
 static int find_cie(struct table *t, size_t at, size_t *index)
 {
 	struct cursor c = { t->bytes + at, t->bytes + t->n, false };
@@ -173,7 +173,7 @@ static bool read_addresses(const struct table *t, struct cursor *c, uint8_t enco
 	       !__builtin_add_overflow(fde->first, bytes, &fde->end);
 }
 
-/* An entry without code, or of a damaged CIE, is left out. */
+/* Add an FDE, unless it has no code, or it or its CIE is damaged. */
 static int add_fde(struct table *t, struct cursor c, size_t cie_at)
 {
 	struct fde fde = { 0 };
@@ -211,7 +211,7 @@ static int read_entries(struct table *t)
 
 		if (!bytes) /* crtend.o ends the table; ld may append more */
 			continue;
-		if (bytes < 4 || !cursor_bytes(&c, bytes)) /* 64-bit entries: nobody writes them */
+		if (bytes < 4 || !cursor_bytes(&c, bytes)) /* no tool writes 64-bit entries */
 			return ctx_error(t->ctx, -EBADMSG, "%s: .eh_frame is damaged at offset %zu",
 					 t->name, id_at);
 		entry.end = entry.at + bytes;
@@ -233,7 +233,7 @@ static int compare_fdes(const void *a, const void *b)
 	return COMPARE(x->end, y->end);
 }
 
-/* Most linkers write them in order. */
+/* Sort the FDEs, unless they are in order, as most linkers write them. */
 static void sort_fdes(struct table *t)
 {
 	for (size_t i = 1; i < t->n_fdes; i++) {
@@ -244,7 +244,7 @@ static void sort_fdes(struct table *t)
 	}
 }
 
-/* The rows of a function must not pass the beginning of the next one. */
+/* Drops the rows of a function that are beyond the start of the next function. */
 struct bounded {
 	cfi_row_fn fn;
 	void *data;
@@ -295,7 +295,9 @@ static int load(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
 	return elf_file_read_section(elf, &section, MAX_TABLE_BYTES, &t->bytes);
 }
 
-/* Read the entries of ELF, sorted. The caller frees them with close_table(), also after an error. */
+/*
+ * Read the entries of ELF, sorted. The caller frees them with close_table(), also after an error.
+ */
 static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
 {
 	int err;

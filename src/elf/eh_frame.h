@@ -24,15 +24,18 @@ enum cfi_register {
 	CFI_REGISTERS = 17,
 };
 
-/* How the canonical frame address (CFA) is found. It is the stack pointer of the caller after the return. */
+/*
+ * How the canonical frame address (CFA) is found. It is the stack pointer of the caller after the
+ * return.
+ */
 enum cfi_cfa {
 	CFA_UNKNOWN,  /* there is no information, or none that this reader understands */
 	CFA_REGISTER, /* reg + add[0] */
 	CFA_LOAD,     /* *(reg + add[0]) + add[1] */
 	CFA_LOAD_2,   /* *(*(reg + add[0]) + add[1]) + add[2] */
 	/*
-	 * The entries of a procedure linkage table: rsp + add[0], and 8 more from the byte
-	 * number add[1] of each 16 on.
+	 * In a procedure linkage table, whose entries have 16 bytes: rsp + add[0], and 8 more from
+	 * byte number add[1] of each entry on.
 	 */
 	CFA_PLT,
 };
@@ -44,7 +47,7 @@ enum cfi_saved {
 	SAVED_AT_RSP,
 	SAVED_AT_RBP,
 	SAVED_UNDEFINED, /* nowhere; as the return address: the function has no caller */
-	SAVED_UNKNOWN,	 /* where this reader does not understand it */
+	SAVED_UNKNOWN,	 /* described in a way that this reader does not understand */
 };
 
 /* The registers that a function keeps for its caller, and the return address. */
@@ -61,18 +64,18 @@ enum cfi_kept {
 
 /* Two rules are the same if memcmp() says so. */
 struct cfi_rule {
-	uint8_t cfa; /* enum cfi_cfa */
-	uint8_t reg; /* enum cfi_register */
-	bool is_signal; /* the frame is that of a signal; the caller was interrupted, and called nothing */
+	uint8_t cfa;	/* enum cfi_cfa */
+	uint8_t reg;	/* enum cfi_register */
+	bool is_signal; /* the frame is that of a signal, which interrupted the caller */
 	uint8_t saved[KEPT_REGISTERS]; /* enum cfi_saved */
 	uint8_t reserved[2];
 	int32_t add[3];
-	int32_t off[KEPT_REGISTERS]; /* to the address that `saved` names */
+	int32_t off[KEPT_REGISTERS]; /* from the address that `saved` names */
 };
 
 /*
- * RULE holds from VA on, up to the next call. Calls are in ascending order of VA. A value other than
- * 0 ends the reading.
+ * RULE holds from VA on, up to the next call. Calls are in ascending order of VA. A value other
+ * than 0 ends the reading.
  */
 typedef int (*cfi_row_fn)(void *data, uint64_t va, const struct cfi_rule *rule);
 
@@ -87,8 +90,9 @@ int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void
 typedef int (*eh_frame_function_fn)(void *data, uint64_t va, uint64_t bytes);
 
 /*
- * Call FN(DATA, ...) for each function that the table describes, in ascending order: a program has it
- * also when it has no symbols. Returns as eh_frame_read(), but a file without the table is no error.
+ * Call FN(DATA, ...) for each function that the table describes, in ascending order. A program
+ * without symbols has this table, too. Returns the same as eh_frame_read(), but 0 if the file has
+ * no table.
  */
 int eh_frame_each_function(struct ocp_ctx *ctx, struct elf_file *elf, eh_frame_function_fn fn,
 			   void *data);

@@ -80,7 +80,10 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 	return 0;
 }
 
-/* ocamlc ends each program with this and the number of the format. Without -custom it is no ELF file. */
+/*
+ * Does the file end as OCaml bytecode? ocamlc ends each program with this magic and the number of
+ * the format. Without -custom, the program is not an ELF file.
+ */
 static bool ends_as_bytecode(struct elf_file *elf)
 {
 	static const char magic[] = "Caml1999X";
@@ -205,7 +208,7 @@ static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 			elf->segments[i].relro_bytes = ph->p_memsz;
 }
 
-/* The linker of the program rounds like this too. Impossible sizes are ignored. */
+/* The linker of the program rounds in the same way. Impossible sizes are ignored. */
 static void add_tls(struct elf_file *elf, const Elf64_Phdr *ph)
 {
 	const uint64_t align = ph->p_align ? ph->p_align : 1;
@@ -358,7 +361,7 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
 }
 
-/* Find the name table. Returns 0 if the file has none. */
+/* Find the name table. Returns 1, 0 if the file has none, or a negative errno. */
 static int names_init(struct elf_file *elf)
 {
 	struct names *names;
@@ -388,7 +391,7 @@ static int names_init(struct elf_file *elf)
 	return 1;
 }
 
-/* Is the name at OFF in the table NAME? */
+/* Return 1 if the name at OFF of the name table is NAME, 0 if not, or a negative errno. */
 static int names_match(const struct elf_file *elf, uint64_t off, const char *name)
 {
 	struct names *names = elf->names;
@@ -398,7 +401,7 @@ static int names_match(const struct elf_file *elf, uint64_t off, const char *nam
 	if (off > names->bytes || bytes > names->bytes - off)
 		return 0;
 	if (off < names->window_off || off + bytes > names->window_off + names->window_bytes) {
-		/* A small table is read once, whole. */
+		/* Read a small table once, completely. */
 		names->window_off = names->bytes <= sizeof(names->window) ? 0 : off;
 		names->window_bytes = sizeof(names->window);
 		if (names->window_bytes > names->bytes - names->window_off)

@@ -35,13 +35,13 @@ struct elf_section {
 
 struct elf_file;
 
-/* What to do if a program is bytecode. */
+/* A hint for the user: what to do if a program is bytecode. */
 #define ELF_NO_BYTECODE_HINT "compile the program to native code: ocamlopt, or dune's mode `exe`"
 
 /*
  * Read the headers of the file of FD. The caller keeps FD open as long as the elf_file exists. NAME
- * is for messages and is copied. -ENOEXEC if the file is not an x86-64 ELF executable or shared
- * object, -EBADMSG if its headers are inconsistent.
+ * is for messages and is copied. Returns -ENOEXEC if the file is not an x86-64 ELF executable or
+ * shared object, -EBADMSG if its headers are inconsistent.
  */
 int elf_file_open(struct ocp_ctx *ctx, int fd, const char *name, struct elf_file **out);
 void elf_file_close(struct elf_file *elf);
@@ -54,24 +54,24 @@ bool elf_file_is_relocatable(const struct elf_file *elf);
 bool elf_file_has_interpreter(const struct elf_file *elf);
 
 /*
- * The distance from the FS base to the start of this executable's thread-local variables, below it
- * (variant II of the TLS ABI). 0: it has none.
+ * Return the distance from the FS base down to the start of this executable's thread-local
+ * variables (variant II of the TLS ABI). 0 if it has none.
  */
 uint64_t elf_file_tls_bytes(const struct elf_file *elf);
 
-/* The PT_LOAD segments, in file order. */
+/* Return the PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 
-/* -EBADMSG if the file ends before its segments: it is truncated and would crash. */
+/* Return -EBADMSG if the file ends before its segments do: it is truncated and would crash. */
 int elf_file_check_complete(const struct elf_file *elf);
 
-/* The segment whose memory image holds BYTES bytes at VA, or NULL. */
+/* Return the segment whose memory image holds BYTES bytes at VA, or NULL. */
 const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64_t va,
 					      uint64_t bytes);
 
 /*
- * The file offset of link-time address VA; false if the file has no byte for it (.bss, or outside
- * of every segment).
+ * Find the file offset of link-time address VA. Returns false if the file has no byte for VA (.bss,
+ * or outside of every segment).
  */
 bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off);
 
@@ -88,10 +88,10 @@ int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data);
 int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 			  struct elf_section *section);
 
-/* Read BYTES bytes at file offset OFF; -EBADMSG if the file ends before. */
+/* Read BYTES bytes at file offset OFF. Returns -EBADMSG if the file ends earlier. */
 int elf_file_read(const struct elf_file *elf, uint64_t off, void *to, size_t bytes);
 
-/* Read SECTION's bytes into a buffer that the caller frees. At most LIMIT bytes, else -EBADMSG. */
+/* Read SECTION into a buffer that the caller frees. Returns -EBADMSG if it exceeds LIMIT bytes. */
 int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,
 			  uint8_t **bytes);
 

@@ -25,7 +25,7 @@ struct finder {
 	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs; /* for each answer the offset of its name in the text, + 1; 0: unknown */
+	size_t *offs; /* of the name of each result in the text, + 1; 0: unknown */
 	char *text;   /* the names; equal names in a row are written once */
 	size_t bytes, room;
 	const char *last; /* the last name, in libdw's memory */
@@ -59,13 +59,13 @@ static size_t add_name(struct finder *f, const char *name)
 	return f->last_off + 1;
 }
 
-/* The first site that is not below VA. */
+/* Return the index of the first site at or above VA. */
 static size_t first_from(const struct finder *f, uint64_t va)
 {
 	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
 }
 
-/* Does the unit have code at a site? True also if it does not tell its addresses. */
+/* Can the unit have code at a site? Also true if the unit does not give its addresses. */
 static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
@@ -82,7 +82,10 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 	return !says;
 }
 
-/* Take a row that begins at site number I. By the rule, the first or the last of an address stays. */
+/*
+ * Take a row that begins at site number I. f->rule says whether the first or the last such row
+ * wins.
+ */
 static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 {
 	struct source_line *answer = &f->asked[i];
@@ -104,7 +107,10 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 	return f->offs[i] ? 0 : ctx_no_memory(f->ctx);
 }
 
-/* libdw sorts the rows by address, and keeps the order of rows of the same address. */
+/*
+ * Take the rows of UNIT that begin at sites. libdw sorts the rows by address, and keeps the order
+ * of rows of the same address.
+ */
 static int join_unit(struct finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Lines *rows;
@@ -182,7 +188,7 @@ static const char *string_of(Dwarf_Die *unit, unsigned int attribute)
 	return dwarf_attr(unit, attribute, &found) ? dwarf_formstring(&found) : NULL;
 }
 
-/* Fill in what the row at AT tells. False: it is no row of code. */
+/* Fill ROW from row number AT. Returns false if that is not a row of code. */
 static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
 {
 	Dwarf_Line *it = dwarf_onesrcline(rows, at);

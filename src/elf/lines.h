@@ -9,42 +9,48 @@
 #include "base/ctx.h"
 
 struct source_line {
-	uint64_t va;	  /* question: the link-time address of the instruction */
-	const char *file; /* answer: as given to the compiler; NULL: unknown */
-	int line, column; /* the first line is 1, the first column 0 */
+	uint64_t va;	  /* input: the link-time address of the instruction */
+	const char *file; /* result: as given to the compiler; NULL: unknown */
+	int line, column; /* result: from 1, from 0 */
 };
 
-/* Of several lines that begin at an address, the answer is */
+/* Which line is the result, if several lines begin at an address? */
 enum lines_rule {
-	LINES_LAST,  /* that of the instruction itself; those before it made no code */
-	LINES_FIRST, /* that of the function which begins here */
+	LINES_LAST,  /* the line of the instruction itself; the lines before it have no code */
+	LINES_FIRST, /* the line of the function that begins at the address */
 };
 
 /*
- * Find the lines of ASKED[0..N), sorted by address, in the file of FD, called NAME. A line is known
- * only if it begins at the address. The file names point into *NAMES, which the caller frees. A
- * file without debug information is no error. In damaged debug information nothing is found.
+ * Find the lines of ASKED[0..N), sorted by address, in the file of FD, called NAME. A line is
+ * known only if it begins at the address. The file names point into *NAMES, which the caller
+ * frees. If the file has no debug information, or it is damaged, all lines are unknown; that is
+ * not an error.
  */
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names);
 
-/* A row of the line table: a line begins, or goes on, at an address. */
+/* A row of the line table: a line begins, or continues, at an address. */
 struct line_row {
 	uint64_t va;
-	const char *file; /* as given to the compiler, perhaps behind `folder` */
-	int line, column; /* line 0: of no line */
+	const char *file; /* as given to the compiler, perhaps after `folder` */
+	int line, column; /* line 0: no source line */
 	bool is_statement;
-	/* Of the unit that has the row: its number, its own file, where it was compiled (or NULL). */
+	/*
+	 * Of the unit that has the row: its number, its own file, where it was compiled (or NULL).
+	 */
 	size_t unit;
 	const char *unit_file, *folder;
 };
 
-/* A return value other than 0 ends the walk with it. The strings exist only during the call. */
+/*
+ * A value other than 0 ends the walk, which returns it. The strings are valid only during the
+ * call.
+ */
 typedef int (*line_row_fn)(void *data, const struct line_row *row);
 
 /*
- * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, by address. Rows that
- * cannot be read are left out. A file without debug information is no error.
+ * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, by address.
+ * Rows that cannot be read are left out. A file without debug information is not an error.
  */
 int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data);
 

@@ -3,8 +3,8 @@
  * Finding a few names in a table that may be large or hostile.
  *
  * First the string table is read, in pieces of fixed size, and the places of the names are noted. A
- * name may be the end of a longer string, since linkers merge strings so. Then the symbols are
- * read, in pieces; a symbol is one of those asked for if its name is at such a place.
+ * name may be the end of a longer string, since linkers merge such strings. Then the symbols are
+ * read, in pieces; a symbol is wanted if its name is at one of the noted places.
  */
 #include "elf/named_symbols.h"
 #include "base/array.h"
@@ -19,7 +19,7 @@
 enum {
 	PIECE_SYMBOLS = 4096,
 	PIECE_BYTES = 256 * 1024,
-	MAX_TABLE = 1 << 26, /* symbols in the table: 1.5 GiB of it */
+	MAX_TABLE = 1 << 26, /* symbols in the table, which then has 1.5 GiB */
 	MAX_PLACES = 1 << 14,
 };
 
@@ -56,7 +56,9 @@ static int add_place(struct finder *f, uint64_t off, size_t asked)
 	return 0;
 }
 
-/* A string ends at BYTES[END], the offset OFF of the table: note the names that are its end. */
+/*
+ * Note the names that the string at BYTES[..END) ends with. Its end is at offset OFF of the table.
+ */
 static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, uint64_t off)
 {
 	int err = 0;
@@ -70,7 +72,7 @@ static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, u
 	return err;
 }
 
-/* Read TABLE from AT on: BYTES of it. */
+/* Read BYTES bytes of TABLE from AT on. */
 static int read_piece(struct finder *f, const struct elf_section *table, uint64_t at,
 		      uint64_t bytes, uint8_t **to)
 {
@@ -93,7 +95,7 @@ static int find_places(struct finder *f, const struct elf_section *strings)
 		return ctx_error(f->ctx, -EBADMSG, "%s: string table claims %" PRIu64 " bytes",
 				 elf_file_name(f->elf), strings->bytes);
 	for (uint64_t at = 0; !err && at < strings->bytes; at += PIECE_BYTES) {
-		/* The string before a piece may end in it: begin that much earlier. */
+		/* A name may begin in the previous piece: begin earlier by the longest name. */
 		const uint64_t from = at < NAMED_SYMBOL_BYTES ? 0 : at - NAMED_SYMBOL_BYTES;
 		const uint64_t left = strings->bytes - at;
 		const uint64_t end = at + (left < PIECE_BYTES ? left : PIECE_BYTES);
@@ -172,7 +174,7 @@ static int read_symbols(struct finder *f, const struct elf_section *table)
 	return err;
 }
 
-/* Returns 1, 0 for a file without a symbol table, or a negative errno. */
+/* Find the symbol table to use. Returns 1, 0 if the file has none, or a negative errno. */
 static int find_tables(struct elf_file *elf, struct elf_section *symbols,
 		       struct elf_section *strings, bool *is_stripped)
 {

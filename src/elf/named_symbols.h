@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Symbols of an ELF file by their exact names: functions and data, global and local. */
+/* Find symbols of an ELF file by their exact names: functions and data, global and local. */
 #ifndef ELF_NAMED_SYMBOLS_H
 #define ELF_NAMED_SYMBOLS_H
 
@@ -9,8 +9,8 @@
 #include "elf/elf_file.h"
 
 struct named_symbol {
-	const char *name; /* question: at most NAMED_SYMBOL_BYTES */
-	uint64_t va; /* answer: a link-time address, or the offset of a thread-local variable */
+	const char *name; /* input: at most NAMED_SYMBOL_BYTES */
+	uint64_t va; /* result: a link-time address, or the offset of a thread-local variable */
 	uint64_t bytes;
 	bool is_defined;
 	bool is_thread_local;
@@ -20,10 +20,10 @@ struct named_symbol {
 enum { NAMED_SYMBOL_BYTES = 63 };
 
 /*
- * Find ASKED[0..N) in .symtab or, in a stripped file, in .dynsym. A global symbol precedes local
- * ones of its name. *IS_STRIPPED: there is no .symtab. A file without symbols defines none, which
- * is no error. -EBADMSG if the tables are damaged or exceed the limits. The memory does not depend
- * on the size of the file.
+ * Find ASKED[0..N) in .symtab or, in a stripped file, in .dynsym. A global symbol is preferred to
+ * local ones with the same name. Set *IS_STRIPPED to whether there is no .symtab. A file without
+ * symbols is not an error. Returns -EBADMSG if the tables are damaged or exceed the limits. The
+ * memory needed does not depend on the size of the file.
  */
 int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_symbol *asked,
 		       size_t n, bool *is_stripped);

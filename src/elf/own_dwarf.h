@@ -7,9 +7,10 @@
 #include "base/ctx.h"
 
 /*
- * The debugging information of the file of FD, called NAME, which dwarf_end() closes. NULL, with a message in the log:
- * it cannot be read, or parts of it are in another file (.gnu_debugaltlink). libdw would open that file by the path in
- * this one, which may be a pipe, whose opening waits, or a device.
+ * Open the debug information of the file of FD, called NAME. The caller closes it with
+ * dwarf_end(). Returns NULL, with a log message, if the debug information cannot be read, or if
+ * parts of it are in another file (.gnu_debugaltlink): libdw would open the other file by a path
+ * that is in this file, and that may lead to a pipe, on which open(2) blocks, or to a device.
  */
 Dwarf *own_dwarf_begin(struct ocp_ctx *ctx, int fd, const char *name);
 

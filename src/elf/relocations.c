@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The table is read piece by piece, since it may be large. The symbols are read when the first
- * relocation names one: libraries and plugins name what others may define as well.
+ * relocation refers to one: libraries and plugins refer to symbols that other files may define,
+ * too.
  */
 #include "elf/relocations.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * .gnu.version has a number for each symbol; .gnu.version_d a chain of definitions, each with its
- * number and, first in a chain of its own, its name (Linux Standard Base, "Symbol Versioning"). What
- * is damaged defines nothing.
+ * .gnu.version has the number of each symbol's version. .gnu.version_d is a chain of definitions:
+ * each has its number and a chain of names, and the first name is that of the version (Linux
+ * Standard Base, "Symbol Versioning"). Damaged definitions are ignored.
  */
 #include "elf/symbol_versions.h"
 

@@ -2,15 +2,15 @@
 /*
  * Finding the symbols of a few addresses in a table that may be large or hostile.
  *
- * The table is read in pieces (symbol_table.c). Only symbols that can be an answer are kept: functions
- * that contain one of the addresses. So the memory depends on the question and not on the file. The
- * number of kept symbols is limited, since in a hostile file each symbol may span everything. The
- * symbols are sorted by address. The answer is the last symbol that starts at or below an address,
- * or, if that ends before the address, one of the few symbols before it. A function of unknown size
- * (from an assembler) contains nothing.
+ * The table is read in pieces (symbol_table.c). Only symbols that can be a result are kept:
+ * functions that contain one of the addresses. So the memory depends on the request and not on the
+ * file. The number of kept symbols is limited, since in a hostile file each symbol may span
+ * everything. The symbols are sorted by address. The result is the last symbol that starts at or
+ * below an address, or, if that symbol ends before the address, one of the few symbols before it.
+ * A function of unknown size (from an assembler) contains no address.
  *
  * A stripped file still has .dynsym. The string tables of .symtab and .dynsym are found by name.
- * They are not loaded: only the names of answers are read.
+ * They are not loaded: only the names of results are read.
  */
 #include "elf/symbols.h"
 
@@ -27,7 +27,7 @@
 #include "elf/symbol_table.h"
 
 enum {
-	MAX_KEPT = 1 << 20,  /* symbols that contain an address of the question */
+	MAX_KEPT = 1 << 20,  /* symbols that contain a requested address */
 	MAX_STEPS_BACK = 16, /* functions between an address and the start of its function */
 	MAX_NAME_BYTES = 4096,
 };
@@ -72,7 +72,7 @@ static bool holds(const struct symbol *symbol, uint64_t va)
 	return va >= symbol->va && va - symbol->va < symbol->bytes;
 }
 
-/* The first address of the question that is not below VA, or NULL. */
+/* Return the first requested address that is not below VA, or NULL. */
 static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t va)
 {
 	const size_t i = asked_from(f->asked, f->n_asked, sizeof(*f->asked), va);
@@ -105,8 +105,8 @@ static int keep(void *data, const Elf64_Sym *sym)
 }
 
 /*
- * Find the symbol table to use and its strings. Returns 1, 0 for a file without a symbol table, or a
- * negative errno.
+ * Find the symbol table to use and its strings. Returns 1, 0 for a file without a symbol table, or
+ * a negative errno.
  */
 static int find_table(struct finder *f, struct elf_section *table)
 {
@@ -163,7 +163,7 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 	return 1;
 }
 
-/* The last kept symbol that contains VA, or NULL. NEXT is the first symbol above VA. */
+/* Return the last kept symbol that contains VA, or NULL. NEXT is the first kept symbol above VA. */
 static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
 {
 	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The function at an address, from the symbol table of an ELF file. */
+/* Find the function at an address in the symbol table of an ELF file. */
 #ifndef ELF_SYMBOLS_H
 #define ELF_SYMBOLS_H
 
@@ -8,20 +8,22 @@
 #include "elf/elf_file.h"
 
 struct symbol_of {
-	uint64_t va;	  /* question: a link-time address */
-	const char *name; /* answer: the function that contains it; NULL: unknown */
-	uint64_t off;	  /* of va in that function */
+	uint64_t va;	  /* input: a link-time address */
+	const char *name; /* result: the function that contains va; NULL: unknown */
+	uint64_t off;	  /* result: the offset of va in that function */
 };
 
 /*
  * Sort ASKED[0..N) by va and find the functions that contain these addresses. The names point into
- * *NAMES, which the caller frees. A file without symbols is no error. -EBADMSG if the table is
- * damaged or exceeds the limits.
+ * *NAMES, which the caller frees. A file without symbols is not an error. Returns -EBADMSG if the
+ * table is damaged or exceeds the limits.
  */
 int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *asked, size_t n,
 		 char **names);
 
-/* The element of ASKED[0..N), after symbols_find, with address VA; NULL: none. */
+/*
+ * Return the element of ASKED[0..N), after symbols_find(), with address VA; NULL if there is none.
+ */
 const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va);
 
 #endif

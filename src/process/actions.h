@@ -16,8 +16,8 @@ struct action {
 	enum action_verb verb;
 	enum action_kind kind;
 	char *text;	       /* name, start of a pair, or pattern; NULL with a predicate */
-	char *stop;	       /* of a pair */
-	struct str_regexp *re; /* of a pattern */
+	char *stop;	       /* the second name of a pair */
+	struct str_regexp *re; /* the compiled pattern */
 	ocp_predicate_fn predicate;
 	void *data; /* for the predicate */
 };
@@ -32,7 +32,7 @@ struct ocp_actions {
 	void *names; /* a tree of the names in the list, also in pairs (tsearch) */
 };
 
-/* A copy with the enable actions only; NULL if there is no memory. */
+/* Return a copy of ACTIONS with its enable actions only, or NULL if out of memory. */
 struct ocp_actions *actions_enabling(const struct ocp_actions *actions);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Functions stand together, so those that are near each other are read at once, from the file and from
- * memory. Nearly always the two are equal, or differ in int3s only.
+ * Functions lie close together, so one read covers several of them, once in the file and once in
+ * memory. Nearly always the two copies are equal, or differ in int3s only.
  */
 #include "process/changed_code.h"
 
@@ -15,8 +15,8 @@
 #include "tracee/memory.h"
 
 enum {
-	PIECE_BYTES = 1 << 20, /* read at once, unless one function is larger */
-	GAP_BYTES = 4096,      /* between functions that are read at once */
+	PIECE_BYTES = 1 << 20, /* the most that is read at once, unless one function is larger */
+	GAP_BYTES = 4096,      /* the largest gap between functions that are read at once */
 	CALL = 0xe8,
 	CALL_BYTES = 5,
 };
@@ -73,7 +73,7 @@ static int find_switched(struct compare *c)
 	return 0;
 }
 
-/* Is the byte at VA that of a probe, switched on or off? */
+/* Is BYTE, at VA, the on or off opcode of a probe's site? */
 static bool is_switched(const struct compare *c, uint64_t va, uint8_t byte)
 {
 	const struct switched key = { .va = va };
@@ -115,7 +115,7 @@ static bool is_changed(const struct compare *c, const struct range *range, const
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Find what differences may be, once. */
+/* Read what the checks for allowed differences need, unless that was done already. */
 static int learn_allowed(struct compare *c)
 {
 	int err = 0;
@@ -138,7 +138,7 @@ static int make_room(struct compare *c, size_t bytes)
 	return c->room ? 0 : ctx_no_memory(c->ctx);
 }
 
-/* Read the bytes from VA on out of the file and out of memory. */
+/* Read BYTES bytes at VA both from the file and from memory. */
 static int read_both(struct compare *c, uint64_t va, size_t bytes)
 {
 	const struct iovec remote = { (void *)(uintptr_t)(c->bias + va), bytes };
@@ -153,7 +153,7 @@ static int read_both(struct compare *c, uint64_t va, size_t bytes)
 	return err ? err : memory_read_in_order(c->memory, &remote, 1, c->memory_bytes, bytes);
 }
 
-/* The number of ranges from FIRST on that are read at once, and their bytes. */
+/* Return how many ranges from FIRST on can be read at once. *BYTES is their length. */
 static size_t ranges_at_once(const struct compare *c, size_t first, size_t *bytes)
 {
 	const uint64_t start = c->ranges[first].va;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions whose code in a process is not that of their file. The kernel takes the instruction under a
- * uprobe from the file, and puts it back at the end, so no uprobe may be put on them.
+ * Find functions whose code in a process differs from their file. The kernel copies the
+ * instruction under a uprobe from the file, and restores that copy when the uprobe is removed. So
+ * such functions must not get uprobes.
  */
 #ifndef PROCESS_CHANGED_CODE_H
 #define PROCESS_CHANGED_CODE_H
@@ -15,10 +16,10 @@
 #include "program/program.h"
 
 /*
- * Compare the functions of CODE, which are those of PROG, with the memory of PID, which has mapped the
- * file with BIAS. CHANGED[i] is set if site I of the code is in a function that differs; *N is the
- * number of these sites. Int3s, calls of the kernel's trampoline for uprobes, and switched sites of
- * PROG's probes are no difference.
+ * Compare the functions of CODE, in the file of PROG, with the memory of PID, which has mapped the
+ * file with load bias BIAS. Set CHANGED[i] if site I of CODE is in a function that differs; *N is
+ * the number of these sites. Int3s, calls of the kernel's trampoline for uprobes, and switched
+ * sites of PROG's probes are not counted as differences.
  */
 int changed_code_find(struct ocp_ctx *ctx, pid_t pid, const struct ocp_program *prog, uint64_t bias,
 		      const struct code_probes *code, bool *changed, size_t *n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files with OCaml functions: a program, or what a process has mapped. They need not have probes. */
+/* Files with OCaml functions: a program, or the files of a process. They need not have probes. */
 #ifndef PROCESS_CODE_IMAGES_H
 #define PROCESS_CODE_IMAGES_H
 
@@ -26,12 +26,12 @@ struct code_images {
 	char *exe_path; /* NULL without a process */
 };
 
-/* The file PATH. -ENODATA if it has no OCaml functions. */
+/* Read the file PATH as the only image. Returns -ENODATA if it has no OCaml functions. */
 int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *images);
 
 /*
- * The executable of PID and the libraries and plugins that it has loaded, those that have OCaml
- * functions. -ENODATA if none has. A library that cannot be read is left out with a warning.
+ * Read those files with OCaml functions that PID has mapped: its executable, libraries and plugins.
+ * Returns -ENODATA if there are none. A library that cannot be read is left out with a warning.
  */
 int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images);
 

@@ -14,10 +14,10 @@
  *		/machine.slice/machine-libpod_pod_PODID.slice/libpod-ID.scope
  *
  * So the parts between '/' and ':' are parsed one by one. An ID is 64 hexadecimal digits. A UID is
- * 8-4-4-4-12 of them, where systemd's names have '_' for '-', or 32 digits for a pod that is
- * defined by a file. The parts above these differ. A reader in a cgroup namespace, such as a
- * container, sees /../../kubepods-burstable-podUID.slice/..., and for another container of its own
- * pod /../ID.
+ * 8-4-4-4-12 hexadecimal digits, where systemd's names have '_' for '-', or 32 digits for a pod
+ * that is defined by a file. The parts before the pod and the ID vary. A reader in a cgroup
+ * namespace, such as a container, sees /../../kubepods-burstable-podUID.slice/..., and sees /../ID
+ * for another container of its own pod.
  *
  * The outermost container counts: processes in a container can name the cgroups below it.
  */
@@ -85,8 +85,8 @@ static bool is_uid(const char *text)
 }
 
 /*
- * Does SPAN end with PREFIX and N bytes, and is there nothing or a '-' before PREFIX? Then *AT is
- * where the N bytes start.
+ * Does SPAN end with PREFIX and N more bytes, and is PREFIX at its start or after a '-'? If so,
+ * *AT is the start of the N bytes.
  */
 static bool has_tail(struct span span, const char *prefix, size_t n, const char **at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The container that a process is in. The names of cgroups tell it: container runtimes put the id
- * of the container into them, and Kubernetes the id of the pod.
+ * The container that a process is in, read from the names of its cgroups: container runtimes put
+ * the id of the container into them, and Kubernetes puts the id of the pod into them.
  */
 #ifndef PROCESS_CONTAINER_H
 #define PROCESS_CONTAINER_H
@@ -21,9 +21,9 @@ struct container {
 void container_parse(const char *text, struct container *container);
 
 /*
- * Find the container of process PID. The container of the caller counts as none: usually it has its
- * own cgroup namespace and is not visible either. Returns false if the cgroups of PID cannot be
- * read.
+ * Find the container of process PID. If the caller is in the same container, *CONTAINER is empty: a
+ * container usually has its own cgroup namespace, inside which its name is not visible anyway.
+ * Returns false if the cgroups of PID cannot be read.
  */
 bool container_read(pid_t pid, struct container *container);
 

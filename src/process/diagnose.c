@@ -4,9 +4,10 @@
  * between the bytes of a site and the ABI, between tracers' counters and tracers, and between the
  * process and the journals of killed tools.
  *
- * The process runs meanwhile, and other tools may switch probes. Each of their stops leaves whole
- * probes, but this reading is spread over time. So if something disagrees, everything is read again
- * until two readings in a row are the same. Only a disagreement that lasts is reported.
+ * The process runs meanwhile, and other tools may switch probes. Such a tool stops the process and
+ * switches whole probes, but this reading is spread over time. So if something disagrees,
+ * everything is read again until two readings in a row are the same. Only a disagreement that
+ * lasts is reported.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,9 +38,9 @@ struct examiner {
 	struct ocp_process *proc;
 	const struct ocp_sites *sites;
 	struct ocp_findings *findings;
-	const char *no_semaphore;	  /* the first probe without one */
-	size_t n_no_semaphore;		  /* such probes */
-	size_t n_inside, n_inside_probes; /* sites, of so many probes, that are counted inside */
+	const char *no_semaphore;	  /* the first probe without a semaphore */
+	size_t n_no_semaphore;		  /* the number of probes without a semaphore */
+	size_t n_inside, n_inside_probes; /* sites counted inside the process; their probes */
 	int err;
 };
 
@@ -134,7 +135,7 @@ static void report_damage(struct examiner *e, const char *name, const struct ocp
 		       s->image, s->fault, code);
 }
 
-/* Does it have a trampoline that it does not call? */
+/* Does site S have a trampoline, but not call it? */
 static bool is_uncounted(const struct ocp_site *s)
 {
 	return s->has_trampoline && s->code[s->opcode_at] == SITE_OFF;
@@ -274,7 +275,7 @@ static void report_inside(struct examiner *e)
 		       plural(e->n_inside), e->n_inside_probes, plural(e->n_inside_probes));
 }
 
-/* Report what a killed tool had to undo. */
+/* Report each probe that a killed tool has switched and had to switch back. */
 static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot,
 			     const struct stale_journal *journal)
 {

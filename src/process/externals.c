@@ -23,7 +23,7 @@
 #include "program/dormant/marker.h"
 #include "elf/dynsym.h"
 
-/* A program with plugins exports all its symbols: 100 000 take about 6 MB. */
+/* A program with plugins exports all its symbols; 100 000 symbols take about 6 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
 enum {
@@ -91,7 +91,7 @@ static int take_symbol(void *data, const char *name, uint64_t va)
 	return found && !(*found)->bytes ? read_bytes(search, va, *found) : 0;
 }
 
-/* Look the externals up in all other images. */
+/* Look up the externals of image IN in all other images. */
 static int find_all(struct ocp_ctx *ctx, const struct image_list *list, const struct image *in,
 		    struct object_external *externals, size_t n)
 {
@@ -149,7 +149,7 @@ int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 
 	for (size_t i = 0; i < list->n; i++) {
 		const struct image *image = &list->images[i];
-		/* An executable is linked with all units that it calls. */
+		/* An executable contains all units that it calls, so it has no externals. */
 		bool may_be_in = strcmp(image->path, list->exe_path) != 0;
 		int err = may_be_in ? external_may_be_in(ctx, image->prog->elf, &may_be_in) : 0;
 

@@ -48,8 +48,8 @@ bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
 }
 
 /*
- * The name of a process, which is at first the beginning of its file's name; "" if it cannot be
- * read.
+ * Read the name of process PID. Until the process changes it, the name is the beginning of its
+ * file's name. "" if it cannot be read.
  */
 static void read_name(pid_t pid, char *name)
 {
@@ -78,14 +78,14 @@ static void look_at(struct known_process *process, unsigned int round)
 		now.ino = exe.st_ino;
 	} else if ((errno == EACCES || errno == EPERM) && proc_has_memory(now.pid)) {
 		read_name(now.pid, now.hidden);
-	} /* else a kernel thread, a zombie, or it has ended meanwhile */
+	} /* else PID is a kernel thread or a zombie, or has ended meanwhile */
 	if (now.dev == process->dev && now.ino == process->ino &&
 	    strcmp(now.hidden, process->hidden) == 0)
 		now.looks = process->looks < YOUNG_LOOKS ? process->looks + 1 : YOUNG_LOOKS;
 	*process = now;
 }
 
-/* What MEMORY knows of PID. The search starts at *AT; the pids before it are lower. */
+/* Return what MEMORY knows about PID. The search starts at *AT: all pids before that are lower. */
 static struct known_process recall(const struct find_memory *memory, pid_t pid, size_t *at)
 {
 	while (*at < memory->n && memory->processes[*at].pid < pid)

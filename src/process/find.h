@@ -11,7 +11,7 @@
 struct found_processes {
 	pid_t *pids; /* ascending */
 	size_t n;
-	pid_t *hidden; /* those of the file's name that may not be inspected; ascending */
+	pid_t *hidden; /* processes with the file's name that may not be inspected; ascending */
 	size_t n_hidden;
 	bool sees_all; /* /proc shows all processes (no hidepid=invisible) */
 };
@@ -21,17 +21,17 @@ enum { FIND_NAME_BYTES = 15 }; /* the longest name of a process */
 /* What a process ran when it was last inspected. */
 struct known_process {
 	pid_t pid;
-	unsigned int looks; /* how often in a row that was so */
-	unsigned int round; /* of the last look */
-	dev_t dev;	    /* of its executable; 0: it has none, or hides it */
+	unsigned int looks; /* inspections in a row with this result, at most YOUNG_LOOKS */
+	unsigned int round; /* of the last inspection */
+	dev_t dev;	    /* of its executable; 0: the process has none, or hides it */
 	ino_t ino;
 	char hidden[FIND_NAME_BYTES + 1]; /* its name if it may not be inspected, else "" */
 };
 
 /*
  * The processes of the machine, for searches for any number of files. The first search after
- * find_memory_expire lists them. It inspects the new processes, those that run one of the searched
- * files, and some of the others, which take turns. So an old process that executes a searched file
+ * find_memory_expire lists the processes. It inspects new processes, processes that run one of the
+ * searched files, and some of the others in turn. So an old process that executes a searched file
  * is found some rounds later. All 0 at first.
  */
 struct find_memory {
@@ -51,8 +51,8 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory);
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);
 
 /*
- * Find the processes that run FILE, whose name is BASE. Logs nothing. It is no error if there is
- * none. The caller frees FOUND in any case.
+ * Find the processes that run FILE, whose name is BASE. Logs nothing. Finding no process is not an
+ * error. The caller frees FOUND, also after an error.
  */
 struct stat;
 int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
@@ -65,7 +65,10 @@ struct warned_pids {
 	size_t n;
 };
 
-/* Warn of each hidden process in FOUND that is not in TOLD, and move all of them to TOLD. */
+/*
+ * Log a warning about each hidden process in FOUND that is not in TOLD. Then replace the pids in
+ * TOLD by the hidden ones in FOUND, which is left without them.
+ */
 void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
 			 struct found_processes *found, const char *base);
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading the collector's figures while the program goes on.
+ * Reading the collector's figures while the program runs.
  *
- * One process_vm_readv(2) copies the same structures several times, one after the other. The kernel
- * copies in the given order. The sums have two parts: one that the collector adds to now and then,
- * and one that starts again at zero then (the used part of the minor heap; the words allocated since
- * the last slice). If the first part is equal before and after the second part was copied, the two
- * belong together. Some time passes between the two stores of the collector, up to a few hundred
- * nanoseconds if they wait for memory that we read. It is seen in another way: OCaml 4 sets a flag
- * during minor collections; and the second part of major words must not decrease until another call
- * copies it once more. A read that fails is repeated.
+ * One process_vm_readv(2) copies the same structures several times, one after the other. The
+ * kernel copies in the given order. Each sum has two parts: the collector adds to the first part
+ * now and then, and resets the second part to zero at the same time (the used part of the minor
+ * heap; the words allocated since the last slice). If the first part is equal before and after the
+ * second part was copied, the two belong together. But the collector's two stores are not
+ * simultaneous: up to a few hundred nanoseconds pass between them if they wait for memory that we
+ * read. Such a moment is noticed in another way: OCaml 4 sets a flag during minor collections; and
+ * the second part of major words must not decrease until another call copies it once more. A read
+ * that fails is repeated.
  *
- * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the value
- * of the code's last call of the runtime. So minor_words may lack what was allocated since.
+ * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the
+ * value of the code's last call of the runtime. So minor_words may lack what was allocated since
+ * that call.
  */
 #include "process/gc_gauges.h"
 
@@ -24,14 +26,14 @@
 #include "process/image.h"
 
 enum {
-	MAX_READS = 64,	   /* until the values hold still, */
-	QUICK_READS = 32,  /* without waiting, */
-	WAIT_NS = 1000000, /* with waiting, as the program may have been interrupted */
+	MAX_READS = 64,	   /* attempts to read consistent values */
+	QUICK_READS = 32,  /* the first attempts, which do not wait */
+	WAIT_NS = 1000000, /* before each later attempt: the program may have been preempted */
 };
 
 /*
- * Have sums decreased? Then a store of the collector is missing, or a domain was about to end and
- * its figures were in no place for a moment.
+ * Have sums decreased? Then the read was between two stores of the collector, or a domain was
+ * about to end and its figures were nowhere for a moment.
  */
 static bool has_decreased(const struct gc_reader *r, const struct gc_gauges *gauges)
 {
@@ -62,7 +64,7 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 				 "pid %d (%s): the figures of its collector changed during each of "
 				 "%d attempts to read them",
 				 (int)r->pid, r->exe, MAX_READS);
-	/* The last read may have seen more of the minor heap, as above. Both are lower bounds. */
+	/* The last read may have seen more of the minor heap. Both values are lower bounds. */
 	if (gauges->words.minor < r->last.minor && !gauges->lacks_ended_domains)
 		gauges->words.minor = r->last.minor;
 	if (!gauges->lacks_ended_domains)

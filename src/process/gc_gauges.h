@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The figures that the garbage collector of a live OCaml process keeps: those of Gc.quick_stat. They
- * are read out of its memory, in microseconds, without stopping it.
+ * Read the figures that the garbage collector of a live OCaml process keeps, as Gc.quick_stat
+ * returns them. They are read from the memory of the process, within microseconds, without
+ * stopping it.
  */
 #ifndef PROCESS_GC_GAUGES_H
 #define PROCESS_GC_GAUGES_H
@@ -14,10 +15,10 @@
 #include "tracee/memory.h"
 
 /*
- * What a domain, or a program, has allocated, and the size of its heap; all in words. The sums never
- * exceed the truth and never decrease. They equal it while the program waits, or runs C code. While
- * OCaml code runs, minor_words lacks what was allocated since the code last called the runtime: at
- * most one minor heap in each domain.
+ * The amount that a domain, or a program, has allocated, and the size of its heap; all in words.
+ * The sums never exceed the true values and never decrease. They are exact while the program
+ * waits, or runs C code. While OCaml code runs, minor_words lacks what was allocated since the
+ * code last called the runtime: at most one minor heap in each domain.
  */
 struct gc_words {
 	double minor, promoted, major;
@@ -25,7 +26,7 @@ struct gc_words {
 };
 
 struct gc_domain {
-	int id;		    /* of its slot, which later domains use again */
+	int id;		    /* of its slot; a later domain can have the same slot */
 	uint64_t unique_id; /* as Domain.self () */
 	struct gc_words words;
 };
@@ -34,17 +35,17 @@ struct gc_gauges {
 	struct gc_words words; /* of the program, domains that have ended included */
 	/* So far: minor collections, major cycles, compactions. */
 	uint64_t minor_collections, major_collections, compactions;
-	bool has_compactions;	   /* false: the runtime (5.1) has none */
+	bool has_compactions;	   /* false: the runtime does not compact (5.1) */
 	bool lacks_ended_domains;  /* a stripped file hides what ended domains have allocated */
-	struct gc_domain *domains; /* those that run, by slot; OCaml 5 */
+	struct gc_domain *domains; /* the running domains, by slot; OCaml 5 */
 	size_t n_domains;
 };
 
 struct gc_reader;
 
 /*
- * Prepare for reading the gauges of process PID. -ENODATA if it is no OCaml program, -EPROTONOSUPPORT
- * if its runtime is not known, -ESRCH, -EPERM, ...
+ * Prepare to read the gauges of process PID. Returns -ENODATA if it is not an OCaml program,
+ * -EPROTONOSUPPORT if its runtime is not known, -ESRCH, -EPERM, ...
  */
 int gc_reader_open(struct ocp_ctx *ctx, pid_t pid, struct gc_reader **out);
 void gc_reader_free(struct gc_reader *reader);
@@ -53,9 +54,9 @@ const struct runtime *gc_reader_runtime(const struct gc_reader *reader);
 const char *gc_reader_exe(const struct gc_reader *reader);
 
 /*
- * Read the gauges. GAUGES->domains belongs to READER and is valid until its next successful read. -ESRCH if
- * the process has ended or runs another program now, -EAGAIN if its values changed during every one
- * of several reads, or its runtime has not started yet.
+ * Read the gauges. GAUGES->domains belongs to READER and is valid until its next successful read.
+ * Returns -ESRCH if the process has ended or runs another program now, -EAGAIN if its values
+ * changed during each of several reads, or its runtime has not started yet.
  */
 int gc_reader_read(struct gc_reader *reader, struct gc_gauges *gauges);
 

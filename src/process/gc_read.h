@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files that read the collector's figures share. */
+/* Declarations that gc_gauges.c and the gc_read*.c files share. */
 #ifndef PROCESS_GC_READ_H
 #define PROCESS_GC_READ_H
 
@@ -8,8 +8,8 @@
 #include "process/gc_gauges.h"
 
 enum {
-	STATE_BYTES = 512, /* room for the structure of a domain, up to the last member used */
-	COPIES = 3,	   /* of it, one after the other */
+	STATE_BYTES = 512, /* of the structure of a domain, up to the last member used */
+	COPIES = 3,	   /* of this structure, made one after the other */
 };
 
 struct gc_domains; /* of OCaml 5 */
@@ -27,18 +27,18 @@ struct gc_reader {
 };
 
 /*
- * Try to read the gauges. Returns 1, 0 if the values changed meanwhile, or a negative errno. Whether
- * they are of the right address space is not checked.
+ * Try to read the gauges. Returns 1; 0 if the values changed meanwhile; or a negative errno. The
+ * caller must check that the process still has the same address space.
  */
 int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges);
 int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges);
 
 int gc_domains_new(struct gc_reader *r);
 void gc_domains_free(struct gc_domains *domains);
-/* The last read has succeeded: the next one must not change the domains that it found. */
+/* Call after a successful read: the next read must not change the domains that this one found. */
 void gc_domains_keep(struct gc_domains *domains);
 
-/* Pieces of memory, read in this order. */
+/* Pieces of memory, to be read in this order. */
 struct gc_pieces {
 	struct iovec remote[IOV_MAX];
 	size_t n, bytes;
@@ -50,17 +50,17 @@ int gc_pieces_read(const struct gc_reader *r, const struct gc_pieces *pieces, vo
 
 int gc_read_one(const struct gc_reader *r, uint64_t addr, void *to, size_t bytes);
 
-/* Members of a copied structure. */
+/* Return the member at OFFSET of a copied structure. */
 uint64_t gc_word_at(const uint8_t *copy, uint16_t offset);
 double gc_double_at(const uint8_t *copy, uint16_t offset);
 
 /*
- * The words in the used part of the minor heap, which is used from its end. Returns false if the
- * copy makes no sense: the minor heap is being replaced.
+ * Set *WORDS to the size of the used part of the minor heap, which is filled from its end. Returns
+ * false if COPY makes no sense: the minor heap is being replaced.
  */
 bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t *words);
 
-/* Errors, unless the process has ended, which is one too. */
+/* Return -EAGAIN or -EBADMSG, with a message; -ESRCH if the process has ended. */
 int gc_not_started(const struct gc_reader *r);
 int gc_not_plausible(const struct gc_reader *r, const char *what);
 

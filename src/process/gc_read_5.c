@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * OCaml 5: a structure for each domain, in an array of slots. Neither the array nor the structures
- * are ever freed. A domain that ends adds its figures to those of all domains that have ended; they
- * are copied before and after the others, and must be equal. See gc_gauges.c.
+ * are ever freed. A domain that ends adds its figures to the common figures of all ended domains.
+ * The common figures are copied before and after the domains' own, and must be equal. See
+ * gc_gauges.c.
  */
 #include "process/gc_read.h"
 
@@ -39,7 +40,7 @@ struct slot_copy {
 	uint64_t state;
 };
 
-/* What all domains of OCaml 5 share. */
+/* The figures that all domains of OCaml 5 share. */
 struct shared_copy {
 	struct alloc_stats ended_words;
 	struct heap_stats ended_heap;
@@ -51,7 +52,7 @@ struct domain_copy {
 	struct heap_copy heap;
 };
 
-/* Of another call. */
+/* A copy that another call makes. */
 struct later_copy {
 	uint8_t state[STATE_BYTES];
 };
@@ -63,9 +64,9 @@ struct gc_domains {
 	uint64_t *heaps;
 	size_t n_slots;
 	struct domain_copy *copies;
-	struct later_copy *later; /* and what the domains share */
-	struct gc_domain *kept;	  /* of the last read */
-	struct gc_domain *trial;  /* of the next one, until it has succeeded */
+	struct later_copy *later; /* after the last domain: the shared figures */
+	struct gc_domain *kept;	  /* of the last successful read */
+	struct gc_domain *trial;  /* of the next read, until it has succeeded */
 };
 
 /* ---- finding the domains --------------------------------------------------------------------- */
@@ -86,12 +87,15 @@ static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 }
 
 /*
- * Is there an array of slots at TABLE? The first domain never ends. The number of each slot is in
- * it, which tells the size of slots, unless there is one slot only.
+ * Is there an array of slots at TABLE? The first domain never ends. Each slot contains its number,
+ * which shows the size of slots, unless there is only one slot.
  */
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
-	/* One slot in 5.3, and in 5.1 and 5.2, where condition variables refer to their mutex. */
+	/*
+	 * The size of a slot in 5.3, and in 5.1 and 5.2, where condition variables refer to their
+	 * mutex.
+	 */
 	static const uint16_t sizes[] = { 264, 280 };
 	struct slot_copy slot;
 
@@ -113,8 +117,8 @@ static bool is_table(struct gc_reader *r, uint64_t table)
 }
 
 /*
- * The array itself (5.1, 5.2), or a pointer to it (5.3). Errors of single reads do not matter: a
- * stripped file offers variables of other kinds.
+ * Find the array of slots, from the variable that is the array itself (5.1, 5.2) or a pointer to it
+ * (5.3). Ignore errors of single reads: for a stripped file, some candidates are other variables.
  */
 static int find_table(struct gc_reader *r)
 {
@@ -134,7 +138,7 @@ static int find_table(struct gc_reader *r)
 	return gc_not_started(r);
 }
 
-/* Slots are used in order, and used again: look whether the next one is in use now. */
+/* Find slots that have come into use. The runtime uses slots in order, and reuses them. */
 static int find_slots(struct gc_reader *r)
 {
 	struct gc_domains *d = r->domains;
@@ -144,7 +148,7 @@ static int find_slots(struct gc_reader *r)
 		struct slot_copy slot;
 		int32_t id;
 
-		/* There may be something else behind the last slot, or nothing. */
+		/* Behind the last slot there may be other data, or unmapped memory. */
 		if (gc_read_one(r, at, &slot, sizeof(slot)) != 0 || slot.id != (int)d->n_slots ||
 		    slot.padding || !slot.state || slot.state % 8 ||
 		    gc_read_one(r, slot.state + r->runtime.layout.id, &id, sizeof(id)) != 0 ||
@@ -158,7 +162,7 @@ static int find_slots(struct gc_reader *r)
 
 /* ---- the figures --------------------------------------------------------------------------- */
 
-/* Add a variable. In the place of one that the program does not tell, the state of a domain. */
+/* Add the variable at VA. If its address is unknown (0), add the state of a domain as a filler. */
 static void add_variable(const struct gc_reader *r, struct gc_pieces *pieces, uint64_t va,
 			 size_t bytes)
 {
@@ -188,7 +192,7 @@ static void remove_unknown(const struct gc_reader *r, struct shared_copy *shared
 		shared->compactions = 0;
 }
 
-/* What all domains share, and the heap of each slot. */
+/* Copy the figures that all domains share, and the pointer to the heap of each slot. */
 static int copy_before(const struct gc_reader *r, struct shared_copy *shared)
 {
 	uint64_t buf[sizeof(*shared) / 8 + MAX_SLOTS];
@@ -209,7 +213,9 @@ static int copy_before(const struct gc_reader *r, struct shared_copy *shared)
 	return 0;
 }
 
-/* Where a domain has ended, its structure takes the place of its heap. */
+/*
+ * Copy the domains' structures and heaps. An ended domain has no heap: copy its structure instead.
+ */
 static int copy_domains(const struct gc_reader *r)
 {
 	struct gc_pieces pieces;
@@ -227,7 +233,7 @@ static int copy_domains(const struct gc_reader *r)
 	return gc_pieces_read(r, &pieces, r->domains->copies);
 }
 
-/* The same again: the domains, and then what they share. */
+/* Copy the domains' structures once more, and then the figures that they share. */
 static int copy_after(const struct gc_reader *r, struct shared_copy *shared)
 {
 	struct gc_pieces pieces;
@@ -245,7 +251,7 @@ static int copy_after(const struct gc_reader *r, struct shared_copy *shared)
 	return 0;
 }
 
-/* The figures of slot I; false if its copies do not belong together. */
+/* Fill DOMAIN with the figures of slot I. Returns false if its copies do not belong together. */
 static bool take_domain(const struct gc_reader *r, size_t i, struct gc_domain *domain)
 {
 	const struct runtime_layout *layout = &r->runtime.layout;
@@ -291,7 +297,7 @@ static void add_words(struct gc_words *sum, const struct gc_words *words)
 	sum->top_heap += words->top_heap;
 }
 
-/* Returns 1, 0 if the copies do not belong together. */
+/* Returns 1, or 0 if the copies do not belong together. */
 static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 {
 	uint64_t last_id = 0;
@@ -301,7 +307,7 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 
 		if (!take_domain(r, i, domain))
 			return 0;
-		/* Between the two, domains that end have figures without a heap. */
+		/* A domain that is ending can still have figures when its heap has gone. */
 		add_words(&gauges->words, &domain->words);
 		last_id = domain->unique_id > last_id ? domain->unique_id : last_id;
 		gauges->n_domains += r->domains->heaps[i] != 0;
@@ -324,7 +330,7 @@ int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges)
 		err = copy_before(r, &before);
 	if (!err)
 		err = copy_domains(r);
-	/* A domain has ended, and its heap was freed. */
+	/* A domain has ended meanwhile, and its heap was freed. */
 	if (err == -EFAULT)
 		return 0;
 	if (!err)
@@ -361,7 +367,7 @@ int gc_domains_new(struct gc_reader *r)
 	d->states = calloc(MAX_SLOTS, sizeof(*d->states));
 	d->heaps = calloc(MAX_SLOTS, sizeof(*d->heaps));
 	d->copies = calloc(MAX_SLOTS, sizeof(*d->copies));
-	/* What the domains share follows the last one. */
+	/* The shared figures follow the last domain. */
 	d->later = calloc(MAX_SLOTS + 1, sizeof(*d->later));
 	d->kept = calloc(MAX_SLOTS, sizeof(*d->kept));
 	d->trial = calloc(MAX_SLOTS, sizeof(*d->trial));

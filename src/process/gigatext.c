@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Programs can place their code on 1 GiB pages to save TLB misses. Such a page is private, so the
- * first write to it makes the kernel copy the whole page: that takes seconds, and a second GiB that
- * may not be free. /proc/PID/smaps has the page size of each mapping:
+ * first write to it makes the kernel copy the whole page: that takes seconds, and needs a second
+ * GiB that may not be free. /proc/PID/smaps has the page size of each mapping:
  *
  *	start-end perms ...
  *	KernelPageSize:  1048576 kB

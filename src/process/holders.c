@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Links of BPF programs to uprobes tell their file and offsets in /proc/PID/fdinfo: those to many
- * uprobes since Linux 6.16, those to a perf event since the same version. Other perf events tell
- * nothing, and neither do older kernels.
+ * Since Linux 6.16, /proc/PID/fdinfo shows the file and the offsets of a BPF link to uprobes: of a
+ * link to many uprobes (uprobe_multi) and of a link to a perf event (perf). It shows nothing about
+ * other perf events.
  *
  *	link_type:	uprobe_multi		link_type:	perf
  *	pid:	677				name:	/srv/bin/service
@@ -29,15 +29,16 @@
 
 struct held_site {
 	struct holder_place place;
-	size_t number;		/* in the caller's list */
-	bool is_known, is_mine; /* of a holder; of the one that is looked at */
+	size_t number; /* in the caller's list */
+	/* A known process holds it; the process that is being looked at holds it. */
+	bool is_known, is_mine;
 };
 
 struct search {
 	struct ocp_process *proc;
 	struct holders *holders;
-	bool has_silent_events; /* the process has perf events of which nothing is known */
-	/* The last answer of is_path_of. */
+	bool has_silent_events; /* the process has perf events whose place is not known */
+	/* The arguments and the result of the last call of is_path_of. */
 	int fd;
 	char path[PATH_MAX];
 	bool is_same;
@@ -52,7 +53,7 @@ static const char *base_of(const char *path)
 
 /* ---- one descriptor ------------------------------------------------------------------------- */
 
-/* The value of a line "FIELD:\tVALUE", or NULL. */
+/* Return the value of LINE if it is "FIELD:\tVALUE", else NULL. */
 static const char *value_of(const char *line, const char *field)
 {
 	const size_t n = strlen(field);
@@ -89,8 +90,8 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 }
 
 /*
- * Is PATH, which the kernel tells as this process would see it, the file of PLACE? In another mount
- * namespace, and after a removal, nothing is there; then the paths must be the same.
+ * Is PATH, which the kernel shows as the caller would see it, the file of PLACE? If there is no
+ * file at PATH (it is in another mount namespace, or was removed), compare the paths.
  */
 static bool is_file_of(const struct holder_place *place, const char *path)
 {
@@ -112,7 +113,7 @@ static bool is_path_of(struct search *s, const struct holder_place *place, const
 	return s->is_same;
 }
 
-/* The first site, in the order of their offsets, that is not before OFFSET. */
+/* Return the index of the first site at or after OFFSET. The sites are sorted by offset. */
 static size_t first_at(const struct holders *holders, uint64_t offset)
 {
 	return SEARCH(i, holders->n_sites, holders->sites[i].place.offset < offset);
@@ -172,7 +173,10 @@ static void look_at_descriptors(struct search *s, pid_t pid)
 		closedir(dir);
 }
 
-/* The parent of PID, and the name of its program as it was called, or as the kernel has it. */
+/*
+ * Set the parent of PID and its name: the program in its command line, else the kernel's name for
+ * it.
+ */
 static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 {
 	struct proc_status status;
@@ -206,7 +210,10 @@ static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
 	return 0;
 }
 
-/* Look at the descriptors of PID, called NAME (NULL: as it says itself). */
+/*
+ * Look at the descriptors of PID, and add PID to the holders if it holds sites or may hold sites.
+ * NAME is the name of the holder; NULL: find it with describe().
+ */
 static int look_at(struct search *s, pid_t pid, const char *name)
 {
 	bool has_some = false;
@@ -244,8 +251,8 @@ static bool has_copies(const struct holders *holders, const struct holder *child
 }
 
 /*
- * A child that this project's tools start to close a link has copies of all of their descriptors
- * for a moment.
+ * This project's tools start a child to close a link. For a moment, the child has copies of all
+ * descriptors of the tool.
  */
 static void drop_children(struct holders *holders)
 {
@@ -279,7 +286,7 @@ static int collect_places(struct ocp_process *proc, const struct holder_place *p
 	return 0;
 }
 
-/* The places of the sites with an int3. The caller frees them. */
+/* List the places of the sites with an int3. The caller frees *PLACES. */
 static int list_sites(struct ocp_process *proc, const struct ocp_sites *sites,
 		      struct holder_place **places, size_t *n_places, size_t *n_probes)
 {

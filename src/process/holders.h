@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who has uprobes on the sites of a process. */
+/* Find the processes that have uprobes on the sites of a process. */
 #ifndef PROCESS_HOLDERS_H
 #define PROCESS_HOLDERS_H
 
@@ -10,14 +10,14 @@
 enum { HOLDER_NAME_BYTES = 64 };
 
 struct holder {
-	pid_t pid; /* the calling process may be one, with links that it has opened */
+	pid_t pid; /* may be the caller, which has opened links itself */
 	char name[HOLDER_NAME_BYTES];
 	size_t n_sites;
 	pid_t parent_pid;
-	bool is_copy; /* of the parent's */
+	bool is_copy; /* its descriptors are copies of its parent's */
 	/*
-	 * The kernel does not tell where its events are, or it is a debugger that traces the process:
-	 * it may hold the sites that nobody else has. n_sites is 0.
+	 * The kernel does not show where this holder's events are, or it is a debugger that traces
+	 * the process: it may hold the sites that no known holder has. n_sites is 0.
 	 */
 	bool may_hold;
 };
@@ -25,16 +25,17 @@ struct holder {
 struct holders {
 	struct holder *list;
 	size_t n;
-	size_t n_sites;		 /* sites with an int3, */
-	size_t n_probes;	 /* of so many probes */
-	size_t n_unknown;	 /* of these sites: of no holder that is known for sure */
+	size_t n_sites;	  /* sites with an int3 */
+	size_t n_probes;  /* the probes of these sites */
+	size_t n_unknown; /* those of the n_sites sites that no known process holds for sure */
 	struct held_site *sites; /* private */
 };
 
 /*
- * Find the holders of those of SITES, read from PROC, that have an int3, among the processes that
- * this one may inspect: the kernel tells in /proc/PID/fdinfo where the links are (Linux 6.16). A
- * child with copies of its parent's descriptors is no holder of its own. The caller frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
+ * Find the processes that hold sites with an int3 in SITES, which were read from PROC. Only other
+ * processes that the caller may inspect are found: /proc/PID/fdinfo shows where their links are
+ * (Linux 6.16). A child that only has copies of its parent's descriptors is left out. The caller
+ * frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
  */
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
 
@@ -45,19 +46,22 @@ struct holder_place {
 	uint64_t offset;  /* in the file */
 };
 
-/* The same for N places; n_probes is 0. FDs and paths are kept until holders_free. */
+/*
+ * Do the same for N PLACES; n_probes is 0. The caller keeps their fds and paths valid until
+ * holders_free().
+ */
 int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
 		    struct holders *holders);
-/* Set IS_KNOWN of each of these places: does a holder have it for sure? */
+/* Set IS_KNOWN[I] to whether a known process holds place I for sure. */
 void holders_known(const struct holders *holders, bool *is_known);
 
-/* Add the links that this process has opened, as a holder called NAME. */
+/* Add the caller as a holder called NAME, if it has opened links to the sites. */
 int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name);
 void holders_free(struct holders *holders);
 
 /*
- * Parse TEXT, of /proc/PID/fdinfo/N. Calls FN for each offset of a uprobe in the file PATH, in the
- * process PID (0: in any).
+ * Parse TEXT, the contents of /proc/PID/fdinfo/N. Call FN for each uprobe: its offset in the file
+ * PATH, and the process PID that it is for (0: all processes).
  */
 typedef void (*holder_offset_fn)(void *data, const char *path, pid_t pid, uint64_t offset);
 void holders_parse(char *text, holder_offset_fn fn, void *data);

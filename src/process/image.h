@@ -24,13 +24,13 @@ struct image_list {
 
 /*
  * Find the images of PID that have OCaml probes. The executable must be readable and well-formed;
- * any other file that is not is left out with a warning. -EAGAIN if the ctx's file rules defer the
- * reading of a file.
+ * any other file that is not so is left out with a warning. Returns -EAGAIN if the file rules of
+ * CTX defer the reading of a file.
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
 
-/* The name of the list for messages: the executable, or the program it is restricted to. */
+/* Return a name for LIST in messages: its executable, or the program that LIST is restricted to. */
 const char *image_list_name(const struct image_list *list);
 
 /* The file that a process executes, open for reading. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * An int3 makes the kernel copy its page for the process. /proc/PID/pagemap tells which pages are copies, so that
- * only these are compared with the file.
+ * Writing an int3 makes the kernel copy the page for the process. /proc/PID/pagemap shows which
+ * pages are copies, so that only these are compared with the file.
  *
- * One byte of a call that another tool has written can be 0xcc, too. A uprobe changes one byte, so the
- * neighbours of an int3 must be those of the file. Sites of probes are known: there, only the
- * first byte counts.
+ * A call that another tool has written can contain a byte 0xcc, too. A uprobe changes one byte
+ * only, so the bytes beside an int3 must be the same as in the file. Sites of probes are known:
+ * there, only the first byte counts.
  */
 #include "process/int3s.h"
 
@@ -25,7 +25,7 @@
 
 enum { PAGE_BYTES = 4096, PAGES_AT_ONCE = 512 };
 
-/* Of an entry of pagemap. */
+/* Bits of an entry of pagemap. */
 #define PAGE_PRESENT (1ULL << 63)
 #define PAGE_SWAPPED (1ULL << 62)
 #define PAGE_OF_FILE (1ULL << 61)
@@ -37,7 +37,7 @@ struct search {
 	size_t n_sites;
 	struct maps maps;
 	int pagemap;
-	const struct mapping *mapping; /* that is looked at */
+	const struct mapping *mapping; /* that is being searched */
 	int fd;			       /* of its file; -1: not opened yet */
 };
 
@@ -65,7 +65,7 @@ static int sort_sites(struct search *s, const struct ocp_sites *sites)
 	return 0;
 }
 
-/* The site whose code contains ADDR, or NULL. */
+/* Return the site whose code contains ADDR, or NULL. */
 static const struct ocp_site *site_at(const struct search *s, uint64_t addr)
 {
 	const size_t next = SEARCH(i, s->n_sites, s->sites[i]->addr <= addr);
@@ -75,7 +75,10 @@ static const struct ocp_site *site_at(const struct search *s, uint64_t addr)
 	return s->sites[next - 1];
 }
 
-/* The offset of the semaphore of SITE that a leaked uprobe has raised, or 0. */
+/*
+ * Return the file offset of the tracers' semaphore of SITE if a leaked uprobe has raised it, else
+ * 0.
+ */
 static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *site)
 {
 	const struct mapping *m;
@@ -91,7 +94,7 @@ static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *si
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Add the file of the mapping, if its last int3 has not. The list owns its descriptor. */
+/* Append the file of the mapping to the list of files, which then owns the descriptor. */
 static int add_file(struct search *s)
 {
 	struct int3s *to = s->int3s;
@@ -128,7 +131,10 @@ static int add(struct search *s, uint64_t addr, const struct ocp_site *site)
 	return 0;
 }
 
-/* Is byte I, beside an int3 at no site, one that a uprobe leaves? In the next page it may be any. */
+/*
+ * Can byte I be beside the int3 of a uprobe that is not on a site? A uprobe does not change the
+ * bytes beside it. A byte in another page is not checked.
+ */
 static bool is_neighbour(const struct search *s, uint64_t page, const uint8_t *in_file,
 			 const uint8_t *in_memory, size_t i)
 {
@@ -155,7 +161,7 @@ static int compare_page(struct search *s, uint64_t page, const uint8_t *in_file,
 	return err;
 }
 
-/* A page that cannot be read, in the file or in memory, is left out. */
+/* Find the int3s in one page. Skip the page if the file or memory cannot be read. */
 static int look_at_page(struct search *s, uint64_t page)
 {
 	uint8_t in_file[PAGE_BYTES] = { 0 }, in_memory[PAGE_BYTES];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The int3s in the code of a process: of uprobes, debuggers and killed tools. */
+/*
+ * Find the int3s in the code of a process, which uprobes, debuggers and killed tools have written.
+ */
 #ifndef PROCESS_INT3S_H
 #define PROCESS_INT3S_H
 
@@ -11,7 +13,7 @@ struct int3 {
 	uint64_t addr;
 	uint64_t offset; /* in the file */
 	size_t file;	 /* index in int3s.files */
-	/* The offset of the semaphore for tracers in the file, if it is raised; else 0. */
+	/* The offset in the file of the tracers' semaphore if that is raised, else 0. */
 	uint64_t ref_ctr_off;
 };
 
@@ -28,9 +30,10 @@ struct int3s {
 };
 
 /*
- * Find the int3s in the private mappings of code of PROC whose files have another byte there: in probes,
- * functions, and anywhere else. SITES are those of PROC. An int3 on the byte of a probe that is
- * switched, or in code that was replaced, is left out. The caller frees INT3S, also after an error.
+ * Find the int3s in the private code mappings of PROC where the file has another byte: in probes,
+ * functions, and anywhere else. SITES are the sites of PROC. Inside a site, only an int3 on the
+ * first byte counts. An int3 in code that was replaced is left out. The caller frees INT3S, also
+ * after an error.
  */
 int int3s_read(struct ocp_process *proc, const struct ocp_sites *sites, struct int3s *int3s);
 void int3s_free(struct int3s *int3s);

@@ -38,7 +38,7 @@ enum { FILE_BYTES = 100 };
 struct journal {
 	struct ocp_ctx *ctx;
 	int dir_fd;
-	FILE *f; /* on disk; NULL: not yet */
+	FILE *f; /* the file on disk; NULL: not written yet */
 	char dir[PATH_MAX];
 	char file[FILE_BYTES];
 	struct journal_header header;
@@ -47,7 +47,7 @@ struct journal {
 	long progress_at; /* in the file */
 };
 
-/* A promise depends on its journal; an update can go on without one. */
+/* A promise depends on its journal; an update can run without one. */
 static enum ocp_log_level level_of(enum journal_kind kind)
 {
 	return kind == JOURNAL_PROMISE ? OCP_LOG_WARN : OCP_LOG_INFO;
@@ -123,7 +123,7 @@ void journal_set_counts(struct journal *journal, size_t entry, int before, int a
 }
 
 /*
- * The number of the first N entries that are in the file: those that change a counter.
+ * Return how many of the first N entries are in the file: only entries that change a counter are.
  * Test: test_journal: entries_without_effect_are_left_out.
  */
 static size_t number_in_file(const struct journal *journal, size_t n)

@@ -15,11 +15,11 @@
 enum { JOURNAL_UNKNOWN = -1 };
 
 enum journal_kind {
-	JOURNAL_PROMISE, /* all is undone in the end; until then the journal stays */
-	JOURNAL_UPDATE,	 /* nothing is undone; the journal exists while the update runs */
+	JOURNAL_PROMISE, /* the actions are undone later; until then the journal stays */
+	JOURNAL_UPDATE,	 /* the actions are not undone; the journal exists while the update runs */
 };
 
-/* What is done to one probe. */
+/* The action on one probe. */
 struct journal_entry {
 	char *name;
 	enum action_verb verb;
@@ -30,12 +30,12 @@ struct journal_entry {
 struct journal;
 
 /*
- * Begin a journal of what this tool does to PROCESS. Writes nothing yet. -EACCES if no
- * directory for it can be created that belongs to this user alone.
+ * Begin a journal of the actions of this tool on PROCESS. Writes nothing yet. Returns -EACCES if
+ * there is no directory for the journal that only this user can access.
  */
 int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out);
 
-/* Entries are numbered from 0, in the order in which they are going to be done. */
+/* Append an entry. Entries are numbered from 0, in the order in which the actions will be done. */
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,
 		   int count_before, int count_after);
 
@@ -44,16 +44,16 @@ bool journal_has_counts(const struct journal *journal, size_t entry, int before,
 void journal_set_counts(struct journal *journal, size_t entry, int before, int after);
 
 /*
- * Write the whole journal and replace an earlier version. The progress is: the first DONE entries
- * are done, the first BEGUN entries are begun. For an entry in between, doctor compares the probe's
- * counter with count_before and count_after.
+ * Write the whole journal, in place of an earlier version. The progress is: the first DONE entries
+ * are done, the first BEGUN entries are begun. For an entry from DONE to BEGUN, doctor compares the
+ * probe's counter with count_before and count_after.
  */
 int journal_commit(struct journal *journal, size_t done, size_t begun);
 
 /* Change the progress of the journal on disk. */
 int journal_progress(struct journal *journal, size_t done, size_t begun);
 
-/* Delete the journal's file and free JOURNAL, which may be NULL: all is done, or undone. */
+/* Delete the journal's file, as all is done or undone, and free JOURNAL, which may be NULL. */
 void journal_remove(struct journal *journal);
 
 /* Free JOURNAL, which may be NULL, and leave its file for doctor. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The directory of a user is $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
- * /tmp/ocaml-probes-UID. Any user can create the last one. So a directory is used only if it is no
- * symbolic link, belongs to that user and is closed to all others; its files are opened relative to
- * its descriptor. Test: test_journal: folders_that_others_can_reach_are_not_used.
+ * /tmp/ocaml-probes-UID. Any user can create the last one. So a directory is used only if it is
+ * not a symbolic link, belongs to user UID and is closed to all other users; its files are opened
+ * relative to its descriptor. Test: test_journal: folders_that_others_can_reach_are_not_used.
  */
 #include "process/journal_folder.h"
 

@@ -10,18 +10,18 @@
 
 enum { N_JOURNAL_FOLDERS = 3 };
 
-/* The path of directory number FOLDER for the journals of user UID; false if there is none. */
+/* Find the path of directory number FOLDER for the journals of user UID; false if there is none. */
 bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX]);
 
 /*
- * Open the directory PATH if it exists and only user UID can access it; else return -1. If others
- * can access it, that is logged at LEVEL.
+ * Open the directory PATH if it exists and only user UID can access it; else return -1. If other
+ * users can access it, log that at LEVEL.
  */
 int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid, enum ocp_log_level level);
 
 /*
- * Open this user's first trusted directory and store its path; create it if necessary. -EACCES if
- * there is none. Directories that are not trusted are logged at LEVEL.
+ * Open this user's first trusted directory and store its path; create the directory if necessary.
+ * Returns -EACCES if there is none. Directories that are not trusted are logged at LEVEL.
  */
 int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum ocp_log_level level);
 

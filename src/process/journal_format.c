@@ -14,10 +14,11 @@
  *	disable NAME COUNT-BEFORE COUNT-AFTER
  *	end
  *
- * in a file PID.START-TIME.TOOL-PID.TIME. Several tools may switch one process, and one tool may do
- * so several times; the name keeps their files distinct. The search only requires that it starts
- * with a digit. A process is identified by its pid and its start time, since pids are reused; both
- * are valid only within one boot and one pid namespace. An exec keeps both and changes HASH.
+ * in a file PID.START-TIME.TOOL-PID.TIME. Several tools may switch probes of one process, and one
+ * tool may do so several times; the name keeps their files distinct. The search only requires that
+ * the name starts with a digit. A process is identified by its pid and its start time, since pids
+ * are reused; both are valid only within one boot and one pid namespace. An exec keeps both and
+ * changes HASH.
  *
  * The actions have the order in which they are done. The first DONE of them are done, the first
  * BEGUN of them are begun. The progress has a fixed length and is overwritten in place.
@@ -46,10 +47,9 @@
 enum { PROGRESS_BYTES = 30 };
 
 /*
- * Tools of other versions leave journals too. Version 2 has "target" instead of "process". Version
- * 1 has this as well, and promises only: "applied" or "pending" stands for the kind and the
- * progress; there is no program and no COUNT-AFTER. Tests: version_1s_lines_are_checked,
- * version_2_says_target.
+ * Tools of other versions leave journals too. Versions 1 and 2 have "target" instead of "process".
+ * Version 1 has promises only: "applied" or "pending" stands for the kind and the progress; there
+ * is no program and no COUNT-AFTER. Tests: version_1s_lines_are_checked, version_2_says_target.
  */
 enum { VERSION = 3 };
 
@@ -79,8 +79,9 @@ static bool is_alive(const struct process_id *id)
 }
 
 /*
- * The kernel gives each program that it starts 16 random bytes (AT_RANDOM, getauxval(3)). They are
- * the program's secret, so only a hash of them is kept (FNV-1a). Test: an_exec_ends_a_journal.
+ * The kernel gives each program that it starts 16 random bytes (AT_RANDOM, getauxval(3)). These
+ * bytes are the program's secret, so keep only a hash of them (FNV-1a). Test:
+ * an_exec_ends_a_journal.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -180,7 +181,7 @@ static char *next_line(char **text)
 	return line;
 }
 
-/* Parse a decimal number up to MAX. *END is the character after it. */
+/* Parse a decimal number up to MAX. *END is the character after the number. */
 static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
 {
 	char *stop;

@@ -16,7 +16,7 @@ struct process_id {
 	uint64_t start_time;
 };
 
-/* Where a pid is valid. */
+/* The boot and the pid namespace in which a pid is valid. */
 struct surroundings {
 	char boot[64];
 	uint64_t pid_namespace;
@@ -26,29 +26,30 @@ struct surroundings {
 struct journal_header {
 	struct surroundings where;
 	struct process_id process, tool;
-	uint64_t program; /* that the process ran: journal_program_id */
+	uint64_t program; /* journal_program_id() of the process */
 	enum journal_kind kind;
 };
 
 void surroundings_read(struct surroundings *here);
 
 /*
- * A number that identifies the program that process PID runs: an exec changes it. 0 if it cannot be
- * read.
+ * Return a number that identifies the program that process PID runs: an exec changes the number. 0
+ * if it cannot be read.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid);
 
 /*
- * Write a whole journal. Entries that change no counter are left out; of the others the first DONE
- * are done and the first BEGUN begun. *PROGRESS_AT is the offset of the progress in the file.
+ * Write a whole journal. Entries that change no counter are left out; of the entries written, the
+ * first DONE are done and the first BEGUN are begun. *PROGRESS_AT is the offset of the progress
+ * line.
  */
 void journal_write(FILE *f, const struct journal_header *header,
 		   const struct journal_entry *entries, size_t n, size_t done, size_t begun,
 		   long *progress_at);
 
 /*
- * Overwrite the progress, at offset AT of FD, and return 0 or -errno. The write lies within one
- * page, so that a signal cannot interrupt it half way.
+ * Overwrite the progress at offset AT of FD. Returns 0 or -errno. The write lies within one page,
+ * so that a signal cannot interrupt it half way.
  */
 int journal_write_progress(int fd, off_t at, size_t done, size_t begun);
 
@@ -56,17 +57,18 @@ int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_
 		      const struct journal_entry *entry);
 void journal_free_entries(struct journal_entry *entries, size_t n);
 
-/* What the lines before the actions say, and whether the processes are still alive. */
+/* The contents of the lines before the actions, and whether the processes are still alive. */
 struct journal_text {
 	pid_t process, tool;
 	uint64_t program;     /* 0: unknown */
-	bool other_namespace; /* its pids are not valid here */
+	bool other_namespace; /* the journal's pids are not valid in the caller's namespace */
 	bool process_lives, tool_lives;
 };
 
 /*
  * Parse TEXT, which is modified, into ABOUT and JOURNAL (its entries, tool, kind and progress).
- * PATH is for messages. -EBADMSG if TEXT is not a journal; JOURNAL may then have some entries.
+ * PATH is for messages. Returns -EBADMSG if TEXT is not a journal; JOURNAL may then have some
+ * entries.
  */
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal);

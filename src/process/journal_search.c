@@ -47,7 +47,10 @@ static void free_stale(struct stale_journal *journal)
 	*journal = (struct stale_journal){ 0 };
 }
 
-/* The text of the file. NULL if it cannot be read, or (with a log message) if it is not UID's. */
+/*
+ * Read the text of FILE. NULL if it cannot be read, or (with a log message) if it is not a regular
+ * file of user UID, or is too large.
+ */
 static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
 		       uid_t uid)
 {
@@ -101,7 +104,9 @@ static bool is_left_behind(const struct journal_text *about, pid_t process)
 	return about->process_lives && about->process == process && !about->tool_lives;
 }
 
-/* Has the process made an exec since? Then its probes are as the new program has them. */
+/*
+ * Has the process executed another program since? If so, the journal does not apply to its probes.
+ */
 static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
 {
 	uint64_t program = about->program ? journal_program_id(ctx, about->process) : 0;

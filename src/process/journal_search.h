@@ -18,8 +18,8 @@ struct stale_journal {
 	size_t n;
 	char *dir, *file;
 	uid_t owner;
-	size_t progress_at; /* offset in the file; 0: of version 1, whose progress is fixed */
-	bool settled;	    /* set by the caller that undoes or completes it */
+	size_t progress_at; /* offset in the file; 0: version 1, which has no progress line */
+	bool settled;	    /* set by the caller that undoes or completes the journal */
 };
 
 struct stale_journals {
@@ -28,15 +28,15 @@ struct stale_journals {
 };
 
 /*
- * Find the stale journals about PROCESS in the directories of this user, and as root also in
- * those of the user that PROCESS belongs to. Deletes the journals whose process has ended, or runs
- * another program. A damaged journal is left out with a warning.
+ * Find the stale journals about PROCESS in the directories of this user and, if the caller is
+ * root, also in the directories of the user that PROCESS belongs to. Delete journals whose process
+ * has ended, or runs another program. A damaged journal is left out with a warning.
  */
 int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals *stale);
 
 /*
- * Set the progress in its file to "all begun, none done", before it is settled. If settling it is
- * interrupted, the next doctor judges all entries by the counters.
+ * Set the progress in the file of JOURNAL to "all begun, none done". Call this before JOURNAL is
+ * settled: if the settling is interrupted, the next doctor judges all entries by the counters.
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 

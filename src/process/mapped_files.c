@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The kernel maps a page-aligned piece of the file at the start of each mapping. The program
- * headers tell the link-time address of that file offset; the difference is the load bias. Only the
- * first executable mapping of each file is used. mprotect(2) and patching may have split it, which
- * does not change the bias.
+ * headers give the link-time address of that file offset; the load bias is the difference between
+ * the two addresses. Only the first executable mapping of each file is used. mprotect(2) and
+ * patching may have split it, which does not change the bias.
  *
  * The executable is the file that holds the program's entry point (AT_ENTRY). Device and inode
  * cannot identify it: those of /proc/PID/exe and of maps differ on some file systems (overlayfs,
@@ -131,7 +131,7 @@ bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint
 
 		if (segment->executable && m->off >= first &&
 		    m->off < segment->off + segment->file_bytes) {
-			/* It may wrap and wrap back. */
+			/* The bias may wrap around; adding it to an address wraps back. */
 			*bias = m->start - (segment->va - segment->off + m->off);
 			return true;
 		}

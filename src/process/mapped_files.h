@@ -16,7 +16,10 @@ struct mapped_files {
 	const struct mapping *exe; /* the mapping that holds the entry point */
 };
 
-/* -ESRCH if no mapped file holds the entry point of PID. Free FILES with mapped_files_free(). */
+/*
+ * Read the mappings of PID, and find its executable. Returns -ESRCH if no mapped file holds the
+ * entry point. Free FILES with mapped_files_free().
+ */
 int mapped_files_read(struct ocp_ctx *ctx, pid_t pid, struct mapped_files *files);
 void mapped_files_free(struct mapped_files *files);
 
@@ -30,24 +33,25 @@ bool mapped_files_is_first(const struct maps *maps, size_t i);
 int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
 
 /*
- * What was read of the executable of PID, of which M is a mapping, ended with ERR. Returns ERR, or -ESRCH with a
- * message if M has gone: the process has executed another program, or has ended.
+ * Correct ERR, the result of reading the executable of PID; M is a mapping of this executable. If
+ * ERR is -EBADMSG and M has gone, the process has executed another program, or has ended: return
+ * -ESRCH with a message. Else return ERR.
  */
 int mapped_files_check_exec(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, int err);
 
 /*
- * Open the file of M, a mapping of PID. Returns a negative errno if it cannot be read; a warning tells so
- * if it is still mapped.
+ * Open the file of M, a mapping of PID. Returns a negative errno if the file cannot be read, and
+ * logs a warning if M is still mapped.
  */
 int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m);
 
 /*
- * The load bias of the file ELF, whose code is mapped at M: add it to a link-time address, modulo
- * 2^64. False if the code belongs to no executable segment.
+ * Set *BIAS to the load bias of the file ELF, whose code is mapped at M: add it to a link-time
+ * address, modulo 2^64. Returns false if M belongs to no executable segment.
  */
 bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint64_t *bias);
 
-/* The same; -EBADMSG with a message. */
+/* Do the same, but return 0, or -EBADMSG with a message. */
 int mapped_files_need_bias(struct ocp_ctx *ctx, const struct elf_file *elf, const struct mapping *m,
 			   uint64_t *bias);
 

@@ -49,7 +49,9 @@ static size_t write_opcode(struct plan *plan, const struct snapshot *snapshot,
 	return 1;
 }
 
-/* Write the private gate of T; a semaphore is written with those of its probe. */
+/*
+ * Write the gate of T if it is private. Otherwise the gate is a semaphore, which the probe writes.
+ */
 static size_t write_gate(struct plan *plan, const struct trampoline *t, bool on)
 {
 	if (!t->has_private_gate || (t->gate != 0) == on)
@@ -71,7 +73,10 @@ size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const
 
 	if (!t)
 		return write_opcode(plan, snapshot, site, on);
-	/* It is counted, whether on or off. The opcode is another one only if another tool wrote it. */
+	/*
+	 * The site calls its trampoline, whether on or off, so that it is counted. The opcode is
+	 * another one only if another tool wrote it.
+	 */
 	return write_opcode(plan, snapshot, site, true) + write_gate(plan, t, on);
 }
 
@@ -136,7 +141,7 @@ static void plan_semaphores(const struct planner *p, const struct live_probe *pr
 			plan_semaphore(p, i, verb == ACTION_ENABLE);
 		else if (verb == ACTION_ENABLE)
 			plan_semaphore(p, i, (uint16_t)(old + 1));
-		else if (old) /* 0: it disagrees with the others, and stays 0 */
+		else if (old) /* a semaphore of 0 disagrees with the others, and stays 0 */
 			plan_semaphore(p, i, (uint16_t)(old - 1));
 	}
 }

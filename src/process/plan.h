@@ -17,7 +17,7 @@
 struct plan_step {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* to disable a disabled probe is no error */
+	bool leave_disabled; /* disabling a disabled probe is not an error */
 	size_t first_write, n_writes;
 };
 
@@ -28,7 +28,7 @@ struct plan {
 	size_t n_writes;
 };
 
-/* The input of a plan beside the snapshot. */
+/* The inputs of a plan, besides the snapshot. */
 struct plan_context {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
@@ -37,7 +37,7 @@ struct plan_context {
 };
 
 /*
- * Plan ACTIONS. Every site and semaphore of these probes is verified: a site must have one of the
+ * Plan ACTIONS. Every site and semaphore of the probes is verified: a site must have one of the
  * ABI's two forms and call a wrapper in the program's code (-EILSEQ), a semaphore must not overflow
  * or fall below zero (-ERANGE), and a name must exist (-ENOENT).
  *
@@ -52,11 +52,15 @@ int plan_make(const struct plan_context *context, const struct ocp_actions *acti
 int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
 	       const struct snapshot *snapshot, struct plan *renewed);
 
-/* An empty plan with room for every probe, site and semaphore: each is in a plan at most once. */
+/*
+ * Make an empty plan with room for every probe, site and semaphore: each is in a plan at most
+ * once.
+ */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
 /*
  * Add to PLAN the writes that switch SITE, or set semaphore number SEMAPHORE to VALUE, unless
- * SNAPSHOT has this value already. Returns the number of writes: of a site 2 at most, of a semaphore 1.
+ * SNAPSHOT has this value already. Returns the number of writes added: at most 2 for a site, and at
+ * most 1 for a semaphore.
  */
 size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const struct live *live,
 		       const struct live_site *site, bool on);

@@ -14,10 +14,10 @@
 
 enum {
 	ANSWER_NS = 200000000,		/* for the kernel to acknowledge the request */
-	BUFFER_BYTES = 4 * 1024 * 1024, /* some 10 000 events */
+	BUFFER_BYTES = 4 * 1024 * 1024, /* about 10 000 events */
 };
 
-/* Before what is asked for or told, in each message. */
+/* The headers before the payload of each message. */
 enum { HEAD_BYTES = sizeof(struct nlmsghdr) + sizeof(struct cn_msg) };
 
 static int ask(int fd)
@@ -35,7 +35,7 @@ static int ask(int fd)
 }
 
 /*
- * Read the next event into *EVENT. Returns false, with errno set, if that fails; EAGAIN: no event has
+ * Read the next event into *EVENT. Returns false, with errno set, on failure; EAGAIN: no event has
  * happened yet.
  */
 static bool take(int fd, struct proc_event *event)
@@ -61,8 +61,8 @@ static bool take(int fd, struct proc_event *event)
 }
 
 /*
- * In another namespace the kernel does not answer. It may still send events, because another process
- * listens: so the deadline counts, not a time without events.
+ * In another namespace the kernel does not acknowledge the request. It may still send events,
+ * because another process listens. So the deadline counts, whether events arrive or not.
  */
 static int await_answer(int fd)
 {
@@ -88,7 +88,7 @@ int proc_events_open(void)
 
 	if (fd < 0)
 		return -errno;
-	/* Only with the privilege; without it, the buffer has the usual size. */
+	/* This needs a privilege; without it, the buffer keeps its default size. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
 	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(fd);
 	if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel tells of processes as they come and go (its process connector). Needs
+ * Events of processes that fork, execute a file, or end, from the kernel's process connector. Needs
  * CAP_NET_ADMIN, and the initial user and pid namespaces.
  */
 #ifndef PROCESS_PROC_EVENTS_H
@@ -10,9 +10,9 @@
 #include <sys/types.h>
 
 enum proc_event_kind {
-	PROC_EVENT_NO_MORE,  /* for now */
+	PROC_EVENT_NO_MORE,  /* no event has happened yet */
 	PROC_EVENT_EXECUTED, /* PID executes a file */
-	PROC_EVENT_FORKED,   /* PARENT has made the process PID */
+	PROC_EVENT_FORKED,   /* PARENT has forked the process PID */
 	PROC_EVENT_ENDED,    /* a thread of PID has ended, perhaps the last one */
 	PROC_EVENT_LOST,     /* some events did not fit into the buffer */
 };
@@ -21,7 +21,7 @@ struct proc_event_seen {
 	enum proc_event_kind kind;
 	pid_t pid, parent;
 	bool has_status; /* the first thread of PID has ended */
-	int status;	 /* of PID if that was the last one, as waitpid(2) encodes it */
+	int status;	 /* of PID if that was its last thread, as waitpid(2) encodes it */
 };
 
 /* Returns a descriptor that polls as readable when there are events, or a negative errno. */

@@ -196,7 +196,7 @@ int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 	return err;
 }
 
-/* Enable in the new process PROC what ACTIONS enable. All its probes are off at its start. */
+/* Carry out the enable actions of ACTIONS in the new process PROC, in which all probes are off. */
 static int update_new(struct ocp_process *proc, const struct ocp_actions *actions)
 {
 	struct ocp_actions *enable = actions_enabling(actions);

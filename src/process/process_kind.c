@@ -11,7 +11,7 @@
 
 typedef int (*kind_reader)(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind);
 
-/* The kind of the file of FD, which is closed; UNKNOWN if it cannot be read. */
+/* Return the kind of the file of FD, or UNKNOWN if the file cannot be read. Closes FD. */
 static enum program_kind kind_of_fd(struct ocp_ctx *ctx, int fd, const char *path, kind_reader read,
 				    enum program_kind unknown)
 {

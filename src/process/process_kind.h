@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process runs: native OCaml code, OCaml bytecode, or none of both. */
+/* Find out what a process runs: native OCaml code, OCaml bytecode, or neither. */
 #ifndef PROCESS_PROCESS_KIND_H
 #define PROCESS_PROCESS_KIND_H
 
@@ -8,18 +8,19 @@
 #include "code/program_kind.h"
 
 /*
- * Find the kind of process PID: that of its executable or, if that is foreign, of a library that is not.
- * What cannot be read is taken for native: the caller's own reading says why.
+ * Find the kind of program that PID runs: the kind of its executable or, if that is foreign, of
+ * the first library that is not foreign. If the executable cannot be read, return PROGRAM_NATIVE:
+ * the caller will fail to read it, too, and report why.
  */
 enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid);
 
 /*
- * 0 if PID runs native OCaml code, as far as that can be read. Otherwise -ENODATA, with a message that
- * says what it is, and a hint.
+ * Return 0 if process_kind() is PROGRAM_NATIVE. Otherwise return -ENODATA, with a message that
+ * says what PID runs, and a hint.
  */
 int process_need_native(struct ocp_ctx *ctx, pid_t pid);
 
-/* The same of the executable or library FILE, whether it runs or not. */
+/* Do the same for the executable or library FILE, whether it runs or not. */
 int program_file_need_native(struct ocp_ctx *ctx, const char *file);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/populate.h"
 #include "base/search.h"
 
-/* One probe of one image. The parts of the same name are merged. */
+/* One probe of one image. Parts with the same name are merged into one live probe. */
 struct part {
 	const char *name;
 	uint32_t image;
@@ -52,7 +52,9 @@ static void add_part(const struct image_list *images, const struct part *part, s
 			live->n_code_bytes += sites[i].n_bytes;
 			probe->n_sites++;
 		}
-		/* Often the site before has the same one. unique_semaphores finds the rest. */
+		/*
+		 * Often the previous site has the same semaphore. unique_semaphores does the rest.
+		 */
 		if (!sites[i].semaphore_va ||
 		    (probe->n_semaphores &&
 		     live->semaphores[live->n_semaphores - 1].addr == semaphore_addr))
@@ -162,7 +164,7 @@ static const struct elf_file *elf_of(const struct live *live, const struct live_
 	return live->images->images[site->image].prog->elf;
 }
 
-/* The value in the snapshot of PROBE's semaphore at ADDR, or NULL. */
+/* Return the value in SNAPSHOT of PROBE's semaphore at ADDR, or NULL. */
 static const uint16_t *semaphore_at(const struct live *live, const struct snapshot *snapshot,
 				    const struct live_probe *probe, uint64_t addr)
 {
@@ -181,7 +183,7 @@ const struct trampoline *snapshot_trampoline(const struct live *live,
 	const struct trampoline *t = trampolines_find(&snapshot->trampolines, site->site,
 						      site->addr, snapshot_code(snapshot, site));
 
-	/* Only the semaphores of its own probe are switched with it. */
+	/* A site is switched together with the semaphores of its own probe only. */
 	if (t && !t->has_private_gate &&
 	    !semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr))
 		return NULL;
@@ -203,7 +205,7 @@ enum site_form snapshot_form(const struct live *live, const struct snapshot *sna
 	return trampoline_site_form(site->site, code, gate);
 }
 
-/* Does any site lead out of its program? */
+/* Does any site call outside of its program? */
 static bool leads_out(const struct live *live, const struct snapshot *snapshot)
 {
 	for (size_t i = 0; i < live->n_sites; i++)
@@ -213,7 +215,7 @@ static bool leads_out(const struct live *live, const struct snapshot *snapshot)
 	return false;
 }
 
-/* Read the trampolines again. *CHANGED becomes true if they, or their gates, have changed. */
+/* Read the trampolines again. Set *CHANGED to true if they, or their gates, have changed. */
 static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
 			    const struct live *live, struct snapshot *snapshot, bool *changed)
 {
@@ -263,7 +265,7 @@ static int read_once(struct ocp_ctx *ctx, const struct memory *memory, const str
 	return err;
 }
 
-/* Does a site lead to a trampoline that is not there, or to none that is whole? */
+/* Does a site call a trampoline that was not found, or call outside of its program elsewhere? */
 static bool has_lost_site(const struct live *live, const struct snapshot *snapshot)
 {
 	for (size_t i = 0; snapshot->leads_out && i < live->n_sites; i++)
@@ -273,8 +275,9 @@ static bool has_lost_site(const struct live *live, const struct snapshot *snapsh
 }
 
 /*
- * The process runs, and a tool may end to count inside: it restores the sites and then removes the
- * trampolines. Who has read the sites before reads them again.
+ * While the process runs, a tool may stop counting inside the process: it restores the sites and
+ * then removes the trampolines. If that happens between the reading of the sites and of the
+ * trampolines, read both again.
  */
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot)
@@ -283,7 +286,7 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	int err = read_once(ctx, memory, live, snapshot);
 
 	for (int i = 1; !err && i < TRIES && has_lost_site(live, snapshot); i++) {
-		/* With trampolines, it may be restoring sites. */
+		/* While there are trampolines, the tool may still be restoring sites. */
 		if (snapshot->trampolines.n)
 			usleep(WAIT_US);
 		else if (i == TRIES_WITHOUT)
@@ -305,7 +308,10 @@ void snapshot_free(struct snapshot *snapshot)
 /* Which part of a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
-/* Returns the number of pieces; *N_BYTES is their total size. */
+/*
+ * Fill PIECES, which may be NULL, with the memory of PROBES[0..N). Returns the number of pieces;
+ * *N_BYTES is their total size.
+ */
 static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
 			  enum part_kind kind, struct memory_piece *pieces, size_t *n_bytes)
 {
@@ -335,8 +341,9 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 }
 
 /*
- * Copy new bytes into the snapshot. *CHANGED becomes true if they differ; the first byte of a site
- * does not count, since a uprobe may put an int3 there. Returns the number of bytes copied.
+ * Copy the new bytes of the sites of P into the snapshot. Set *CHANGED to true if they differ; the
+ * first byte of a site does not count, since a uprobe may put an int3 there. Returns the number of
+ * bytes copied.
  */
 static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,
 			struct snapshot *snapshot, bool *changed)
@@ -429,7 +436,7 @@ uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot
 	return highest;
 }
 
-/* A site with a defect counts by its opcode. */
+/* Is SITE on? If a site without a trampoline has a defect, its opcode alone decides. */
 static bool is_on(const struct live *live, const struct snapshot *snapshot,
 		  const struct live_site *site)
 {

@@ -29,8 +29,8 @@ struct live_semaphore {
 
 struct live_probe {
 	const char *name;
-	size_t first_site, n_sites;	      /* those that have code */
-	size_t first_semaphore, n_semaphores; /* distinct ones; 0 if the linker dropped them */
+	size_t first_site, n_sites;	      /* the sites that have code */
+	size_t first_semaphore, n_semaphores; /* all different; none if the linker dropped them */
 };
 
 struct live {
@@ -47,18 +47,20 @@ struct live {
 int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live *live);
 void live_free(struct live *live);
 
-/* The index of the probe called NAME, or -1. */
+/* Return the index of the probe called NAME, or -1. */
 ptrdiff_t live_find_probe(const struct live *live, const char *name);
 
 /* The bytes of all sites and semaphores, in the order of the arrays in struct live. */
 struct snapshot {
-	uint8_t *code; /* for each site site->n_bytes bytes, from its code_at on */
+	uint8_t *code; /* each site has site->n_bytes bytes, at its code_at */
 	uint16_t *semaphores;
-	bool leads_out;			/* a site calls out of its program */
-	struct trampolines trampolines; /* read only then */
+	bool leads_out;			/* a site calls outside of its program */
+	struct trampolines trampolines; /* empty unless leads_out is set */
 };
 
-/* The bytes of SITE in the snapshot, and the one byte that switching changes. */
+/*
+ * Return the bytes of SITE in SNAPSHOT, or (snapshot_opcode) the one byte that switching changes.
+ */
 static inline const uint8_t *snapshot_code(const struct snapshot *snapshot,
 					   const struct live_site *site)
 {
@@ -72,18 +74,21 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
-/* The form of SITE. If it calls a trampoline, it is on if its gate says so. */
+/* Return the form of SITE. A site that calls a trampoline is on only if the gate is not 0. */
 enum site_form snapshot_form(const struct live *live, const struct snapshot *snapshot,
 			     const struct live_site *site);
-/* The trampoline that SITE calls, or would call if its opcode were on; NULL: none. */
+/*
+ * Return the trampoline that SITE calls, or would call if its opcode were on; NULL if there is
+ * none.
+ */
 const struct trampoline *snapshot_trampoline(const struct live *live,
 					     const struct snapshot *snapshot,
 					     const struct live_site *site);
 
 /*
- * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED tells
- * whether any of them has changed. A uprobe that was added or removed on the first byte is no
- * change.
+ * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. Set *CHANGED
+ * to whether any of them has changed; the first byte of a site does not count, since a uprobe may
+ * have been added or removed there.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);
@@ -93,12 +98,12 @@ int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory
 void snapshot_free(struct snapshot *snapshot);
 
 /*
- * The counter of one probe: the highest of its semaphores. A probe without a semaphore counts 1 if
- * all its sites are on, else 0.
+ * Return the counter of one probe: the highest of its semaphores. The counter of a probe without a
+ * semaphore is 1 if all its sites are on, else 0.
  */
 uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe);
 
-/* The state of one probe, by the opcodes of its sites and its semaphores. */
+/* Return the state of one probe, by its sites and its semaphores. */
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
 			      size_t probe);
 

@@ -65,7 +65,7 @@ bool repair_can_settle(const struct plan_context *context, const struct snapshot
 	return true;
 }
 
-/* CHANGE, limited so that the counter of PROBE, now COUNT, stays within its range. */
+/* Limit CHANGE so that the counter of PROBE, now COUNT, stays within its range. */
 static int within_bounds(int change, const struct live_probe *probe, uint16_t count)
 {
 	/* A probe without a semaphore counts 0 or 1. */
@@ -91,8 +91,8 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 }
 
 /*
- * Undo or complete the actions of JOURNAL in the counts. If one of its probes is damaged, the whole
- * journal is left for later.
+ * Undo or complete the actions of JOURNAL in r->counts. If one of its probes is damaged, leave the
+ * whole journal for later.
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
 {

@@ -7,18 +7,19 @@
 #include "process/plan.h"
 
 /*
- * Plan the repair described at ocp_process_repair. The plan undoes the journals STALE; with
- * COMPLETE it completes those of updates. The journals that it settles are marked. *REPAIRED counts
- * what the plan changes. The order of the writes is that of plan_make: if the repair is interrupted
- * anywhere, a second repair finishes it. The verb of a step is the state that its writes lead to.
+ * Plan the repair that ocp_process_repair describes. The plan undoes the journals STALE; if
+ * COMPLETE is set, it completes the journals of updates instead. Sets `settled` of the journals
+ * that the plan settles. *REPAIRED counts what the plan changes. The order of the writes is that
+ * of plan_make: if the repair is interrupted anywhere, a second repair finishes it. The verb of a
+ * step is the state that its writes lead to.
  */
 int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
 		struct stale_journals *stale, bool complete, struct plan *plan,
 		struct ocp_repaired *repaired);
 
 /*
- * The change of the counter of PROBE, now COUNT, that undoes (or with COMPLETE completes) entry
- * number ENTRY of JOURNAL.
+ * Return the change of the counter of PROBE, now COUNT, that undoes entry number ENTRY of JOURNAL;
+ * or completes it, if COMPLETE is set and JOURNAL is of an update.
  */
 int repair_change(const struct stale_journal *journal, size_t entry, const struct live_probe *probe,
 		  uint16_t count, bool complete);

@@ -27,7 +27,10 @@ struct taking {
 	bool leave_disabled;
 };
 
-/* A probe that an earlier action of the same verb has taken keeps its place in the order. */
+/*
+ * Take PROBE. If an earlier action with the same verb has taken it, it keeps its place in the
+ * order.
+ */
 static int take(void *data, size_t probe)
 {
 	const struct taking *taking = data;
@@ -47,8 +50,8 @@ static int take(void *data, size_t probe)
 }
 
 /*
- * NAME, which no probe has, looks like a pattern of a shell or a regular expression: name the action
- * that takes one. "job_*" is "job_.*" there.
+ * If NAME, which no probe has, looks like a shell pattern or a regular expression, hint at the
+ * action that takes a regular expression. In the hint, "job_*" becomes "job_.*".
  */
 static void hint_at_regexp(struct ocp_ctx *ctx, const char *name, enum action_verb verb)
 {
@@ -101,7 +104,7 @@ static int take_matching(struct resolver *r, const struct action *action)
 	return choose_matching(r->ctx, &r->among, action->text, action->re, take, &taking);
 }
 
-/* It is no error if a predicate matches no probe. */
+/* A predicate that matches no probe is not an error. */
 static int take_wanted(struct resolver *r, const struct action *action)
 {
 	struct taking taking = { r, action->verb, true };

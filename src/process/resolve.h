@@ -14,7 +14,7 @@
 struct chosen_probe {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* not named by the user: to disable a disabled one is no error */
+	bool leave_disabled; /* not named by the user: if disabled already, disabling is no error */
 };
 
 /*
@@ -22,8 +22,9 @@ struct chosen_probe {
  * That is the order of the actions; the matches of one regular expression or predicate are sorted
  * by name. A pair is enabled stop first and disabled start first, so that each start has a stop.
  *
- * -ENOENT: no probe has a name, or matches a regular expression. -EINVAL: a probe is to be both
- * enabled and disabled. The caller frees *CHOSEN, which is NULL on error.
+ * Returns -ENOENT if no probe has the name of an action, or matches its regular expression;
+ * -EINVAL if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL
+ * on error.
  */
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
 		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Finding the images of a process that belong to one program. An image belongs to it if device and
- * inode of the open descriptors are the same, as in find.c. The program may also be a copy, such as
- * the file from which the running one was installed, and one of them may be stripped. A copy has
- * the same probes at the same addresses. The notes of the image are used, and agree with the
- * copy's.
+ * Finding the images of a process that belong to one program. An image belongs to a program if
+ * device and inode of the open files are the same, as in find.c. The program may also be a copy of
+ * the image, such as the file from which the image was installed; one of the two may be stripped.
+ * A copy has the same probes at the same addresses. The notes of the image are used; those of the
+ * copy agree.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -34,7 +34,9 @@ static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
 	return true;
 }
 
-/* An executable without probes has no image. */
+/*
+ * Does PROC execute the file of PROG? This also works if the file has no probes, and so no image.
+ */
 static bool runs_file_of(const struct ocp_process *proc, const struct ocp_program *prog)
 {
 	struct stat exe, file;
@@ -44,7 +46,7 @@ static bool runs_file_of(const struct ocp_process *proc, const struct ocp_progra
 	return stat(path, &exe) == 0 && fstat(prog->fd, &file) == 0 && is_same_stat(&exe, &file);
 }
 
-/* Returns how many images are PROG's. */
+/* If any images are PROG's, by IS_OF, remove all others from LIST. Returns the number of PROG's. */
 static size_t keep(struct image_list *list, const struct ocp_program *prog,
 		   bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))
 {

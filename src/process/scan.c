@@ -2,10 +2,11 @@
 /*
  * Finding the processes of the machine that have OCaml probes.
  *
- * Each process maps dozens of files, and most of them are the same. So each file is read once. It
- * is identified by device, inode and path: all three, since a stacked file system may show the
- * inodes of either layer. Only a process that has a file with probes is opened. A damaged file
- * counts as a file without probes, and so does a file that the ctx's file rules exclude or defer.
+ * Each process maps dozens of files, and most processes map the same ones. So each file is read
+ * once. A file is identified by device, inode and path: all three, since a stacked file system may
+ * show the inodes of either layer. Only a process that has a file with probes is opened. A damaged
+ * file counts as a file without probes, and so does a file that the ctx's file rules exclude or
+ * defer.
  */
 #include "process/scan.h"
 
@@ -125,7 +126,9 @@ static bool is_our_trouble(int err)
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
 }
 
-/* Returns 1 or 0, or a negative errno if that cannot be determined. */
+/*
+ * Return 1 if the file of M has probes, 0 if not, or a negative errno if it cannot be determined.
+ */
 static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
 {
 	const struct file_origin origin = { .name = m->path,
@@ -151,7 +154,7 @@ static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *
 	return err;
 }
 
-/* 1 if the file behind M has probes, 0 if not, or a negative errno. */
+/* Do the same as has_probes(), but read each file only once. */
 static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
 {
 	struct seen_file *slot;
@@ -178,7 +181,9 @@ static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
 	return slot->has_probes;
 }
 
-/* 1 if one of the files that PID runs code from has probes. */
+/*
+ * Return 1 if one of the files that PID runs code from has probes, 0 if not, or a negative errno.
+ */
 static int look_at_process(struct scan *scan, pid_t pid)
 {
 	struct maps maps;
@@ -235,7 +240,7 @@ static int scan_process(struct scan *scan, pid_t pid)
 	return err;
 }
 
-/* The pid of an entry of /proc; 0 if it is not a process. */
+/* Return the pid of the entry NAME of /proc, or 0 if the entry is not a process. */
 static pid_t pid_of(const char *name)
 {
 	char *end;

@@ -8,13 +8,13 @@
 #include "ocaml_probes.h"
 
 struct scan_finder {
-	/* Shall PID, which has a file with probes, be opened? NULL: always. */
+	/* Should PID, which has a file with probes, be opened? NULL: always. */
 	bool (*wants)(void *data, pid_t pid);
 	ocp_scan_fn found;
 	void *data;
 };
 
-/* As ocp_scan. */
+/* Do the same as ocp_scan, with FINDER. */
 int scan_processes(struct ocp_ctx *ctx, const struct scan_finder *finder,
 		   struct ocp_scan_summary *summary);
 

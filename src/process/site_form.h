@@ -16,7 +16,7 @@ enum site_form {
 	SITE_FORM_WRAPPER, /* calls outside of the program's code */
 };
 
-/* The form of CODE, the site->n_bytes bytes that were read at SITE of ELF. */
+/* Return the form of CODE, the site->n_bytes bytes that were read at SITE of ELF. */
 enum site_form site_form(const struct elf_file *elf, const struct site *site, const uint8_t *code);
 
 static inline bool site_form_is_sound(enum site_form form)
@@ -28,7 +28,7 @@ static inline bool site_form_is_sound(enum site_form form)
 enum { SITE_CODE_SHOWN = 24, SITE_CODE_TEXT_BYTES = 3 * SITE_CODE_SHOWN + 1 };
 const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES]);
 
-/* What is wrong with a site of an unsound form. */
+/* Return, for a message, what is wrong with a site whose form is FORM. */
 const char *site_form_fault(enum site_form form);
 
 #endif

@@ -21,7 +21,7 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
-	const struct site **from; /* the site of the program, for each */
+	const struct site **from; /* the program's site for each of them */
 	uint8_t *bytes;		  /* the memory that was read */
 	size_t n;
 	bool leads_out; /* a site calls outside of its program's code */
@@ -132,8 +132,9 @@ static enum site_form set_form(const struct ocp_process *proc, const struct site
 }
 
 /*
- * If SITE calls a trampoline, its form is that of the trampoline's gate. The process may write anything into
- * the block, so a gate is believed only if it is the site's own semaphore or a private gate.
+ * If SITE calls a trampoline, the trampoline's gate decides whether the site is on. The process
+ * may write anything into the block, so trust a gate only if it is the site's own semaphore or a
+ * private gate.
  */
 static void set_trampoline(const struct trampolines *trampolines, const struct site *from,
 			   struct ocp_site *site)
@@ -195,7 +196,7 @@ static void add_piece(struct memory_piece *pieces, size_t *n, uint32_t *n_bytes,
 	*n_bytes += bytes;
 }
 
-/* Read the code, the semaphore and the tracers' semaphore of each site that has them. */
+/* Plan to read the code, the semaphore and the tracers' semaphore of each site that has them. */
 static int plan_reading(const struct ocp_process *proc, struct ocp_sites *sites,
 			struct memory_plan **plan)
 {
@@ -245,7 +246,10 @@ static int read_once(const struct ocp_process *proc, struct ocp_sites *sites,
 	return set_trampolines(proc, sites);
 }
 
-/* A running process may restore its sites meanwhile, and remove its trampolines: see snapshot_read(). */
+/*
+ * If the process runs, a tool may restore the sites meanwhile, and remove the trampolines: see
+ * snapshot_read().
+ */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	const int tries = proc->held ? 1 : 10;
@@ -269,7 +273,10 @@ struct of_image {
 	size_t n;
 };
 
-/* Find their symbols. Damaged symbols are only a warning, since nothing depends on them. */
+/*
+ * Find the symbols of OF's sites. If they are damaged, only warn, since nothing depends on
+ * symbols.
+ */
 static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		      const struct of_image *of)
 {
@@ -297,7 +304,7 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 	return err;
 }
 
-/* Find the source lines of their probes. */
+/* Find the source lines of the probes of OF's sites. */
 static int place_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		       const struct of_image *of)
 {

@@ -9,7 +9,7 @@
 #include "inside/block_copy.h"
 #include "inside/blocks.h"
 
-/* To read blocks of which one has gone: each time it is another one. */
+/* The most times to read the blocks if one has gone meanwhile. Each time it is another block. */
 enum { TRIES = 100 };
 
 /* A block while its sites are read. */
@@ -92,7 +92,7 @@ static int compare(const void *a, const void *b)
 	return order ? order : COMPARE(x->addr, y->addr);
 }
 
-/* -EFAULT: a tool has removed a block meanwhile. */
+/* Returns -EFAULT if a tool has removed a block meanwhile. */
 static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
 {
 	struct block_found *blocks = NULL;

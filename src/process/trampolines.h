@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sites of a process that call trampolines, because they are counted inside the process. They are
- * found in the blocks (inside/block.h) that tools have left there.
+ * The sites of a process that call trampolines, because they are counted inside the process. These
+ * sites are listed in the blocks (inside/block.h) that tools have put into the process.
  *
- * A trampoline counts the hit, and runs the handler if its gate is not 0. So it is the gate that says
- * whether such a site is on, and that switching writes. The process is not trusted: what its blocks say
- * is checked.
+ * A trampoline counts the hit, and runs the handler if its gate is not 0. So the gate says whether
+ * such a site is on, and switching the site writes the gate. The process is not trusted: the
+ * contents of its blocks are checked.
  */
 #ifndef PROCESS_TRAMPOLINES_H
 #define PROCESS_TRAMPOLINES_H
@@ -32,30 +32,30 @@ struct trampolines {
 };
 
 /*
- * Read the trampolines of the process of MEMORY. A block that is damaged or of another version is left
- * out, and so is a site of which it says what cannot be true.
+ * Read the trampolines of the process of MEMORY. A block is left out if it is damaged, is of
+ * another version, or describes a site that cannot exist.
  */
 int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found);
 void trampolines_free(struct trampolines *trampolines);
 
-/* Is M a mapping of a block? It is no ELF file. */
+/* Is M a mapping of a block or of stores (inside/block.h)? Such a mapping is not of an ELF file. */
 bool trampolines_are_in(const struct mapping *m);
-/* Has process PID a block? Its sites need not lead to the block yet. */
+/* Set *MAPPED to whether process PID has such a mapping. Its sites may not call the block yet. */
 int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped);
 
 bool trampolines_equal(const struct trampolines *a, const struct trampolines *b);
 
 /*
- * The trampoline that CODE, the bytes of SITE at ADDR, calls, or would call if its opcode were on. NULL:
- * none.
+ * Return the trampoline that CODE, the bytes of SITE at ADDR, calls, or would call if its opcode
+ * were on; NULL if there is none.
  */
 const struct trampoline *trampolines_find(const struct trampolines *trampolines,
 					  const struct site *site, uint64_t addr,
 					  const uint8_t *code);
 
 /*
- * The form of a site with a trampoline: SITE_FORM_ON if its handler runs. GATE is the value of its
- * gate. A site with the opcode for off is off, and is not counted.
+ * Return the form of a site with a trampoline: SITE_FORM_ON if its handler runs. GATE is the value
+ * of the trampoline's gate. A site with the opcode for off is off, and its hits are not counted.
  */
 enum site_form trampoline_site_form(const struct site *site, const uint8_t *code, uint16_t gate);
 

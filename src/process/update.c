@@ -14,19 +14,21 @@
  * two slices the process runs for at least a third of the time that it was stopped. With
  * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
  *
- * The process itself stores the bytes of large slices (writer.h), all of them or none. If that turns out to
- * be impossible, nothing has been written, and smaller slices are written byte by byte.
+ * The process itself stores the bytes of large slices (writer.h), either all or none. If that
+ * turns out to be impossible, nothing has been written, and smaller slices are written byte by
+ * byte.
  *
  * A journal (journal.c) records the actions and the progress, so that doctor can undo them if the
  * tool is killed. It is written before the stops: before the first stop as a whole, before each
  * other stop only its progress. If another tool has changed the slice's semaphores in between, the
  * process is released, the journal is written again, and the slice is tried again.
  *
- * If a slice fails, the slices before it are undone, each under a stop of its own. A slice whose
- * bytes are as they were written gets its old bytes back. Otherwise another tool has switched
- * probes of it, and the opposite action is done, which keeps the other tool's change. If the
- * process cannot be stopped any more (a debugger has taken it) the bytes are written while it runs:
- * single bytes are safe to write at any time, but another tool may update at the same moment.
+ * If a slice fails, the slices before it are undone, each with a separate stop. If the bytes of a
+ * slice are still as they were written, the old bytes are written back. Otherwise another tool has
+ * switched probes of the slice, and the opposite actions are done, which keeps the other tool's
+ * changes. If the process cannot be stopped any more (a debugger has taken it) the bytes are
+ * written while it runs: single bytes are safe to write at any time, but another tool may update
+ * at the same moment.
  *
  * The functions below name the tests that cover them: of tests/unit/test_update.c unless another
  * file is named.
@@ -49,15 +51,15 @@
 
 enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
 
-/* Steps that were carried out together. */
+/* Steps that are carried out under one stop. */
 struct slice {
 	size_t first, n;   /* in the plan */
 	bool changed;	   /* since the plan was made */
-	bool read_again;   /* others may change sites of it and leave the semaphores as they are */
+	bool read_again;   /* read the code during the stop: it may change without the semaphores */
 	bool needs_record; /* its semaphores have changed since the journal was written */
-	bool is_too_large; /* for single writes */
+	bool is_too_large; /* for writes one by one */
 	int tries;
-	struct plan renewed; /* if it has steps, it replaces the plan's writes */
+	struct plan renewed; /* if this has steps, its writes replace the plan's */
 };
 
 struct update {
@@ -82,7 +84,7 @@ static void sleep_ns(int64_t ns)
 	nanosleep(&(struct timespec){ ns / 1000000000, ns % 1000000000 }, NULL);
 }
 
-/* The writes of steps [first, first + n) of PLAN, which are contiguous. */
+/* Return the writes of steps [first, first + n) of PLAN, which are contiguous. */
 static const struct patch_write *writes_of(const struct plan *plan, size_t first, size_t n,
 					   size_t *n_writes)
 {
@@ -94,7 +96,7 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* The counter of a step's probe before and after the step. */
+/* Find the counter of the probe of STEP before and after the step. */
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
@@ -124,7 +126,8 @@ static int list_steps(struct update *u)
 }
 
 /*
- * Go on without a journal. A promise needs it more than an update does: warn.
+ * Continue without a journal. Warn if this is a promise, which needs a journal more than an update
+ * does.
  * Tests: updates_go_on_without_a_journal; interrupted.sh: test_no_journal.
  */
 static int go_without_journal(struct update *u)
@@ -197,8 +200,8 @@ static int record_slice(struct update *u, struct slice *slice)
 }
 
 /*
- * Record the steps [FIRST, FIRST + N) before they are undone. If that fails, doctor judges by the
- * counters, as the earlier record says.
+ * Record the steps [FIRST, FIRST + N) before they are undone. If that fails, log a warning: doctor
+ * then judges by the earlier record and the counters.
  */
 static void record_undoing(struct update *u, size_t first, size_t n)
 {
@@ -210,10 +213,11 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 
 /*
  * Read the code of the slice's probes again. That takes the most time, so it is done before the
- * stop: a tool that switches code also changes the semaphores, which are read during the stop. The
- * code of a probe without a semaphore is read once more during the stop. So are sites that lead out of the
- * program: a tool that ends their counting changes the code alone. Tests: code_that_changes_is_left_alone,
- * counting_ends_before_the_stop.
+ * stop: a tool that switches code also changes the semaphores, which are read during the stop. But
+ * code can change without the semaphores if a probe has no semaphore or is mixed, or if any site
+ * calls outside of the program (a tool that stops counting a site changes only its code). In these
+ * cases the slice's code is read once more during the stop. Tests:
+ * code_that_changes_is_left_alone, counting_ends_before_the_stop.
  */
 static int check_code(struct update *u, struct slice *slice)
 {
@@ -229,7 +233,10 @@ static int check_code(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* A tool may have begun to count since the code was read. Test: counting_begins_before_the_stop. */
+/*
+ * Look for a block, since a tool may have begun to count inside after the code was read. If there
+ * is one, the code must be read again. Test: counting_begins_before_the_stop.
+ */
 static int look_for_block(struct update *u, struct slice *slice)
 {
 	bool mapped = false;
@@ -291,7 +298,8 @@ static int apply_slice(struct update *u, struct slice *slice)
 /* ---- undoing -------------------------------------------------------------------------------- */
 
 /*
- * Another tool has changed the slice's probes since: undo our own actions and keep its change.
+ * Undo our own actions, and keep the changes of another tool, which has switched probes of the
+ * slice.
  * Tests: undoing_leaves_alone_what_others_did; toggle.sh: test_undo_after_somebody_switched.
  */
 static int do_the_opposite(struct update *u, struct slice *slice)
@@ -396,8 +404,8 @@ static size_t undo_slices(struct update *u)
 }
 
 /*
- * Undo after a failure of SLICE and keep its message. Test: whatever_fails_nothing_is_switched. A slice that
- * may yet be carried out stays on record as begun.
+ * Undo the update after a failure of SLICE, and keep the failure's message. If the process may
+ * still carry out SLICE, leave SLICE on record as begun. Test: whatever_fails_nothing_is_switched.
  */
 static void undo_failed(struct update *u, const struct slice *slice)
 {
@@ -455,7 +463,10 @@ static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 	return err;
 }
 
-/* The number of steps from FIRST on that have at most MAX_WRITES writes; at least one. */
+/*
+ * Return the number of steps from FIRST on that have at most MAX_WRITES writes together; at least
+ * 1.
+ */
 static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes)
 {
 	size_t n = 0, writes = 0;
@@ -532,7 +543,10 @@ static void end_journal(struct update *u, int err)
 {
 	bool stays = err ? u->n_left > 0 : u->kind == JOURNAL_PROMISE;
 
-	/* If this fails, the last slice stays on record as begun: the counters tell the rest. */
+	/*
+	 * If this fails, the last slice stays on record as begun, and doctor judges by the
+	 * counters.
+	 */
 	if (!err && stays && u->journal &&
 	    record_progress(u, u->plan.n_steps, u->plan.n_steps) != 0)
 		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
@@ -647,7 +661,9 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	return 0;
 }
 
-/* Report what could not be undone. The journal, if there is one, has a record of it. */
+/*
+ * Report that LEFT probes could not be undone. The journal, if there is one, has a record of them.
+ */
 static int not_undone(const struct update *u, size_t left)
 {
 	const int pid = (int)u->proc->pid;

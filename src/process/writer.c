@@ -11,9 +11,9 @@
 
 enum {
 	OWN_MIN =
-		2048, /* writes: what the calls for own stores take, single writes of these take, too */
+		2048, /* writes: one by one, they would take as long as the calls for own stores */
 	FIRST_OWN_SLICE =
-		16384, /* mostly, the process copies a page for each six of these stores */
+		16384, /* typically, the process copies a page for every six of these stores */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
 	SLICE_NS = 3300 * 1000,
@@ -76,8 +76,9 @@ size_t writer_first_slice(const struct writer *writer)
 }
 
 /*
- * Own stores take some 10 ns each, and their stop is mostly that of the calls: a slower one says that the
- * machine is busy, and smaller slices would not make it shorter.
+ * A store by the process itself takes about 10 ns, so most of such a stop is spent on the calls
+ * around the stores. A longer stop means that the machine is busy, and smaller slices would not
+ * shorten it.
  */
 size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns)
 {
@@ -106,7 +107,7 @@ static int store(struct stop *stop, void *arg)
 	return own_stores_list(stop, writer->list);
 }
 
-/* -ENOTSUP, -EAGAIN: nothing was written. */
+/* -ENOTSUP and -EAGAIN mean that nothing was written. */
 static int store_list(struct writer *writer)
 {
 	struct stop stop = {
@@ -124,7 +125,10 @@ static int store_list(struct writer *writer)
 	return err;
 }
 
-/* By stores of the process itself. -ENOTSUP, -EAGAIN: nothing was written. */
+/*
+ * Carry out WRITES by stores of the process itself. -ENOTSUP and -EAGAIN mean that nothing was
+ * written.
+ */
 static int apply_by_stores(struct writer *writer, const struct patch_write *writes, size_t n)
 {
 	const bool is_prepared = own_list_is_of(writer->list, writes, n);
