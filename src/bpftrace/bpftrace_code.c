@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Plans the places of functions and phases of the collector: those of `attach`, see
- * program/code_sites.c, except where bpftrace cannot go. bpftrace 0.17 takes a place for a link-time
- * address if a symbol contains it, and wants to check the instruction unless it is the first one of
- * the symbol. Debian's build cannot. So, in this order:
+ * Plan the places of functions and phases of the collector. They are the places of `attach`, see
+ * program/code_sites.c, unless bpftrace cannot attach there. bpftrace 0.17 takes a place for a
+ * link-time address if a symbol contains the place, and checks the instruction unless it is the
+ * first one of the symbol. Debian's build cannot check instructions. So a place is the first
+ * possible one of these:
  *
- *   - the offset in the file, if no symbol contains the address that it would be (files that are not
- *     position-independent), or if the code has no symbol;
+ *   - the offset in the file, if no symbol contains this number taken as an address (files that are
+ *     not position-independent, or have no symbols);
  *   - the address, if a function begins there;
  *   - the address of the function's first instruction, if its calls can be counted there;
- *   - the address, for builds of bpftrace that can check it.
+ *   - the address, for builds of bpftrace that can check the instruction.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +29,10 @@ enum { ADDRESSES_A_SITE = 3 };
 
 /* ---- finding code --------------------------------------------------------------------------- */
 
-/* One call is timed unless START,STOP are given. The caller frees the list. */
+/*
+ * Make the list of wishes for the items. For OCP_BPFTRACE_TIME, one item means its calls; several
+ * mean START,STOP. The caller frees the list.
+ */
 static int make_wishes(struct planner *p, struct code_wish **wishes)
 {
 	const struct items *items = &p->items;
@@ -77,7 +81,7 @@ int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog)
 	return err;
 }
 
-/* Keep the program of the mapping M, and the code in it. */
+/* Add the program of the mapping M, and the code found in it, to the plan and to IMAGES. */
 static int keep(struct planner *p, struct bpftrace_images *images, const struct mapping *m,
 		struct ocp_program *prog, struct code_probes *code)
 {
@@ -94,7 +98,9 @@ static int keep(struct planner *p, struct bpftrace_images *images, const struct 
 	return image->path ? 0 : ctx_no_memory(p->ctx);
 }
 
-/* Look into the file of M. A library that cannot be read is left out: the user did not ask for it. */
+/*
+ * Search the file of M. A library that cannot be read is left out, since the user did not name it.
+ */
 static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 		       struct code_wish *wishes, struct bpftrace_images *images)
 {
@@ -117,7 +123,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 	return err == -ENOMEM || err == -EOPNOTSUPP || !origin.is_library ? err : 0;
 }
 
-/* Record why something was not found in the executable. */
+/* Check that all wishes were found. If not, record the error for the executable. */
 static int check_found_in_process(struct planner *p, pid_t pid, const struct code_wish *wishes)
 {
 	struct ocp_program *prog;
@@ -164,7 +170,7 @@ void bpftrace_images_free(struct bpftrace_images *images)
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* The symbols at the places of a file. */
+/* The symbols at the addresses and offsets of the sites of a file. */
 struct placer {
 	struct planner *p;
 	const struct ocp_program *prog;
@@ -173,7 +179,7 @@ struct placer {
 	char *names;
 };
 
-/* The answer for address VA: NULL if no symbol contains it. */
+/* Return the symbol that contains the address VA; NULL: none. */
 static const struct symbol_of *symbol_at(const struct placer *placer, uint64_t va)
 {
 	const struct symbol_of *found = symbols_answer(placer->asked, placer->n, va);
@@ -216,8 +222,8 @@ static bool is_first(const struct placer *placer, uint64_t va)
 }
 
 /*
- * bpftrace goes from the address to the symbol, and from its name to an address. Only functions of C
- * can have the names of others.
+ * Check that the name of the symbol at VA is unique, since bpftrace converts the address to the
+ * symbol, and its name back to an address. Only functions of C can share a name.
  */
 static int check_name(const struct placer *placer, const char *text, uint64_t va)
 {
@@ -239,7 +245,10 @@ static int check_name(const struct placer *placer, const char *text, uint64_t va
 	return err;
 }
 
-/* Must the place be as far from the frame as those of the other sites of the call? */
+/*
+ * Must the place of SITE keep its distance from the frame? The sites of a timed call find the call
+ * by its frame.
+ */
 static bool has_frame(const struct bpftrace_plan *plan, const struct site *site)
 {
 	return plan->times_calls && (site->events & (SITE_BEGINS | SITE_ENDS));
@@ -331,7 +340,7 @@ static int add_file(struct planner *p, size_t i, const struct probe_set *set)
 	return err;
 }
 
-/* START,STOP are in the order of the user. */
+/* Put START,STOP in the order that the user gave. */
 static void order_pair(struct planner *p)
 {
 	struct bpftrace_plan *plan = p->plan;

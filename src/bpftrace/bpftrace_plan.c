@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Converts probes to attach points of bpftrace. `usdt:FILE:PROVIDER:NAME` stands for all sites of a
- * name in a file, with arguments. It is used unless one of these is in the way (seen with bpftrace
+ * Convert probes to attach points of bpftrace. `usdt:FILE:PROVIDER:NAME` stands for all sites of a
+ * name in a file, with arguments. It is used unless one of these prevents it (seen with bpftrace
  * 0.17):
  *
- *   - It raises the 16-bit counter at the address in the note. In provider `ocaml` of the oldest
- *     compilers this is OCaml's own semaphore: the program would behave as if the probe were on.
- *   - It has no syntax for an empty name.
+ *   - bpftrace raises the 16-bit counter at the address in the note. In provider `ocaml` of the
+ *     oldest compilers this is OCaml's own semaphore: the program would behave as if the probe were
+ *     on.
+ *   - bpftrace has no syntax for an empty name.
  *   - The program was not post-linked: its probes have no notes.
  *
  * Otherwise each site is a separate `uprobe:FILE:PLACE`, and its arguments are read from registers.
@@ -17,9 +18,9 @@
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
  * leads to the same file for bpftrace and for the process. This is not so in a chroot or container,
  * and for a file that was deleted or replaced. If several files contain a name, it attaches to
- * those in the first file, once for each file. In these cases files are named by paths of ours, or
- * by their entries in /proc, and there is no -p. A predicate selects the process in each form: -p does
- * not keep a uprobe from counting other processes that run the file.
+ * those in the first file, once for each file. In these cases the script has no -p, and names files
+ * by their paths in our root directory or by their entries in /proc. A predicate selects the
+ * process in each form: with -p alone, a uprobe also counts other processes that run the file.
  *
  * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
  * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
@@ -28,8 +29,9 @@
  *	-p PID usdt:/proc/PID/root/LIBRARY
  *	usdt:FILE, with a predicate or none
  *
- * The check runs them with 0.17. Once they were run with 0.23.2, 0.26.1 (the first form) and 0.27.0, too. Debian's
- * 0.27.1 gets EINVAL from Linux 6.18 for sites with a semaphore (tools/matrix/bpftrace).
+ * `make check` runs these forms with 0.17. They were also run once with 0.23.2, 0.26.1 (the first
+ * form) and 0.27.0. Debian's 0.27.1 gets EINVAL from Linux 6.18 for sites with a semaphore
+ * (tools/matrix/bpftrace).
  *
  * bpftrace 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe
  * must also exist in the /proc of the process.
@@ -100,7 +102,7 @@ static int choose(struct planner *p)
 	return err;
 }
 
-/* Read NAMES. Sets plan->is_code if they are places in code. */
+/* Parse NAMES. Set plan->is_code if they are places in code. */
 static int read_items(struct planner *p, const char *names)
 {
 	size_t n_code = 0;
@@ -118,7 +120,7 @@ static int read_items(struct planner *p, const char *names)
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* The place of the uprobe for the site at VA. */
+/* Set *AT to the place of the uprobe for the site at VA. */
 static int place_site(struct planner *p, const struct ocp_program *prog, uint64_t va, uint64_t *at)
 {
 	struct symbol_of asked[2] = { { .va = va } };
@@ -147,7 +149,7 @@ static int place_site(struct planner *p, const struct ocp_program *prog, uint64_
 	return err;
 }
 
-/* Why `usdt:` cannot be used for a probe of PROG; NULL if it can. */
+/* Return why `usdt:` cannot be used for a probe of PROG; NULL if it can. */
 static const char *why_no_usdt(const struct ocp_program *prog, const struct probe *probe)
 {
 	const struct site *sites = prog->sites + probe->first_site;
@@ -266,7 +268,10 @@ static bool leads_to(const char *path, const struct ocp_program *prog)
 	       by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
 }
 
-/* bpftrace -p resolves paths in the root of the process; the kernel shows them as we see them. */
+/*
+ * Does the process have our root directory? bpftrace -p resolves paths in the root directory of the
+ * process, but the kernel shows them as seen from ours.
+ */
 static bool has_our_root(pid_t pid)
 {
 	struct stat ours, theirs;
@@ -282,7 +287,10 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 	return strcmp(image->path, proc->images.exe_path) == 0;
 }
 
-/* The path in /proc of IMAGE of PROC, which has a site at ADDR. */
+/*
+ * Return a path in /proc to the file of IMAGE of PROC, which has a site at ADDR (0: none); without
+ * an address, possibly its own path. The caller frees the path. NULL: out of memory.
+ */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 			  const struct image *image, uint64_t addr)
 {
@@ -320,7 +328,9 @@ static bool is_found_by_pid(const struct ocp_process *proc, const struct image *
 	return leads_to(path, image->prog);
 }
 
-/* The address in the process of a site of IMAGE; 0: it has none. */
+/*
+ * Return the address in the process of a site of IMAGE, which has the number I; 0: it has no site.
+ */
 static uint64_t site_address(const struct planner *p, const struct image *image, size_t i)
 {
 	const struct probe_set set =
@@ -361,7 +371,7 @@ static int name_images(struct planner *p, struct ocp_process *proc, const struct
 	return err;
 }
 
-/* bpftrace searches $PATH for a relative path. */
+/* Name the file by its absolute path, since bpftrace searches $PATH for a relative one. */
 static int name_program(struct planner *p, const struct ocp_program *prog, const char *path)
 {
 	struct bpftrace_plan *plan = p->plan;

@@ -14,15 +14,14 @@ struct bpftrace_site {
 	uint64_t at;		 /* follows "uprobe:FILE:" */
 	const struct site *code; /* NULL: the site of a probe */
 	int32_t depth;		 /* of code: rsp at the entry of the function minus rsp at `at` */
-	const char *args, *arg_names; /* names: see program/arg_names.h */
-	const char *
-		noted_args; /* the operands that bpftrace reads in the note; args may be corrected */
-	const char *args_fault; /* why some of args are unknown; NULL if none are */
+	const char *args, *arg_names; /* see program/arg_names.h; args may be corrected */
+	const char *noted_args;	      /* the operands in the note, which bpftrace reads */
+	const char *args_fault;	      /* why some of args are unknown; NULL: all are known */
 };
 
-/* A file whose code is asked for. */
+/* A file with code to trace. */
 struct bpftrace_code {
-	struct ocp_program *own; /* NULL: the caller's */
+	struct ocp_program *own; /* NULL: the caller owns the program */
 	struct code_probes *probes;
 };
 
@@ -31,7 +30,7 @@ struct bpftrace_group {
 	const char *name;
 	const char *file;	 /* the name for bpftrace, not quoted */
 	const char *provider;	 /* NULL: each site is a uprobe, since usdt: cannot be used */
-	const char *why;	 /* the reason why not; NULL for code */
+	const char *why;	 /* why usdt: cannot be used; NULL for code */
 	size_t n_uses, n_absent; /* of the probe, and those without a site */
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
@@ -40,7 +39,7 @@ struct bpftrace_group {
 struct bpftrace_plan {
 	pid_t pid;	  /* 0: every process that runs the file */
 	bool is_code;	  /* the groups are functions and phases of the collector, not probes */
-	bool times_calls; /* of the one group */
+	bool times_calls; /* times the calls of one function or phase */
 	bool omits_p;	  /* -p would not find the files */
 	/* bpftrace must check the instruction at a place; some builds cannot */
 	bool needs_checks;
@@ -52,7 +51,7 @@ struct bpftrace_plan {
 	size_t n_sites, n_uprobes;
 	struct bpftrace_code *code; /* by file; the groups point into this */
 	size_t n_code;
-	size_t n_at_entry;  /* functions that are counted at their entry instead of our place */
+	size_t n_at_entry;  /* sites that are moved to the entry of their function */
 	const char **names; /* the requested names without duplicates */
 	size_t n_names;
 	const char **absent; /* requested names without sites; not in names */
@@ -62,11 +61,15 @@ struct bpftrace_plan {
 /*
  * Plan to trace NAMES, for WHAT: probes, or functions and phases of the collector, as
  * program/item.h reads them. -ENOENT if a name does not exist, if nothing matches, or if no probe
- * has code. -EINVAL if there are both probes and functions. -EOPNOTSUPP if bpftrace cannot trace one.
+ * has code. -EINVAL if there are both probes and functions. -EOPNOTSUPP if bpftrace cannot trace
+ * one of them.
  */
 int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan);
-/* The same for every process that runs the file PATH, from which PROG was read. */
+/*
+ * Like bpftrace_plan_process(), for every process that runs the file PATH, from which PROG was
+ * read.
+ */
 int bpftrace_plan_program(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
 			  const char *names, struct bpftrace_plan *plan);
 void bpftrace_plan_free(struct bpftrace_plan *plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the modules that make a plan share. */
+/* The parts that the modules that make a plan share. */
 #ifndef BPFTRACE_PLANNER_H
 #define BPFTRACE_PLANNER_H
 
@@ -14,7 +14,7 @@ struct planner {
 	struct ocp_ctx *ctx;
 	const char *owner; /* of the probes, for messages */
 	enum ocp_bpftrace what;
-	struct items items; /* what is asked for */
+	struct items items; /* the names to trace */
 	const struct ocp_program **progs;
 	size_t n_progs;
 	const char **all; /* the names of all probes, sorted */
@@ -22,7 +22,7 @@ struct planner {
 	struct bpftrace_plan *plan;
 };
 
-/* The files of a process whose code is asked for. Their programs belong to the plan. */
+/* The files of a process with code to trace. The plan owns their programs. */
 struct bpftrace_images {
 	struct image *images;
 	size_t n;
@@ -31,8 +31,8 @@ struct bpftrace_images {
 void bpftrace_images_free(struct bpftrace_images *images);
 
 /*
- * bpftrace_code.c: find the functions and phases that are asked for in the files that PID has mapped,
- * or in PROG, and fill plan->code. The caller frees IMAGES, also after an error.
+ * bpftrace_code.c: find the functions and phases in p->items in the files that PID has mapped, or
+ * in PROG, and fill in plan->code. The caller frees IMAGES, also after an error.
  */
 int bpftrace_code_find(struct planner *p, pid_t pid, struct bpftrace_images *images);
 int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes a plan as a shell command, with comments for the reader before it.
+ * Write a plan as a shell command, after comments for the reader.
  *
- * The script uses the syntax and the limits of bpftrace 0.17; for example, its strings have 64 bytes.
+ * The script uses the syntax and the limits of bpftrace 0.17; for example, its strings have 64
+ * bytes.
  */
 #include "bpftrace/script.h"
 
@@ -19,7 +20,7 @@
 enum {
 	STRING_BYTES = 64, /* the default of BPFTRACE_STRLEN */
 	MOST_STRING_BYTES = 200,
-	DEFAULT_KEYS = 4096, /* of a map */
+	DEFAULT_KEYS = 4096, /* of a map, by default */
 	CALL_KEYS = 65536,
 	DEFAULT_LIMIT = 512, /* of bpftrace, for its probes and programs */
 	MANY_SITES = 50,     /* detaching from these takes seconds */
@@ -39,13 +40,13 @@ static void put_clause(FILE *f, const struct bpftrace_plan *plan, const char *na
 	for (size_t i = 0; i < plan->n_groups; i++)
 		if (!name || strcmp(plan->groups[i].name, name) == 0) {
 			separator = script_put_points(f, &plan->groups[i], separator);
-			/* What counts a phase has one condition. */
+			/* All sites that count a phase have the same condition. */
 			code = plan->groups[i].sites[0].code;
 		}
 	script_put_predicate(f, plan, code);
 }
 
-/* ---- what is done at a hit ------------------------------------------------------------------ */
+/* ---- actions at a hit ----------------------------------------------------------------------- */
 
 static void put_count(FILE *f, const struct bpftrace_plan *plan)
 {
@@ -92,7 +93,7 @@ static bool is_phase(const struct bpftrace_plan *plan)
 	return plan->is_code && strncmp(plan->names[0], ITEM_GC_PHASE_PREFIX, n) == 0;
 }
 
-/* What the names of PLAN are. */
+/* Return what the names of PLAN stand for. */
 static const char *kind_of(const struct bpftrace_plan *plan)
 {
 	return !plan->is_code ? "probe" : is_phase(plan) ? "phase" : "function";
@@ -177,9 +178,9 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 			plan->n_sites, plan->n_sites / 10);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole script ----------------------------------------------------------------------- */
 
-/* In single quotes. */
+/* Write TEXT in single quotes, for the shell. */
 static void put_quoted(FILE *f, const char *text)
 {
 	fputc('\'', f);
@@ -199,7 +200,7 @@ static void put_environment(FILE *f, const struct bpftrace_plan *plan)
 
 	if (n > DEFAULT_LIMIT)
 		fprintf(f, "BPFTRACE_MAX_PROBES=%zu BPFTRACE_MAX_BPF_PROGS=%zu ", n, n);
-	/* A call that is active, or that an exception has ended, has a key. */
+	/* Each call that is active, or that an exception has ended, has a key. */
 	if (plan->times_calls)
 		fprintf(f, "BPFTRACE_MAP_KEYS_MAX=%d ", CALL_KEYS);
 	else if (n > DEFAULT_KEYS)

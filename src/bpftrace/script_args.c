@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Prints the arguments of hits. The syntax and the limits are those of bpftrace 0.17: arg0 to arg5
+ * Print the arguments of hits. The syntax and the limits are those of bpftrace 0.17: arg0 to arg5
  * only, 512 bytes of stack per program (so few arguments per printf), >> that shifts in zeros. An
- * OCaml int is printed as an int, other values in hexadecimal. Each line is a single printf, so that
- * lines do not mix. There is one printf for each combination of kinds, because 0.27 has no precision
- * 0 for numbers, which could suppress one of two values.
+ * OCaml int is printed as an int, other values in hexadecimal. Each line is a single printf, so
+ * that lines do not mix. There is one printf for each combination of kinds, because 0.27 has no
+ * precision 0 for numbers, which could suppress one of two values.
  */
 #include "bpftrace/script.h"
 
@@ -47,7 +47,10 @@ static size_t count_operands(const char *args)
 	return n;
 }
 
-/* bpftrace's name for the register at TEXT. *BYTES is set to its length in TEXT. */
+/*
+ * Return bpftrace's name for the register at TEXT, and set *BYTES to its length in TEXT. NULL: not
+ * a register.
+ */
 static const char *register_name(const char *text, size_t *bytes)
 {
 	static const char *const names[][2] = {
@@ -66,7 +69,7 @@ static const char *register_name(const char *text, size_t *bytes)
 	return NULL;
 }
 
-/* Write the word of memory that is OFF from the address BASE. */
+/* Write the expression for the word of memory at BASE + OFF. */
 static void put_word(char *expression, size_t bytes, const char *base, long long off)
 {
 	snprintf(expression, bytes, "*(uint64 *)(%s %c %lld)", base, off < 0 ? '-' : '+',
@@ -103,8 +106,9 @@ static bool read_nested(const char *place, char *expression, size_t bytes)
 }
 
 /*
- * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER), SIZE@N(N(%REGISTER))
- * or SIZE@$NUMBER, where SIZE is that of an OCaml value. Returns false for any other argument.
+ * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER),
+ * SIZE@N(N(%REGISTER)) or SIZE@$NUMBER, where SIZE is that of an OCaml value. Returns false for any
+ * other argument.
  */
 static bool read_operand(const char *operand, char *expression, size_t bytes)
 {
@@ -154,7 +158,7 @@ static size_t common_args(const struct bpftrace_group *group)
 	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
 }
 
-/* Operand number I of ARGS, or "". */
+/* Copy operand number I of ARGS to OPERAND; "" if there is none. */
 static void take_operand(const char *args, size_t i, char *operand, size_t bytes)
 {
 	operand[0] = '\0';
@@ -164,7 +168,9 @@ static void take_operand(const char *args, size_t i, char *operand, size_t bytes
 	while (operand[0] && i--);
 }
 
-/* True if every site of GROUP has argument I where its note, which bpftrace reads, says. */
+/*
+ * True if the note of every site of GROUP, which bpftrace reads, has the right place of argument I.
+ */
 static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 {
 	char operand[128], noted[128];
@@ -181,11 +187,10 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 enum arg_use {
 	ARG_SHOWN,
 	ARG_LEFT_OUT, /* its place is unknown, or bpftrace has a wrong place */
-	ARG_FLOAT,    /* not boxed: bpftrace has no floats, and does not read notes from there on */
+	ARG_FLOAT,    /* unboxed: bpftrace has no floats, and reads no later argument of a note */
 	ARG_NOT_SAYABLE, /* it cannot be expressed, and neither can later ones */
 };
 
-/* How to express argument I of SITE, or of all sites of a usdt: probe. */
 /* Is one of the arguments FIRST to LAST a float, of SITE or, for a usdt: probe, of any site? */
 static bool has_float(const struct bpftrace_group *group, const struct bpftrace_site *site,
 		      size_t first, size_t last)
@@ -203,6 +208,7 @@ static bool has_float(const struct bpftrace_group *group, const struct bpftrace_
 	return false;
 }
 
+/* Write argument I of SITE, or of all sites of a usdt: probe, as EXPRESSION, if possible. */
 static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
 			    size_t i, char *expression, size_t bytes)
 {
@@ -224,7 +230,7 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 	return read_operand(operand, expression, bytes) ? ARG_SHOWN : ARG_NOT_SAYABLE;
 }
 
-/* A name in a format. Functions can be called (%%). */
+/* Write NAME for a format, with % doubled: functions can have names such as (%%). */
 static void put_name(FILE *f, const char *name)
 {
 	for (; *name; name++) {
@@ -234,7 +240,7 @@ static void put_name(FILE *f, const char *name)
 	}
 }
 
-/* The names of the arguments, if they are the same at all sites; else "". */
+/* Return the names of the arguments, if they are the same at all sites; else "". */
 static const char *common_names(const struct bpftrace_group *group)
 {
 	const char *names = group->sites[0].arg_names;
@@ -245,7 +251,7 @@ static const char *common_names(const struct bpftrace_group *group)
 	return names;
 }
 
-/* The name of argument ARG, or "argN" if it has none. */
+/* Write the name of argument ARG, or "argN" if it has no name. */
 static void put_arg_name(FILE *f, const char *names, size_t arg)
 {
 	char name[OCP_ARG_NAME_BYTES];
@@ -258,8 +264,8 @@ static void put_arg_name(FILE *f, const char *names, size_t arg)
 }
 
 /*
- * Print N arguments, number ARGS[0] first, in one line. The bits of INTS tell which of them are
- * ints.
+ * Print N arguments, number ARGS[0] first, in one line. Bit I of INTS: argument number ARGS[I] is
+ * an int.
  */
 static void put_printf(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n,
 		       unsigned int ints)
@@ -391,7 +397,10 @@ void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 		size_t n = count_operands(group->sites[i].args);
 
 		most = n > most ? n : most;
-		/* Of a usdt: probe all sites are said as the first one is. */
+		/*
+		 * For a usdt: probe, the arguments of all sites are expressed like those of the
+		 * first.
+		 */
 		for (size_t j = 0; j < shown && j < n && (i == 0 || !group->provider); j++) {
 			enum arg_use use =
 				use_arg(group, &group->sites[i], j, expression, sizeof(expression));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Times the calls of one function, or the pauses of one phase of the collector. A call is found by
- * its frame, as in bpf/measure_frames.bpf.h: the stack pointer at the entry of the function, or with
- * OCaml 5 the number of the stack and the distance from its base. So recursion nests, and what an
- * exception skips does not matter.
+ * Time the calls of one function, or the pauses of one phase of the collector. A call is found by
+ * its frame, as in bpf/measure_frames.bpf.h: the stack pointer at the entry of the function, or
+ * with OCaml 5 the number of the stack and the distance from its base. So recursion nests, and
+ * frames that an exception skips do not matter.
  */
 #include "bpftrace/script.h"
 
@@ -12,13 +12,13 @@
 /* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
-/* What a hit of SITE does for the time of a call. */
+/* Return the part of SITE in timing a call: it begins, ends or confirms the call. */
 static unsigned int part_of(const struct bpftrace_site *site)
 {
 	return site->code->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
 }
 
-/* Can A and B have one block? */
+/* Can A and B share one block of the script? */
 static bool are_alike(const struct bpftrace_site *a, const struct bpftrace_site *b)
 {
 	return part_of(a) == part_of(b) && a->depth == b->depth &&
@@ -31,7 +31,10 @@ static bool is_confirmed(const struct bpftrace_site *site)
 	return site->code->events & SITE_IF_CONFIRMED;
 }
 
-/* Hits that mean nothing, in the runtime's functions, have no other end. */
+/*
+ * No orphans are counted if a site has a condition: in the runtime's functions, a hit that does not
+ * count has no counterpart.
+ */
 bool script_counts_orphans(const struct bpftrace_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_sites; i++)
@@ -46,7 +49,7 @@ static void put_depth(FILE *f, const char *sign, const char *opposite, int32_t d
 		fprintf(f, " %s %d", depth > 0 ? sign : opposite, abs(depth));
 }
 
-/* The key of a call. */
+/* Write the element of @entered for a call: its key is the frame. */
 static void put_entered(FILE *f, const struct bpftrace_site *site)
 {
 	if (!site->code->is_on_ocaml_stack) {

@@ -21,7 +21,7 @@ void script_put_uprobe(FILE *f, const struct bpftrace_group *group,
 	fprintf(f, ":0x%" PRIx64, site->at);
 }
 
-/* One per line. */
+/* Write one attach point per line. */
 const char *script_put_points(FILE *f, const struct bpftrace_group *group, const char *separator)
 {
 	for (size_t i = 0; !group->provider && i < group->n_sites; i++) {
@@ -42,7 +42,7 @@ const char *script_put_points(FILE *f, const struct bpftrace_group *group, const
 	return ",\n";
 }
 
-/* Write the condition of site CODE; false: it has none. */
+/* Write BEFORE and the condition of site CODE. False: the site has no condition. */
 static bool put_condition(FILE *f, const struct site *code, const char *before)
 {
 	static const char *const registers[] = { "di", "si", "dx", "cx", "r8", "r9" };
@@ -59,7 +59,7 @@ static bool put_condition(FILE *f, const struct site *code, const char *before)
 
 void script_put_predicate(FILE *f, const struct bpftrace_plan *plan, const struct site *code)
 {
-	/* -p alone does not select the process: a uprobe counts all that run the file. */
+	/* -p alone does not select the process: a uprobe counts all processes that run the file. */
 	bool is_open = plan->pid != 0;
 
 	if (is_open)

@@ -62,7 +62,7 @@ static int add(struct ocp_actions *actions, const struct action_flag *flag, char
 
 	switch (flag->shape) {
 	case LIST:
-		/* An empty part is an unknown probe; an empty value is the name of a probe. */
+		/* Pass empty parts on: "" is a possible name of a probe, though usually unknown. */
 		while (!err && (part = strsep(&value, ",")))
 			err = flag->one(actions, part);
 		return err;

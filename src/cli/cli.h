@@ -36,7 +36,7 @@ struct options {
 	size_t n_pids;
 	pid_t pid;	   /* the first of pids; 0: not given */
 	const char *exe;   /* of --exe and -prog, see takes_file in struct command */
-	const char *prog;  /* the same; NULL: not given */
+	const char *prog;  /* like exe; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
 	int n_args;
 	struct measure_request request; /* what to measure; empty: nothing */
@@ -59,17 +59,20 @@ struct command {
 	bool takes_program;	 /* words after -- are a program and its arguments */
 	bool watches;		 /* it measures programs that come and go: see watch/watch.h */
 	/*
-	 * --exe and -prog mean the same. With takes_file they are `prog`: the file itself; otherwise
-	 * `exe`: the processes that run it. With takes_running there must be one such process, which
-	 * becomes `pid`.
+	 * --exe and -prog mean the same. With takes_file the value becomes `prog`: the file itself.
+	 * Otherwise it becomes `exe`: the processes that run the file. With takes_running, one
+	 * process must run the file, and becomes `pid`.
 	 */
 	bool takes_file, takes_running;
-	/* Is WORD, all digits, no process id, since OPTIONS give it another meaning? NULL: never. */
+	/*
+	 * Do OPTIONS give WORD, which is all digits, a meaning other than a process id? NULL:
+	 * never.
+	 */
 	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
 	/*
-	 * Take a flag that only this command has, with VALUE (NULL: none). Returns EXIT_DONE, or
-	 * another code after printing the error.
+	 * Take the flag NAME, which is handled by the command itself, with VALUE (NULL: none).
+	 * Returns EXIT_DONE, or another code after printing the error.
 	 */
 	int (*set_own)(const struct command *command, struct options *options, const char *name,
 		       const char *value);
@@ -89,7 +92,7 @@ void options_free(struct options *options);
 int options_add_actions(const struct command *command, struct options *options, const char *name,
 			const char *value);
 
-/* Add a process, unless it is there. Returns EXIT_DONE, or EXIT_FAILED after printing the error. */
+/* Add PID, unless it is there. Returns EXIT_DONE, or EXIT_FAILED after printing the error. */
 int options_add_pid(struct options *options, pid_t pid);
 
 /*
@@ -98,17 +101,18 @@ int options_add_pid(struct options *options, pid_t pid);
  */
 int run_command(const struct command *command, int argc, char **argv);
 /*
- * The option NAME in the manual page HELP, without its dashes: "count[=NAMES|RE]" and the text up
- * to a newline. NULL: the page has no such option.
+ * Find the option NAME in the manual page HELP. Return its text without the dashes, up to a
+ * newline: "count[=NAMES|RE]". NULL: the page has no such option.
  */
 const char *find_help_option(const struct help *help, const char *name);
 /* Does the manual page of COMMAND have the option FLAG? */
 bool command_takes(const struct command *command, const char *flag);
-/* "--" or "-", as the manual page of COMMAND writes FLAG. */
+/* Return the dashes that the manual page of COMMAND writes before FLAG: "--" or "-". */
 const char *flag_dashes(const struct command *command, const char *flag);
 /*
- * Open those of the descriptors 0, 1 and 2 that are closed, so that they fail as closed ones do. Otherwise,
- * a file that is opened later would take the number, and get the messages: the memory of a process, for example.
+ * Reserve those of the descriptors 0, 1 and 2 that are closed. Reading and writing them still
+ * fails. Otherwise a file that is opened later, such as the memory of a process, would get one of
+ * these numbers, and messages would be written to it.
  */
 void reserve_standard_descriptors(void);
 
@@ -119,12 +123,12 @@ void reserve_standard_descriptors(void);
 int flush_stdout(int code);
 
 /*
- * Say that PROC has no probes, if it has none, on a terminal or with -verbose. Scripts get an
- * empty answer, and no message.
+ * Print that PROC has no probes, if that is so, and if stderr is a terminal or -verbose is given.
+ * Scripts get empty output and no message.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
-/* After a message that a native program has no probes: what does without them. */
+/* Print a hint, after a message that a native program has no probes: functions need none. */
 void say_functions_hint(const struct options *options);
 
 /* Print "ocaml-probes: TEXT" to stderr. */
@@ -139,7 +143,7 @@ int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Print the ctx's error and hint. Returns the exit code for the library's error code ERR. */
 int say_error(const struct ocp_ctx *ctx, int err);
-/* The same, with "OPERAND: " before the error. */
+/* Like say_error(), with "OPERAND: " before the error (NULL: nothing). */
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
 
 #endif

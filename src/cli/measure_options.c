@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "measure/stacks.h"
 
-/* The exit code for ERR, which is 0 or -ENOMEM. */
+/* Return the exit code for ERR, which is 0 or -ENOMEM, and print an error. */
 static int code_of(int err)
 {
 	if (!err)
@@ -112,7 +112,7 @@ static int set_limit(const struct command *command, struct measure_request *requ
 	return EXIT_DONE;
 }
 
-/* A time with a unit; 0 needs none. */
+/* Take a time with a unit; 0 needs no unit. */
 static int set_slower(const struct command *command, struct measure_request *request,
 		      const char *value)
 {
@@ -164,7 +164,7 @@ static int add_count(struct measure_request *request, const char *value)
 			     : items_add(&request->counted, ITEM_ALL_PROBES, NULL));
 }
 
-/* Take NAME if it is an option about arguments; *IS_ONE says whether it is. */
+/* Take NAME if it is an option about arguments or single hits. *IS_ONE: it is. */
 static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)
 {
@@ -303,7 +303,10 @@ const char *measure_options_need_bpf(const struct options *options)
 	return measure_request_needs_bpf(&options->request);
 }
 
-/* The same for commands that watch: they measure a process at a time, however many there are. */
+/*
+ * Like measure_options_need_bpf(), for commands that watch: they measure each process separately,
+ * so the engine `inside` can measure all processes of --exe.
+ */
 static const char *watching_needs_bpf(const struct options *options)
 {
 	return options->request.budget > 0 ? "--budget"

@@ -15,26 +15,26 @@ struct options;
 int measure_options_add(const struct command *command, struct options *options, const char *name,
 			const char *value);
 /*
- * Functions are measured only in programs that the user names: any user can start a program, and its
- * code is not read unasked. Returns as above.
+ * Check that the user names a program if functions, phases or lines are to be measured. Any user
+ * can start a program, so the code of unnamed programs is not read. Returns as above.
  */
 int measure_options_check_program(const struct command *command, const struct options *options);
-/* Do OPTIONS ask for measuring? */
+/* Do OPTIONS request a measurement? */
 bool options_measure(const struct options *options);
 /* Check the options for measuring against each other. Returns as above. */
 int measure_options_check(const struct command *command, const struct options *options);
 /*
- * Set a default budget if every program of the machine is to be measured without a budget, since
- * the user does not know the cost for each of them. Named programs have no default budget.
+ * Set a default budget if every program of the machine is measured and no --budget is given, since
+ * the user does not know the cost for each program. Named programs get no budget here.
  */
 enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);
 /*
- * What OPTIONS ask for that only the engine `bpf` measures, for a message: "--filter", for example. NULL:
- * the engine `inside` measures all of it.
+ * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--filter", as text
+ * for a message. NULL: the engine `inside` can measure everything in OPTIONS.
  */
 const char *measure_options_need_bpf(const struct options *options);
-/* Count all probes if OPTIONS count none. Returns EXIT_DONE or EXIT_FAILED. */
+/* Count all probes if OPTIONS do not say what to count. Returns EXIT_DONE or EXIT_FAILED. */
 int measure_options_count_all(struct options *options);
 
 #endif

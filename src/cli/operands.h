@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command works on: process ids, a program, and words. Used by the parser of options. */
+/* The operands of a command: process ids, a program, and words. For the parser of options. */
 #ifndef CLI_OPERANDS_H
 #define CLI_OPERANDS_H
 
@@ -19,13 +19,13 @@ int options_take_pid(const struct command *command, struct options *options, con
 		     const char *text);
 
 /*
- * Take the N words that stand where options may. A number is a process id. A command with words of
- * its own takes one such word as a process id if no option tells what to work on; the other words
- * become the args of OPTIONS.
+ * Take the N words that stand where options may. A number is a process id. If COMMAND takes words,
+ * it takes at most one number as a process id, and only if no option names a process or a program;
+ * the other words become the args of OPTIONS.
  */
 int options_take_words(const struct command *command, struct options *options, char **words, int n);
 
-/* For a command that works on one process: find the process that runs the file of --exe. */
+/* If COMMAND takes one running process, find the one that runs the file of --exe. */
 int options_find_process(const struct command *command, struct options *options);
 
 #endif

@@ -103,7 +103,7 @@ static const struct option flags[] = {
 	{ "memprof", optional_argument, NULL, FLAG_OWN },
 	{ "memtrace", required_argument, NULL, FLAG_OWN },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
-	/* First, since of equally near names the first is suggested. */
+	/* "pid" precedes "p": of equally near names, the first is suggested. */
 	{ "pid", required_argument, NULL, FLAG_PID },
 	{ "p", required_argument, NULL, FLAG_PID },
 	{ "pprof", required_argument, NULL, FLAG_OWN },
@@ -154,7 +154,7 @@ const char *flag_dashes(const struct command *command, const char *flag)
 	return name && name - command->help->options >= 2 && name[-2] == '-' ? "--" : "-";
 }
 
-/* A program, which some commands take as a file, and others as the processes that run it. */
+/* Take a program, as a file or as the processes that run it: see takes_file. */
 static int set_file(const struct command *command, struct options *options, const char *flag)
 {
 	const char **file = command->takes_file ? &options->prog : &options->exe;
@@ -165,7 +165,7 @@ static int set_file(const struct command *command, struct options *options, cons
 	return EXIT_DONE;
 }
 
-/* A time: a number with the unit ms, s, m or h; the default is seconds. */
+/* Parse a time: a number with the unit ms, s, m or h; the default is seconds. */
 static int parse_time(const struct command *command, const char *flag, const char *text,
 		      int64_t *ns)
 {
@@ -195,7 +195,7 @@ static int parse_time(const struct command *command, const char *flag, const cha
 			 flag, text);
 }
 
-/* --fix, --fix=undo or --fix=complete. */
+/* Parse --fix, --fix=undo or --fix=complete. */
 static int parse_fix(const struct command *command, const char *how, struct options *options)
 {
 	bool complete = how && strcmp(how, "complete") == 0;
@@ -306,8 +306,9 @@ static int unknown_flag(const struct command *command, const char *written)
 }
 
 /*
- * "--count NAME" is "--count=NAME". A number is not taken: it is a process id, except after --stack,
- * where it could be either. Commands that take words take this one as well.
+ * Take the next word as the optional value of FLAG: "--count NAME" is "--count=NAME". A number is a
+ * process id instead; after --stack it could be either, and is refused. If COMMAND takes words, the
+ * next word is one of these.
  */
 static int take_optional_value(const struct command *command, const struct option *flag, int argc,
 			       char **argv)
@@ -365,7 +366,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (code != EXIT_DONE)
 		return code;
 	code = options_take_words(command, options, argv, n_words);
-	/* optind is after "--" if it was given; numbers there are no process ids. */
+	/* optind is after "--", if that was given. Numbers there are not process ids. */
 	while (command->takes_words && optind < argc)
 		argv[options->n_args++] = argv[optind++];
 	if (code != EXIT_DONE || command->takes_words)

@@ -21,7 +21,7 @@ size_t pair_name_length(const char *start, const char *stop)
 	return strlen(start) + (*stop ? 1 + strlen(stop) : 0);
 }
 
-/* The calls of a function. It has no stop to be skipped. */
+/* Write the note for the calls of a function, which have no stop probe. */
 static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 {
 	const double share_of_calls = share(sum->orphan_starts, sum->starts);
@@ -35,7 +35,7 @@ static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 	return true;
 }
 
-/* By thread: some pairs are of two requests. */
+/* Write the note for pairs by thread, if some join two different requests. */
 static bool mismatches_note(char *text, const char *start, const char *stop,
 			    const struct ocp_pair *sum)
 {
@@ -50,7 +50,7 @@ static bool mismatches_note(char *text, const char *start, const char *stop,
 	return true;
 }
 
-/* By key: the argument is a record, a float, or cannot be read. */
+/* Write the note for pairs by key, if some keys are records or floats, or cannot be read. */
 static bool keys_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum)
 {
 	const double without = share(sum->not_keyed, sum->starts);

@@ -23,7 +23,7 @@ void reserve_standard_descriptors(void)
 {
 	int fd;
 
-	/* The lowest free number is what open() returns. Writing to it fails, and so does reading. */
+	/* open() returns the lowest free number. With O_PATH, reading and writing fail. */
 	do
 		fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);

@@ -20,7 +20,7 @@ struct table_view {
 
 /*
  * Take the option NAME with VALUE (NULL: none). Returns EXIT_DONE, or EXIT_USAGE after printing the
- * error. So does the check of the options against each other.
+ * error. table_options_check() checks the options against each other, and returns the same.
  */
 int table_options_add(const struct command *command, struct options *options, const char *name,
 		      const char *value);

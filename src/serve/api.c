@@ -12,7 +12,10 @@
 
 enum { API_VERSION = 2 };
 
-/* ,"NAME": before a value; NAME is a literal with both. */
+/*
+ * Append ,"LITERAL": which precedes a value. The comma, quotes and colon are joined with LITERAL at
+ * compile time.
+ */
 #define add_key(out, literal) strbuf_lit(out, ",\"" literal "\":")
 
 static void add_rate(struct strbuf *out, double rate)
@@ -28,7 +31,7 @@ static void add_bool(struct strbuf *out, bool value)
 	strbuf_str(out, value ? "true" : "false");
 }
 
-/* TICKS: the time from one number to the next. */
+/* TICKS: the interval between two values, in units of WATCH_TICK_MS. */
 static void add_head(struct strbuf *out, int64_t time_ns, size_t ticks)
 {
 	strbuf_lit(out, "{\"version\":");
@@ -178,7 +181,7 @@ static void add_gc_words(struct strbuf *out, const struct watch_gc *gc)
 	strbuf_u64(out, gc->major_words);
 }
 
-/* What cannot be read is left out. */
+/* Omit the members whose values cannot be read. */
 static void add_gc(struct strbuf *out, const struct watch_gc *gc)
 {
 	strbuf_lit(out, ",\"gc\":{\"processes\":");
@@ -412,7 +415,10 @@ static void add_probe_history(struct strbuf *out, const struct watch *watch, enu
 	strbuf_lit(out, "]}");
 }
 
-/* In the quarter of an hour, the probes that were not hit are left out: they are the most. */
+/*
+ * Add the rates of the probes. For the quarter of an hour, omit probes without hits: most probes
+ * are not hit.
+ */
 static void add_probe_histories(struct strbuf *out, const struct watch *watch, enum watch_span span,
 				size_t target)
 {

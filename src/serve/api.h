@@ -10,8 +10,8 @@
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
 		      bool has_profiles, bool has_heaps);
 /*
- * The columns of SPAN, oldest first. ONLY_PAIRS: leave out the rates of the probes. In the quarter
- * of an hour, probes without hits are left out.
+ * Write the columns of SPAN, oldest first. ONLY_PAIRS: omit the rates of the probes. For the
+ * quarter of an hour, probes without hits are omitted.
  */
 void api_write_history(struct strbuf *out, const struct watch *watch, enum watch_span span,
 		       bool only_pairs);

@@ -28,7 +28,7 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 	*known = (struct known_answer){ true, *body, clock_ms() };
 }
 
-/* Are the answers to ASK for one client each? */
+/* Does each answer to ASK belong to one client? Other answers are kept and shared. */
 static bool is_private(enum ask ask)
 {
 	return ask >= ASK_SWITCH;
@@ -39,7 +39,7 @@ static bool is_profile(enum ask ask)
 	return ask > ASK_SWITCH;
 }
 
-/* Take one answer. False: none has arrived. */
+/* Take one answer. False: none has arrived, or the channel has failed. */
 static bool take_one(struct asks *asks)
 {
 	struct strbuf body = { 0 };
@@ -78,7 +78,7 @@ void asks_collect(struct asks *asks)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* The number of requests ASK without an answer; *LAST is the ticket of the newest one. */
+/* Return the number of requests ASK without an answer; *LAST is the ticket of the newest one. */
 static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
 {
 	size_t n = 0;
@@ -129,7 +129,7 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
 		return 0;
 	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
 		return 0;
-	/* The second request has not been started, since the first has no answer yet: reuse it. */
+	/* Reuse the second request: it has not been started, since the first has no answer yet. */
 	if (!is_private(ask) && n == 2)
 		return last;
 	return send_ask(asks, ask, message);
@@ -148,7 +148,10 @@ void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, u
 	}
 }
 
-/* When the oldest request without an answer was sent, except for profiles. */
+/*
+ * Return when the oldest request without an answer was sent, or the current time if no request is
+ * waiting. Requests for profiles do not count, since they take long.
+ */
 static int64_t oldest_ms(const struct asks *asks)
 {
 	for (size_t i = 0; i < asks->n_waiting; i++)

@@ -13,10 +13,10 @@
 
 enum {
 	ASKS_WAIT_MS = 50,	  /* the wait for an answer, before the previous one is sent */
-	ASKS_FIRST_MS = 1000,	  /* the same, where there is no previous one */
+	ASKS_FIRST_MS = 1000,	  /* the same, if there is no previous answer */
 	ASKS_MAX_SWITCHES = 8,	  /* switch requests without an answer */
 	ASKS_MAX_PROFILES = 24,	  /* requests for profiles without an answer */
-	ASKS_MAX_AGE_MS = 300000, /* an older answer means that the monitor hangs */
+	ASKS_MAX_AGE_MS = 300000, /* an older answer means that the measuring process hangs */
 };
 
 struct asks {
@@ -48,7 +48,7 @@ void asks_free(struct asks *asks);
 enum asks_result {
 	ASKS_FRESH,   /* current */
 	ASKS_OLD,     /* the previous answer: the measuring process is busy */
-	ASKS_NOTHING, /* the measuring process is busy, and any answer is too old */
+	ASKS_NOTHING, /* no recent answer: the measuring process is busy or has exited */
 };
 
 /*
@@ -57,13 +57,13 @@ enum asks_result {
  */
 enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms);
 /*
- * Send ASK with MESSAGE, for an answer made after this call, and return its ticket. 0: too many
- * requests are waiting, or is_alone.
+ * Send ASK with MESSAGE, and return its ticket. The answer will be made after this call. Return 0
+ * if too many requests are waiting, or if is_alone.
  */
 uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message);
 /* Take the answers that have arrived. Call this when FD is readable. */
 void asks_collect(struct asks *asks);
-/* End the profiles for whose ticket IS_AWAITED returns false. */
+/* End the profiles whose clients have gone: IS_AWAITED returns false for their tickets. */
 void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, uint64_t ticket),
 		       const void *data);
 

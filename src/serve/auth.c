@@ -23,7 +23,10 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
 	return 0;
 }
 
-/* Only its owner, who is this user or root, may know what is in it. */
+/*
+ * Check that FILE is a regular file of this user or root, and that its mode gives other users no
+ * access, since it contains the token.
+ */
 static int check_token_file(struct ocp_ctx *ctx, const char *file, int fd)
 {
 	struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may switch probes over HTTP. A browser on this machine runs pages of any site, and each page
- * can send requests to local ports. Such a page cannot read a token that was printed to a
- * terminal, cannot send another Origin than its own, and cannot send another Host than the name
+ * Decide who may switch probes over HTTP. A browser on this machine runs pages of any site, and
+ * each page can send requests to local ports. Such a page cannot read a token that was printed to a
+ * terminal, cannot send an Origin other than its own, and cannot send a Host other than the name
  * that it used (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
@@ -29,7 +29,7 @@ struct auth_header {
 	size_t n;	   /* number of headers of this name */
 };
 
-/* The checked parts of a request, whose host hosts_admit has accepted. */
+/* The parts of a request that are checked here. hosts_admit() has already accepted the host. */
 struct auth_request {
 	const char *host;
 	struct auth_header authorization, origin, content_type;
@@ -39,22 +39,22 @@ struct auth_request {
 int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth);
 
 /*
- * The same, with the token that is in FILE, which only its owner may read: TOKEN_LEAST to TOKEN_ROOM
- * printable characters without spaces.
+ * Like auth_init(), with the token in FILE: TOKEN_LEAST to TOKEN_ROOM printable characters without
+ * spaces. Only the owner of FILE may have access to it.
  */
 int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
 		   struct auth *auth);
 
 /*
- * Does REQUEST come from this server's page or from a program, and with the token? Returns as
- * auth_refuse does.
+ * Check that REQUEST comes from this server's page or from a program, and has the token. Return as
+ * auth_refuse() does.
  */
 const char *auth_refuse_caller(const struct auth *auth, const struct auth_request *request,
 			       struct http_reply *reply);
 
 /*
- * Returns NULL if REQUEST, a POST, is allowed. Otherwise returns the reason for the log, and fills in REPLY
- * for the client.
+ * Check REQUEST, a POST: its origin, token and content type. Return NULL if it is allowed.
+ * Otherwise fill in REPLY for the client, and return the reason for the log.
  */
 const char *auth_refuse(const struct auth *auth, const struct auth_request *request,
 			struct http_reply *reply);

@@ -25,12 +25,12 @@ struct backend {
 };
 
 /*
- * Answer ASKED, which is untrusted. False: there is no answer, or profiling_take has it later.
- * Otherwise it is REPLY.
+ * Answer the untrusted request ASKED. True: REPLY is the answer. False: the request needs no answer
+ * (ASK_END_OF_PROFILE), or profiling_take() returns the answer later.
  */
 bool backend_answer(struct backend *backend, const struct asked *asked, struct http_reply *reply);
 
-/* For the metrics; NULL: no profiles. */
+/* Return the profile counters for the metrics; NULL: profiles are disabled. */
 const struct profile_counts *backend_counts(const struct backend *backend);
 
 #endif

@@ -10,8 +10,9 @@
 #include "ocaml_probes.h"
 
 /*
- * The shortest decimal for this number of nanoseconds in seconds. Both formats use the same label,
- * since another label would be another series. OpenMetrics requires 1.0, and 1e-05 below 0.0001.
+ * Write NS in seconds, as the shortest decimal number. Both formats use the same label, since a
+ * different label would be a different series. OpenMetrics requires 1.0 rather than 1, and forms
+ * like 1e-05 below 0.0001.
  */
 static void write_label(char *label, size_t bytes, uint64_t ns)
 {

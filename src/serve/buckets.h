@@ -19,7 +19,9 @@ struct buckets {
 	char labels[MAX_BUCKETS][24];	 /* in seconds, for the label `le` */
 };
 
-/* 22 bounds on edges, close to 1, 2.5 and 5 of each decade from 1 us to 10 s. */
+/*
+ * Set 22 bounds on edges of kernel buckets, close to 1, 2.5 and 5 of each decade from 1 us to 10 s.
+ */
 void buckets_set_default(struct buckets *buckets);
 
 /*

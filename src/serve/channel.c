@@ -25,7 +25,7 @@ struct answer_head {
 	uint32_t padding;
 };
 
-/* Room for one descriptor. */
+/* A control message with room for one file descriptor. */
 union control_bytes {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int))];
@@ -42,7 +42,7 @@ int channel_new(int fds[2])
 	return 0;
 }
 
-/* ---- the one that asks ---------------------------------------------------------------------- */
+/* ---- the process that requests -------------------------------------------------------------- */
 
 int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n)
 {
@@ -53,7 +53,7 @@ int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n)
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Take an answer. The caller closes *BODY_FD. */
+/* Receive the head of an answer and the descriptor of its body, which the caller closes. */
 static int take_answer(int fd, struct answer_head *head, int *body_fd)
 {
 	struct interruptions interruptions = { 0 };
@@ -113,7 +113,7 @@ int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *b
 	return err;
 }
 
-/* ---- the one that answers ------------------------------------------------------------------- */
+/* ---- the process that answers --------------------------------------------------------------- */
 
 int channel_take(int fd, struct asked *asked)
 {
@@ -175,7 +175,7 @@ int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf
 	first->cmsg_type = SCM_RIGHTS;
 	first->cmsg_len = CMSG_LEN(sizeof(body_fd));
 	memcpy(CMSG_DATA(first), &body_fd, sizeof(body_fd));
-	/* Do not wait: the HTTP process leaves room for its answers. */
+	/* Do not block: the HTTP process limits its requests, so that their answers fit. */
 	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		err = -errno;
 	close(body_fd);

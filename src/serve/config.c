@@ -29,10 +29,10 @@ struct reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
-	struct json_object *exes, *pids; /* of the targets read so far, see first_of */
+	struct json_object *exes, *pids; /* those of the targets so far, for first_of() */
 };
 
-/* `take` stores VALUE, at the place WHERE, in INTO. */
+/* `take` stores VALUE in INTO. WHERE is the place of VALUE in the file, for errors. */
 struct key {
 	const char *name;
 	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
@@ -85,7 +85,7 @@ static int no_such_key(struct reader *r, const char *where, const char *name,
 	return err;
 }
 
-/* Take every member of OBJECT with the entry of KEYS for it. */
+/* Pass each member of OBJECT to the function that KEYS has for its name. */
 static int take_object(struct reader *r, const char *where, struct json_object *object,
 		       const struct key *keys, size_t n, void *into)
 {
@@ -107,7 +107,7 @@ static int take_object(struct reader *r, const char *where, struct json_object *
 	return err;
 }
 
-/* ---- whose fault it is ---------------------------------------------------------------------- */
+/* ---- the place of an error ------------------------------------------------------------------ */
 
 void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where)
 {
@@ -120,7 +120,7 @@ void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *
 		ctx_error_prefix(ctx, "%s: %s", memory->file, where);
 }
 
-/* Does TEXT quote VALUE, a string: 'VALUE'? */
+/* Does TEXT contain the string VALUE in quotes: 'VALUE'? */
 static bool quotes(const char *text, struct json_object *value)
 {
 	char *quoted;
@@ -134,7 +134,10 @@ static bool quotes(const char *text, struct json_object *value)
 	return does;
 }
 
-/* The same of VALUE or of the elements of a list, also of lists. Sets WHERE to the place of the string. */
+/*
+ * Like quotes(), for VALUE or for any string in the list VALUE and its sublists. Set WHERE to the
+ * place of the string.
+ */
 static bool finds_quoted(const char *text, struct json_object *value,
 			 char where[CONFIG_WHERE_BYTES])
 {
@@ -152,7 +155,7 @@ static bool finds_quoted(const char *text, struct json_object *value,
 	return false;
 }
 
-/* The key that the message TEXT speaks of by its kind; NULL: none. */
+/* Return the key that the words of the message TEXT imply; NULL: none. */
 static const char *key_in_words(const char *text)
 {
 	static const struct {
@@ -216,7 +219,7 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	return 0;
 }
 
-/* The name of a probe, which may contain any character. */
+/* Take the name of a probe, which may contain any character. */
 static int take_name(struct reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
@@ -240,8 +243,8 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 }
 
 /*
- * The index of the first value with this KEY, or I if there was none. SEEN, an object, records
- * earlier values. Or -ENOMEM.
+ * Return the index of the first value with this KEY, which is I if KEY is new, or -ENOMEM. The JSON
+ * object SEEN records the keys.
  */
 static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
 {
@@ -417,7 +420,7 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-/* A text that is copied into the request. */
+/* Copy a text to *OWN, a member of the request. */
 static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
 {
 	const char *text;
@@ -440,7 +443,7 @@ static int take_filter(struct reader *r, const char *where, struct json_object *
 	return take_own_text(r, where, value, &target->request.filter);
 }
 
-/* A number: percent of a core. */
+/* Take the budget, a number in percent of a core. */
 static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct config_target *target = into;
@@ -492,7 +495,7 @@ static int check_program(struct reader *r, const char *where, const struct confi
 	return wrong(r, where, "the same program as targets[%d]", first);
 }
 
-/* The faults that the keys of a target can cause. */
+/* Return the message for FAULT, one of those that the keys of a target can cause. */
 static const char *fault_message(enum request_fault fault)
 {
 	switch (fault) {
@@ -656,7 +659,7 @@ static int parse(struct reader *r, const char *text, size_t n)
 		return ctx_no_memory(r->ctx);
 	json_tokener_set_flags(tokener,
 			       JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	/* The zero byte after the text ends a number at the very end. */
+	/* Include the zero byte after the text: it ends a number at the end of the text. */
 	r->config->memory->root = json_tokener_parse_ex(tokener, text, (int)n + 1);
 	error = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);

@@ -77,7 +77,7 @@ static int add_place(struct scanner *s, const char *where)
 
 	for (; s->lines_at < s->at; s->lines_at++)
 		s->line += s->text[s->lines_at] == '\n';
-	/* Truncated names may collide. */
+	/* Truncated names may collide: keep the line of the first. */
 	if (config_keys_line(s->keys, where))
 		return 0;
 	line = json_object_new_int(s->line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines of the keys in a JSON file, and duplicate keys, neither of which json-c reports. The
- * place of a value is written as in programs: targets[0].time[1].
+ * Find the lines of the keys in a JSON file, and duplicate keys: json-c reports neither. The place
+ * of a value is written as in programs: targets[0].time[1].
  */
 #ifndef SERVE_CONFIG_KEYS_H
 #define SERVE_CONFIG_KEYS_H
@@ -20,13 +20,14 @@ int config_keys_find(struct ocp_ctx *ctx, const char *file, const char *text, si
 		     struct config_keys **out);
 void config_keys_free(struct config_keys *keys);
 
-/* The line of WHERE, from 1; 0 if it is not known. */
+/* Return the line of WHERE, from 1; 0 if WHERE is not known. */
 int config_keys_line(const struct config_keys *keys, const char *where);
 
 /* The line of the byte AT. */
 int config_line_of(const char *text, size_t at);
 /*
- * The first byte of TEXT, from AT on, that is not blank and not in a comment; N if there is none.
+ * Return the offset of the first byte of TEXT, from AT on, that is not blank and not in a comment;
+ * N if there is no such byte.
  */
 size_t config_skip_blank(const char *text, size_t at, size_t n);
 

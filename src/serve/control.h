@@ -10,7 +10,7 @@
 
 struct control {
 	struct auth auth;
-	int64_t refusals_s;	 /* the second of the newest refusal */
+	int64_t refusals_s;	 /* time of the newest refusal, in seconds */
 	unsigned int n_refusals; /* refusals in that second; only the first few are logged */
 };
 
@@ -21,11 +21,11 @@ struct control_request {
 
 /* Choose a token. HOSTS must outlive CONTROL. The token also guards profiles. */
 int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control *control);
-/* The same, with the token in FILE. */
+/* Like control_init(), with the token in FILE. */
 int control_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
 		      struct control *control);
 
-/* Log that WHAT was refused to PEER, unless many were. */
+/* Log that PEER was refused WHAT, unless too many refusals were logged in this second. */
 void control_log_refusal(struct control *control, const char *peer, const char *what,
 			 const char *why);
 

@@ -6,8 +6,10 @@
 #include "serve/control.h"
 #include "serve/http.h"
 
-/* The switch request of REQUEST. It points into REQUEST. */
-/* Its body is that of a POST. */
+/*
+ * Return the credentials, the body (NULL unless it is a POST) and the client of REQUEST. The result
+ * points into REQUEST.
+ */
 struct control_request control_request_of(const struct http_request *request);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The message is six texts in a row. A text is its length in 32 bits, its bytes, and a zero byte;
- * or no_text. A count precedes each of the three headers.
+ * The message is six texts in a row. A text is its length in 32 bits, its bytes, and a zero byte; a
+ * missing text is the number no_text. A count precedes each of the three headers.
  */
 #include "serve/control_message.h"
 

@@ -27,7 +27,7 @@ struct front {
 	int fd;
 };
 
-/* The child's report: it is ready, or it failed. */
+/* The child's report: it is ready (err is 0), or it failed. */
 struct report {
 	int err;
 	char error[256], hint[256];
@@ -35,7 +35,7 @@ struct report {
 
 /* ---- the child ------------------------------------------------------------------------------ */
 
-/* Serve until the channel ends. The channel carries answers only, some of them late. */
+/* Serve until the channel ends. The channel carries only answers, some of them delayed. */
 static void run(struct routes *routes, struct http *http)
 {
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
@@ -97,7 +97,7 @@ static void report(struct ocp_ctx *ctx, int fd, int err)
 	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
 }
 
-/* Returns an exit status. */
+/* Run as the child. Return its exit status. */
 static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channel_fd,
 		    const struct hosts *hosts)
 {
@@ -196,7 +196,7 @@ static int await_report(struct ocp_ctx *ctx, struct front *front)
 	return report.err;
 }
 
-/* Closes LISTEN_FD. */
+/* Fork the child, and wait for its report. Closes LISTEN_FD. */
 static int fork_front(struct ocp_ctx *ctx, struct front *front, int listen_fd,
 		      const struct hosts *hosts)
 {

@@ -16,18 +16,18 @@
 
 enum {
 	MAX_JOBS = 32,
-	READ_MS = 20, /* while a program is profiled */
+	READ_MS = 20, /* poll interval while a program is profiled */
 	SECOND_MS = 1000,
 	FAILED = 500,
 	NOT_IMPLEMENTED = 501,
 	UNAVAILABLE = 503,
 };
 
-/* A request that is answered after some seconds. */
+/* A request that is answered when its seconds are over. */
 struct job {
-	uint64_t id; /* 0: none */
+	uint64_t id; /* 0: unused */
 	struct record_filter filter;
-	char *exe; /* the filter's */
+	char *exe; /* owned; filter.exe points to it */
 	int64_t end_ms;
 	struct heaps_mark mark;
 };
@@ -132,7 +132,7 @@ static struct job *find_job(struct child *c, uint64_t id)
 	return NULL;
 }
 
-/* Answer after the seconds that TAKE says. */
+/* Start a job that is answered when the seconds of TAKE are over. */
 static int start_job(struct child *c, const struct profiling_take *take, const char *exe)
 {
 	struct job *job = find_job(c, 0);
@@ -187,7 +187,7 @@ static void follow(struct child *c)
 		exit(EXIT_FAILURE);
 }
 
-/* False: the other process has gone. */
+/* Execute the orders that have arrived. False: the channel has ended or failed. */
 static bool take_orders(struct child *c)
 {
 	int err;
@@ -217,7 +217,9 @@ static void end_jobs(struct child *c)
 	}
 }
 
-/* The measuring process may be busy: it gets the next news. */
+/*
+ * Send the current figures. Ignore errors: a measuring process that is busy gets the next figures.
+ */
 static void send_news(struct child *c)
 {
 	struct strbuf news = { 0 };
@@ -228,7 +230,7 @@ static void send_news(struct child *c)
 	strbuf_free(&news);
 }
 
-/* Does a process have a session? */
+/* Does any process have a profiling session? */
 static bool is_reading(const struct child *c)
 {
 	for (size_t i = 0; i < heaps_count(c->heaps); i++)

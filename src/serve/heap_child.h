@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that runs Gc.Memprof in the measured programs, `probes-memprof`: it reads their events all
- * the time, and answers with what they have so far. It has the rights of the measuring process, of which
- * it is a child. The orders are those of serve/profile_taker.h; its news are serve/heap_figures.h.
+ * `probes-memprof`, the process that runs Gc.Memprof in the measured programs. It reads their
+ * events all the time, and answers requests with the profile so far. It is a child of the measuring
+ * process, and has the same rights. It takes the orders of serve/profile_taker.h, and sends the
+ * messages of serve/heap_figures.h.
  */
 #ifndef SERVE_HEAP_CHILD_H
 #define SERVE_HEAP_CHILD_H
@@ -11,8 +12,8 @@
 #include "base/ctx.h"
 
 /*
- * Be the process, until the other end of FD is closed or PARENT ends; then the profiles end. RATE: samples
- * per word. Returns an exit status.
+ * Run as this process until the other end of FD is closed or PARENT ends; then the profiles end,
+ * too. RATE: samples per word. Return an exit status.
  */
 int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the process that profiles heaps (serve/heap_child.h) tells the measuring process every second. */
+/*
+ * The message that the process that profiles heaps (serve/heap_child.h) sends to the measuring
+ * process every second.
+ */
 #ifndef SERVE_HEAP_FIGURES_H
 #define SERVE_HEAP_FIGURES_H
 
@@ -8,9 +11,9 @@
 #include "memprof/heaps.h"
 #include "base/strbuf.h"
 
-/* Of a program. Words are estimates. */
+/* The figures of one program. Words are estimates. */
 struct heap_figures {
-	uint64_t processes; /* that are profiled */
+	uint64_t processes; /* number of profiled processes */
 	uint64_t live_words;
 	/* These never decrease. */
 	uint64_t allocated_words, lost_events;
@@ -19,8 +22,9 @@ struct heap_figures {
 void heap_figures_write(struct strbuf *out, struct heaps *heaps);
 
 /*
- * Take the next of the N bytes at *AT, which moves behind it. *EXE points there. False: none is left, or the
- * rest is no such message.
+ * Read the figures of the next program from the message at *AT, which ends at END, and advance *AT
+ * past them. *EXE points into the message. False: no figures are left, or the rest of the message
+ * is invalid.
  */
 bool heap_figures_next(const char **at, const char *end, struct heap_figures *figures,
 		       const char **exe);

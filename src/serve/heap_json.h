@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /api/v1/heap: the sites by live words, for the page. */
+/* /api/v1/heap: the allocation sites, sorted by live words, for the page. */
 #ifndef SERVE_HEAP_JSON_H
 #define SERVE_HEAP_JSON_H
 
@@ -8,7 +8,10 @@
 
 enum { HEAP_JSON_SITES = 25 };
 
-/* The processes of FILTER, their sums, and their first sites. Returns 0 or -ENOMEM. */
+/*
+ * Write the processes that match FILTER, their sums, and their first HEAP_JSON_SITES sites. Return
+ * 0 or -ENOMEM.
+ */
 int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record_filter *filter);
 
 #endif

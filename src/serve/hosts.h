@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The names by which clients may address this server. A page in a browser may send requests to the
- * address that its own host name resolves to, and read the replies. The page's author can make
- * that name resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends
- * the name in Host, so unknown names are refused. Numeric addresses are not resolved, and are
- * accepted.
+ * address that its own host name resolves to, and read the replies. The page's author can make that
+ * name resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends the name
+ * in Host, so unknown names are refused. Numeric addresses are accepted, since they are not
+ * resolved.
  *
  * With --control, numeric addresses are accepted only if they are the listener's, 127.0.0.1 or
  * [::1], with its port.
@@ -32,7 +32,7 @@ struct hosts {
 void hosts_init(struct hosts *hosts, const struct listener *listener, bool has_control,
 		const char *const *names, size_t n);
 
-/* Why NAME cannot be given as a name; NULL: it can. */
+/* Check a name given by the user. Return the reason why NAME is invalid, or NULL if it is valid. */
 const char *hosts_check_name(const char *name);
 
 /* Is HOST, from a request, one of the given names? */

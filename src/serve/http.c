@@ -24,7 +24,7 @@ enum {
 	MAX_UNREAD_BYTES = 1024 * 1024,
 };
 
-/* One request, from its first line to the end of the reply. All 0: none. */
+/* One request, from its first line to the end of the reply. All 0: no request. */
 struct pending {
 	struct uri uri;
 	const char *uri_end;
@@ -33,14 +33,14 @@ struct pending {
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
 	struct strbuf body;
-	size_t n_came; /* bytes of the body */
-	bool has_late; /* the delayed answer has arrived, and is held */
+	size_t n_came; /* bytes of the body that have arrived */
+	bool has_late; /* the delayed answer has arrived: client.held */
 	unsigned int late_status;
 };
 
 /* One connection. */
 struct connection {
-	struct client client; /* first: connection_around */
+	struct client client; /* first, for connection_around() */
 	/* Embedded here: libmicrohttpd reports the end of every connection, but not the end of a
 	 * request that did not fit into its memory. */
 	struct pending pending;
@@ -51,7 +51,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct quota quota;
 	int64_t run_ms;				  /* when http_run began */
-	struct held *shared[HTTP_MAX_SHARES + 1]; /* since run_ms, or for STALE_MS when crowded */
+	struct held *shared[HTTP_MAX_SHARES + 1]; /* for this http_run, or STALE_MS if crowded */
 };
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **context
 	struct connection *connection = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		/* On failure on_request gets NULL. */
+		/* If calloc() fails, on_request() gets NULL. */
 		*context = connection = calloc(1, sizeof(*connection));
 		if (connection)
 			quota_add_client(&http->quota, &connection->client, mhd);
@@ -129,7 +129,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 	return is_ok;
 }
 
-/* The response for REPLY, which is consumed; it has no users yet. NULL: out of memory. */
+/* Make a response without users from REPLY, which is consumed. NULL: out of memory. */
 static struct held *make_held(struct http *http, struct http_reply *reply)
 {
 	struct MHD_Response *response = NULL;
@@ -185,7 +185,7 @@ static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 	return result;
 }
 
-/* ---- answers that come later ---------------------------------------------------------------- */
+/* ---- delayed answers ------------------------------------------------------------------------ */
 
 bool http_is_awaited(const struct http *http, uint64_t ticket)
 {
@@ -231,7 +231,10 @@ static bool answers(const struct http_route *route, const char *method)
 	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 }
 
-/* The route for METHOD and the request's path. NULL: none, and REPLY says why. */
+/*
+ * Return the route for METHOD and the request's path. If there is none, fill in REPLY and return
+ * NULL.
+ */
 static const struct http_route *find_route(const struct http *http,
 					   const struct http_request *request, const char *method,
 					   struct http_reply *reply)
@@ -259,7 +262,7 @@ static const struct http_route *find_route(const struct http *http,
 	return NULL;
 }
 
-/* Check everything except the body. A fault sets PENDING's refusal. */
+/* Check the request except its body. Fill in PENDING's refusal if there is a fault. */
 static void examine(struct http *http, struct pending *pending, const char *method,
 		    const char *version)
 {
@@ -299,9 +302,9 @@ static bool was_cut(const struct pending *pending, const char *version)
 }
 
 /*
- * Read the body before the refusal is sent? Closing a connection with unread bytes resets it, and
- * the reset may overtake the reply. A client that sends "Expect" or a large body is refused at
- * once. The end of the body of a bad request is unknown.
+ * Should the body be read before the refusal is sent? Closing a connection with unread bytes resets
+ * it, and the reset may overtake the reply. A client that sends "Expect" or a large body is refused
+ * at once. So is a bad request, since the end of its body is unknown.
  */
 static bool is_body_awaited(const struct pending *pending)
 {
@@ -322,11 +325,13 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	pending->has_begun = true;
 	request->http = http;
 	request->connection = mhd;
-	/* The part before the path has no escapes, or is refused, so its length is unchanged. */
+	/* Decoding keeps the length of the part before the path: escapes there are refused. */
 	request->path = pending->uri.status ? "/" : path + pending->uri.path_at;
 	if (pending->uri.path_at && !*request->path)
 		request->path = "/";
-	/* "the origin server MUST ignore the received Host header field (if any)" */
+	/*
+	 * RFC 9112, 3.2.2: "the origin server MUST ignore the received Host header field (if any)"
+	 */
 	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
 	examine(http, pending, method, version);
 	if (!pending->refusal.status || is_body_awaited(pending))
@@ -334,7 +339,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	return send_reply(http, mhd, &pending->refusal);
 }
 
-/* False: the body is too large to wait for. */
+/* Take N bytes of the body. False: the body is too large to wait for. */
 static bool take_body(struct pending *pending, const char *bytes, size_t n)
 {
 	pending->n_came += n;
@@ -342,7 +347,9 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 		return false;
 	if (pending->refusal.status || pending->route->method != HTTP_POST)
 		return true;
-	/* The refusal is sent after the body: libmicrohttpd takes no reply in the middle of one. */
+	/*
+	 * Send the refusal after the body: libmicrohttpd accepts no reply in the middle of a body.
+	 */
 	if (pending->n_came <= MAX_BODY_BYTES)
 		strbuf_add(&pending->body, bytes, n);
 	return true;
@@ -393,7 +400,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 	struct pending *pending = *context;
 
 	if (!pending)
-		return MHD_NO; /* memory was short */
+		return MHD_NO; /* calloc() failed in on_connection() */
 	if (!pending->has_begun && was_cut(pending, version))
 		uri_refuse_zero(&pending->uri);
 	if (!pending->has_begun)
@@ -454,9 +461,9 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	/*
 	 * With STRICT_FOR_CLIENT 1, libmicrohttpd also refuses requests without Host and URIs with
 	 * a space, which this file checks itself. Up to 0.9.75 it sends the header of some of its
-	 * own refusals twice: of that one, of an invalid Content-Length, and of cookies that
-	 * exceed its memory. The last two remain, since no callback precedes them. Each of them
-	 * ends the connection, so no later request gets the rest as its answer.
+	 * own refusals twice: of that one, of an invalid Content-Length, and of cookies that exceed
+	 * its memory. The last two remain, since no callback precedes them. Each of them ends the
+	 * connection, so the second header is not taken as the reply to a later request.
 	 */
 	/* Leave room for connections that are shut down but not closed yet. */
 	http->daemon = MHD_start_daemon(

@@ -23,12 +23,15 @@ struct http_request {
 	struct http *http; /* for http_share */
 };
 
-/* The value of the first header called NAME, or NULL; and the number of headers called NAME. */
+/*
+ * Return the value of the first header called NAME, or NULL. http_header_count() returns the number
+ * of headers called NAME.
+ */
 const char *http_header(const struct http_request *request, const char *name);
 size_t http_header_count(const struct http_request *request, const char *name);
 /*
- * The values of all headers called NAME, joined into one list (RFC 9110, 5.3). The caller frees
- * it. NULL: out of memory.
+ * Return the values of all headers called NAME, joined into one list (RFC 9110, 5.3). The caller
+ * frees the list. NULL: out of memory.
  */
 char *http_header_list(const struct http_request *request, const char *name);
 
@@ -36,20 +39,23 @@ char *http_header_list(const struct http_request *request, const char *name);
 void http_arguments(const struct http_request *request,
 		    void (*take)(void *data, const char *name, const char *value), void *data);
 
-/* HTTP/1.1 and later require Host (RFC 9112, 3.2). */
+/* Does REQUEST lack the Host header, which HTTP/1.1 and later require (RFC 9112, 3.2)? */
 bool http_lacks_host(const struct http_request *request, const char *version);
-/* Do the headers allow two readings of the request? */
+/*
+ * Could two programs read REQUEST differently? It has several Host or Content-Length headers, or
+ * both Content-Length and Transfer-Encoding.
+ */
 bool http_is_ambiguous(const struct http_request *request);
 
 /*
- * Share answers under load. When http_run's caller has waited for a while, or replies take much
+ * Share answers under load. When http_run() has been running for a while, or replies take much
  * memory, equal requests get the same answer, at most a second old. NUMBER, 1 to HTTP_MAX_SHARES,
- * identifies what REQUEST asks for. True: REPLY is complete. False: the caller makes the answer.
+ * identifies what is requested. True: REPLY is complete. False: the caller makes the answer.
  */
 enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
-/* HTTP_GET also answers HEAD; HTTP_ONLY_GET is for what is costly. */
+/* HTTP_GET also answers HEAD; HTTP_ONLY_GET, for costly answers, does not. */
 enum http_method { HTTP_GET, HTTP_ONLY_GET, HTTP_POST };
 
 struct http_route {
@@ -63,8 +69,8 @@ struct http_settings {
 	const struct http_route *routes;
 	size_t n_routes;
 	/*
-	 * Called first, for every request. False: the request is refused, with REPLY. NULL: all
-	 * requests pass.
+	 * Called first, for every request. False: the request is refused with REPLY. If the pointer
+	 * is NULL, all requests are admitted.
 	 */
 	bool (*admit)(void *data, const struct http_request *request, struct http_reply *reply);
 	void *data;
@@ -76,14 +82,14 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 void http_free(struct http *http);
 
 /*
- * Delayed answers. A route that cannot answer yet sets the reply's ticket; several clients may
- * share one. They wait until http_answer sends REPLY, which is consumed, to TICKET (0: to all).
- * Clients may have disconnected by then.
+ * Delayed answers. A route that cannot answer yet sets the ticket of its reply; several clients may
+ * share a ticket. http_answer() sends REPLY, which is consumed, to the clients that wait for TICKET
+ * (0: to all that wait). http_is_awaited(): does a client still wait for TICKET?
  */
 bool http_is_awaited(const struct http *http, uint64_t ticket);
 void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply);
 
-/* Poll the fd for reading, for at most the timeout (-1: forever), then call http_run. */
+/* Poll http_fd() for reading, for at most http_timeout_ms() (-1: forever), then call http_run(). */
 int http_fd(const struct http *http);
 int http_timeout_ms(struct http *http);
 void http_run(struct http *http);

@@ -78,7 +78,7 @@ void quota_begin(struct client *client, int limit_ms)
 	client->limit_ms = limit_ms;
 }
 
-/* Close the connection that has waited longest; among those with a reply, if HAS_REPLY. */
+/* Close the connection that has waited longest. HAS_REPLY: only one that has a reply. */
 static bool end_oldest(struct quota *quota, bool has_reply)
 {
 	struct client *oldest = NULL;

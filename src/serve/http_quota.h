@@ -29,7 +29,7 @@ struct client {
 	struct MHD_Connection *mhd;
 	int fd;
 	int64_t since_ms;  /* start of the current phase */
-	int limit_ms;	   /* of this phase: REQUEST_MS, REPLY_MS or IDLE_MS */
+	int limit_ms;	   /* of this phase: REQUEST_MS, REPLY_MS, IDLE_MS or a reply's wait_ms */
 	struct held *held; /* the reply being sent; NULL: none */
 	bool is_over;	   /* the socket is shut down */
 	uint64_t ticket;   /* not 0: suspended in libmicrohttpd until its answer arrives */
@@ -57,17 +57,21 @@ void quota_end_client(struct quota *quota, struct client *client);
 /* Shut down the clients that are over their time limit. */
 void quota_expire(struct quota *quota);
 
-/* Suspend CLIENT until the answer to TICKET arrives, for at most LIMIT_MS; resume it. */
+/*
+ * Suspend CLIENT until the answer to TICKET arrives, for at most LIMIT_MS. quota_wake() resumes it.
+ */
 void quota_suspend(struct client *client, uint64_t ticket, int limit_ms);
 void quota_wake(struct quota *quota, struct client *client);
 
 /*
- * Hold RESPONSE, whose body takes BYTES; it has no users yet. If there is no room, close the
- * clients that have waited longest. NULL: out of memory, and RESPONSE is destroyed.
+ * Make a held response from RESPONSE, whose body has BYTES bytes; it has no users yet. If there is
+ * no room, close the clients that have waited longest. NULL: out of memory, and RESPONSE is
+ * destroyed.
  */
 struct held *quota_make_held(struct quota *quota, struct MHD_Response *response, size_t bytes);
+/* Add a user to HELD, and set *TO to HELD. */
 void quota_hold(struct held **to, struct held *held);
-/* Set *HELD, which may be NULL, to NULL. The last user frees it. */
+/* Remove a user, and set *HELD to NULL. The last user frees the response. *HELD may be NULL. */
 void quota_release(struct quota *quota, struct held **held);
 /* Do replies take so much memory that clients should share them? */
 bool quota_is_crowded(const struct quota *quota);

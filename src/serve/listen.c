@@ -11,8 +11,8 @@
 enum {
 	BACKLOG = 1024,
 	/*
-	 * Per connection. By default the kernel buffers megabytes of an unread reply, which
-	 * http_quota.c cannot account for.
+	 * The send buffer of each connection. By default the kernel buffers megabytes of an unread
+	 * reply, which http_quota.c cannot account for.
 	 */
 	SEND_BYTES = 128 * 1024,
 };
@@ -26,7 +26,7 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 	return err;
 }
 
-/* Split TEXT. HOST has room for HOST_BYTES. */
+/* Split TEXT into HOST, which has room for HOST_BYTES, and *PORT. */
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {

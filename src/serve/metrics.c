@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The exposition. Text and OpenMetrics have the same samples with the same labels. OpenMetrics
- * also states when counters began, requires the samples of one label set side by side, and names
+ * The exposition. Text and OpenMetrics have the same samples with the same labels. OpenMetrics also
+ * states when counters began, requires the samples of one label set side by side, and names
  * families without _total.
  *
- * Every counter is one of the watch's, which never decrease. The exported values must not decrease
- * either: buckets are rounded down, and never exceed the count.
+ * Every counter comes from the watch, whose counters never decrease. The exported values must not
+ * decrease either: buckets are rounded down, and never exceed the count.
  */
 #include "serve/metrics.h"
 
@@ -136,7 +136,7 @@ static void add_seconds(struct writer *w, const struct family *family, const cha
 	strbuf_lit(w->out, "\n");
 }
 
-/* When the target's counters began. */
+/* For OpenMetrics, add the time when the target's counters began. */
 static void add_created(struct writer *w, const struct family *family, const struct labels *labels)
 {
 	if (!w->is_open)
@@ -166,7 +166,10 @@ static void write_build_info(struct writer *w)
 	strbuf_lit(w->out, "} 1\n");
 }
 
-/* Served numbers are older than the scrape while the measuring process is busy. */
+/*
+ * Write the time of the numbers: they are older than the scrape while the measuring process is
+ * busy.
+ */
 static void write_time(struct writer *w)
 {
 	static const struct family family = { "probes_snapshot_timestamp_seconds", GAUGE, "seconds",
@@ -183,7 +186,7 @@ static void add_up(struct writer *w, const struct family *family, const struct w
 	add_integer(w, family, "", &(struct labels){ .target = target }, target->is_up);
 }
 
-/* A sample for each engine. */
+/* Add a sample for each engine that measures TARGET. */
 static void add_engine(struct writer *w, const struct family *family,
 		       const struct watch_target *target)
 {
@@ -247,8 +250,9 @@ static void add_hit_cost(struct writer *w, const struct family *family,
 /* ---- probes --------------------------------------------------------------------------------- */
 
 /*
- * A sample for each process that hit the probe, and a 0 for each other running process. ROW is the
- * first row that belongs to this probe or a later one.
+ * Add a sample for each process that hit the probe, and a 0 for each other running process. ROW:
+ * where to look for the first row of the probe, in rows sorted by probe. Return ROW for the next
+ * probe.
  */
 static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
@@ -301,7 +305,10 @@ static void add_enabled(struct writer *w, const struct family *family,
 	for (size_t i = 0; i < target->n_probes; i++) {
 		const struct watch_probe *probe = &target->probes[i];
 
-		/* Leave the sample out while the state is unknown. Functions have none. */
+		/*
+		 * Omit the sample while the state is unknown, and for functions, which have no
+		 * handlers.
+		 */
 		if (probe->handler != WATCH_HANDLER_NONE &&
 		    (probe->handler != WATCH_HANDLER_UNKNOWN || has_none))
 			add_integer(w, family, "",
@@ -319,7 +326,7 @@ static void add_counted(struct writer *w, const struct family *family,
 			    target->probes[i].is_counted);
 }
 
-/* Only probes with such uses get a sample. */
+/* Add a sample for each probe that has uses without a site. */
 static void add_uses_without_site(struct writer *w, const struct family *family,
 				  const struct watch_target *target)
 {
@@ -335,7 +342,7 @@ static void add_uses_without_site(struct writer *w, const struct family *family,
 
 static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
 {
-	/* The calls of a function have no stop. */
+	/* A pair that times the calls of a function has no stop probe. */
 	return (struct labels){
 		.start = pair->start,
 		.stop = *pair->stop ? pair->stop : NULL,
@@ -355,7 +362,6 @@ static void add_bucket(struct writer *w, const struct family *family, const stru
 	strbuf_lit(w->out, "\n");
 }
 
-/* The histogram of a pair. */
 static void add_histogram(struct writer *w, const struct family *family,
 			  const struct labels *labels, const struct ocp_pair *sum)
 {
@@ -420,7 +426,9 @@ static void add_open(struct writer *w, const struct family *family,
 
 /* ---- the garbage collector ------------------------------------------------------------------ */
 
-/* Some counters began before the target's, when its processes started: no _created. */
+/*
+ * Write no _created: some of these counters began before the target's, when its processes started.
+ */
 static void add_figure(struct writer *w, const struct family *family,
 		       const struct watch_target *target, uint64_t value)
 {
@@ -435,7 +443,7 @@ static void add_gc_processes(struct writer *w, const struct family *family,
 		add_figure(w, family, target, target->gc.n_processes);
 }
 
-/* Defines a function that adds the member NAME, if the condition holds. */
+/* Define a function that adds the member NAME of target->gc, if the condition holds. */
 #define DEFINE_ADD(name, condition)                                                                \
 	static void add_gc_##name(struct writer *w, const struct family *family,                   \
 				  const struct watch_target *target)                               \
@@ -454,7 +462,7 @@ DEFINE_ADD(minor_collections, is_known)
 DEFINE_ADD(major_collections, is_known)
 DEFINE_ADD(compactions, has_compactions)
 
-/* Of the phases that are timed: "gc:minor" is the phase "minor". */
+/* Add the pauses in the timed phases: the pair "gc:minor" is the phase "minor". */
 static void add_gc_pauses(struct writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
@@ -472,7 +480,10 @@ static void add_gc_pauses(struct writer *w, const struct family *family,
 
 /* ---- profiles ------------------------------------------------------------------------------- */
 
-/* Write a family with a sample for each kind of profile. COUNTS is its counter in of[0]. */
+/*
+ * Write a family with a sample for each kind of profile. COUNTS points to its counter in of[0] of
+ * the struct profile_counts.
+ */
 static void write_counts(struct writer *w, const struct family *family, const uint64_t *counts)
 {
 	static const char *const kinds[] = {
@@ -490,12 +501,15 @@ static void write_counts(struct writer *w, const struct family *family, const ui
 	}
 }
 
-/* What Gc.Memprof has: a family for each number of struct heap_figures, with a sample for each program. */
+/*
+ * Write the figures of Gc.Memprof: a family for each member of struct heap_figures, with a sample
+ * for each program.
+ */
 static void write_heaps(struct writer *w, const struct profile_counts *profiles)
 {
 	static const struct {
 		struct family family;
-		size_t at; /* of the number */
+		size_t at; /* offset in struct heap_figures */
 	} all[] = {
 		{ { "probes_memprof_processes", GAUGE, NULL,
 		    "Processes that Gc.Memprof profiles for serve." },

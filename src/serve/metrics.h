@@ -9,7 +9,7 @@
 #include "base/strbuf.h"
 #include "watch/watch.h"
 
-/* PROFILES: NULL if none are served. */
+/* PROFILES: NULL if no profiles are served. */
 void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid,
 		   const struct profile_counts *profiles);

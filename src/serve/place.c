@@ -38,7 +38,10 @@ static void enter(struct walk *w, int fd)
 	w->fd = fd;
 }
 
-/* Make PATH the rest; start at the root if it is absolute. -ENAMETOOLONG if it is too long. */
+/*
+ * Set the rest of the walk to PATH. Start at the root if PATH is absolute. -ENAMETOOLONG if PATH is
+ * too long.
+ */
 static int set_rest(struct walk *w, const char *path)
 {
 	if (strlen(path) >= sizeof(w->rest))

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The names stand in the message: keep it. */
+/* The names point into a copy of the message, which LIST owns. */
 bool process_list_read(struct process_list *list, const char *bytes, size_t n)
 {
 	char *names = malloc(n + 1);

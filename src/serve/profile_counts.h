@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many profiles have been served, for the metrics. */
+/* Counters of the profiles that were served, for the metrics. */
 #ifndef SERVE_PROFILE_COUNTS_H
 #define SERVE_PROFILE_COUNTS_H
 
@@ -14,7 +14,7 @@ struct profile_counts {
 		/* In the profiles that were served. */
 		uint64_t samples, truncated, lost;
 	} of[COUNT_KINDS];
-	/* The newest message of serve/heap_figures.h, with what Gc.Memprof has so far. */
+	/* The newest message of serve/heap_figures.h: the figures of Gc.Memprof so far. */
 	const char *heaps; /* NULL: Gc.Memprof does not run */
 	size_t n_heaps;	   /* bytes */
 };

@@ -6,9 +6,9 @@
 #include "serve/http.h"
 #include "base/strbuf.h"
 
-enum { PROFILE_WAIT_MS = 360000 }; /* a client waits so long for its profile */
+enum { PROFILE_WAIT_MS = 360000 }; /* how long a client waits for its profile */
 
-/* Its body is the text that serve/profile_request.h reads. */
+/* Write REQUEST as a message to OUT. Its body is the text that serve/profile_request.h reads. */
 void profile_http_write(const struct http_request *request, struct strbuf *out);
 
 #endif

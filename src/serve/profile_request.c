@@ -15,10 +15,10 @@ struct reader {
 	struct profile_request *request;
 	struct http_reply *reply;
 	bool has_seconds, has_hz, has_kind;
-	bool has_no_time; /* the answer is of now */
+	bool has_no_time; /* no `seconds`: the answer is the current state */
 };
 
-/* Always returns false. */
+/* Fill in the reply. Always return false. */
 static bool refuse(struct reader *r, const char *name, const char *value, const char *why)
 {
 	char text[256];
@@ -29,7 +29,7 @@ static bool refuse(struct reader *r, const char *name, const char *value, const 
 	return false;
 }
 
-/* A whole number from 1 to MOST. */
+/* Parse VALUE, a whole number from 1 to MOST. *HAS: the parameter has been given before. */
 static bool take_number(struct reader *r, const char *name, const char *value, bool *has,
 			unsigned int most, unsigned int *number)
 {
@@ -85,13 +85,15 @@ static bool take_argument(struct reader *r, const char *name, const char *value)
 		filter->exe = value;
 		return true;
 	}
-	/* Of Go: the format of pprof is the only one. */
+	/*
+	 * Go's servers take debug=0 for the binary format of pprof, which is the only format here.
+	 */
 	if (strcmp(name, "debug") == 0 && strcmp(value, "0") == 0)
 		return true;
 	return refuse(r, name, value, "no such parameter: there are seconds, hz, exe and pid");
 }
 
-/* The text that begins at *AT; *AT moves behind it. NULL: none ends before END. */
+/* Return the text at *AT, and advance *AT past its zero byte. NULL: no text ends before END. */
 static const char *next_text(const char **at, const char *end)
 {
 	const char *text = *at, *zero = memchr(text, 0, (size_t)(end - text));

@@ -28,23 +28,23 @@ enum {
 };
 
 struct job {
-	uint64_t id;		      /* 0: none */
+	uint64_t id;		      /* 0: unused */
 	enum profile_count_kind kind; /* COUNT_KINDS: not counted */
 };
 
 struct profiling {
 	struct ocp_ctx *ctx;
 	struct profiling_settings is;
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* 0: the child does not run */
 	int fd;
-	char *why, *hint; /* why it takes no profiles; NULL: it does */
+	char *why, *hint; /* why the child takes no profiles; NULL: it does */
 	struct job jobs[PROFILING_MAX];
-	struct strbuf followed; /* the processes that it knows */
-	struct strbuf news;	/* the newest */
+	struct strbuf followed; /* the process list that the child has */
+	struct strbuf news;	/* newest message of serve/heap_figures.h */
 	bool has_news;
 };
 
-/* ---- the process ---------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------ */
 
 static void reap(struct profiling *p)
 {
@@ -74,7 +74,7 @@ static void set_why(struct profiling *p, const char *why, const char *hint)
 	p->hint = *hint ? strdup(hint) : NULL;
 }
 
-/* Take what the child says of itself. */
+/* Wait for the child's report. Keep the reason if the child cannot take profiles. */
 static int await_report(struct profiling *p)
 {
 	struct interruptions interruptions = { 0 };
@@ -184,7 +184,7 @@ void profiling_follow(struct profiling *p, const struct watch *watch)
 	if (p->fd < 0)
 		return;
 	list_processes(watch, &list);
-	/* A new list goes again if the process is busy. */
+	/* If the child is busy, send the new list at the next call. */
 	if (!list.is_short &&
 	    (list.n != p->followed.n ||
 	     (list.n && memcmp(list.bytes, p->followed.bytes, list.n) != 0)) &&
@@ -207,7 +207,7 @@ static bool has_pid(const struct watch_target *target, pid_t pid)
 	return false;
 }
 
-/* Is there a program that FILTER is of? If not, REPLY says so. */
+/* Does FILTER match a watched program, or a process of one? If not, fill in REPLY. */
 static bool is_watched(const struct watch *watch, const struct record_filter *filter,
 		       struct http_reply *reply)
 {
@@ -315,7 +315,10 @@ static void write_index(const struct profiling *p, const struct watch *watch, st
 	}
 }
 
-/* May a request of PEER start the process, if none runs? A page that only looks may not. */
+/*
+ * May a request of PEER start the child, if none runs? Not ASK_SITES, which a page sends to look
+ * only. If it may not, fill in REPLY.
+ */
 static bool may_start(struct profiling *p, enum ask ask, const char *peer, struct http_reply *reply)
 {
 	if (p->pid || !p->is.starts_later)
@@ -391,7 +394,9 @@ static void take_news(struct profiling *p, struct strbuf *news)
 	p->is.counts->n_heaps = p->news.n;
 }
 
-/* The process has ended: answer one of those that wait. It is started anew by the next request. */
+/*
+ * The child has ended: answer one of the requests that wait. The next request starts another child.
+ */
 static bool take_end(struct profiling *p, uint64_t *id, struct http_reply *reply)
 {
 	if (p->pid) {

@@ -16,29 +16,28 @@
 
 enum { MAX_JOBS = 32, MAX_RECORDERS = 6, REFRESH_MS = 1000, UNAVAILABLE = 503, FAILED = 500 };
 
-/* For how long a recorder is kept without a request, since to open it again takes time. */
+/* How long an unused recorder is kept, since opening another one takes time. */
 enum {
-	KEEP_CPU_MS = 300000, /* nothing is sampled then */
-	KEEP_WORDS_MS = 5000, /* its traps cost the program something */
-	KEEP_TOTALS_MS =
-		300000, /* of words since it was opened: somebody reads them now and then */
+	KEEP_CPU_MS = 300000,	 /* nothing is sampled then */
+	KEEP_WORDS_MS = 5000,	 /* its traps slow the program down */
+	KEEP_TOTALS_MS = 300000, /* clients read the totals now and then */
 };
 
 struct room {
-	struct recorder *recorder; /* NULL: no room */
+	struct recorder *recorder; /* NULL: unused */
 	enum profile_kind kind;
 	unsigned int hz;
 	size_t n_jobs;
 	int64_t used_ms;
-	bool has_totals; /* the words since the recorder was opened have been asked for */
-	bool is_old;	 /* it ends with its last job */
+	bool has_totals; /* a client has requested the words since the recorder was opened */
+	bool is_old;	 /* stale: takes no new jobs, and is closed after its last job */
 };
 
 struct job {
 	uint64_t id;
-	struct room *room; /* NULL: no job */
+	struct room *room; /* NULL: unused */
 	struct record_filter filter;
-	char *exe; /* the filter's */
+	char *exe; /* owned; filter.exe points to it */
 	bool is_flame;
 	int64_t end_ms;
 	struct record_mark mark;
@@ -55,7 +54,7 @@ struct child {
 
 /* ---- recorders ------------------------------------------------------------------------------ */
 
-/* Is PROCESS in a profile of ROOM? */
+/* Must the recorder of ROOM sample PROCESS? */
 static bool is_wanted(const struct child *c, const struct room *room,
 		      const struct recorded_process *process)
 {
@@ -101,7 +100,10 @@ static int open_room(struct child *c, const struct profiling_take *take, struct 
 	return 0;
 }
 
-/* Find the room for TAKE, or open one. A worn room takes no more jobs, and is closed after its last job. */
+/*
+ * Find a room whose recorder suits TAKE, or open one. A room whose recorder is stale
+ * (recorder_is_worn) takes no more jobs, and is closed after its last job.
+ */
 static int find_room(struct child *c, const struct profiling_take *take, struct room **out)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
@@ -139,7 +141,10 @@ static int keep_ms(const struct room *room)
 	return room->has_totals ? KEEP_TOTALS_MS : KEEP_WORDS_MS;
 }
 
-/* Once a second. A failure shows in the next answer. */
+/*
+ * Refresh the recorders, and close those that are no longer kept. Called once a second. Errors are
+ * ignored here: they show in the next answer.
+ */
 static void refresh_rooms(struct child *c)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
@@ -175,7 +180,7 @@ static struct profiling_numbers numbers_of(const struct process_profile *list, s
 	return numbers;
 }
 
-/* What a job has found. */
+/* The result of a job. */
 struct finding {
 	const struct job *job;
 	struct process_profile *list;
@@ -192,7 +197,7 @@ static int write_profile(struct ocp_ctx *ctx, const void *data, FILE *to)
 	return flame_json_write(ctx, &found->list->profile, NULL, exe ? exe : "all programs", to);
 }
 
-/* Answer what JOB asks for, as far as it has come. */
+/* Answer JOB with its profile so far. */
 static void answer_job(struct child *c, const struct job *job)
 {
 	struct finding found = { .job = job };
@@ -295,7 +300,7 @@ static void on_follow(struct child *c)
 			follow(c, &c->rooms[i]);
 }
 
-/* False: the other process has gone. */
+/* Execute the orders that have arrived. False: the channel has ended or failed. */
 static bool take_orders(struct child *c)
 {
 	int err;
@@ -311,7 +316,10 @@ static bool take_orders(struct child *c)
 	return err == -EAGAIN;
 }
 
-/* Answer what is due. Returns the time until the next job ends, at most until the next refresh. */
+/*
+ * Answer the jobs whose time is over. Return the time in milliseconds until the next job ends, at
+ * most REFRESH_MS.
+ */
 static int end_jobs(struct child *c)
 {
 	int64_t next_ms = clock_ms() + REFRESH_MS;
@@ -333,7 +341,7 @@ static int end_jobs(struct child *c)
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* Can profiles of CPU time be taken? */
+/* Check that profiles of CPU time can be taken. 0 or -errno. */
 static int try_profiling(struct ocp_ctx *ctx)
 {
 	struct recorder *recorder;

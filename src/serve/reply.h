@@ -24,7 +24,7 @@ struct http_reply {
 	unsigned int share; /* see http_share */
 	bool is_shared;
 	uint64_t ticket; /* not 0: the answer is delayed, see http_answer */
-	int wait_ms;	 /* for how long at most; 0: IDLE_MS of serve/http_quota.h */
+	int wait_ms;	 /* the longest delay; 0: IDLE_MS of serve/http_quota.h */
 };
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);

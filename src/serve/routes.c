@@ -14,7 +14,9 @@
 
 enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
-/* Costly answers are shared: each kind of request before ASK_SWITCH has a number, from 1. */
+/*
+ * Costly answers are shared: each kind of request before ASK_SWITCH has a number for http_share().
+ */
 _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
 
 static void say_busy(const struct routes *routes, struct http_reply *reply)
@@ -122,7 +124,10 @@ static void answer_history(void *data, const struct http_request *request, struc
 	answer_json(data, request, ASK_HISTORY, reply);
 }
 
-/* The part of the history that the status does not contain. Pages request it every second. */
+/*
+ * Answer with the part of the history that the status does not contain. Pages request it every
+ * second.
+ */
 static void answer_pair_history(void *data, const struct http_request *request,
 				struct http_reply *reply)
 {

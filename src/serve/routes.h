@@ -15,12 +15,12 @@ struct routes {
 	struct asks asks;
 	struct http_route *list;
 	struct http *http;
-	char age[24]; /* of the current answer, in seconds */
+	char age[24]; /* text of the Age header, in seconds */
 };
 
 /*
- * Serve at LISTEN_FD, and take ownership of it. ROUTES, with hosts and the descriptor of asks set,
- * must outlive the server.
+ * Serve at LISTEN_FD, and take ownership of it. The caller has set hosts and asks.fd in ROUTES,
+ * which must outlive the server.
  */
 int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, struct http **http);
 /* Drop the clients that are over their time limit, and end profiles whose clients have gone. */

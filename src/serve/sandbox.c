@@ -17,7 +17,7 @@
 
 #define AT_ARCH	  offsetof(struct seccomp_data, arch)
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
-/* The lower 32 bits; only they are compared. */
+/* The lower 32 bits of argument I; only these are compared. */
 #define AT_ARG(i) (offsetof(struct seccomp_data, args) + (i) * sizeof(uint64_t))
 
 #define LOAD(at)	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
@@ -49,7 +49,7 @@ int sandbox_filter_syscalls(struct ocp_ctx *ctx)
 		CALL(shutdown),
 		CALL(getsockname),
 		CALL(getpeername),
-		/* For TCP_NODELAY and TCP_CORK. */
+		/* Allow setsockopt for TCP options only, such as TCP_NODELAY and TCP_CORK. */
 		UNLESS(SYS_setsockopt, 4),
 		LOAD(AT_ARG(1)),
 		UNLESS(IPPROTO_TCP, 1),

@@ -44,7 +44,7 @@ struct server {
 	bool is_ending;
 };
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- targets and settings ------------------------------------------------------------------- */
 
 /* Watch the targets of CONFIG, or of the options if it is NULL. */
 static int watch_all(struct server *s, const struct config *config)
@@ -79,7 +79,7 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
-/* The names given for this server, besides its own. */
+/* Return the names that the user gave this server, besides its own. */
 static const char *const *given_hosts(const struct server *s, const struct config *config,
 				      size_t *n)
 {
@@ -102,7 +102,7 @@ static void use_settings(struct server *s, const struct config *config)
 		buckets_set_default(&s->backend.buckets);
 }
 
-/* The address to listen at; NULL: do not listen. */
+/* Return the address to listen at; NULL: do not listen. */
 static const char *listen_address(const struct server *s, const struct config *config)
 {
 	if (s->own->listen)
@@ -138,13 +138,13 @@ static bool changes_hosts(const struct server *s, const struct config *new)
 	return false;
 }
 
-/* Or does it measure every program? */
+/* Are the programs to measure named? If not, every program is measured. */
 static bool names_programs(const struct server *s, const struct config *config)
 {
 	return config ? config->n_targets : s->options->n_pids || s->options->exe;
 }
 
-/* KEY of the file NEW, or its absence, cannot be applied. */
+/* Fail, since changing KEY as in NEW (or removing it) needs a restart. */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
 	const int err = ctx_error(s->ctx, -EINVAL, "cannot change without a restart");
@@ -226,7 +226,10 @@ static int write_textfile(struct server *s)
 	return err;
 }
 
-/* Failures such as a full disk pass. Report only the first of a series. */
+/*
+ * Write the textfile again. Report only the first of a series of failures, since failures such as a
+ * full disk are temporary.
+ */
 static void renew_textfile(struct server *s)
 {
 	int err = s->textfile ? write_textfile(s) : 0;
@@ -238,7 +241,10 @@ static void renew_textfile(struct server *s)
 	s->is_textfile_failing = err;
 }
 
-/* At each tick, while Gc.Memprof may run. */
+/*
+ * Called at each tick, while Gc.Memprof may run. Its own probes are not counted, since that costs a
+ * trap for each event.
+ */
 static void follow_heaps(struct server *s)
 {
 	if (s->own->memprof || profiling_runs(s->backend.heaps))
@@ -287,7 +293,7 @@ static bool expired(int fd)
 	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
 }
 
-/* Send REPLY, which is consumed, to the request ID of the front. */
+/* Answer the request ID of the front with REPLY, which is consumed. */
 static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 {
 	int err;
@@ -387,7 +393,7 @@ static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 	return err;
 }
 
-/* From now on, signals are delivered through signal_fd. */
+/* Create the epoll instance. From now on, signals are delivered through signal_fd. */
 static int take_signals(struct server *s)
 {
 	sigset_t signals;
@@ -405,7 +411,7 @@ static int take_signals(struct server *s)
 	return add_fd(s, s->signal_fd, "signalfd");
 }
 
-/* A measured program takes about thirty descriptors, a client one. */
+/* Raise the limit: a measured program takes about thirty descriptors, a client one. */
 static void raise_fd_limit(void)
 {
 	struct rlimit limit;
@@ -416,7 +422,7 @@ static void raise_fd_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Is there anything that only those may do who know the token? */
+/* Does the server offer anything that requires the token? */
 static bool has_token(const struct server *s)
 {
 	return s->own->control || s->own->profile || s->own->memprof;
@@ -514,7 +520,10 @@ static int start_profiling(struct server *s)
 	return profiling_start(s->ctx, &settings, &s->backend.profiling);
 }
 
-/* Without --memprof, a request may start Gc.Memprof if it may switch, in programs that are named. */
+/*
+ * Without --memprof, a request may start Gc.Memprof if --control is given and the programs are
+ * named.
+ */
 static int start_heaps(struct server *s)
 {
 	const bool may_start = s->own->control && names_programs(s, s->config);
@@ -616,7 +625,7 @@ int serve(const struct options *options)
 
 	if (!err)
 		err = run_loop(&server);
-	/* A signal arrived while the configuration was being read. */
+	/* -ECANCELED: a signal arrived while the configuration was being read. */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	err = front_free(options->ctx, server.front);
 	end_code = err ? say_error(options->ctx, err) : EXIT_DONE;

@@ -12,7 +12,7 @@ struct serve_options {
 	const char **hosts;			/* see hosts.h */
 	size_t n_hosts;
 	struct buckets buckets; /* n 0: not given */
-	const char *token_file; /* NULL: a token is chosen */
+	const char *token_file; /* NULL: choose a token */
 	bool label_pid, control, profile, memprof;
 	double memprof_rate; /* with memprof */
 };

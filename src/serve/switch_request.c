@@ -41,7 +41,7 @@ void switch_request_log(const char *peer, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* The process that speaks HTTP names the client. That process is not trusted. */
+	/* PEER comes from the HTTP process, which is not trusted. */
 	snprintf(from, sizeof(from), "%s", peer);
 	make_one_line(from);
 	make_one_line(text);
@@ -49,7 +49,7 @@ void switch_request_log(const char *peer, const char *fmt, ...)
 	say("%s %s: %s", when, from, text);
 }
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- parsing the request -------------------------------------------------------------------- */
 
 static const char *text_of(struct json_object *value)
 {
@@ -136,7 +136,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 	return true;
 }
 
-/* ---- doing it ------------------------------------------------------------------------------- */
+/* ---- executing the request ------------------------------------------------------------------ */
 
 static unsigned int status_of(int err)
 {
@@ -207,7 +207,7 @@ static bool is_same(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The number of the target of WANTED, or -1. */
+/* Return the number of the target that WANTED names, or -1. */
 static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {

@@ -2,9 +2,9 @@
 /*
  * A child process writes the file, so that killing the program during any system call leaves no
  * .NAME.new behind. Only a kill of all processes at once (of a control group, or a power failure)
- * may leave one; the next write replaces it. The gap is between two system calls, since the new
- * file has no name while it is written (O_TMPFILE). On file systems without O_TMPFILE it has its
- * name from the start.
+ * may leave one, between two system calls, since the new file has no name while it is written
+ * (O_TMPFILE). On file systems without O_TMPFILE the new file has its name from the start. The next
+ * write replaces a file that was left.
  */
 #include "serve/textfile.h"
 
@@ -74,7 +74,9 @@ static int give_name(int fd, int folder_fd, const char *new, struct outcome *out
 	return err ? err : link_to_name(fd, folder_fd, new);
 }
 
-/* Open a file in the directory, without a name if the file system can, else with the name NEW. */
+/*
+ * Open a new file in the directory: without a name if the file system allows it, else called NEW.
+ */
 static int open_new(int folder_fd, const char *new, bool *is_named, struct outcome *outcome)
 {
 	int fd = openat(folder_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE), err;

@@ -12,7 +12,10 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 	uri->error = error;
 }
 
-/* HOST is N bytes. No host name contains an escape. Text before an @ can only mislead people. */
+/*
+ * Take the host, N bytes. Refuse escapes, which no host name contains, and text before an @, which
+ * can only mislead people.
+ */
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
 	if (n == 0 || host[0] == ':')

@@ -15,10 +15,10 @@ struct asset {
 	const char *etag; /* quoted, for ETag */
 };
 
-/* The asset of the path PATH of a request, without its query; NULL if there is none. */
+/* Return the asset for PATH, the path of a request without its query; NULL if there is none. */
 const struct asset *asset_find(const char *path);
 
-/* All of them: a table that the script embed writes. */
+/* All assets: a table that the script embed writes. */
 extern const struct asset assets[];
 extern const size_t n_assets;
 
