@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * A closure in the data tells the arity of its function (OCaml's runtime/caml/mlvalues.h, "Closinfo"):
+ * A closure in the data contains the arity of its function (OCaml's runtime/caml/mlvalues.h,
+ * "Closinfo"):
  *
  *	arity 1:    function, info
  *	otherwise:  caml_curryN or caml_tuplifyN, info, function
  *
  *	info: arity << 56 | words to the environment << 1 | 1
  *
- * The arity is negative if the function takes one tuple of N. Functions without a closure in the data are
- * those that are only called directly, or whose closures are made while the program runs.
+ * The arity is -N if the function takes one tuple of N elements. A function has no closure in the
+ * data if it is only called directly, or if its closures are made while the program runs.
  *
- * Which words are pointers is known from the relocations, where the file has some (PIE, libraries). There
- * the words themselves may be 0. Elsewhere, all words of the data are compared with the functions.
+ * In files with relocations (PIE, libraries) the relocations tell which words are pointers; the
+ * words themselves may be 0. In other files, all words of the data are compared with the functions.
  */
 #include "code/arity.h"
 
@@ -32,13 +33,13 @@ enum {
 	SHT_RELR_TYPE = 19, /* SHT_RELR is not in every elf.h */
 };
 
-/* More data is not looked at, as a sparse file may have. */
+/* Of each segment, data beyond this limit is ignored: a sparse file may be huge. */
 #define MAX_DATA_BYTES (UINT64_C(1) << 30)
 
 /* A function that a pointer may lead to. */
 struct goal {
 	uint64_t va;
-	uint32_t function; /* in the list; NO_FUNCTION: caml_curryN, caml_tuplifyN */
+	uint32_t function; /* its index in the list; NO_FUNCTION: caml_curryN, caml_tuplifyN */
 	int8_t generated;  /* the N of caml_curryN, -N of caml_tuplifyN */
 };
 
@@ -62,7 +63,7 @@ struct reader {
 
 /* ---- goals ---------------------------------------------------------------------------------- */
 
-/* The N of caml_curryN, the -N of caml_tuplifyN; 0: SYMBOL is neither. */
+/* Return N for caml_curryN, -N for caml_tuplifyN, 0 for any other SYMBOL. */
 static int generated_arity(const char *symbol)
 {
 	static const char curry[] = "caml_curry", tuplify[] = "caml_tuplify";
@@ -129,7 +130,9 @@ static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
 	return goal ? add_pointer(r, place, goal->function, goal->generated) : 0;
 }
 
-/* Plugins and libraries name the functions that the program defines as well. */
+/*
+ * Plugins and libraries refer by symbol to functions that the program may define too (caml_curryN).
+ */
 static int take_relocation(void *data, const struct relocation *relocation)
 {
 	struct reader *r = data;
@@ -211,7 +214,7 @@ struct window {
 	uint8_t *data;
 };
 
-/* The info word at VA. Returns false if the file has no such word, or it is no info. */
+/* Read the arity from the info word at VA. Return false if there is no valid info word at VA. */
 static bool read_info(struct reader *r, struct window *window, uint64_t va, int *arity)
 {
 	const struct elf_segment *segment;
@@ -233,7 +236,7 @@ static bool read_info(struct reader *r, struct window *window, uint64_t va, int 
 	}
 	memcpy(&info, window->data + (va - window->va), sizeof(info));
 	*arity = (int)((int64_t)info >> 56);
-	/* Odd, and the environment is not far behind. */
+	/* An info word is odd, and the environment begins shortly after it. */
 	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
 }
 

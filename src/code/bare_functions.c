@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The name of a function is what the places of its calls have in common: calls in List.iter are of
- * "Stdlib__List.iter" or, where the compiler has put a local function into it,
- * "Stdlib__List.iter.(fun)". Only the code that runs the top level of a unit has calls of several functions'
- * names. It is known as what the linker's code, whose frame table is the first one, calls.
+ * The name of a function is the common part of the paths in the debug information of its calls.
+ * Calls in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
+ * function, "Stdlib__List.iter.(fun)". Only the code that runs the top level of a unit has calls
+ * with the paths of several functions. That code is recognised because the linker's code, whose
+ * frame table is the first one, calls it.
  */
 #include "code/bare_functions.h"
 
@@ -62,7 +63,7 @@ static int compare_extents(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-/* Functions do not overlap. Of those that would, the last one stays whole. */
+/* Sort the functions, keep one at each address, and end each where the next one begins. */
 static void sort_extents(struct reader *r)
 {
 	size_t n = 0;
@@ -80,7 +81,7 @@ static void sort_extents(struct reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Mark what the call before the return address VA calls. */
+/* Mark the function that the call before the return address VA calls: it is an initialiser. */
 static void mark_called(struct reader *r, uint64_t va)
 {
 	struct extent key = { 0 }, *called;
@@ -131,7 +132,7 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The runtime's assembler code has one end of a chunk in OCaml 4. In OCaml 5 a fibre has another. */
+/* The runtime's assembler code has one chunk end in OCaml 4. OCaml 5 adds one, for fibres. */
 static bool has_ocaml_stacks(const struct frametable *table)
 {
 	size_t n, n_ends = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The OCaml functions of an executable that has no symbols, not even those of .dynsym: bounds from
- * .eh_frame, names from the frame tables. Functions that neither call nor allocate have no name there, nor
- * have those that were compiled without -g. They are not found.
+ * .eh_frame, names from the frame tables. Functions that neither call nor allocate, and functions
+ * that were compiled without -g, have no name in the frame tables and are not found.
  */
 #ifndef CODE_BARE_FUNCTIONS_H
 #define CODE_BARE_FUNCTIONS_H
@@ -16,13 +16,17 @@ struct bare_functions {
 	bool has_ocaml_stacks; /* OCaml 5 */
 };
 
-/* NAME has the address as its stamp. A value other than 0 ends the reading, which returns it. */
+/*
+ * The stamp of NAME is the address, cut to 32 bits. If the callback returns a value other than 0,
+ * bare_functions_read stops and returns that value.
+ */
 typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
 				const struct ocaml_name *name);
 
 /*
- * Call FN(DATA, ...) for each of the functions of ELF, by address, and fill *FUNCTIONS, whose arrays the
- * caller frees, also after an error. -ENODATA: the file has no frame tables.
+ * Call FN(DATA, ...) for each function of ELF that has a name, in the order of addresses. Fill
+ * *FUNCTIONS; the caller frees its entries, also after an error. Returns -ENODATA if the file has
+ * no frame tables.
  */
 int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function_fn fn, void *data,
 			struct bare_functions *functions);

@@ -2,13 +2,16 @@
 /*
  * The depth of the stack before each instruction, found along all paths from the entry.
  *
- * Two ways to an instruction that is executed agree about its depth. Some ways are no ways: a call
- * that never returns seems to lead to the code behind it, and a jump table can be shorter than it was
- * taken for. What comes on such ways is doubtful, and gives way to what comes on another one.
+ * All real paths to an instruction agree about its depth. Some paths are never taken: a call that
+ * never returns seems to lead to the code behind it, and a jump table can be shorter than it was
+ * taken for. A depth found along such a path is doubtful: a depth that is not doubtful replaces it.
  */
 #include "code/code_flow.h"
 
-/* `value` of DEPTH_HANDLER is that before rsp became a word of memory, or this. */
+/*
+ * The `value` of DEPTH_HANDLER is the depth before rsp was loaded from memory; NO_VALUE: that depth
+ * was not known.
+ */
 enum { NO_VALUE = INT32_MIN };
 
 static bool is_same(struct depth a, struct depth b)
@@ -21,7 +24,7 @@ static struct depth unknown(bool is_doubtful)
 	return (struct depth){ .kind = DEPTH_UNKNOWN, .is_doubtful = is_doubtful };
 }
 
-/* What is known before an instruction if OLD was, and NEW comes on another way. */
+/* Return the depth before an instruction whose depth was OLD, when another path gives NEW. */
 static struct depth join(struct depth old, struct depth new)
 {
 	struct depth it = old;
@@ -34,7 +37,7 @@ static struct depth join(struct depth old, struct depth new)
 	return it;
 }
 
-/* DEPTH holds before instruction I. Returns whether that is news. */
+/* Add that DEPTH holds before instruction I. Returns whether this changed what is known. */
 static bool reach(struct code_flow *flow, size_t i, struct depth depth)
 {
 	struct depth old = flow->depths[i];
@@ -65,8 +68,8 @@ static struct depth moved(struct depth depth, int64_t bytes)
 }
 
 /*
- * After `mov REG,%rsp` at I: what rsp was when REG became rsp, just before. OCaml 5 calls C functions
- * on another stack this way.
+ * Return the depth after `mov REG,%rsp` at I: the depth at the `mov %rsp,REG` shortly before it.
+ * OCaml 5 saves and restores rsp this way when it calls a C function on another stack.
  */
 static struct depth restored(const struct code_flow *flow, size_t i)
 {
@@ -93,7 +96,7 @@ static struct depth restored(const struct code_flow *flow, size_t i)
 	return unknown(false);
 }
 
-/* The depth after instruction I, before which it is DEPTH. */
+/* Return the depth after instruction I, given DEPTH before I. */
 static struct depth after(const struct code_flow *flow, size_t i, struct depth depth)
 {
 	const struct insn *insn = &flow->insns[i];
@@ -123,7 +126,10 @@ static struct depth after(const struct code_flow *flow, size_t i, struct depth d
 	}
 }
 
-/* The ways on from I, but for that to the next instruction. Returns the new length of the queue. */
+/*
+ * Enqueue the successors of instruction I, except the instruction that follows it in memory.
+ * Returns the new length of the queue.
+ */
 static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth depth)
 {
 	const struct insn *insn = &flow->insns[i];
@@ -136,7 +142,9 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 			n = enqueue(flow, n, number, depth);
 		break;
 	case INSN_LEA_RIP:
-		/* An exception handler is pushed, and entered with rsp as before. */
+		/*
+		 * OCaml pushes the address of a handler, and enters it with rsp as before the push.
+		 */
 		if (insn->value == 0 || !code_flow_find(flow, insn->value, &number))
 			break;
 		if (i + 1 == flow->n_insns || flow->insns[i + 1].kind != INSN_PUSH ||
@@ -156,7 +164,10 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 	return n;
 }
 
-/* The last instruction does not end the function: a call that never returns does, perhaps padded. */
+/*
+ * Falling off the end is sound only after a call that never returns, possibly followed by nops.
+ * Report all else as a problem.
+ */
 static void check_end(struct code_flow *flow)
 {
 	size_t i = flow->n_insns - 1;
@@ -167,7 +178,10 @@ static void check_end(struct code_flow *flow)
 		flow->problem = "its code runs past its end";
 }
 
-/* Go on from instruction I. Returns the new length of the queue. */
+/*
+ * Follow the code from instruction I until its depths are known already, or until it ends. Returns
+ * the new length of the queue.
+ */
 static size_t walk(struct code_flow *flow, size_t n, size_t i)
 {
 	for (;;) {
@@ -184,7 +198,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 			check_end(flow);
 			return n;
 		}
-		/* Nothing else leads there: no way but this one to be wrong about. */
+		/* The call may never return. This only matters if a jump leads behind it, too. */
 		if (code_flow_is_call(insn) && flow->is_target[i])
 			depth.is_doubtful = true;
 		if (!reach(flow, i, depth))

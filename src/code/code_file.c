@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Code and other bytes are read through two windows. A caller that asks for one function reads a
- * little. One that asks for many, in the order of their names, soon has a window with all of them:
- * a window doubles whenever it moves.
+ * Code and other bytes are read through two windows. A window doubles whenever it moves: a caller
+ * that reads one function causes little reading, and a caller that reads many functions, in the
+ * order of their names, soon has a window with all of them.
  */
 #include "code/code_file.h"
 
@@ -21,7 +21,7 @@ struct window {
 };
 
 struct code_file {
-	const struct elf_file *elf; /* NULL: of memory */
+	const struct elf_file *elf; /* NULL: the bytes are in `parts` */
 	const struct code_bytes *parts;
 	size_t n_parts;
 	const uint64_t *entries;
@@ -128,7 +128,7 @@ static int read_window(const struct elf_file *elf, struct window *window, uint64
 {
 	window->n = 0;
 	if (bytes > window->room) {
-		/* What it holds is not needed any more. */
+		/* The old bytes of the window are not needed any more. */
 		free(window->bytes);
 		window->bytes = malloc(bytes);
 		window->room = window->bytes ? bytes : 0;
@@ -141,7 +141,7 @@ static int read_window(const struct elf_file *elf, struct window *window, uint64
 	return 0;
 }
 
-/* Let the window hold N bytes at VA of SEGMENT, which holds those, and more around them. */
+/* Fill WINDOW with the N bytes at VA, which are in SEGMENT, and with more bytes around them. */
 static int move_window(const struct elf_file *elf, struct window *window,
 		       const struct elf_segment *segment, uint64_t va, size_t n)
 {

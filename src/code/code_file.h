@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the decoder of functions reads of an executable. One thread at a time uses a code_file. */
+/*
+ * The bytes of an executable, for the decoder of functions. One thread at a time uses a code_file.
+ */
 #ifndef CODE_CODE_FILE_H
 #define CODE_CODE_FILE_H
 
@@ -19,20 +21,21 @@ struct code_bytes {
 struct code_file;
 
 /*
- * ENTRIES[0..N), sorted, are the addresses where functions begin: a jump there from another function
- * is a tail call. Parts of a function that a compiler put elsewhere (NAME.cold) are not among them.
- * ELF and ENTRIES exist as long as the code_file.
+ * Open ELF. ENTRIES[0..N), sorted, are the addresses where functions begin: a jump from another
+ * function to an entry is a tail call. Parts of a function that a compiler put elsewhere
+ * (NAME.cold) are not entries. ELF and ENTRIES must exist as long as the code_file.
  */
 int code_file_open(struct ocp_ctx *ctx, const struct elf_file *elf, const uint64_t *entries,
 		   size_t n, struct code_file **out);
-/* The same of PARTS[0..N_PARTS), which exist as long as the code_file, in place of a file. */
+/* Open PARTS[0..N_PARTS) in memory in place of a file. They must exist as long as the code_file. */
 int code_file_open_memory(struct ocp_ctx *ctx, const struct code_bytes *parts, size_t n_parts,
 			  const uint64_t *entries, size_t n, struct code_file **out);
 void code_file_close(struct code_file *file);
 
 /*
- * Fill *OUT with the N bytes at VA, which are code or not. They stay until the next bytes of that
- * kind are asked for. -ENODATA if the file does not have them all; an error has no message.
+ * Let *OUT point to the N bytes at VA. IS_CODE: they are in an executable segment. The bytes stay
+ * valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not have them
+ * all, or -ENOMEM. An error has no message.
  */
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out);

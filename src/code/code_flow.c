@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * All bytes of a function are instructions: compilers for x86-64 keep jump tables elsewhere. So the
- * decoder goes from the first to the last byte, and sees code as well that only exceptions reach.
+ * decoder goes from the first to the last byte, and also sees code that only exceptions reach.
  */
 #include "code/code_flow.h"
 
@@ -150,8 +150,9 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 }
 
 /*
- * What was taken for a tail call leaves the stack as it was at the entry, and what was taken for a
- * raise has a handler's. If not, the jump is another one: C programs have jumps to their own labels.
+ * Check the kinds that code_flow_follow_jumps found: at a tail call rsp is as at the entry, at a
+ * raise rsp was loaded from memory. Otherwise the jump is of another kind: a C function can jump to
+ * its own labels.
  */
 static void check_jumps(struct code_flow *flow)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The instructions of a function, the jumps between them, and how far rsp is from where it was at the
- * entry, before each of them.
+ * The instructions of a function, the jumps between them, and the depth of the stack before each
+ * instruction: how far rsp is below its value at the entry.
  */
 #ifndef CODE_CODE_FLOW_H
 #define CODE_CODE_FLOW_H
@@ -17,21 +17,21 @@ enum {
 enum depth_kind {
 	DEPTH_NOT_REACHED,
 	DEPTH_KNOWN,
-	DEPTH_HANDLER, /* rsp is a word of memory: of an exception handler, or of another stack */
+	DEPTH_HANDLER, /* rsp was loaded from memory: an exception handler's, or another stack */
 	DEPTH_UNKNOWN,
 };
 
 struct depth {
 	int32_t value; /* of DEPTH_KNOWN: rsp at the entry minus rsp; else see code_depth.c */
 	uint8_t kind;  /* enum depth_kind */
-	bool is_doubtful, is_queued; /* see code_flow.c */
+	bool is_doubtful, is_queued; /* see code_depth.c */
 };
 
 /* Kinds of indirect jumps, in place of those of enum insn_kind. */
 enum flow_kind {
 	FLOW_JMP_TABLE = 0x40, /* `value` is the number of the jump table */
 	FLOW_JMP_POINTER,      /* to a function whose address was read from memory */
-	FLOW_JMP_POPPED,       /* to an address that was popped */
+	FLOW_JMP_POPPED,       /* to an address that was popped: OCaml's raise */
 };
 
 /* The targets of a jump table: instructions targets[first] to targets[first + n - 1]. */
@@ -56,11 +56,11 @@ struct code_flow {
 	size_t n_tables, tables_room;
 	uint32_t *targets;
 	size_t n_targets, targets_room;
-	int64_t *leas; /* addresses outside of the function that it loads, sorted */
+	int64_t *leas; /* all addresses that its lea instructions load, sorted */
 	size_t n_leas, leas_room;
 
 	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
-	const char *problem; /* NULL, or what is not understood: ends a message */
+	const char *problem; /* why the function is not understood: the end of a message, or NULL */
 };
 
 struct code_flow *code_flow_new(void);
@@ -77,7 +77,7 @@ extern const char code_flow_unknown_jump[]; /* a problem */
 /* Give *ARRAY room for N elements of BYTES bytes. */
 int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
 
-/* The instruction at offset VALUE, into *NUMBER. False: none begins there. */
+/* Set *NUMBER to that of the instruction at offset VALUE. Return false if none begins there. */
 static inline bool code_flow_find(const struct code_flow *flow, int64_t value, uint32_t *number)
 {
 	if (value < 0 || (uint64_t)value >= flow->code.n || flow->numbers[value] == 0)
@@ -96,7 +96,7 @@ static inline bool code_flow_is_call(const struct insn *insn)
 	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
 }
 
-/* Can the instruction behind INSN be executed after it? */
+/* Can execution continue at the instruction that follows INSN in memory? */
 static inline bool code_flow_goes_on(const struct insn *insn)
 {
 	switch (insn->kind) {
@@ -115,7 +115,7 @@ static inline bool code_flow_goes_on(const struct insn *insn)
 	}
 }
 
-/* code_jumps.c: tell the kinds of indirect jumps, and read the jump tables. */
+/* code_jumps.c: find the kinds of the indirect jumps, and read the jump tables. */
 int code_flow_follow_jumps(struct code_flow *flow);
 
 /* code_depth.c: fill `depths`. */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Zydis decodes. Its quick mode gives the opcode and the raw parts; they tell the kind of nearly all
- * instructions. Where they name rsp as an operand, the full mode tells whether it is written.
+ * Zydis decodes. Its quick mode gives the opcode and the raw parts, which determine the kind of
+ * nearly all instructions. Where the raw parts may name rsp as an operand, the full mode finds out
+ * whether rsp is written.
  *
- * Prefixes, opcode, ModRM and SIB byte determine all but the values of an instruction. Where they are
- * in its first four bytes, a memo keeps for these bytes what Zydis said. Nine in ten instructions of
- * a program begin as one before.
+ * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
+ * its immediates. If they fit into the first four bytes, a memo stores the result of Zydis under
+ * these bytes. Nine in ten instructions of a program begin like an earlier one.
  */
 #include "code/code_insn.h"
 
@@ -17,8 +18,11 @@ enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS };
 
 struct insn_memo {
 	uint32_t header;
-	struct insn insn; /* n_bytes 0: none */
-	/* Where the distance from its end to `value` is, and of how many bytes; 0: `value` stays. */
+	struct insn insn; /* n_bytes 0: this memo is empty */
+	/*
+	 * Position and size of the distance from the end of insn to `value`; size 0: `value` is
+	 * fixed.
+	 */
 	uint8_t distance_at, distance_bytes;
 };
 
@@ -292,7 +296,7 @@ static void decode_move(struct insn *insn, const ZydisDecodedInstruction *it)
 	}
 }
 
-/* May the encoding name rsp, or another register with its number, as an operand? */
+/* May the encoding name rsp, or another register of number 4, as an operand? */
 static bool may_name_rsp(const ZydisDecodedInstruction *it)
 {
 	if (!(it->attributes & ZYDIS_ATTRIB_HAS_MODRM))
@@ -314,7 +318,7 @@ static void decode_rest(const struct insn_decoder *decoder, const uint8_t *bytes
 		insn->kind = INSN_RSP_LOST;
 }
 
-/* The opcodes after 0f. False: not one of those. */
+/* Decode an opcode after 0f that jumps, traps or uses the stack. Return false for other opcodes. */
 static bool decode_0f(struct insn *insn, const ZydisDecodedInstruction *it)
 {
 	if (it->opcode >= 0x80 && it->opcode <= 0x8f) {
@@ -334,7 +338,7 @@ static bool decode_0f(struct insn *insn, const ZydisDecodedInstruction *it)
 	case 0xa1:
 	case 0xa8:
 	case 0xa9:
-	case 0x05: /* syscall and sysenter come back; sysret and sysexit are the kernel's */
+	case 0x05: /* syscall, like sysenter, returns here; sysret and sysexit are for the kernel */
 		insn->kind = it->opcode == 0x05 ? INSN_OTHER : INSN_RSP_LOST;
 		return true;
 	default:
@@ -342,7 +346,9 @@ static bool decode_0f(struct insn *insn, const ZydisDecodedInstruction *it)
 	}
 }
 
-/* The opcodes without 0f that jump, or use the stack. False: not one of those. */
+/*
+ * Decode an opcode without 0f that jumps, calls, returns or traps. Return false for other opcodes.
+ */
 static bool decode_flow(struct insn *insn, const ZydisDecodedInstruction *it)
 {
 	switch (it->opcode) {
@@ -427,8 +433,9 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 }
 
 /*
- * The kernel's branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some of its
- * versions refuse. Nops are left out: those of probes can have a semaphore.
+ * Does the kernel emulate the instruction under a uprobe? These are the opcodes of its
+ * branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some kernel versions refuse.
+ * Nops are left out: the nop of a probe can have a semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 {
@@ -448,7 +455,10 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 	}
 }
 
-/* Processors do not agree on a branch with prefix 66: its distance has 32 bits, or 16. */
+/*
+ * Is the instruction a branch with prefix 66? Processors disagree whether its distance has 32 bits
+ * or 16.
+ */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {
 	if (!it->raw.imm[0].is_relative || it->raw.rex.W)
@@ -467,7 +477,7 @@ static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t he
 	return &decoder->memo[(header * 0x9e3779b1u) >> (32 - MEMO_BITS)];
 }
 
-/* Decode by the memo. BYTES has HEADER_BYTES or more. */
+/* Decode with the memo. BYTES has HEADER_BYTES or more. Return false if the memo lacks them. */
 static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		   struct insn *insn)
 {
@@ -490,7 +500,7 @@ static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, siz
 	return true;
 }
 
-/* Note what was decoded, if its first bytes determine it. */
+/* Store INSN in the memo, if its first HEADER_BYTES bytes determine it. */
 static void remember(const struct insn_decoder *decoder, const uint8_t *bytes,
 		     const ZydisDecodedInstruction *it, const struct insn *insn)
 {
@@ -554,7 +564,10 @@ bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, u
 
 /* ---- the kernel's rules --------------------------------------------------------------------- */
 
-/* The zeros of the kernel's good_insns_64. It takes the opcode behind a VEX prefix for one of these. */
+/*
+ * The zeros of the kernel's good_insns_64. The kernel also looks up the opcode behind a VEX prefix
+ * in this table.
+ */
 static bool is_refused_opcode(uint8_t opcode)
 {
 	switch (opcode) {
@@ -588,7 +601,7 @@ static bool is_refused_opcode(uint8_t opcode)
 	}
 }
 
-/* The zeros of good_2byte_insns, which some versions of the kernel do not heed. */
+/* The zeros of good_2byte_insns, which some kernel versions ignore. */
 static bool is_refused_0f(uint8_t opcode)
 {
 	switch (opcode) {
@@ -609,7 +622,7 @@ static bool is_refused_0f(uint8_t opcode)
 	}
 }
 
-/* is_prefix_bad: es, cs, ss, ds (which is notrack as well), lock. */
+/* The kernel's is_prefix_bad: es, cs, ss, ds (which is also notrack), lock. */
 static bool has_refused_prefix(const ZydisDecodedInstruction *it)
 {
 	for (unsigned int i = 0; i < it->raw.prefix_count; i++) {

@@ -4,11 +4,11 @@
  *
  *	lea T(%rip),r; movslq (r,i,4),s; add r,s; jmp *s
  *
- * T holds int32 distances from T, and does not tell their number. It ends where another table of the
- * function begins, or at a distance that leads to no instruction of the function. So it can be taken
- * for longer than it is: all its targets are known, and perhaps some more.
+ * T holds int32 distances from T, without a count. The decoder ends T at the next address that the
+ * function loads, or at a distance that leads to no instruction of the function. So T can seem
+ * longer than it is: the decoder finds all its targets, and perhaps some more.
  *
- * All other jumps to what was read from memory are tail calls: of closures, and through the GOT.
+ * All other jumps to an address read from memory are tail calls: of closures, and through the GOT.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,9 @@
 
 enum {
 	TABLE_TARGETS_MAX = 1 << 16,
-	/* Of all tables of a function. A hostile one can have many jumps through the same table. */
+	/*
+	 * For all tables of a function: a hostile function can jump often through the same table.
+	 */
 	TARGETS_MAX = 1 << 20,
 };
 
@@ -28,7 +30,7 @@ static size_t rest(const struct code_flow *flow, size_t i)
 	return flow->code.n - flow->insns[i].off;
 }
 
-/* Are instructions FIRST + 1 to LAST reached by no jump, so that those before them run first? */
+/* Is there no jump to instructions FIRST + 1 to LAST? FIRST then always runs before them. */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
 	for (size_t i = first + 1; i <= last; i++) {
@@ -38,7 +40,10 @@ static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 	return true;
 }
 
-/* Is the jump at I the end of the pattern? Its table then is at *TABLE, from the function's start. */
+/*
+ * Does the jump at I end the pattern above? Then set *TABLE to its table, from the function's
+ * start.
+ */
 static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 {
 	const struct insn *lea;
@@ -59,7 +64,7 @@ static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 	       ((to == load.to && from == load.base) || (to == load.base && from == load.to));
 }
 
-/* Is the register of the jump at I read from memory by an instruction that always runs before it? */
+/* Does an instruction that always runs before the jump at I load its register from memory? */
 static bool is_loaded(const struct code_flow *flow, size_t i)
 {
 	unsigned int reg = flow->insns[i].reg;
@@ -84,7 +89,7 @@ static int compare(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* Collect what the function may use as a table. */
+/* Collect the addresses that the function loads, any of which may be a table. */
 static int find_leas(struct code_flow *flow)
 {
 	int err;
@@ -102,7 +107,7 @@ static int find_leas(struct code_flow *flow)
 	return 0;
 }
 
-/* The first of the addresses that is above TABLE, or INT64_MAX. */
+/* The first loaded address above TABLE, or INT64_MAX. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
 	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);
@@ -185,7 +190,10 @@ static int follow_jump(struct code_flow *flow, size_t i)
 	return 0;
 }
 
-/* The targets of one table can be inside of the pattern before another one. */
+/*
+ * Does what follow_jump() found at I still hold? Targets of a later table can be inside of a
+ * pattern.
+ */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {
 	switch (flow->insns[i].kind) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * A return probe costs twice as much as an emulated instruction, and a single-stepped entry ten times
- * as much. Functions of the runtime have branches near their beginning and their end that serve
- * instead. What lies before and behind them, some moves and pops, is not in the time.
+ * A return probe costs twice as much as an emulated instruction, and a single-stepped entry ten
+ * times as much. Functions of the runtime have branches near their beginning and their end that
+ * serve instead. The few moves and pops before the first and behind the last branch are not timed.
  *
- * The search goes along all paths of the function. Some of these are never taken, such as the one
- * behind a call that never returns. They can only make it find less.
+ * The search follows all paths of the function. Some paths are never taken, such as the path behind
+ * a call that never returns. Such paths can only make the search find less.
  */
 #include "code/code_pause.h"
 
@@ -33,7 +33,9 @@ static void visit(struct search *s, size_t i)
 	}
 }
 
-/* Visit what can be executed after I. Returns whether the call can end with I. */
+/*
+ * Visit the instructions that can be executed right after I. Returns whether a call can end with I.
+ */
 static bool visit_next(struct search *s, size_t i)
 {
 	const struct code_flow *flow = s->flow;
@@ -61,8 +63,8 @@ static bool visit_next(struct search *s, size_t i)
 }
 
 /*
- * Go from FIRST, or if it is to be left out, from what follows it, along all paths that avoid AVOIDED.
- * Sets seen. Returns whether the call can end on one of them.
+ * Mark in `seen` all instructions on paths from FIRST that avoid AVOIDED. LEAVE_OUT: start at the
+ * successors of FIRST. Returns whether a call can end on one of these paths.
  */
 static bool explore(struct search *s, size_t first, bool leave_out, size_t avoided)
 {
@@ -90,14 +92,17 @@ static bool is_usable(struct search *s, size_t i)
 	return !s->seen[i];
 }
 
-/* Does a call that is at I, which it has left, execute J later? */
+/* Can a call execute J after I? */
 static bool leads_to(struct search *s, size_t i, size_t j)
 {
 	explore(s, i, true, NOWHERE);
 	return s->seen[j];
 }
 
-/* Does each call execute I, or each that executes THROUGH, and no other? */
+/*
+ * Does each call execute I? With THROUGH: do exactly the calls that execute THROUGH execute I, and
+ * execute it before THROUGH?
+ */
 static bool begins(struct search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)
@@ -108,7 +113,7 @@ static bool begins(struct search *s, size_t i, size_t through)
 	return !s->seen[through] && !explore(s, i, true, through);
 }
 
-/* The same for an instruction that THROUGH leads to. */
+/* Like begins(), but with THROUGH, I must be executed after THROUGH. */
 static bool ends(struct search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)
@@ -119,7 +124,7 @@ static bool ends(struct search *s, size_t i, size_t through)
 	return !s->seen[i];
 }
 
-/* The one call of the function at VA; NOWHERE: there are none, or several. */
+/* Return the only call of the function at VA, or NOWHERE if there are none or several. */
 static size_t find_call(const struct code_flow *flow, uint64_t va)
 {
 	size_t found = NOWHERE;

@@ -36,7 +36,10 @@ static void align(struct frame_cursor *c, uint64_t to)
 	c->at += -(c->part->va + c->at) & (to - 1);
 }
 
-/* The debug information that Printexc shows: the first of the N at the cursor that there is. */
+/*
+ * Read N offsets of debug information. Return the address that the first one other than 0 leads to:
+ * the debug information that Printexc shows.
+ */
 static uint64_t get_debuginfo(struct frame_cursor *c, uint64_t n)
 {
 	uint64_t found = 0;

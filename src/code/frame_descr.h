@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the descriptors of a frame table one behind the other, for frametable.c and frametable_scan.c. */
+/*
+ * Read the descriptors of a frame table one after the other, for frametable.c and
+ * frametable_scan.c.
+ */
 #ifndef CODE_FRAME_DESCR_H
 #define CODE_FRAME_DESCR_H
 
@@ -8,20 +11,22 @@
 
 enum { MIN_DESCRIPTOR_BYTES = 16 };
 
-/* Where in a part of the data we are. */
+/* A position in a part of the data. */
 struct frame_cursor {
 	const struct data_part *part;
 	uint64_t at;
 	bool is_damaged;
 };
 
-/* The cursor at VA; its part is NULL if the data does not have that. */
+/* Return a cursor at VA; its part is NULL if IMAGE does not contain VA. */
 struct frame_cursor frame_cursor_at(const struct data_image *image, uint64_t va);
 
-/* The next BYTES bytes, at most 8, as a number; 0, and is_damaged, behind the end of the data. */
+/*
+ * Read BYTES bytes, at most 8, as a number. Behind the end of the data: set is_damaged, return 0.
+ */
 uint64_t frame_get(struct frame_cursor *c, size_t bytes);
 
-/* The next descriptor; is_damaged if it reaches past the data, or has what cannot be. */
+/* Read the next descriptor. Set is_damaged if it reaches past the data or is impossible. */
 struct frame_descr frame_get_descr(struct frame_cursor *c);
 
 #endif

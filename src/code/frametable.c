@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A frame table (OCaml's runtime/caml/stack.h or frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to 5.3):
+ * A frame table (OCaml's runtime/caml/stack.h or frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to
+ * 5.3):
  *
  *	i64 number of descriptors, each of them aligned to 8:
  *	  u64 return address
@@ -9,26 +10,30 @@
  *	  u8 m, u8 lengths[m]		with bit 1
  *	  u32 debug information		with bit 0; with bit 1 too, m of them; aligned to 4
  *
- * The size 0xffff marks the end of OCaml's part of the stack, and has no more behind n. Debug information is
- * at an offset from its own place; 0: none. It is a list, of which the last entry is of the function itself
- * and those before are of functions inlined into it:
+ * A descriptor of size 0xffff marks the end of OCaml's part of the stack; its n is 0, and nothing
+ * follows. The u32 of the debug information is an offset from its own address; 0: none. There,
+ * debug information is a list: the last entry is of the function itself, the entries before it are
+ * of functions inlined into it:
  *
  *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: it raises
  *
  * Bits 2 to 25 of low are the offset, from the entry, of a name. The other bits, here of the number
  * high << 32 | low, are a place, written in one of two forms:
  *
- *	to 5.1	63-44 line, 43-36 first column, 35-26 last column, counted from the first line's start
- *	5.2 on	62-51 line, 50-48 lines after it, 47-42 first column, 41-35 last column, 34-26 distance of
- *		the starts of both lines; with bit 63 set: 62-44 line, 43-26 lines after it
+ *	to 5.1	63-44 line, 43-36 first column, 35-26 last column, counted from the first line's
+ *		start
+ *	5.2 on	62-51 line, 50-48 lines after it, 47-42 first column, 41-35 last column, 34-26
+ *		distance of the starts of both lines; with bit 63 set: 62-44 line, 43-26 lines after
+ *		it
  *
- * A name begins with the offset (i32) of the file's name, from there. The columns of a place with bit 63 set
- * come next: u16 first, u16 last, i32 last from the first line's start. The text follows.
+ * A name begins with an i32: the offset of the file's name from this i32. If bit 63 is set, the
+ * columns of the place come next: u16 first, u16 last, i32 last from the first line's start. The
+ * text follows.
  *
- * The tables of an executable are listed in caml_frametable, which ends with 0: that of the code which
- * ocamlopt makes when it links, of each unit, and of the runtime's assembler code. A plugin exports
- * the table of each of its units, as the runtime wants it. In an executable without symbols the list is
- * found by what it must look like.
+ * The tables of an executable are listed in caml_frametable, which ends with 0: first the table of
+ * the code that ocamlopt makes when it links, then that of each unit, and that of the runtime's
+ * assembler code. A plugin exports the table of each of its units for the runtime. In an executable
+ * without symbols the list is recognised by its contents (frametable_scan.c).
  */
 #include "code/frametable.h"
 
@@ -85,7 +90,7 @@ static int add_table(struct reader *r, uint64_t va)
 	return 0;
 }
 
-/* The tables that are listed at VA. */
+/* Add all tables of the list at VA. */
 static int list_tables(struct reader *r, uint64_t va)
 {
 	const struct data_part *part = data_image_part(&r->table->image, va);
@@ -152,7 +157,7 @@ static int damaged(const struct reader *r, uint64_t table_va, const char *why)
 			 elf_file_name(r->elf), table_va, why);
 }
 
-/* Descriptors take room in the file, so the file's size limits their number. */
+/* Count the descriptors of all tables. The size of the file limits how many there can be. */
 static int count_descriptors(struct reader *r)
 {
 	uint64_t room = 0;
@@ -173,7 +178,7 @@ static int count_descriptors(struct reader *r)
 	return 0;
 }
 
-/* The compiler writes a unit's descriptors in the order of its code, or backwards. */
+/* Reverse LIST if it is backwards: compilers write a unit's descriptors in either order. */
 static void put_in_order(struct frame_descr *list, size_t n)
 {
 	if (n < 2 || list[0].va < list[n - 1].va)
@@ -232,7 +237,9 @@ static void sort_descriptors(struct frametable *table)
 
 /* ---- places in the source ------------------------------------------------------------------- */
 
-/* The entry of debug information at VA, as one number. Returns false if the data lacks it. */
+/*
+ * Read the entry of debug information at VA as one number. Returns false if it is not in the data.
+ */
 static bool get_entry(const struct frametable *table, uint64_t va, uint64_t *entry)
 {
 	struct frame_cursor c = frame_cursor_at(&table->image, va);
@@ -248,13 +255,13 @@ static uint32_t bits(uint64_t entry, int high, int low)
 	return (uint32_t)(entry >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
 }
 
-/* Is that a place, if it is written as to 5.1? The last column is not before the first one. */
+/* Is ENTRY a valid place in the form used to 5.1? The last column is not before the first one. */
 static bool is_old_place(uint64_t entry)
 {
 	return bits(entry, 63, 44) && bits(entry, 43, 36) <= bits(entry, 35, 26);
 }
 
-/* Is that a place, if it is written as from 5.2 on? On one line, the columns are in order. */
+/* Is ENTRY a valid place in the form used from 5.2 on? On one line, the columns are in order. */
 static bool is_new_place(uint64_t entry)
 {
 	if (entry >> 63)
@@ -265,8 +272,8 @@ static bool is_new_place(uint64_t entry)
 }
 
 /*
- * In which form are the places written? One that is read in the other form has, nearly always, no lines or
- * columns that can be.
+ * Are the places in the form used from 5.2 on? A place that is read in the wrong form nearly always
+ * has an impossible line or impossible columns.
  */
 static bool have_end_lines(const struct frametable *table)
 {
@@ -284,7 +291,7 @@ static bool have_end_lines(const struct frametable *table)
 	return n_new > n_old;
 }
 
-/* The text at the cursor; NULL: it has no end, or is too long. */
+/* Return the text at the cursor; NULL if it does not end in the data, or is too long. */
 static const char *get_text(const struct frame_cursor *c)
 {
 	uint64_t most = MAX_TEXT_BYTES;
@@ -319,7 +326,7 @@ static void get_place(const struct frametable *table, uint64_t entry, struct fra
 	}
 }
 
-/* Decode the entry at VA, ENTRY. Returns false if it is damaged. */
+/* Decode ENTRY, which is at VA. Returns false if it is damaged. */
 static bool get_location(const struct frametable *table, uint64_t va, uint64_t entry,
 			 struct frame_location *location)
 {

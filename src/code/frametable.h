@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frame tables of an executable, a library or a plugin: what OCaml's collector knows of the stack
- * frame behind each call, and what Printexc knows of its place in the source. They stay when a program is
+ * The frame tables of an executable, a library or a plugin. They tell OCaml's collector about the
+ * stack frame of each call, and Printexc about its place in the source. They stay when a program is
  * stripped. Read from the file alone. (OCaml 4.12 to 5.3.)
  */
 #ifndef CODE_FRAMETABLE_H
@@ -12,20 +12,23 @@
 #include <stdint.h>
 #include "elf/elf_file.h"
 
-/* What is known of a call, found by its return address. */
+/* The descriptor of a call, which is identified by its return address. */
 struct frame_descr {
 	uint64_t va;	       /* the return address, as linked */
 	uint64_t debuginfo_va; /* of the place in the source; 0: none */
-	uint32_t table; /* the number of the table, in the order of their list; 0: linker's code */
-	/* Of the frame of the caller, with the address to which that returns; 0 at the end of a chunk. */
+	uint32_t table; /* the number of its table in the list of tables; 0: the linker's code */
+	/*
+	 * The size of the calling function's frame, with its return address; 0 at the end of a
+	 * chunk.
+	 */
 	uint16_t frame_bytes;
-	bool is_chunk_end; /* OCaml's part of the stack ends here: C is the caller */
-	bool collects;	   /* the call is one of the collector, out of the function's way */
+	bool is_chunk_end; /* OCaml's part of the stack ends here: the next caller is C */
+	bool collects;	   /* a call of the collector, outside of the function's main path */
 };
 
 /*
- * A place in the source, as Printexc gives it. The texts are bounded and end with 0, but are the bytes
- * of the file: print_text and write_json_text print them.
+ * A place in the source, as Printexc gives it. The texts have bounded length and end with 0, but
+ * their bytes come from the file unchecked: print them with print_text or write_json_text.
  */
 struct frame_location {
 	const char *file;
@@ -33,7 +36,7 @@ struct frame_location {
 	uint32_t line, end_line;
 	uint32_t start_col, end_col; /* the first column is 0 */
 	uint32_t end_char;	     /* end_col, counted from the start of the first line */
-	bool is_inlined;	     /* the function is inlined into that of the next location */
+	bool is_inlined;	     /* into the function of the next location */
 	bool is_raise;
 };
 
@@ -42,8 +45,8 @@ enum { FRAME_LOCATIONS_MAX = 256 };
 struct frametable;
 
 /*
- * Read the tables of ELF. -ENODATA if it has none, -EBADMSG if they are damaged or exceed the limits. ELF
- * is not needed any more after it.
+ * Read the tables of ELF. Returns -ENODATA if ELF has none, -EBADMSG if they are damaged or exceed
+ * the limits. *OUT does not refer to ELF.
  */
 int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable **out);
 void frametable_free(struct frametable *table);
@@ -54,16 +57,18 @@ const struct frame_descr *frametable_list(const struct frametable *table, size_t
 /* The addresses of the *N tables, in the order of their list. */
 const uint64_t *frametable_tables(const struct frametable *table, size_t *n);
 
-/* The number of the first descriptor whose va is not below VA; the number of all: none. */
+/*
+ * The index of the first descriptor whose va is VA or more; the number of descriptors if none is.
+ */
 size_t frametable_from(const struct frametable *table, uint64_t va);
 
 /* The descriptor of the return address VA, or NULL. */
 const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va);
 
 /*
- * The locations of DESCR: the innermost function first, the one that was compiled to this code last. At
- * most ROOM of them go to LOCATIONS. Returns their number; 0: it has none, or they are damaged. The
- * texts exist as long as TABLE.
+ * Write the locations of DESCR to LOCATIONS, at most ROOM: the innermost inlined function first,
+ * the function that was compiled to this code last. Returns their number; 0: DESCR has none, or
+ * they are damaged. The texts exist as long as TABLE.
  */
 size_t frametable_locations(const struct frametable *table, const struct frame_descr *descr,
 			    struct frame_location *locations, size_t room);

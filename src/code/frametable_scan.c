@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The list is a row of addresses in the data, ended by 0. Each is that of a table: a small number, and, if
- * that is not 0, an address in the code. Few rows look like that. Then each table of the row is read whole.
+ * The list is a row of addresses in the data, ended by 0. Each is the address of a table, which
+ * begins with a small number and, if that is not 0, an address in the code. Few rows pass this
+ * test. If one does, each of its tables is read whole.
  */
 #include "code/frametable_scan.h"
 
@@ -17,7 +18,7 @@ struct scan {
 	struct elf_file *elf;
 	const struct data_image *image;
 	struct data_part code; /* the segment of the last return address */
-	uint64_t left; /* tables and descriptors that may yet be read: the work is limited */
+	uint64_t left; /* how many tables and descriptors may still be read: limits the work */
 };
 
 static bool load_code(struct scan *scan, uint64_t va)
@@ -42,7 +43,9 @@ static bool load_code(struct scan *scan, uint64_t va)
 	return true;
 }
 
-/* Is the instruction before VA a call: e8 with a distance, or ff /2 with an operand of any length? */
+/*
+ * Is the instruction before VA a call: e8 with a distance, or ff /2 with an operand of any length?
+ */
 static bool is_behind_call(struct scan *scan, uint64_t va)
 {
 	static const uint8_t call_bytes[] = { 2, 3, 4, 6, 7 };
@@ -69,7 +72,7 @@ static bool is_in_code(const struct scan *scan, uint64_t va)
 	return segment && segment->executable;
 }
 
-/* Does that look like the address of a table? */
+/* Does VA look like the address of a table? */
 static bool may_be_table(const struct scan *scan, uint64_t va)
 {
 	struct frame_cursor c = frame_cursor_at(scan->image, va);
@@ -92,7 +95,9 @@ static bool spend(struct scan *scan)
 	return scan->left > 0;
 }
 
-/* Is it a table, from its first descriptor to the last? */
+/*
+ * Is VA a table, all of whose descriptors are valid? Sets *HAS_END if one of them is a chunk end.
+ */
 static bool is_table(struct scan *scan, uint64_t va, bool *has_end)
 {
 	struct frame_cursor c = frame_cursor_at(scan->image, va);
@@ -117,7 +122,7 @@ static uint64_t word_at(const struct data_part *part, uint64_t at)
 	return word;
 }
 
-/* Are the words from AT to END, where there is a 0, the list? */
+/* Are the words from AT to END the list? A word 0 is at END. */
 static bool is_list(struct scan *scan, const struct data_part *part, uint64_t at, uint64_t end)
 {
 	bool has_end = false;

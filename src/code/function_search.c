@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Questions about the functions of a file: by name, by address, by kind. */
+/* Search the functions of a file: by name, by address, by kind. */
 #include "base/search.h"
 #include "code/functions_table.h"
 
@@ -88,7 +88,7 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 	return SEARCH(i, n, strcmp(name_in(names[i], flat), name) < 0);
 }
 
-/* A name that somebody asks for. */
+/* A requested name. */
 struct asked {
 	const char *name, *full_name; /* full_name NULL: any */
 	int64_t stamp;		      /* negative: any */
@@ -157,7 +157,9 @@ const struct function *const *functions_versions(const struct functions *functio
 	return *n ? all + first : NULL;
 }
 
-/* Is A rather than B what programs are linked with? A function without a version is. */
+/*
+ * Is A, rather than B, the version that programs are linked with? A function without a version is.
+ */
 static bool is_preferred(const struct function *a, const struct function *b)
 {
 	if (a->is_hidden != b->is_hidden)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions of a file, from .symtab, or from .dynsym if the file is stripped. ocamlopt links programs
- * with -Wl,-E, so .dynsym has all functions of OCaml and the global ones of the runtime.
+ * The functions of a file, from .symtab, or from .dynsym if the file is stripped. ocamlopt links
+ * programs with -Wl,-E, so .dynsym has all functions of OCaml and the global ones of the runtime.
  *
- * A function is OCaml's if its symbol begins with the name of one of the file's compilation units. Other
- * code between the marks of a unit is glue: the linker's own unit (caml_startup) and the assembler part of
- * the runtime (caml_system) have marks, too. All else is C.
+ * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
+ * Other code between the marks of a unit is glue: the unit that the linker makes (caml_startup) and
+ * the assembler part of the runtime (caml_system) have marks, too. All else is C.
  *
- * The file may be hostile. Memory depends on what the file really contains: a table of zeros, as in a
- * sparse file, has no functions. All functions of OCaml end before the next function begins, so that
- * they share no code, and reading all of them reads the file at most once.
+ * The file may be hostile. The memory used depends on the real contents of the file: a table of
+ * zeros, as in a sparse file, has no functions. Each OCaml function ends before the next function
+ * begins: they share no code, and reading all of them reads the file at most once.
  */
 #include "code/functions.h"
 
@@ -33,12 +33,12 @@ enum {
 	MAX_FUNCTIONS = 1 << 21, /* that are kept */
 	MAX_STRINGS = 1 << 28,	 /* bytes of their names */
 	MAX_NAMES = 1 << 28,	 /* bytes of OCaml's names */
-	MAX_NAME_BYTES = 4096,	 /* longer ones are left out */
+	MAX_NAME_BYTES = 4096,	 /* symbols with longer names are left out */
 };
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-/* What the symbol table calls SYM; NULL: nothing. */
+/* The name of SYM in the symbol table; NULL if it has no usable name. */
 static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
 {
 	const char *name;
@@ -49,7 +49,7 @@ static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
 	return *name && strnlen(name, MAX_NAME_BYTES) < MAX_NAME_BYTES ? name : NULL;
 }
 
-/* The version of the symbol that was taken last, into FUNCTION. */
+/* Set the version of FUNCTION, which was made from the symbol read last. */
 static void set_version(const struct functions *f, struct function *function)
 {
 	const struct symbol_version version =
@@ -80,7 +80,7 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 	*new = (struct function){
 		.symbol = symbol,
 		.va = sym->st_value,
-		/* 0, until the next function is known. */
+		/* If the symbol has no size: 0 until set_ends(). */
 		.bytes = sym->st_size < room_here ? sym->st_size : room_here,
 		.arity = ARITY_UNKNOWN,
 		.language = FUNCTION_C,
@@ -90,7 +90,7 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 	return 0;
 }
 
-/* Only Flambda gives closures names. */
+/* Is SYMBOL the name of a closure? Only Flambda gives closures names. */
 static bool is_closure(const char *symbol)
 {
 	static const char suffix[] = "_closure";
@@ -123,7 +123,7 @@ static int take(void *data, const Elf64_Sym *sym)
 	return add(f, sym, symbol);
 }
 
-/* Read the strings whole. What follows the last NUL is no name. */
+/* Read all strings. Bytes after the last NUL are ignored. */
 static int read_strings(struct functions *f, const struct elf_section *section)
 {
 	uint8_t *bytes;
@@ -139,11 +139,11 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 	/* Names may be written to a terminal. */
 	for (size_t i = 0; i < f->n_strings; i++)
 		if (f->strings[i] && (f->strings[i] <= ' ' || f->strings[i] >= 0x7f))
-			f->strings[i] = '?'; /* char is signed: what is not ASCII, too */
+			f->strings[i] = '?'; /* char is signed: this includes all non-ASCII */
 	return 0;
 }
 
-/* Read one of the two tables of symbols. A file without the table is no error. */
+/* Read one of the two tables of symbols. A missing table is not an error. */
 static int read_symbols(struct functions *f, const char *table_name, uint32_t type,
 			const char *strings_name)
 {
@@ -178,7 +178,7 @@ static int compare_places(const void *a, const void *b)
 	return strcmp(x->version ? x->version : "", y->version ? y->version : "");
 }
 
-/* Sort by address. A name that is both local and global is one function. */
+/* Sort by address. If a name is both local and global at one address, keep one function. */
 static void sort_by_place(struct functions *f)
 {
 	size_t n = 0;
@@ -214,7 +214,9 @@ static int keep_name(struct functions *f, const char *name, const char **kept)
 	return 0;
 }
 
-/* It is OCaml's. Its whole name is kept; people omit the first SHORT_AT bytes of that. */
+/*
+ * Mark FUNCTION as OCaml's. Its full_name is set; its name lacks the first SHORT_AT bytes of that.
+ */
 static void set_name(struct functions *f, struct function *function, const struct ocaml_name *name,
 		     size_t short_at)
 {
@@ -247,7 +249,7 @@ static int split_version(struct functions *f, struct function *function)
 	return err;
 }
 
-/* Find out who made the function, and what people call it. */
+/* Find the language and the names of FUNCTION. */
 static int name_function(struct functions *f, struct function *function)
 {
 	const struct unit *unit = units_of_symbol(&f->units, function->symbol);
@@ -268,7 +270,7 @@ static int name_function(struct functions *f, struct function *function)
 	return err;
 }
 
-/* Functions of OCaml, and functions of unknown size, end where the next one begins. */
+/* End functions of unknown size where the next one begins, and OCaml's no later than that. */
 static void set_ends(struct functions *f)
 {
 	uint64_t next_va = UINT64_MAX;
@@ -307,8 +309,9 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 }
 
 /*
- * Symbols do not tell which modules of their file, or which functions, functions are in. The collector's
- * tables do, of all that call or allocate. Without such tables names are those of the symbols.
+ * Complete the names. Symbols do not tell in which modules of its file, or in which functions, a
+ * function is. The collector's frame tables do, for all functions that call or allocate. Without
+ * frame tables, the names are those of the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -329,7 +332,7 @@ static int add_paths(struct functions *f)
 
 /* ---- order by name -------------------------------------------------------------------------- */
 
-/* By what people write, or by what the symbols alone tell. */
+/* Compare the names or, if FLAT, the flat names. */
 static int compare_two(const struct function *x, const struct function *y, bool flat)
 {
 	int order = flat ? strcmp(x->flat_name, y->flat_name) : strcmp(x->name, y->name);
@@ -392,7 +395,7 @@ static int sort_by_name(struct functions *f)
 	return 0;
 }
 
-/* Is it a part of a function that a C compiler put elsewhere? */
+/* Is FUNCTION a part of another function that a C compiler put elsewhere? */
 static bool is_part(const struct function *function)
 {
 	const char *dot = function->language == FUNCTION_C ? strchr(function->symbol, '.') : NULL;

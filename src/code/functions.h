@@ -13,9 +13,9 @@ enum function_language {
 	FUNCTION_OCAML,
 	FUNCTION_C,
 	/*
-	 * Between both: what ocamlopt generates when it links (caml_applyN, caml_curryN,
-	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). Called like
-	 * OCaml's functions, and like them they bear no return probe.
+	 * Between both: the code that ocamlopt generates when it links (caml_applyN, caml_curryN,
+	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). It is called
+	 * like OCaml's functions; like them, it must not have a return probe.
 	 */
 	FUNCTION_GLUE,
 };
@@ -23,37 +23,43 @@ enum function_language {
 enum { ARITY_UNKNOWN = -128 };
 
 struct function {
-	/* As in the file; what is not printable ASCII is '?'. NULL in a file without symbols. */
+	/* As in the file, with '?' for all but printable ASCII. NULL in a file without symbols. */
 	const char *symbol;
 	/* OCaml: "Service.Cache.find", "List.map"; otherwise the symbol. */
 	const char *name;
 	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
-	/* OCaml: what the symbol alone tells: "Service.find". */
+	/*
+	 * OCaml: the names according to the symbol alone: "Service.find" for "Service.Cache.find".
+	 */
 	const char *flat_name, *full_flat_name;
 	const char *version; /* C: "GLIBC_2.29"; NULL: none */
 	uint64_t va;	     /* link-time address */
-	uint64_t bytes;	     /* of its code; all of it is in the file */
-	/* The compiler's number, unique in its unit; 0: none. In a file without symbols, the address. */
+	uint64_t bytes;	     /* of its code, all of which is in the file */
+	/*
+	 * The compiler's number, unique in its unit; 0: none. In a file without symbols, the
+	 * address.
+	 */
 	uint32_t stamp;
 	uint16_t path_bytes;	/* OCaml: of the unit in the full names: "Stdlib.List" */
-	uint16_t version_index; /* later versions have greater ones; 0: unknown */
-	int8_t arity;		/* negative: takes one tuple of so many; ARITY_UNKNOWN */
+	uint16_t version_index; /* greater for later versions; 0: unknown */
+	int8_t arity;		/* -N: takes one tuple of N elements; ARITY_UNKNOWN */
 	uint8_t language;	/* enum function_language */
 	bool is_anonymous;	/* "Service.fun_1257" */
 	bool is_initialiser;	/* "Service.entry": runs the top level of a compilation unit */
-	bool is_chosen;		/* an IFUNC: the address is that of the code that chooses one */
+	bool is_chosen;		/* an IFUNC: va is the resolver's, see ifunc.h */
 	bool is_hidden;		/* not the version that programs are linked with */
-	bool is_unique;		/* no other OCaml function has this name: it needs no stamp */
+	bool is_unique;		/* the only OCaml function of this name: the stamp is not needed */
 };
 
 struct functions;
 struct units;
 
 /*
- * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all functions
- * of OCaml and of its runtime. Without .dynsym, as in static programs, .eh_frame and the frame tables
- * have many functions of OCaml: see bare_functions.h. -ENODATA: the file has none of that. -EBADMSG: a table is damaged or exceeds
- * the limits. A file without OCaml code is no error.
+ * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all
+ * functions of OCaml and the global functions of its runtime. Without .dynsym, as in static
+ * programs, .eh_frame and the frame tables have many functions of OCaml: see bare_functions.h.
+ * Returns -ENODATA if the file has none of these, -EBADMSG if a table is damaged or exceeds the
+ * limits. It is not an error if a file has symbols but no OCaml code.
  */
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
 void functions_free(struct functions *functions);
@@ -62,16 +68,17 @@ void functions_free(struct functions *functions);
 const struct function *functions_list(const struct functions *functions, size_t *n);
 
 /*
- * The addresses where functions begin, sorted, each once: for code_file_open. Parts that a C compiler put
- * elsewhere (NAME.cold) are not among them. They exist as long as FUNCTIONS.
+ * The addresses where functions begin, sorted, each once: for code_file_open. They do not include
+ * parts of functions that a C compiler put elsewhere (NAME.cold). The array exists as long as
+ * FUNCTIONS.
  */
 const uint64_t *functions_entries(const struct functions *functions, size_t *n);
 
-/* Where the functions are from. A stripped file lacks the local functions of C. */
+/* The table from which the functions were read. A stripped file lacks the local functions of C. */
 enum functions_source {
 	FUNCTIONS_OF_SYMTAB,
 	FUNCTIONS_OF_DYNSYM,
-	FUNCTIONS_WITHOUT_SYMBOLS, /* OCaml's alone, those that have names in the frame tables */
+	FUNCTIONS_WITHOUT_SYMBOLS, /* only OCaml functions that have names in the frame tables */
 };
 enum functions_source functions_source(const struct functions *functions);
 
@@ -81,28 +88,30 @@ const struct units *functions_units(const struct functions *functions);
 /* The number of OCaml functions. */
 size_t functions_ocaml_count(const struct functions *functions);
 
-/* Does the file have a runtime of OCaml? A bytecode interpreter has one, and no OCaml functions. */
+/* Does the file have an OCaml runtime? A bytecode interpreter has one, but no OCaml functions. */
 bool functions_have_runtime(const struct functions *functions);
 
-/* Has Flambda compiled some of the file? A function may then have a wrapper of its own name. */
+/* Did Flambda compile some of the file? A function may then have a wrapper of the same name. */
 bool functions_are_of_flambda(const struct functions *functions);
 
 /*
- * Do the functions run on stacks of OCaml's own, as from OCaml 5 on? Their symbols tell ("camlM.f_1"; not
- * those of 5.0) or, without symbols, the frame tables.
+ * Do the functions run on OCaml's own stacks, as in OCaml 5? The symbols show this by a dot
+ * ("camlM.f_1", from 5.1 on: for 5.0 this returns false) or, without symbols, the frame tables do.
  */
 bool functions_have_ocaml_stacks(const struct functions *functions);
 
 /*
- * -ENODATA, with a message that has NAME, unless there are OCaml functions.
+ * Return 0 if there are OCaml functions. Otherwise record an error message that begins with NAME,
+ * and return -ENODATA.
  */
 int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,
 			    const char *name);
 
 /*
- * The OCaml functions called NAME: "List.map", "Stdlib.List.map", "Stdlib__List.map", each also with a
- * stamp ("List.map/94"). If there are none, those whose symbols have that name: "Service.find" for
- * "Service.Cache.find". Returns an array of *N pointers, which belongs to FUNCTIONS; NULL: none.
+ * Find the OCaml functions called NAME: "List.map", "Stdlib.List.map", "Stdlib__List.map", each
+ * also with a stamp ("List.map/94"). If there are none, find the functions whose flat name is NAME:
+ * "Service.find" for "Service.Cache.find". Returns an array of *N pointers, which belongs to
+ * FUNCTIONS, or NULL.
  */
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n);
@@ -111,8 +120,9 @@ const struct function *const *functions_find(const struct functions *functions, 
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
 /*
- * The function of C or glue with this symbol, or NULL. Of several versions "pow" is the one that
- * programs are linked with, or the last one if they are linked with none; "pow@GLIBC_2.2.5" is that one.
+ * The function of C or glue with this symbol, or NULL. If there are several versions, "pow" is the
+ * version that programs are linked with, or the latest one if programs are linked with none of
+ * them; "pow@GLIBC_2.2.5" names a version.
  */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
 
@@ -124,13 +134,13 @@ const struct function *const *functions_versions(const struct functions *functio
 const struct function *functions_at(const struct functions *functions, uint64_t va);
 
 /*
- * The name with which FUNCTION alone can be selected: "Service.find", or "Service.find/531" if the name
- * is not unique. (The initialiser of a unit has the stamp 0.) Written to TEXT.
+ * Write to TEXT the name that selects only FUNCTION: "Service.find", or "Service.find/531" if the
+ * name is not unique. (The initialiser of a unit has the stamp 0.)
  */
 enum { FUNCTION_TEXT_BYTES = 1024 + 16 };
 const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES]);
 
-/* Does RE match the name, with or without its stamp, the whole name, or what the symbol alone tells? */
+/* Does RE match the name, the name with its stamp, the full name or the flat name of FUNCTION? */
 bool function_matches(const struct function *function, const struct str_regexp *re);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What functions.c reads of a file, and function_search.c searches. */
+/* The table of functions that functions.c fills and function_search.c searches. */
 #ifndef CODE_FUNCTIONS_TABLE_H
 #define CODE_FUNCTIONS_TABLE_H
 
@@ -22,14 +22,14 @@ struct functions {
 	char *strings;
 	size_t n_strings;
 	struct symbol_versions *versions; /* of .dynsym, only while it is read */
-	size_t n_taken;			  /* symbols that have been looked at */
+	size_t n_taken;			  /* symbols read so far */
 	struct function *list;
 	size_t n;
 	const struct function **by_name; /* OCaml's */
 	size_t n_ocaml;
-	const struct function **by_flat_name; /* of those, the ones whose symbols tell another */
+	const struct function **by_flat_name; /* those of by_name with another flat_name */
 	size_t n_flat;
-	const struct function **by_symbol; /* the others */
+	const struct function **by_symbol; /* C and glue */
 	uint64_t *entries;
 	size_t n_entries;
 	struct units units;

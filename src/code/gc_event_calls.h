@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a function of OCaml 5's runtime says that a phase begins and ends, for runtime_events. */
+/* Find where a function of OCaml 5's runtime tells runtime_events that a phase begins and ends. */
 #ifndef CODE_GC_EVENT_CALLS_H
 #define CODE_GC_EVENT_CALLS_H
 
@@ -13,9 +13,10 @@ struct gc_event_calls {
 };
 
 /*
- * Find in the function at VA the call of the function at EV_BEGIN, and that of the one at EV_END,
- * whose argument is the constant EVENT. N_BYTES is the size of the function, 0 if it is not known.
- * Returns -ENODATA unless there is exactly one of each, which no jump enters behind the constant.
+ * Find, in the function at VA, the call of the function at EV_BEGIN and the call of the function at
+ * EV_END whose argument is the constant EVENT. N_BYTES is the size of the function, 0 if it is not
+ * known. Returns -ENODATA unless there is exactly one call of each, and no jump leads between a
+ * call and the instruction that loads its constant.
  */
 int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
 			uint64_t n_bytes, uint64_t ev_begin, uint64_t ev_end, uint32_t event,

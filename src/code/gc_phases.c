@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the phases of the collector are in each version of the runtime.
+ * The functions of the collector's phases in each version of the runtime.
  *
  * The sources are runtime/minor_gc.c, major_gc.c, compact.c, shared_heap.c and domain.c of OCaml
- * 4.13.1, 4.14.1, 5.1.0 and 5.3.0; 5.2 was not read, and is taken for what has these symbols. A
- * function that the compiler has inlined or cloned ("f.constprop.0") has no symbol of its own name;
- * then the next row of the phase is tried.
+ * 4.13.1, 4.14.1, 5.1.0 and 5.3.0. 5.2 was not read: its functions are assumed to do the same if
+ * they have the same symbols. If the compiler has inlined or cloned a function ("f.constprop.0"),
+ * no symbol has its plain name; then the next row of the phase is tried.
  *
  * Checked with uprobes: on 4.13.1 and 4.14.1 the events equal what the programs print at their end
  * with OCAMLRUNPARAM=v=0x400 (caml_compact_heap itself: 3 calls, 6 compactions); on 5.3.0, in three
- * domains, they equal runtime_events. A domain that waits calls two of these functions very often,
- * for nothing: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice. So on 5.3 a
- * pause lasts from the call of caml_ev_begin to that of caml_ev_end, which the runtime makes whether
- * or not runtime_events is on. The rows for 5.1 to 5.3 are for files without such calls.
+ * domains, they equal runtime_events. A waiting domain calls two of these functions very often
+ * without any work to do: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice.
+ * So on 5.3 a pause lasts from the call of caml_ev_begin to that of caml_ev_end; the runtime makes
+ * these calls whether or not runtime_events is on. The rows for 5.1 to 5.3 are for files without
+ * such calls.
  */
 #include "code/gc_phases.h"
 
@@ -31,7 +32,7 @@ struct row {
 	struct gc_phase phase;
 };
 
-/* Of each phase and version, the first row whose symbols exist is taken. */
+/* For each phase and version, the first row whose symbols exist is used. */
 static const struct row rows[] = {
 	{ 413,
 	  414,
@@ -141,7 +142,7 @@ struct finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct runtime *runtime;
-	/* Those of all rows of this version, without duplicates. */
+	/* The symbols of all rows of this version, without duplicates. */
 	struct named_symbol symbols[N_ROWS * SYMBOLS_PER_ROW];
 	size_t n_symbols;
 };
@@ -175,7 +176,7 @@ static uint64_t va_of(const struct finder *f, const char *name)
 	return symbol && symbol->is_defined && !symbol->is_ambiguous ? symbol->va : 0;
 }
 
-/* The target of the jump that is the last instruction of the function NAME; 0: it is another one. */
+/* The target of the jump at the end of the function NAME; 0: NAME does not end with such a jump. */
 static uint64_t jump_target(const struct finder *f, const char *name)
 {
 	enum { JMP_REL32 = 0xe9, JMP_BYTES = 5 };
@@ -198,7 +199,7 @@ static uint64_t jump_target(const struct finder *f, const char *name)
 	return segment && segment->executable ? end : 0;
 }
 
-/* Find the calls that begin and end pause I. False: there are none. */
+/* Find the calls that begin and end pause I. Return false if they are not found. */
 static bool find_calls(const struct finder *f, const struct gc_phase *phase, int i,
 		       struct gc_phase_place *place)
 {
@@ -212,7 +213,7 @@ static bool find_calls(const struct finder *f, const struct gc_phase *phase, int
 				   phase->events[i], &place->calls[i]) == 0;
 }
 
-/* Fill PLACE from a row; what is missing is noted there. */
+/* Fill PLACE from PHASE; `missing` names a symbol that was not found. */
 static void take_row(const struct finder *f, const struct gc_phase *phase,
 		     struct gc_phase_place *place)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The phases of the garbage collector, and the functions of a runtime that they are. */
+/* The phases of the garbage collector, and the functions of a runtime that execute them. */
 #ifndef CODE_GC_PHASES_H
 #define CODE_GC_PHASES_H
 
@@ -16,23 +16,23 @@
 struct gc_phase {
 	const char *name; /* "gc:minor" */
 	/*
-	 * The functions that are pauses. NULL: the phase is a moment, without a duration. Some
-	 * phases have two, which do not contain each other.
+	 * The functions whose calls are pauses. Both NULL: the phase is a moment, without a
+	 * duration. Some phases have two such functions, whose pauses are never nested.
 	 */
 	const char *timed_symbols[2];
-	/* Each entry of this function is one event. NULL: each pause is one. */
+	/* Each call of this function is one event. NULL: each pause is one event. */
 	const char *counted_symbol;
-	/* A call is a pause only if the counted function was entered in it, by the same thread. */
+	/* A call is a pause only if the same thread called the counted function during the call. */
 	bool counted_in_timed;
 	/*
-	 * A call is no pause if its argument of this number (1 is in %edi ... 4 in %ecx) has the
+	 * A call is not a pause if the argument of this number (1 is in %edi ... 4 in %ecx) has the
 	 * value not_argument. 0: the arguments do not matter.
 	 */
 	unsigned int argument;
 	uint32_t not_argument;
-	bool only_if_true;  /* a call that returns 0 in %eax is no pause */
-	bool is_per_domain; /* OCaml 5: each domain has pauses of its own */
-	const char *source; /* where this is known from */
+	bool only_if_true;  /* a call that returns 0 in %eax is not a pause */
+	bool is_per_domain; /* OCaml 5: each domain has its own pauses */
+	const char *source; /* the evidence in the runtime's source */
 	/*
 	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
 	 * jump to that function.
@@ -52,7 +52,7 @@ struct gc_phase_place {
 	uint64_t timed_vas[2];		/* as linked; 0: none */
 	struct gc_event_calls calls[2]; /* if the phase has events */
 	uint64_t counted_va;		/* 0: none */
-	const char *missing;		/* a symbol that the file lacks; NULL: none */
+	const char *missing;		/* a symbol that was not found; NULL: none is missing */
 };
 
 enum { N_GC_PHASES = 5 };
@@ -64,7 +64,10 @@ extern const char *const gc_phase_names[N_GC_PHASES];
 int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
 		   struct gc_phase_place places[N_GC_PHASES]);
 
-/* Why PLACE cannot be measured, as an error. 0 if it can. */
+/*
+ * Return 0 if PLACE can be measured. Otherwise record why not, and return -ENOENT (the version has
+ * no such phase) or -ENODATA (a symbol is missing).
+ */
 int gc_phase_check(struct ocp_ctx *ctx, const struct elf_file *elf, const struct runtime *runtime,
 		   const struct gc_phase_place *place);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * What an IFUNC chooses is in its code: it loads the addresses of all candidates (lea, or a constant in
- * a program at a fixed address), moves some between registers, and returns one. Which one depends on the
- * process: on the processor, and on GLIBC_TUNABLES. A uprobe on each candidate counts what was chosen, in
- * processes that run and in those to come.
+ * The code of an IFUNC's resolver loads the addresses of all candidates (lea, or a constant in a
+ * program at a fixed address), moves some between registers, and returns one. Which one depends on
+ * the processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the chosen one, in running
+ * and in future processes.
  *
- * This holds only if nothing else can be returned. So for each instruction it is known which registers may
- * hold something that is not the address of a candidate. If rax is one of them at a return, the choice is
- * not known. Candidates are functions by .eh_frame: they are local, and stripped libraries have no names
- * for them.
+ * This is sound only if the resolver can return nothing else. So the registers that may hold
+ * something else than the address of a candidate are computed for each instruction. If rax is one
+ * of them at a return, the choice is not known. Candidates are functions according to .eh_frame:
+ * they are local, and stripped libraries have no names for them.
  */
 #include "code/ifunc.h"
 
@@ -28,7 +28,7 @@ enum {
 	MAX_PASSES = 32,  /* over its instructions: a hostile file must not hold up the tool */
 	RAX = 0,
 	ALL_REGISTERS = 0xffff,
-	/* Those that a call need not keep: rax, rcx, rdx, rsi, rdi, r8 to r11. */
+	/* The registers that a call need not preserve: rax, rcx, rdx, rsi, rdi, r8 to r11. */
 	CALL_CHANGES = 0x0fc7,
 };
 
@@ -104,20 +104,20 @@ static const struct ifunc_choice *function_of(const struct ifuncs *ifuncs, uint6
 			 : NULL;
 }
 
-/* ---- what is chosen ------------------------------------------------------------------------- */
+/* ---- the choices ---------------------------------------------------------------------------- */
 
 struct chooser {
 	const struct ifuncs *ifuncs;
 	const struct code_flow *flow;
-	uint16_t *
-		unknown; /* for each instruction: registers that may hold something else before it */
+	/* For each instruction: the registers that may not hold a candidate's address before it. */
+	uint16_t *unknown;
 	bool *is_reached;
-	bool has_changed, is_lost; /* is_lost: something else may be returned */
+	bool has_changed, is_lost; /* is_lost: the choices are not known */
 	struct ifunc_choice *list;
 	size_t n;
 };
 
-/* Returns the candidate that instruction I loads into *REG, or NULL. */
+/* Return the candidate whose address instruction I loads, or NULL. Set *REG to the register. */
 static const struct ifunc_choice *loaded_by(const struct chooser *c, size_t i, unsigned int *reg)
 {
 	const struct insn *insn = &c->flow->insns[i];
@@ -134,7 +134,7 @@ static const struct ifunc_choice *loaded_by(const struct chooser *c, size_t i, u
 		       : NULL;
 }
 
-/* The registers that may hold something else after instruction I. */
+/* The registers that may not hold a candidate's address after instruction I. */
 static uint16_t after(const struct chooser *c, size_t i)
 {
 	const struct insn *insn = &c->flow->insns[i];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An IFUNC, such as memmove of libc: its symbol is that of a function which is called once in a process,
- * and which chooses what the calls of memmove execute, by the processor's features.
+ * An IFUNC, such as memmove of libc. Its symbol is the address of a resolver: a function that is
+ * called once in a process, and that chooses, by the processor's features, the function that calls
+ * of memmove execute.
  */
 #ifndef CODE_IFUNC_H
 #define CODE_IFUNC_H
@@ -27,8 +28,9 @@ struct ifunc_choice {
 enum { IFUNC_CHOICES = 64 };
 
 /*
- * All that FUNCTION, which is_chosen, may choose, each once: LIST[0..*N). *N is 0 if its code does not
- * tell, as where the kernel's vDSO has what it chooses. FILE is of the same file.
+ * Set LIST[0..*N) to the functions that FUNCTION, an IFUNC (is_chosen), may choose, each once. *N
+ * is 0 if its code does not tell them, for example because they are in the kernel's vDSO. FILE is
+ * open on the same file.
  */
 int ifuncs_choices(struct ocp_ctx *ctx, const struct ifuncs *ifuncs, struct code_file *file,
 		   const struct function *function, struct ifunc_choice list[IFUNC_CHOICES],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which of the places of a line begin it anew? From a place, go back along all ways on which execution
- * can come there. If all of them end at other places of the line that are kept, the place goes on with
- * what those have begun, and it is dropped. If a way leads to the beginning of the function, to an
- * exception handler, or in a circle back to the place itself, it is kept. A dropped place is looked
- * through from then on, so that no circle is left without a place that counts its turns.
+ * Find the places of a line that begin the line anew. From a place, go back along all paths on
+ * which execution can reach it. If all paths end at other kept places of the line, the place
+ * continues what they have begun, and is dropped. If a path leads to the beginning of the function,
+ * to an exception handler, or in a circle back to the place itself, the place is kept. Later
+ * searches pass through a dropped place, so each circle keeps a place that counts its turns.
  *
- * A function that is inlined twice has its lines twice, the second time behind the first. The column of
- * the place is that of the first one then, and it is kept. In code that is not inlined, the column says
- * nothing: in `x |> f |> g` all calls have that of x.
+ * A function that is inlined twice in a row has its lines twice. A place of inlined code is
+ * therefore kept if a path leads back to a place with the same column. In code that is not inlined,
+ * columns say nothing: in `x |> f |> g` all calls have the column of x.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 #include "code/code_flow.h"
 #include "code/line_places.h"
 
-/* Steps back in one function. Beyond, places are kept. */
+/* The limit of steps back in one function. Beyond the limit, all places are kept. */
 enum { MAX_STEPS = 1 << 27 };
 
-/* The ways back: of instruction I, those from before[first[i]] to before[first[i + 1]]. */
+/* The predecessors of instruction I are before[first[i]] to before[first[i + 1] - 1]. */
 struct ways {
 	const struct code_flow *flow;
 	uint32_t *first, *before;
-	bool *is_entry;			/* execution comes there from elsewhere */
-	const struct line_place **kept; /* of the line that is looked at, by instruction */
+	bool *is_entry;			/* the start of the function, or of a handler */
+	const struct line_place **kept; /* the kept places of the current line, by instruction */
 	uint32_t *seen, round;		/* the last round in which an instruction was seen */
 	uint32_t *queue;
 	size_t n_steps;
@@ -111,7 +111,7 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 	ways->before = calloc((size_t)ways->first[n] + 1, sizeof(uint32_t));
 	if (!ways->before)
 		return -ENOMEM;
-	/* add_way() moves each `first` to its end, which is where the next one began. */
+	/* add_way() has moved each first[i] to the old first[i + 1]: move them back. */
 	each_way(ways, add_way);
 	memmove(ways->first + 1, ways->first, n * sizeof(uint32_t));
 	ways->first[0] = 0;
@@ -121,7 +121,7 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-/* Append what comes before I to the queue. False: a way leads back to instruction END. */
+/* Append the predecessors of I to the queue. Return false if END is one of them. */
 static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
 {
 	for (uint32_t k = ways->first[i]; k < ways->first[i + 1]; k++) {
@@ -168,7 +168,10 @@ static uint32_t number_of(const struct code_flow *flow, const struct line_place 
 	return number;
 }
 
-/* LIST[0..N) are the places of one line, by address. Those that begin it get to the front. */
+/*
+ * LIST[0..N) are the places of one line, by address. Move the places that begin the line to the
+ * front, and return how many there are.
+ */
 static size_t reduce_line(struct ways *ways, struct line_place *list, size_t n)
 {
 	size_t n_left = 0;
@@ -223,8 +226,8 @@ static ptrdiff_t reduce_lines(const struct code_flow *flow, struct line_place *l
 /* ---- tables of cases ------------------------------------------------------------------------ */
 
 /*
- * Is there nothing at PLACE but the jump through a table? `lea`, `movslq`, `add` and `jmp`, and perhaps an
- * instruction before them, which makes the index.
+ * Is the code of PLACE only the jump through a table? `lea`, `movslq`, `add` and `jmp`, and perhaps
+ * an instruction before them, which computes the index.
  */
 static bool is_table_jump(const struct code_flow *flow, const struct line_place *place)
 {
@@ -248,8 +251,9 @@ static bool is_table_jump(const struct code_flow *flow, const struct line_place 
 }
 
 /*
- * Keep the rows at which a line begins, and the first one behind a table jump of its line. What is inlined
- * twice in a row begins again with the column that it began with.
+ * Keep the rows at which a line begins, and the row behind a table jump of the same line. In
+ * inlined code, also keep a row that returns to the column with which the line began: the code is
+ * inlined twice in a row.
  */
 static size_t keep_beginnings(const struct code_flow *flow, struct line_place *list, size_t n)
 {
@@ -275,7 +279,7 @@ static size_t keep_beginnings(const struct code_flow *flow, struct line_place *l
 
 /* ---- the function --------------------------------------------------------------------------- */
 
-/* Why no uprobe counts PLACE; NULL: one does. */
+/* Return why no uprobe can count PLACE, or NULL. Set its cost. */
 static const char *check_place(const struct code_flow *flow, struct line_place *place)
 {
 	const uint64_t off = place->va - flow->code.va;
@@ -284,7 +288,7 @@ static const char *check_place(const struct code_flow *flow, struct line_place *
 	enum insn_cost cost;
 	uint32_t number;
 
-	/* The entry is an instruction, whatever follows. */
+	/* The entry is the start of an instruction even if the rest is not understood. */
 	if (flow->problem && (off != 0 || !flow->is_decoded))
 		return flow->problem;
 	if (!code_flow_find(flow, (int64_t)off, &number))

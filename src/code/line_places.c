@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rows of all units are read once, and those are kept that may be of the source. When it is known which
- * source is meant, those of others are dropped. Then the code of each function that has any is decoded,
- * which tells the rows that are places.
+ * Read the rows of all units once, and keep the rows that may be of the source. When the source is
+ * chosen, drop the rows of other sources. Then decode each function that has rows, to find the rows
+ * that are places.
  */
 #include "code/line_places.h"
 
@@ -25,19 +25,22 @@ struct gatherer {
 	const struct line_spans *spans;
 	struct line_sources sources;
 	struct line_place *list;
-	uint32_t *source; /* of each place, its number */
+	uint32_t *source; /* for each place, the number of its source */
 	size_t n;
 	size_t n_ended; /* places whose `end_va` is known */
 	uint64_t last_va;
 	bool has_rows;
-	/* The function of the last row, or NULL; the line where it begins, or 0; the last row itself. */
+	/*
+	 * The function of the last row, or NULL; its_file and its_line: where that function begins,
+	 * or NULL and 0; last_file and last_line: the last row.
+	 */
 	const struct function *function;
 	const char *its_file, *last_file;
 	size_t unit;
 	int its_line, last_line;
 };
 
-/* The frame tables stay when a file is stripped: do they know places in the source? */
+/* Do the frame tables, which stay when a file is stripped, have places in the source? */
 static bool was_compiled_with_g(struct ocp_ctx *ctx, struct elf_file *elf)
 {
 	struct frametable *table;
@@ -110,7 +113,10 @@ static int add_place(struct gatherer *g, const struct line_row *row, size_t sour
 	return 0;
 }
 
-/* The code of a top level may begin with that of a function inlined into it. */
+/*
+ * Enter the function of ROW. Its beginning stays unknown if it is an initialiser: the code of a top
+ * level may begin with the code of an inlined function.
+ */
 static void enter_function(struct gatherer *g, const struct line_row *row)
 {
 	const struct function *function = functions_at(g->functions, row->va);
@@ -126,7 +132,7 @@ static void enter_function(struct gatherer *g, const struct line_row *row)
 	}
 }
 
-/* The rows before ROW end where it begins. */
+/* Set end_va of the places before ROW to the start of ROW. */
 static void end_rows(struct gatherer *g, const struct line_row *row)
 {
 	if (row->va == g->last_va)
@@ -200,7 +206,7 @@ static int compare_lines(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-/* Keep the places of the chosen source, by address and each once. */
+/* Keep the places of the chosen source, sorted by address, each once. */
 static void keep_chosen(struct gatherer *g, const struct line_choice *choice)
 {
 	size_t n = 0, n_different = 0;
@@ -306,9 +312,9 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 	return err;
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------ */
 
-/* The first place whose line is LINE or a later one. */
+/* The index of the first place whose line is LINE or a later line. */
 static size_t first_from(const struct line_places *places, int line)
 {
 	return SEARCH(i, places->n, places->list[i].line < line);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the lines of a source file begin in OCaml code: the instructions whose execution begins a line.
+ * Where the lines of a source file begin in OCaml code: the instructions whose execution begins a
+ * line.
  *
- * A line begins at each row of the line table whose predecessor, by address and in the same function, is
- * of another line. There are two exceptions:
+ * A line begins at each row of the line table whose predecessor, by address and in the same
+ * function, is of another line. There are two exceptions:
  *
- * A compiler puts the code of lines between each other, so execution can come back to a line that it has
- * begun. Where every way to a place leads through an earlier place of the line, each time anew, the place
- * continues the line and is left out. Code that was inlined into a function begins with
- * the same column each time: such places are told apart.
+ * A compiler interleaves the code of lines, so execution can come back to a line that it has begun.
+ * If every path to a place leads through another place of the line, the place continues the line
+ * and is left out. Code that is inlined twice begins with the same column each time: such a place
+ * begins the line again and is kept.
  *
- * ocamlopt gives the jump through the table of a `match` the line of its first case. This jump is left
- * out. The first case begins at its next row.
+ * ocamlopt gives the jump through the table of a `match` the line of its first case. This jump is
+ * left out. The first case begins at its next row.
  */
 #ifndef CODE_LINE_PLACES_H
 #define CODE_LINE_PLACES_H
@@ -25,32 +26,35 @@
 #include "elf/elf_file.h"
 
 struct line_place {
-	uint64_t va, end_va;		 /* of its row: until the next one */
-	const struct function *function; /* that contains it */
-	int line, column;		 /* from 1, from 0 */
+	uint64_t va, end_va;		 /* its row; end_va: where the next row begins */
+	const struct function *function; /* the function that contains va */
+	int line, column;		 /* lines count from 1, columns from 0 */
 	bool is_inlined;
-	bool goes_on; /* the row before is of the same line */
+	bool goes_on; /* the previous row has the same line */
 	enum code_cost cost;
-	const char *fault; /* NULL, or why no uprobe counts it */
+	const char *fault; /* NULL, or why no uprobe can count it */
 };
 
 struct line_places {
 	struct line_place *list; /* by line, then by address */
 	size_t n;
-	char *file;    /* the source, as the debug information names it; NULL: none has that name */
-	char *other;   /* another source that has that name as well; NULL: none */
-	char *nearest; /* if `file` is NULL: a source with a name like that; NULL: none */
+	char *file;    /* the source, as the debug information names it; NULL: not found */
+	char *other;   /* another source of the requested name; NULL: none */
+	char *nearest; /* if `file` is NULL: a source with a similar name; NULL: none */
 	bool has_rows; /* is there a line table of OCaml code? */
-	/* Code of the file was inlined elsewhere, but another file has the same name there: left out. */
+	/*
+	 * Code was inlined from a file of this name, but several files have the name: the inlined
+	 * code is left out.
+	 */
 	bool lacks_inlined;
 };
 
 enum line_match {
 	LINE_FILE, /* FILE ends the name of the source: "service.ml", "src/service.ml" */
-	LINE_PATH, /* FILE is the path of the source, which may have been moved: its end counts */
+	LINE_PATH, /* FILE is the path of the source, perhaps moved: the longest equal end wins */
 };
 
-/* Columns of a line: FROM, and those before TO. */
+/* Columns FROM to TO - 1 of a line. */
 struct line_span {
 	int line, from, to;
 };
@@ -62,9 +66,9 @@ struct line_spans {
 };
 
 /*
- * Find the places of all lines of the source called FILE in ELF, which is the file of FD. FUNCTIONS are
- * those of ELF and live as long as *OUT. What begins in one of the SPANS, which may be NULL, is no code
- * of its line. -EBADMSG: there are too many places.
+ * Find the places of all lines of the source called FILE in ELF, which is the file of FD. FUNCTIONS
+ * are the functions of ELF and live as long as *OUT. Rows that begin in one of the SPANS, which may
+ * be NULL, are left out. Returns -EBADMSG if there are too many places.
  */
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,
@@ -72,8 +76,8 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 void line_places_free(struct line_places *places);
 
 /*
- * Record why ELF has no line tables of OCaml code, after WHO, which names it: it was compiled without -g,
- * or stripped. Returns -ENODATA.
+ * Record the error that ELF has no line tables of OCaml code, since it was compiled without -g or
+ * stripped. WHO names ELF and begins the message. Returns -ENODATA.
  */
 int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char *who);
 
@@ -86,8 +90,8 @@ void line_places_around(const struct line_places *places, int line, int *before,
 /* ---- between the files of line_places ---- */
 
 /*
- * LIST[0..N) are the rows of the lines, sorted by address, all of FUNCTION in FILE. Keep those that are
- * places, and fill in their cost and fault. Returns how many there are, or -ENOMEM.
+ * LIST[0..N) are the rows of the lines of FUNCTION in FILE, sorted by address. Keep the rows that
+ * are places, and set their cost and fault. Returns how many places there are, or -ENOMEM.
  */
 ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,
 			     struct line_place *list, size_t n);

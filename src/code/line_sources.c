@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler is told a name such as "src/service.ml", relative to its folder. The rows of a unit have
- * that name for its own code, and for code that was inlined into it the name that the compiler of the
- * other unit was told, whose folder is not known then. So inlined code belongs to the own file of a unit
- * that has the same name, if there is only one.
+ * The compiler gets a name such as "src/service.ml", relative to its folder. The rows of a unit
+ * have that name for the unit's own code. For code that was inlined from another unit they have the
+ * name with which that unit was compiled, but not its folder. So inlined code is taken to belong to
+ * the file of the unit with that name, if there is only one such unit.
  */
 #include "code/line_sources.h"
 
@@ -33,7 +33,9 @@ static const char *plain(const char *path)
 	return path;
 }
 
-/* How many components at the ends of A and B are equal? *ALL_A: all of A, *ALL_B: all of B. */
+/*
+ * How many components at the ends of A and B are equal? Set *ALL_A if all of A are, *ALL_B for B.
+ */
 static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b)
 {
 	size_t i = strlen(a), k = strlen(b), n = 0;
@@ -92,7 +94,7 @@ static char *with_folder(const char *name, const char *folder)
 	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
 }
 
-/* If no source has the name that is asked for, PATH may be meant. */
+/* Keep the name of PATH as a suggestion, in case no source has the requested name. */
 static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
 {
 	struct suggestion suggestion = suggestion_for(base_of(sources->wanted));
@@ -141,7 +143,9 @@ static int add(struct ocp_ctx *ctx, struct line_sources *sources, const char *pa
 		return ctx_no_memory(ctx);
 	}
 	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
-	/* Without its folder, all that is known of an inlined one may be equal. */
+	/*
+	 * The folder of an inlined source is not known: it suffices that all of its name is equal.
+	 */
 	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))
 		it->n_equal = 0;
 	return 0;
@@ -191,7 +195,7 @@ int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources, const str
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-/* The best ones among those that are, or are not, the files of units. */
+/* Choose the best source, and perhaps another one as good, among the sources with this IS_OWN. */
 static bool choose(const struct line_sources *sources, bool is_own, struct line_choice *choice)
 {
 	choice->chosen = choice->other = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The source files that rows of a line table name, compared with the name that is asked for. */
+/* The source files that rows of a line table name, compared with the requested name. */
 #ifndef CODE_LINE_SOURCES_H
 #define CODE_LINE_SOURCES_H
 
@@ -8,12 +8,12 @@
 #include "code/line_places.h"
 #include "elf/lines.h"
 
-/* A file whose last component is that of the name. */
+/* A file whose last path component is that of the requested name. */
 struct line_source {
 	char *path;	/* with the folder of the compiler, if it is known */
-	char *name;	/* as the compiler was told */
-	bool is_own;	/* it is the file of a unit; else its code was inlined into one */
-	size_t n_equal; /* components at the end, in common with the name that is asked for */
+	char *name;	/* as it was given to the compiler */
+	bool is_own;	/* the file of a unit; false: its code was inlined into a unit */
+	size_t n_equal; /* number of path components at the end that equal the requested name's */
 };
 
 struct line_sources {
@@ -29,10 +29,10 @@ struct line_sources {
 	size_t nearest_distance;
 };
 
-/* What the sources come to. */
+/* The choice among the sources. */
 struct line_choice {
 	ptrdiff_t chosen, other; /* -1: none */
-	bool takes_inlined;	 /* what was inlined under the name of the chosen source is of it */
+	bool takes_inlined;	 /* code inlined under its name belongs to the chosen source */
 	bool has_inlined;
 };
 
@@ -40,13 +40,15 @@ int line_sources_open(struct ocp_ctx *ctx, const char *file, enum line_match mat
 		      struct line_sources *sources);
 void line_sources_close(struct line_sources *sources);
 
-/* The number of the source of ROW, or -1: it has another name. -ENOMEM, -EBADMSG */
+/*
+ * Set *NUMBER to that of the source of ROW, -1: not the requested name. Returns -ENOMEM, -EBADMSG.
+ */
 int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources, const struct line_row *row,
 		    ptrdiff_t *number);
 
 void line_sources_choose(const struct line_sources *sources, struct line_choice *choice);
 
-/* Is what has source number I code of the chosen source? */
+/* Do the rows of source number I belong to the chosen source? */
 bool line_sources_takes(const struct line_sources *sources, const struct line_choice *choice,
 			size_t i);
 

@@ -5,15 +5,16 @@
  *
  *	"caml" UNIT SEPARATOR IDENTIFIER "_" STAMP
  *
- * The separator is "__" in 4.x, and "." from 5.1 on. Characters that an assembler does not accept are
- * written $xx. A dot in the unit's path is "__" in every version.
+ * The separator is "__" in 4.x, and "." from 5.1 on. Characters that an assembler does not accept
+ * are written $xx. A dot in the unit's path is "__" in every version.
  *
- * In 4.x the separator is also legal in an identifier. Who knows the unit says so. Otherwise the unit
- * ends after the last module name, which begins with a capital letter. What follows it is the
- * identifier, also if that has a capital letter: it is then a functor (camlStdlib__Hashtbl__Make_951).
+ * In 4.x the separator is also legal in an identifier. If the caller does not know the unit, the
+ * unit ends after the last module name, which begins with a capital letter. The rest is the
+ * identifier, even if it begins with a capital letter: it is then a functor
+ * (camlStdlib__Hashtbl__Make_951).
  *
- * A symbol may come from a hostile file. Bytes that could control a terminal, and bytes that are not
- * UTF-8, stay as the symbol writes them: $1b.
+ * A symbol may come from a hostile file. Bytes that could control a terminal, and bytes that are
+ * not UTF-8, stay as the symbol writes them: $1b.
  */
 #include "code/ocaml_name.h"
 
@@ -89,7 +90,9 @@ static int escaped(const char *text, size_t bytes)
 	return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* The number of bytes of the UTF-8 character at TEXT; 0: it is not one, or not harmless. */
+/*
+ * The length of the multi-byte UTF-8 character at TEXT; 0: there is none, or it is unsafe to print.
+ */
 static size_t character_bytes(const unsigned char *text, size_t bytes)
 {
 	const unsigned char first = text[0];
@@ -103,7 +106,7 @@ static size_t character_bytes(const unsigned char *text, size_t bytes)
 	for (size_t i = 1; i < n; i++)
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
-	/* Overlong forms, surrogates, and what is above U+10FFFF. */
+	/* Overlong forms, surrogates, and characters above U+10FFFF. */
 	if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
 	    (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
 		return 0;
@@ -134,7 +137,10 @@ static bool escapes_are_utf8(const char *text, size_t bytes)
 	return n_run == 0;
 }
 
-/* Write TEXT without its escapes. Returns whether it has a character that identifiers do not have. */
+/*
+ * Write TEXT with its escapes decoded. Returns whether it has a character not allowed in
+ * identifiers.
+ */
 static bool put_decoded(struct writer *w, const char *text, size_t bytes)
 {
 	const bool is_utf8 = escapes_are_utf8(text, bytes);
@@ -147,7 +153,7 @@ static bool put_decoded(struct writer *w, const char *text, size_t bytes)
 		if ((c > ' ' && c < 0x7f) || (c >= 0x80 && is_utf8)) {
 			plain = (char)c;
 			at += 2;
-		} else if (plain <= ' ' || plain >= 0x7f) { /* char is signed: beyond ASCII, too */
+		} else if (plain <= ' ' || plain >= 0x7f) { /* char is signed: non-ASCII, too */
 			plain = '?';
 		}
 		put(w, plain);
@@ -182,7 +188,7 @@ static bool begins_with_module(const char *rest)
 	return next && next[2];
 }
 
-/* The end of the unit in SYMBOL, if only the symbol is known; NULL: it has no separator. */
+/* Find the end of the unit in SYMBOL, from the symbol alone. NULL: SYMBOL has no separator. */
 static const char *end_of_unit(const char *symbol)
 {
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
@@ -203,7 +209,7 @@ static const char *end_of_unit(const char *symbol)
 	return end;
 }
 
-/* Take "_STAMP" off the end of NAME. Returns false if NAME does not end with a stamp. */
+/* Remove "_STAMP" from the end of NAME[0..*BYTES). Returns false if there is no stamp. */
 static bool take_stamp(const char *name, size_t *bytes, uint32_t *stamp)
 {
 	size_t start = *bytes;
@@ -226,7 +232,7 @@ static bool is_word(const char *text, size_t bytes, const char *word)
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Not functions, but symbols of a unit. */
+/* Is IDENTIFIER that of a unit's symbol which is not a function? */
 static bool is_other_symbol(const char *identifier)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
@@ -238,7 +244,7 @@ static bool is_other_symbol(const char *identifier)
 	return false;
 }
 
-/* Functions of Flambda have the place in the source as a name, such as anon_fn[service.ml:12,3--10]. */
+/* Flambda names anonymous functions by their place in the source: anon_fn[service.ml:12,3--10]. */
 static bool is_anonymous(const char *identifier, size_t bytes)
 {
 	return is_word(identifier, bytes, "fun") || begins_with(identifier, "anon_fn$5b") ||
@@ -251,14 +257,17 @@ static void put_identifier(struct writer *w, const char *identifier, size_t byte
 
 	if (!put_decoded(w, identifier, bytes))
 		return;
-	/* As OCaml writes it: (@). */
+	/* An operator, in parentheses as OCaml writes it: (@). */
 	w->at = at;
 	put(w, '(');
 	put_decoded(w, identifier, bytes);
 	put(w, ')');
 }
 
-/* IDENTIFIER and its stamp, as in the symbol. */
+/*
+ * Write the function name for IDENTIFIER, which ends with its stamp, and set the kind and the
+ * stamp.
+ */
 static void put_function(struct writer *w, const char *identifier, struct ocaml_name *name)
 {
 	size_t bytes = strlen(identifier);
@@ -311,7 +320,9 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
 	return !w.is_full;
 }
 
-/* ---- paths inside of a file ------------------------------------------------------------------- */
+/*
+ * ---- paths inside of a file -------------------------------------------------------------------
+ */
 
 /* The length of the first part of PATH: a name, or an operator or "fun" in parentheses. */
 static size_t part_bytes(const char *path)
@@ -337,14 +348,14 @@ static bool is_harmless(const char *text)
 	return true;
 }
 
-/* Is IDENTIFIER the function PART, or its part for optional arguments? */
+/* Is IDENTIFIER the function PART, or the "_inner" function made for its optional arguments? */
 static bool is_identifier(const char *identifier, const char *part, size_t bytes)
 {
 	return strncmp(identifier, part, bytes) == 0 &&
 	       (!identifier[bytes] || strcmp(identifier + bytes, "_inner") == 0);
 }
 
-/* Does PATH begin with the unit UNIT[0..BYTES)? There "Mylib__Service" is written "Mylib.Service". */
+/* Does PATH begin with UNIT[0..BYTES)? "Mylib.Service" in UNIT is "Mylib__Service" in PATH. */
 static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 {
 	size_t at = 0;
@@ -359,7 +370,7 @@ static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 	return path[at] == '.';
 }
 
-/* The same, for a unit that may be in packs: PATH does not have them. */
+/* Like begins_with_unit, but UNIT may begin with packs, which PATH does not name. */
 static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 {
 	for (size_t start = 0; start < bytes; start++)
@@ -369,7 +380,7 @@ static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 	return false;
 }
 
-/* Write the parts of PATH up to END, but for "(fun)". */
+/* Write the parts of PATH up to END, except "(fun)". */
 static void put_parts(struct writer *w, const char *path, const char *end)
 {
 	size_t bytes;
@@ -496,7 +507,9 @@ static size_t module_bytes(const char *text)
 	return text[n] == '.' && text[n + 1] ? n : 0;
 }
 
-/* The length of the module, function or class at TEXT, if a function or method in it follows; else 0. */
+/*
+ * The length of the module, function or class name at TEXT, if "." or "#" and more follow; else 0.
+ */
 static size_t part_before_more(const char *text)
 {
 	size_t n = 0;
@@ -519,7 +532,7 @@ size_t ocaml_name_short_at(const char *text)
 	return 0;
 }
 
-/* Take "/STAMP" off the end of TEXT. Returns the length of what is left. */
+/* Read "/STAMP" at the end of TEXT; -1: there is none. Returns the length of TEXT without it. */
 static size_t without_stamp(const char *text, int64_t *stamp)
 {
 	const size_t all = strlen(text);
@@ -552,7 +565,7 @@ bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t
 	}
 	for (size_t i = at; i < all; i++)
 		has_other |= !is_letter_of_name(text[i]);
-	/* "(@)" and "( @ )" are as OCaml writes it. */
+	/* Accept "(@)" and "( @ )", as OCaml writes operators, as well as "@". */
 	if (has_other && text[at] != '(')
 		put(&w, '(');
 	for (size_t i = at; i < all; i++)

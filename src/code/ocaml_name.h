@@ -8,7 +8,7 @@
  *	camlMylib__Service__find_531					Mylib.Service.find
  *	camlStdlib__$40_197						Stdlib.(@)
  *	camlService__fun_1257						Service.fun_1257, anonymous
- *	camlService__entry						Service.entry, the initialiser
+ *	camlService__entry						Service.entry, initialiser
  */
 #ifndef CODE_OCAML_NAME_H
 #define CODE_OCAML_NAME_H
@@ -27,12 +27,12 @@ enum ocaml_name_kind {
 
 struct ocaml_name {
 	/*
-	 * The whole name: "Stdlib.List.map", "Dune__exe.Service.find". People omit the first
-	 * SHORT_AT bytes.
+	 * The full name: "Stdlib.List.map", "Dune__exe.Service.find". The short name that people
+	 * write omits the first SHORT_AT bytes.
 	 */
 	char text[OCAML_NAME_BYTES];
 	size_t short_at;
-	size_t path_bytes; /* of the module path in the text: "Stdlib.List" */
+	size_t path_bytes; /* length of the module path in the text: "Stdlib.List" */
 	uint32_t stamp;	   /* the compiler's number, unique in the compilation unit; 0: none */
 	enum ocaml_name_kind kind;
 };
@@ -45,23 +45,27 @@ struct ocaml_name {
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
 
 /*
- * The name TEXT of a function, of which the first PATH_BYTES are the unit's path, with the modules and
- * functions inside of its file that the function is in. PATH is the name in the debug information of one of
- * its calls, "Dune__exe__Service.Cache.find" or "Dune__exe__Service.Cache.find.(fun)". Returns 2, 1 if
- * PATH is that of a function inside of it, as the second one, or 0, and no LONGER, if PATH is not that of
- * the function, or not harmless.
+ * Insert into TEXT, the name of a function, the modules and functions of its file that contain the
+ * function; write the result to LONGER. The first PATH_BYTES of TEXT are the unit's path. PATH is
+ * the path in the debug information of a call in the function: "Dune__exe__Service.Cache.find" or
+ * "Dune__exe__Service.Cache.find.(fun)". Returns 2 if PATH is that of the function; 1 if PATH is
+ * that of a function inside of it, as in the second example; 0, without a valid LONGER, if PATH
+ * does not contain the function, or is not safe to print.
  */
 int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES]);
 
 /*
- * The name of a function of which only that PATH, and KIND, are known. STAMP takes the place of the compiler's
- * number. Returns false if PATH is not that of a function of this kind, or not harmless.
+ * Set NAME to the name of a function of which only its PATH and KIND are known. STAMP replaces the
+ * compiler's number. Returns false if PATH is not the path of a function of this kind, or is not
+ * safe to print.
  */
 bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
 			struct ocaml_name *name);
 
-/* The length of what PATH[0..BYTES) and OTHER have in common at their start, in whole parts. */
+/*
+ * The length of the common start of PATH[0..BYTES) and OTHER, in whole parts (names between dots).
+ */
 size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other);
 
 /*
@@ -71,13 +75,14 @@ size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other)
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 
 /*
- * Write TEXT, a name that somebody has typed, as in struct ocaml_name: "Mylib__Service.find" becomes
- * "Mylib.Service.find", and "Stdlib.@" "Stdlib.(@)". A stamp ("/531") is taken off; *STAMP is -1
- * without a stamp. Returns false if TEXT is too long for a name.
+ * Convert TEXT, a name that a user typed, to the form in struct ocaml_name: "Mylib__Service.find"
+ * becomes "Mylib.Service.find", and "Stdlib.@" becomes "Stdlib.(@)". Move a stamp ("/531") from the
+ * end of TEXT to *STAMP; *STAMP is -1 without a stamp. Returns false if TEXT is too long for a
+ * name.
  */
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
 
-/* The length of the prefix of the whole name TEXT that people omit ("Stdlib."); 0: none. */
+/* The length of the prefix of the full name TEXT that the short name omits ("Stdlib."); 0: none. */
 size_t ocaml_name_short_at(const char *text);
 
 #endif

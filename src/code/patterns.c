@@ -20,7 +20,7 @@ static bool is_word(const char *text, const char *at, const char *end, const cha
 	       (at + bytes == end || isspace((unsigned char)at[bytes]));
 }
 
-/* The first character behind the literal or character at AT. */
+/* Skip the string literal, the character literal or the character at AT. */
 static const char *skip_one(const char *at, const char *end)
 {
 	const char quote = *at++;
@@ -44,14 +44,14 @@ static bool is_bar(const char *text, const char *at, const char *end)
 	       (at == text || isspace((unsigned char)at[-1]));
 }
 
-/* Where a pattern at the beginning of the line starts, or NULL. */
+/* The start of the pattern at the beginning of the line, or NULL. */
 static const char *first_pattern(const char *text, const char *end, bool *needs_arrow)
 {
 	const char *at = text;
 
 	while (at < end && isspace((unsigned char)*at))
 		at++;
-	*needs_arrow = is_word(text, at, end, "with"); /* else it may be that of a record */
+	*needs_arrow = is_word(text, at, end, "with"); /* without "->": `{ record with ... }` */
 	if (*needs_arrow) {
 		for (at += strlen("with"); at < end && isspace((unsigned char)*at);)
 			at++;
@@ -60,7 +60,7 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 	return at < end && is_bar(text, at, end) ? at + 1 : NULL;
 }
 
-/* A pattern behind the next bar. */
+/* The start of the pattern behind the next bar, or NULL. */
 static const char *later_pattern(const struct pattern_reader *reader)
 {
 	for (const char *at = reader->at; at < reader->end; at = skip_one(at, reader->end))

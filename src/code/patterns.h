@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the patterns of `match`, `function` and `try` stand in a line of OCaml. The compiler tests patterns
- * of several cases together, and gives the code one of them: it does not tell how often a case was chosen.
+ * Find the patterns of `match`, `function` and `try` in a line of OCaml. The compiler tests the
+ * patterns of several cases together, and gives this code the place of one of them. So the
+ * executions of this code do not tell how often a case was chosen.
  */
 #ifndef CODE_PATTERNS_H
 #define CODE_PATTERNS_H
 
 #include <stdbool.h>
 
-/* A place in the line TEXT..END. */
+/* A position in the line TEXT..END. */
 struct pattern_reader {
 	const char *text, *at, *end;
 	bool is_first;
 };
 
 /*
- * Find the next pattern: columns *FROM to *TO, its end excluded. Only lines that begin with "|" or "with"
- * have patterns here.
+ * Find the next pattern: columns *FROM to *TO - 1. Returns false if there is none. Patterns are
+ * only found in lines that begin with "|" or "with".
  */
 bool pattern_next(struct pattern_reader *reader, int *from, int *to);
 

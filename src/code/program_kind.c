@@ -6,7 +6,7 @@
 #include "code/frametable.h"
 #include "elf/named_symbols.h"
 
-/* Frame tables of a file without names, which an attacker may have made, are read within limits. */
+/* Find the kind of a file without symbols from its frame tables; damaged tables count as native. */
 static enum program_kind kind_of_nameless(struct ocp_ctx *ctx, struct elf_file *elf)
 {
 	struct frametable *table = NULL;

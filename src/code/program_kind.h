@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a file is for a tracer of native OCaml code: some, OCaml's bytecode with its interpreter, or a
- * program of another language. Messages about the three have one text each, whatever was asked.
+ * The kind of a file, for a tracer of native OCaml code: native OCaml code, OCaml's bytecode with
+ * its interpreter, or a program of another language. All commands report a kind with the same
+ * message.
  */
 #ifndef CODE_PROGRAM_KIND_H
 #define CODE_PROGRAM_KIND_H
@@ -10,22 +11,25 @@
 
 enum program_kind {
 	PROGRAM_NATIVE,
-	PROGRAM_BYTECODE, /* ocamlrun, or a program that was linked with -custom or -output-complete-exe */
-	PROGRAM_FOREIGN, /* no OCaml */
+	PROGRAM_BYTECODE, /* ocamlrun, or a program linked with -custom or -output-complete-exe */
+	PROGRAM_FOREIGN,  /* no OCaml */
 };
 
 /*
- * Find the kind of ELF: an executable, a library or a plugin. Symbols tell, and, in an executable that
- * lacks them, the frame tables, which strip leaves. -EBADMSG if the symbol tables are damaged.
+ * Find the kind of ELF (an executable, a library or a plugin) from its symbols. Without symbols,
+ * use the frame tables, which strip leaves. Returns -EBADMSG if the symbol tables are damaged.
  */
 int program_kind_read(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind);
 
-/* The same by the symbols alone, with little memory: for libraries, which export their runtime's. */
+/*
+ * Find the kind of ELF from its symbols alone, with little memory. For libraries, which export the
+ * symbols of their runtime.
+ */
 int program_kind_read_library(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind);
 
 /*
- * 0 if KIND is PROGRAM_NATIVE. Otherwise -ENODATA, with a message about WHO ("pid 7 (/bin/x)", or a path)
- * and a hint.
+ * Return 0 if KIND is PROGRAM_NATIVE. Otherwise record a message about WHO ("pid 7 (/bin/x)", or a
+ * path), with a hint for bytecode, and return -ENODATA.
  */
 int program_kind_need_native(struct ocp_ctx *ctx, enum program_kind kind, const char *who);
 

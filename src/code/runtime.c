@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Recognising the OCaml runtime of an executable.
+ * Recognise the OCaml runtime of an executable.
  *
- * The version is the string Sys.ocaml_version, which is in the static data of the module Stdlib.Sys.
- * Nearly every program contains that module. Without it the names of the runtime's functions tell
- * the version, as far as structures depend on it. OCaml links with --export-dynamic, so .dynsym has
- * the global names in stripped programs too.
+ * The version is the string Sys.ocaml_version, which is in the static data of the module
+ * Stdlib.Sys. Nearly every program contains that module. Without it the names of the runtime's
+ * functions tell the version, as far as structures depend on it. OCaml links with --export-dynamic,
+ * so .dynsym has the global names in stripped programs too.
  *
- * A version tells the structures only of the runtime that the OCaml project publishes; derived
- * compilers change them. So the offset of minor_words is looked for in the code of
- * caml_gc_minor_words_unboxed, which has hardly more than the loads that compute Gc.minor_words ().
- * The members of statistics are neighbours: if one is where it should be, so are the others.
+ * A version determines the structures only if the runtime is that of the OCaml project: derived
+ * compilers change the structures. So the code of caml_gc_minor_words_unboxed is searched for the
+ * offset of minor_words; it has hardly more than the loads that compute Gc.minor_words (). The
+ * members with statistics are neighbours: if one is where it should be, so are the others.
  */
 #include "code/runtime.h"
 
@@ -27,10 +27,10 @@
 #include "code/program_kind.h"
 
 enum {
-	MAX_SYS_BYTES = 64 * 1024,  /* of data of Stdlib.Sys; it has 800 */
-	MAX_FUNCTION_BYTES = 16384, /* of a function whose code is looked at */
+	MAX_SYS_BYTES = 64 * 1024,  /* of the data of Stdlib.Sys, which are 800 bytes */
+	MAX_FUNCTION_BYTES = 16384, /* of a function whose code is searched */
 	STRING_TAG = 252,
-	LEA = 0x8d, /* an instruction that takes an address */
+	LEA = 0x8d, /* opcode of the instruction that takes an address */
 };
 
 static const struct {
@@ -87,7 +87,7 @@ static const struct {
 	    .heap_owner = 1048 } },
 };
 
-/* What is asked of the symbol table. */
+/* The symbols to look up. */
 enum {
 	FRAMETABLE,
 	BYTECODE,
@@ -181,7 +181,7 @@ static int read_at(const struct recogniser *r, uint64_t va, uint64_t bytes, uint
 
 /* ---- the version ---------------------------------------------------------------------------- */
 
-/* Parse "MAJOR.MINOR.PATCH", perhaps with something behind it that begins with one of "+~-". */
+/* Parse "MAJOR.MINOR.PATCH", perhaps followed by a suffix that begins with one of "+~-". */
 static bool parse_version(const char *text, size_t bytes, struct runtime *runtime)
 {
 	int used = 0;
@@ -199,8 +199,8 @@ static bool parse_version(const char *text, size_t bytes, struct runtime *runtim
 }
 
 /*
- * Find the version among the OCaml values in DATA, N words: a string whose header says so. The last
- * byte of a string tells how many bytes of its last word are padding.
+ * Find the version among the OCaml values in DATA, N words: a word that is the header of a string,
+ * then the text of a version. The last byte of a string is the number of padding bytes before it.
  */
 static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 {
@@ -221,7 +221,10 @@ static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 	return false;
 }
 
-/* Returns 1, 0 if the program does not tell, or a negative errno. */
+/*
+ * Read the version from Stdlib.Sys. Returns 1, 0 if the program has no version, or a negative
+ * errno.
+ */
 static int read_version(const struct recogniser *r)
 {
 	const int begin = has(r, SYS_BEGIN_5) ? SYS_BEGIN_5 : SYS_BEGIN_4;
@@ -242,7 +245,7 @@ static int read_version(const struct recogniser *r)
 	return err == -ENODATA ? 0 : err;
 }
 
-/* ---- what the code tells -------------------------------------------------------------------- */
+/* ---- searching code ------------------------------------------------------------------------- */
 
 /* Read the code of a function. -ENODATA, without a message, if the file lacks the function. */
 static int read_code(const struct recogniser *r, int symbol, uint8_t **code, size_t *n)
@@ -256,7 +259,7 @@ static int read_code(const struct recogniser *r, int symbol, uint8_t **code, siz
 	return read_at(r, s->va, s->bytes, code);
 }
 
-/* Does the function use the number VALUE: as the displacement of a load, or as an operand? */
+/* Does the function use the number VALUE, as the displacement of a load or as an operand? */
 static int code_uses(const struct recogniser *r, int symbol, uint32_t value, bool *uses)
 {
 	uint8_t *code;
@@ -271,9 +274,9 @@ static int code_uses(const struct recogniser *r, int symbol, uint32_t value, boo
 }
 
 /*
- * The variables that a function uses by their addresses relative to its code. Any four bytes of the
- * code that are such an address of writable memory count, so no instructions need be decoded; what
- * is found is checked by what it must look like. LOADED: leave out those whose address is taken.
+ * Find the variables that a function addresses relative to its code. Instructions are not decoded:
+ * any four bytes that are a distance to aligned writable memory count, so callers must check the
+ * results. LOADED: leave out variables whose address is taken.
  */
 static int code_variables(const struct recogniser *r, int symbol, bool loaded, uint64_t *variables,
 			  size_t room, size_t *n_variables)
@@ -313,7 +316,7 @@ static int not_known(const struct recogniser *r, const char *what)
 			 elf_file_name(r->elf), r->runtime->version, what);
 }
 
-/* The version of a program without Stdlib.Sys. */
+/* Find the version of a program without Stdlib.Sys from the functions of its runtime. */
 static int guess_version(const struct recogniser *r)
 {
 	struct runtime *runtime = r->runtime;
@@ -342,7 +345,10 @@ static int check_layout(const struct recogniser *r)
 	return err;
 }
 
-/* A local variable: by its name or, in a stripped file, among those that a function uses. */
+/*
+ * Find all_domains, a local variable. In a stripped file: what caml_init_domains uses, as
+ * candidates.
+ */
 static int find_domains(const struct recogniser *r)
 {
 	struct runtime_places *places = &r->runtime->places;
@@ -355,7 +361,10 @@ static int find_domains(const struct recogniser *r)
 	return 0;
 }
 
-/* The function adds the four members up: four words in a row. */
+/*
+ * Find orphaned_alloc_stats. In a stripped file: the four adjacent words that
+ * caml_accum_orphan_alloc_stats adds up.
+ */
 static int find_orphaned_words(const struct recogniser *r)
 {
 	uint64_t found[16];
@@ -382,7 +391,10 @@ static int find_orphaned_words(const struct recogniser *r)
 /* struct { pthread_mutex_t lock; pool *free; struct heap_stats stats; ... } pool_freelist */
 enum { FREELIST_STATS = 48 };
 
-/* The function locks pool_freelist and hands &pool_freelist.stats on. */
+/*
+ * Find pool_freelist.stats. In a stripped file: caml_accum_orphan_heap_stats locks pool_freelist
+ * and passes &pool_freelist.stats on.
+ */
 static int find_orphaned_heap(const struct recogniser *r)
 {
 	uint64_t found[8];
@@ -401,7 +413,7 @@ static int find_orphaned_heap(const struct recogniser *r)
 	return err;
 }
 
-/* Of an executable, whose thread-local variables are the first ones below the FS base. */
+/* For an executable: its thread-local variables are the first ones below the FS base. */
 static int32_t find_state_tls(const struct recogniser *r)
 {
 	const struct named_symbol *symbol = &r->symbols[CAML_STATE_TLS];
@@ -431,7 +443,10 @@ static int find_places_5(const struct recogniser *r)
 	return 0;
 }
 
-/* The frame tables are found also without symbols, but they do not tell what a runtime is like. */
+/*
+ * Report the missing runtime. Frame tables are found without symbols, but do not identify a
+ * runtime.
+ */
 static int no_runtime(const struct recogniser *r)
 {
 	struct frametable *table = NULL;
@@ -493,7 +508,7 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 	return err ? err : recognise(&r);
 }
 
-/* Has ELF no symbols at all, as static programs that are stripped? Or a negative errno. */
+/* Return 1 if ELF has no symbols at all, as a stripped static program; 0; or a negative errno. */
 static int has_no_symbols(struct elf_file *elf)
 {
 	struct elf_section section;
@@ -505,8 +520,8 @@ static int has_no_symbols(struct elf_file *elf)
 }
 
 /*
- * The first string of the data that is a version, into RUNTIME. The linker puts Stdlib.Sys, which has the
- * program's, before the modules of users. -ENOMEM
+ * Set RUNTIME to the first string of the data that is a version. This is the program's: the linker
+ * puts Stdlib.Sys before the modules of users. The only error is -ENOMEM.
  */
 static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)
 {
@@ -537,7 +552,10 @@ static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struc
 
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
 {
-	/* Members were added before it in 5.3 (allocated_words_direct) and in 5.4 (four, of ramp-ups). */
+	/*
+	 * Members were added before the list in 5.3 (allocated_words_direct) and in 5.4 (four,
+	 * for ramp-ups).
+	 */
 	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
 	struct runtime runtime;
 	int err = runtime_recognise(ctx, elf, &runtime);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OCaml runtime that an executable contains: its version, where it keeps the figures of its
- * collector, and which of its functions are phases of the collector. Found in the file alone,
- * stripped or not.
+ * The OCaml runtime that an executable contains: its version, and where it keeps the statistics of
+ * its collector. Found in the file alone, stripped or not.
  */
 #ifndef CODE_RUNTIME_H
 #define CODE_RUNTIME_H
@@ -12,10 +11,13 @@
 #include <stdint.h>
 #include "elf/elf_file.h"
 
-/* Offsets, in bytes, in the structure that holds the state of a domain (runtime/caml/domain_state.tbl). */
+/*
+ * Offsets, in bytes, in the structure that holds the state of a domain
+ * (runtime/caml/domain_state.tbl).
+ */
 struct runtime_layout {
 	bool has_domains; /* OCaml 5 */
-	uint16_t bytes;	  /* of the structure, up to the last member that is used */
+	uint16_t bytes;	  /* size of the structure up to the last member that is used */
 	uint16_t young_ptr, young_start, young_end;
 	uint16_t minor_words, promoted_words, major_words;
 	/* OCaml 4 */
@@ -28,43 +30,44 @@ struct runtime_layout {
 
 enum { MAX_DOMAINS_PLACES = 24 };
 
-/* Addresses as linked; 0: the runtime, or a stripped file, does not have it. */
+/* Addresses as linked; 0: the runtime lacks the variable, or the file is stripped of its symbol. */
 struct runtime_places {
 	uint64_t caml_state;	  /* OCaml 4: the pointer to the structure */
 	uint64_t allocated_words; /* OCaml 4 */
-	/* OCaml 5: counters, */
+	/* OCaml 5: counters */
 	uint64_t minor_collections, major_collections, compactions;
 	/*
-	 * The array of domains or, from 5.3 on, a pointer to it. A stripped file does not tell which
-	 * one of these variables it is. Their contents do.
+	 * The array of domains or, from 5.3 on, a pointer to it. In a stripped file there are
+	 * several candidates; their contents in the process show which one it is.
 	 */
 	uint64_t domains[MAX_DOMAINS_PLACES];
 	size_t n_domains;
-	uint64_t orphaned_words, orphaned_heap; /* what domains that have ended left behind */
+	uint64_t orphaned_words, orphaned_heap; /* statistics of domains that have ended */
 	/*
-	 * The thread-local pointer to the domain's state, relative to the FS base, which it is
-	 * below. 0: not known.
+	 * The thread-local pointer to the domain's state, as an offset from the FS base
+	 * (negative). 0: not known.
 	 */
 	int32_t state_tls;
 };
 
 struct runtime {
 	int major, minor, patch;
-	char version[32]; /* as Sys.ocaml_version, or "4.13 or 4.14" where the program lacks it */
+	char version[32]; /* Sys.ocaml_version, or "4.13 or 4.14" if the program lacks it */
 	bool is_stripped;
 	struct runtime_layout layout;
 	struct runtime_places places;
 };
 
 /*
- * Recognise the runtime of ELF. -ENODATA if it contains none, -EPROTONOSUPPORT if its version or
- * its structures are not known.
+ * Recognise the runtime of ELF. Returns -ENODATA if ELF contains none, -EPROTONOSUPPORT if the
+ * version or the structures of the runtime are not known.
  */
 int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime);
 
 /*
- * *OFF is where the state of a domain of OCaml 5 has its list of local roots, in bytes; that of OCaml 5.3
- * where ELF does not tell the version. It is known for more versions than the rest. -ENOMEM
+ * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5.
+ * If ELF does not tell its version, this is the offset of OCaml 5.3. Knows more versions than
+ * runtime_recognise(). The only error is -ENOMEM.
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 

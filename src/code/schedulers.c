@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each unit of a program has symbols that begin with its name: camlLwt__frametable, from OCaml 5.1 on
- * camlLwt.frametable. `strip` leaves those that the program exports to plugins.
+ * Each unit of a program has symbols that begin with its name: camlLwt__frametable, from OCaml 5.1
+ * on camlLwt.frametable. `strip` leaves the symbols that the program exports to plugins.
  *
- * Without symbols there is caml_globals_map: the marshalled list of the units, which each executable has
- * among its data. A string of N bytes, fewer than 32, is the byte 0x20 + N and the N bytes there.
+ * Without symbols, search caml_globals_map: the marshalled list of the units, which is in the data
+ * of each executable. A marshalled string of N < 32 bytes is the byte 0x20 + N, followed by the N
+ * bytes.
  */
 #include "code/schedulers.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The calls of a function tell its file. All functions of a unit are of one source file, so a function
- * without calls is of the file of its unit. (A #line directive can name others. Where several are named, none
- * is believed.)
+ * The debug information of the calls in a function names its file. All functions of a unit are of
+ * one source file, so a function without calls is of the file of its unit. (A #line directive can
+ * name another file. If several files are named, the file is unknown.)
  */
 #include "code/unit_files.h"
 
@@ -13,7 +13,7 @@
 #include "code/frametable.h"
 #include "code/units.h"
 
-/* A name of the frame tables, and what is shown. */
+/* A name in the frame tables, and its printable copy. */
 struct shown_file {
 	const char *raw;
 	char *text;
@@ -22,12 +22,12 @@ struct shown_file {
 struct unit_files {
 	const struct units *units;
 	struct frametable *table; /* NULL: the file has none */
-	const char **of_tables;	  /* the file of each table; NULL: nobody has asked yet */
+	const char **of_tables;	  /* the file of each table; NULL: not looked up yet */
 	struct shown_file *shown;
-	size_t n, last; /* the last one that was asked for */
+	size_t n, last; /* last: the one returned last */
 };
 
-/* A name may be written to a terminal. */
+/* Copy NAME without characters that are unsafe on a terminal. */
 static char *copy_name(const char *name)
 {
 	char *copy = strdup(name);
@@ -56,14 +56,14 @@ static const char *show(struct unit_files *files, const char *raw)
 	return new->text;
 }
 
-/* Of two files that should be one; "": they are not. */
+/* Combine two names that should be equal (NULL: unknown). Return "" if they differ. */
 static const char *join(const char *file, const char *other)
 {
 	return !file || !other || file == other || strcmp(file, other) == 0 ? (file ? file : other)
 									    : "";
 }
 
-/* The file of the function that the place of DESCR is in; NULL: unknown. */
+/* The file of the function that contains the call of DESCR; NULL: unknown. */
 static const char *file_at(const struct frametable *table, const struct frame_descr *descr)
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
@@ -87,7 +87,7 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 	return file;
 }
 
-/* The same of all tables. */
+/* Set of_tables: for each table, the one file of its calls; NULL: none; "": several. */
 static bool find_files_of_tables(struct unit_files *files)
 {
 	size_t n, n_tables;

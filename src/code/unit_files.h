@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The source file of each function, from the frame tables that OCaml's collector uses. These stay when a
- * program is stripped.
+ * The source file of each function, from the frame tables that OCaml's collector uses. These stay
+ * when a program is stripped.
  */
 #ifndef CODE_UNIT_FILES_H
 #define CODE_UNIT_FILES_H
@@ -11,8 +11,8 @@
 struct unit_files;
 
 /*
- * Read the tables of ELF. FUNCTIONS are those of ELF, and exist as long as the files. Damaged tables tell
- * no files, which is no error.
+ * Read the frame tables of ELF. FUNCTIONS are those of ELF, and exist as long as *OUT. Without
+ * valid tables all files are unknown, which is not an error.
  */
 int unit_files_read(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct unit_files **out);

@@ -54,7 +54,7 @@ static int compare_starts(const void *a, const void *b)
 	return COMPARE(x->start_va, y->start_va);
 }
 
-/* Join the marks of each unit, which are neighbours. */
+/* Merge the marks of each unit, which are neighbours after sorting. */
 static void join_marks(struct units *units)
 {
 	size_t n = 0;
@@ -105,8 +105,8 @@ static const struct unit *find_without(const struct units *units, const struct u
 }
 
 /*
- * Does the unit need its prefix, since another unit has the name without it? A program's own modules go
- * before those of Stdlib.
+ * Does the unit need its prefix because another unit has the name without it? The program's own
+ * modules take precedence over those of Stdlib.
  */
 static bool needs_prefix(const struct units *units, const struct unit *unit)
 {
@@ -141,7 +141,7 @@ void units_free(struct units *units)
 	*units = (struct units){ 0 };
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------ */
 
 const struct unit *units_of_symbol(const struct units *units, const char *symbol)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compilation units of OCaml in an executable: the compiler marks the start and the end of the code of
- * each (camlService__code_begin, camlService__code_end; from 5.1 on camlService.code_begin).
+ * The compilation units of OCaml in an executable: the compiler marks the start and the end of the
+ * code of each (camlService__code_begin, camlService__code_end; from 5.1 on
+ * camlService.code_begin).
  */
 #ifndef CODE_UNITS_H
 #define CODE_UNITS_H
@@ -26,14 +27,14 @@ struct units {
 };
 
 /*
- * Take the symbol SYMBOL with address VA, if it is a mark. Returns 1, 0 if it is not, or a negative errno.
- * Call units_finish after the last one.
+ * Add SYMBOL with address VA, if it is a mark. Returns 1 if it is a mark, 0 if not, or a negative
+ * errno. Call units_finish after the last symbol.
  */
 int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint64_t va);
 int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
-/* The unit that SYMBOL is named after: the one with the longest name; NULL: none. */
+/* The unit whose name SYMBOL begins with, the longest one if there are several; NULL: none. */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
 /* The unit whose code contains VA, or NULL. */
 const struct unit *units_at(const struct units *units, uint64_t va);

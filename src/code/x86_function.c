@@ -19,7 +19,10 @@ static enum insn_cost cost_at(const struct code_flow *flow, size_t i)
 
 /* ---- the place ------------------------------------------------------------------------------ */
 
-/* Is instruction I the site of a probe? Its handler, when enabled, is called from the next five bytes. */
+/*
+ * Is instruction I the site of a probe? If the probe is enabled, the next five bytes call its
+ * handler.
+ */
 static bool is_probe_site(const struct code_flow *flow, size_t i)
 {
 	enum { NOP = 0x90, CMP_EAX = 0x3d };
@@ -28,7 +31,7 @@ static bool is_probe_site(const struct code_flow *flow, size_t i)
 	return bytes[0] == NOP && rest(flow, i) > 1 && bytes[1] == CMP_EAX;
 }
 
-/* Is the instruction behind I executed whenever I is? */
+/* Is the instruction that follows I executed whenever I is executed? */
 static bool runs_on(const struct code_flow *flow, size_t i)
 {
 	switch (flow->insns[i].kind) {
@@ -51,7 +54,7 @@ static bool runs_on(const struct code_flow *flow, size_t i)
 
 /*
  * Find the first instruction that the kernel emulates among those that every call executes exactly
- * once: no jump leads to it or, behind the entry, to one before it.
+ * once: no jump leads to it or to an instruction before it.
  */
 static bool find_emulated(const struct code_flow *flow, size_t *number)
 {
@@ -66,7 +69,7 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 	return false;
 }
 
-/* Can a jump to the entry stand anywhere in the bytes, whatever instructions they are? */
+/* Can any bytes of the function be a jump to the entry, wherever its instructions begin? */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
 	const uint8_t *bytes = flow->code.bytes;
@@ -89,7 +92,7 @@ static bool may_jump_to_entry(const struct code_flow *flow)
 	return false;
 }
 
-/* Why a uprobe on the first instruction does not count each call exactly once; NULL: it does. */
+/* Return why a uprobe on the first instruction does not count each call exactly once, or NULL. */
 static const char *check_entry(const struct code_flow *flow, enum insn_cost cost)
 {
 	if (!flow->is_decoded && may_jump_to_entry(flow))
@@ -153,7 +156,7 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 	}
 }
 
-/* Note why the exit by instruction I cannot be used, if so. */
+/* Set the depth of IT, the exit by instruction I, and `no_time` if the exit cannot be used. */
 static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost cost,
 		       struct code_function *out, struct code_exit *it)
 {
@@ -202,7 +205,10 @@ static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct 
 	return 0;
 }
 
-/* Where a function jumps to that does nothing else; 0: it does. Its only call is behind the jump. */
+/*
+ * Return the target of a function that only jumps; 0 if it does more. It may have one call, of the
+ * collector, behind the jump.
+ */
 static uint64_t find_only_jump(const struct code_flow *flow)
 {
 	size_t n_branches = 0, n_calls = 0, exit = flow->n_insns;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code of a function, decoded whole: where a uprobe counts its calls, and where a call ends. The
- * function need not know of probes.
+ * The code of a function, decoded whole: where a uprobe counts its calls, and where a call ends.
+ * The function need not contain probes.
  *
  * The kernel emulates some instructions under a uprobe and single-steps all others, which takes ten
- * times as long. So the place of the uprobe is the first instruction that every call executes exactly
- * once and that the kernel emulates. If no instruction is like this, or if the code is not fully
- * understood, the place is the first instruction of the function.
+ * times as long. So the place of the uprobe is the first instruction that every call executes
+ * exactly once and that the kernel emulates. If there is none, or if the code is not
+ * fully understood, the place is the first instruction of the function.
  */
 #ifndef CODE_X86_FUNCTION_H
 #define CODE_X86_FUNCTION_H
@@ -23,8 +23,8 @@ enum code_exit_kind {
 	CODE_RET,
 	CODE_TAIL_JUMP,
 	/*
-	 * The jump to an exception handler, with the handler's rsp: all calls end whose rsp at the
-	 * entry is lower. The handler can be in the same function, whose call then goes on.
+	 * The jump to an exception handler, with the handler's rsp. It ends all calls whose rsp at
+	 * the entry is lower. The handler can be in the same function, whose call then continues.
 	 */
 	CODE_RAISE,
 };
@@ -34,12 +34,12 @@ struct code_exit {
 	int32_t depth; /* rsp at the entry minus rsp before this instruction */
 	enum code_exit_kind kind;
 	enum code_cost cost;
-	bool depth_known; /* true where time can be measured, but for CODE_RAISE */
+	bool depth_known; /* if time can be measured: true for all kinds but CODE_RAISE */
 };
 
 struct code_function {
-	uint32_t
-		place; /* the offset of the instruction whose uprobe counts each call exactly once */
+	/* The offset of the instruction whose uprobe counts each call exactly once. */
+	uint32_t place;
 	enum code_cost place_cost;
 	enum code_cost entry_cost; /* of the first instruction */
 	int32_t place_depth;	   /* rsp at the entry minus rsp at the place */
@@ -47,31 +47,34 @@ struct code_function {
 	/* A jump leads to the entry: a uprobe there counts iterations of a loop as well. */
 	bool entry_is_loop;
 	/*
-	 * Time starts at the entry: the place is one of the exits, or rsp there is not of the stack,
-	 * as OCaml 5 sets it before it calls C.
+	 * Time must start at the entry: the place is one of the exits, or rsp is not known at the
+	 * place, as when OCaml 5 has switched stacks to call C.
 	 */
 	bool time_from_entry;
 	/*
-	 * All that it does is to jump there, after moves of its arguments and at most one check whether the
-	 * collector waits; 0: it does more.
+	 * The target, if the function only jumps to another one, after moves of its arguments and
+	 * at most one check whether the collector must run; 0: it does more.
 	 */
 	uint64_t only_jumps_to;
 	/* All exits, by offset, where `no_time` is NULL. */
 	struct code_exit *exits;
 	size_t n_exits;
 	/*
-	 * NULL, or why its calls cannot be counted, or timed, or counted at the entry, where arguments
-	 * are. These end a message of the caller.
+	 * NULL, or why its calls cannot be counted, or timed, or counted at the entry, where
+	 * arguments are known. These texts end a message of the caller.
 	 */
 	const char *no_count, *no_time, *no_entry;
 };
 
 /*
- * Decode FUNCTION, which is of FILE. An error is -ENOMEM; what is wrong with the code stands in *OUT.
+ * Decode FUNCTION, which is in FILE. The only error is -ENOMEM; problems of the code are reported
+ * in *OUT.
  */
 int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 			 struct code_file *file, struct code_function *out);
-/* The same without exits, and without what they tell: no_time, time_from_entry. */
+/*
+ * Like code_function_decode, but without exits: no_time and time_from_entry do not consider them.
+ */
 int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
 			     struct code_file *file, struct code_function *out);
 void code_function_free(struct code_function *function);

@@ -2,7 +2,7 @@
 /*
  * src/program/arg_notes.c reads the table and describes its format.
  *
- * A string is written once for all sites that share it with the site before: the copies of an
+ * A site that has the same string as the site before it shares this string: the copies of an
  * inlined probe are next to each other in most programs.
  */
 #include "link/arg_notes.h"
@@ -59,7 +59,7 @@ static uint32_t add_string(char *strings, size_t *bytes, const char *text, size_
 	return (uint32_t)at;
 }
 
-/* Write the strings; the empty one is the first. Returns their size. */
+/* Write the strings; the first one is empty. Returns their size. */
 static size_t put_strings(struct entry *entries, size_t n, char *strings)
 {
 	size_t bytes = 1;
@@ -84,7 +84,7 @@ static size_t put_strings(struct entry *entries, size_t n, char *strings)
 	return bytes;
 }
 
-/* The room that the strings need at most. */
+/* The largest size that the strings can have. */
 static size_t strings_room(const struct entry *entries, size_t n)
 {
 	size_t room = 1;

@@ -10,8 +10,9 @@
 #include "link/notes.h"
 
 /*
- * Build *SECTION, the table of those of the N drafts whose arguments have names, or places that a
- * note cannot tell. *BYTES has the table; the caller frees it. An existing table is replaced.
+ * Build *SECTION, the table of the sites whose arguments have names, or are in places that a note
+ * cannot express. DRAFTS[0..N) are all sites. *BYTES has the table; the caller frees it. An
+ * existing table is replaced.
  */
 int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		    uint64_t base_va, struct layout_section *section, uint8_t **bytes);

@@ -10,9 +10,9 @@
  *	apply		change the first bytes: sites, queries, erased stores of arguments
  *	layout		rebuild the file, with semaphores, notes, places and symbols
  *
- * The build-id stays the same. It names the debug information of the program, which is still right:
- * no code or data has moved, only bytes within the sites differ. With another id, debug files that
- * were split off before the conversion would not be found.
+ * The build-id stays the same. It identifies the debug information of the program, which is still
+ * right: no code or data has moved, only bytes within the sites differ. With another id, tools
+ * would not find debug files that were split off before the conversion.
  */
 #include "link/convert.h"
 
@@ -62,7 +62,10 @@ static void find_probes(struct conversion *conv)
 		conv->result->n_probes += conv->set.probes[i].marker != NULL;
 }
 
-/* A query whose name has no site still reads its own marker's counter, which is always 0. */
+/*
+ * Find queries that cannot be redirected. A query whose name has no site stays as it is: it reads
+ * the counter of its own marker, which is always 0.
+ */
 static void check_queries(struct conversion *conv)
 {
 	for (size_t i = 0; i < conv->scan.n_uses; i++) {
@@ -129,7 +132,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 {
 	char text[256];
 
-	/* The site reports what is wrong with its arguments. */
+	/* Problems of arguments are reported below, with their site. */
 	if (use->why_not && use->marker->kind != MARKER_ARGS) {
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text), "stays dormant: %s", use->why_not);
@@ -345,7 +348,7 @@ static void count_external(void *data, uint64_t va)
 			(unsigned long long)va, function ? function : "a function without symbol");
 }
 
-/* Their names and their markers are in the other files. */
+/* Report the sites of other files' probes. Their names and markers are in those files. */
 static int report_external(struct conversion *conv)
 {
 	struct object_external *externals;

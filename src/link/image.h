@@ -34,14 +34,17 @@ struct image_symbol {
 	const char *name;
 };
 
-/* -ENOEXEC: not an x86-64 ELF executable. -EBADMSG: its headers are inconsistent. */
+/*
+ * Read PATH. Returns -ENOEXEC if it is not an x86-64 ELF executable, -EBADMSG if its headers are
+ * inconsistent.
+ */
 int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
 void image_release(struct image *image);
 
 /* The first section of this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
 
-/* The image as input of the search for dormant probes. The bytes belong to the image. */
+/* Make *OBJECT, the input of the search for dormant probes. Its bytes belong to IMAGE. */
 int image_object(const struct image *image, struct object *object);
 
 /* The index of .symtab if its entries and names are well-formed; else 0. */

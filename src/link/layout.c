@@ -4,16 +4,16 @@
  * them and finds them by their offset in the file. They must be in a section called .probes, by
  * which bcc and bpftrace find that offset. No linker has left room for them. The one place that
  * always exists is the end of the program's data: the last PT_LOAD segment is writable and ends
- * with .bss. That segment is extended. The zeros of .bss, which is in between, then are in the
- * file, as if a linker had put a section with bytes after .bss. image_write writes runs of zeros as
- * holes.
+ * with .bss. That segment is extended. The zeros of .bss, which precedes the new data, then are in
+ * the file, as if a linker had put a section with bytes after .bss. image_write writes runs of
+ * zeros as holes.
  *
  *	old	[ segments .. .data ]           [ .comment .symtab .. ] [ headers ]
  *	new	[ segments .. .data ][ .bss ][ .probes ] [ the others ] [ headers ]
  *
  * All loaded parts keep their addresses and offsets. Sections that are not loaded, such as debug
  * information, may have any offset; they are moved to the end. Bytes after the parts that the
- * headers describe (an archive that a program carries) stay the last ones.
+ * headers describe (an archive that a program carries) stay at the end of the file.
  *
  * A new segment would keep .bss out of the file, but there is no room for its program header. Other
  * tools move the whole table of program headers. Kernels before 5.18 and some loaders do not
@@ -40,8 +40,8 @@ static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * Apart from the hole, a file grows by its notes: about a hundred bytes per site, which has at
- * least 13. Overlapping sections and names could make it grow more.
+ * Apart from the hole, a file grows by its notes: about a hundred bytes per site, while a site has
+ * at least 13 bytes of code. Overlapping sections and names could make the file grow more.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -79,7 +79,7 @@ static const Elf64_Phdr *last_segment(const struct image *image)
 	return last;
 }
 
-/* All loaded parts must be before the end of the segment, since the rest is moved there. */
+/* Check that all loaded parts are before END_OFF, since new data and all other parts go there. */
 static int check_order(const struct image *image, uint64_t end_off)
 {
 	const Elf64_Ehdr *header = &image->header;
@@ -143,7 +143,7 @@ struct layout {
 	uint64_t data_end; /* of the longer segment, in the file */
 };
 
-/* The change of section INDEX of the new file, or NULL. */
+/* The added or replaced section with INDEX in the new file, or NULL. */
 static const struct layout_section *find_change(const struct layout *layout, size_t index)
 {
 	size_t added = layout->image->n_sections;
@@ -233,7 +233,7 @@ static void place_data(struct layout *layout)
 	}
 }
 
-/* Is section INDEX not loaded, so that it is moved to the end? */
+/* Is section INDEX moved to the end? Only sections that are not loaded are. */
 static bool is_moved(const struct layout *layout, size_t index)
 {
 	const Elf64_Shdr *section = &layout->sections[index];
@@ -286,7 +286,9 @@ static int place_moved(struct layout *layout, uint64_t *end)
 			*end = align_up(*end, align);
 		section->sh_offset = *end;
 		*end += section->sh_size;
-		/* Apart from padding they need as much room as before, unless they overlapped. */
+		/*
+		 * The sections need no more room than before, except padding, unless they overlap.
+		 */
 		if (*end > limit + (i + 1) * 4096) {
 			free(moved);
 			return ctx_error(image->ctx, -EBADMSG, "damaged: its sections overlap");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adding data after the program's own data, and sections that are not loaded, to a linked file. See
+ * Add data after the program's own data, and sections that are not loaded, to a linked file. See
  * layout.c.
  */
 #ifndef LINK_LAYOUT_H
@@ -12,21 +12,21 @@
 
 /* The end of the last segment, which has the writable data and can be extended. */
 struct layout_room {
-	size_t segment;
-	uint64_t end_off; /* of its bytes in the file so far */
-	uint64_t va;	  /* of the new data, 16-aligned, and its offset in the new file */
-	uint64_t off;
+	size_t segment;	  /* its index */
+	uint64_t end_off; /* the end of its bytes in the old file */
+	uint64_t va;	  /* the address of the new data, 16-aligned */
+	uint64_t off;	  /* the offset of the new data in the new file */
 };
 
-/* -EOPNOTSUPP: the layout of the file leaves no room. */
+/* Find the room. Returns -EOPNOTSUPP if the layout of the file leaves no room. */
 int layout_find_room(const struct image *image, struct layout_room *room);
 
 /* A section to add or to replace. */
 struct layout_section {
 	const char *name;
 	/*
-	 * layout_apply sets sh_name and, if the section is not loaded, sh_offset. The sh_addr of a
-	 * loaded section is in the room.
+	 * layout_apply sets sh_name and sh_offset. The caller sets the sh_addr of a loaded section,
+	 * to an address in the room.
 	 */
 	Elf64_Shdr header;
 	const uint8_t *bytes; /* header.sh_size of them */

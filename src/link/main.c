@@ -37,7 +37,7 @@ static void warn(void *data, const char *file, int line, const char *text)
 	log_line(data, OCP_LOG_WARN, text);
 }
 
-/* Returns -1 to go on, or the exit status. */
+/* Returns -1 if the program shall continue, else its exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
 	enum { OPT_CHECK = 256, OPT_STRICT };

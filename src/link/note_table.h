@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of sites in a note that has a section of its own. Like .note.stapsdt the section has type SHT_NOTE
- * and is not loaded: strip, objcopy and eu-strip keep sections of this type.
+ * A table of sites, in a note with its own section. Like .note.stapsdt, the section has type
+ * SHT_NOTE and is not loaded: strip, objcopy and eu-strip keep sections of this type.
  *
- * The note's description is: the address of .stapsdt.base when the table was written, the number of entries,
- * the bytes of the strings; the entries, each an address and some words; the strings.
+ * The note's description is: the address of .stapsdt.base when the table was written, the number of
+ * entries, the bytes of the strings; the entries, each an address and some words; the strings.
  */
 #ifndef LINK_NOTE_TABLE_H
 #define LINK_NOTE_TABLE_H
@@ -37,8 +37,8 @@ struct note_table {
 int note_table_compare_va(const void *a, const void *b);
 
 /*
- * Build *SECTION from TABLE. *BYTES has the note; the caller frees it. A section of IMAGE with the same name
- * is replaced. Returns 0, or -ENOMEM with a message.
+ * Build *SECTION from TABLE. *BYTES has the note; the caller frees it. A section of IMAGE with the
+ * same name is replaced. Returns 0, or -ENOMEM with a message.
  */
 int note_table_build(const struct image *image, const struct note_table *table,
 		     struct layout_section *section, uint8_t **bytes);

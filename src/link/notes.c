@@ -50,7 +50,7 @@ int notes_find_ocaml(const struct image *image, bool *found)
 	return 0;
 }
 
-/* A buffer whose size was computed before. */
+/* An output buffer, which is large enough: its size was computed before. */
 struct output {
 	uint8_t *bytes;
 	size_t n;

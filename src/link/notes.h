@@ -16,12 +16,12 @@ struct note_draft {
 	uint64_t semaphore_va;
 	const struct marker *marker; /* of the probe */
 	char *args;		     /* operands, separated by spaces */
-	char *all_args; /* the same with those that a note cannot tell; NULL: args tells all */
+	char *all_args; /* args and the operands that a note cannot express; NULL: none */
 };
 
 /*
- * Does IMAGE have notes of OCaml probes already? -EBADMSG if its notes are damaged, so that they
- * cannot be kept.
+ * Set *FOUND if IMAGE already has notes of OCaml probes. Returns -EBADMSG if notes of IMAGE are
+ * damaged, so that they cannot be kept.
  */
 int notes_find_ocaml(const struct image *image, bool *found);
 

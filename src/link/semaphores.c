@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * One semaphore per name, with two 16-bit counters: the first belongs to tracers, the second is the
- * one that [%probe_is_enabled] reads. They are in section .probes:
+ * Each probe name has one semaphore, with two 16-bit counters: the first belongs to tracers, the
+ * second is read by [%probe_is_enabled]. The semaphores are in section .probes:
  *
  *	-8   u64   a header: OCaml string of one word, black
  *	 0   u16   tracers
  *	 2   u16   OCaml
  *	 4   u32   the padding of a string of four bytes
  *
- * So each semaphore is a static OCaml string. [%probe_is_enabled] is compiled code that loads the
- * address of a string, and now loads that of a semaphore. If a compiler keeps it in a register
- * while the garbage collector runs, it must be an OCaml value.
+ * So each semaphore is a static OCaml string. The compiled code of [%probe_is_enabled] loads the
+ * address of a string; the conversion replaces this address by that of a semaphore. The compiler
+ * may keep the address in a register while the garbage collector runs, so it must be an OCaml
+ * value.
  *
- * If the file has symbols, caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added to them.
+ * If the file has symbols, symbols caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added.
  * Weak symbols come after local ones, so the new symbols can be appended.
  *
- * Each note repeats the address of section .stapsdt.base, which gdb requires. It is a byte after
- * the semaphores.
+ * Each note repeats the address of section .stapsdt.base, which gdb requires. If the file lacks
+ * this section, it is added: one byte after the semaphores.
  */
 #include "link/semaphores.h"
 
@@ -115,7 +116,7 @@ static int build_data(const struct image *image, const struct marker_set *set,
 	return 0;
 }
 
-/* A section of the image with ROOM bytes more, their first 0; the section's index is I. */
+/* Copy section I of IMAGE, with ROOM more bytes. Returns the first of these, or NULL: no memory. */
 static uint8_t *lengthen(const struct image *image, struct semaphores *semaphores, size_t i,
 			 size_t room)
 {

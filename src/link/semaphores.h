@@ -23,7 +23,7 @@ struct semaphores {
 void semaphores_place(const struct image *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores);
 
-/* Build the sections, when the initial state of each probe is known. */
+/* Build the sections. The initial state of each probe (enabled_at_init) must be known. */
 int semaphores_build(const struct image *image, const struct marker_set *set,
 		     struct semaphores *semaphores);
 void semaphores_free(struct semaphores *semaphores);

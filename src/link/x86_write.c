@@ -119,7 +119,7 @@ void x86_write_site(const struct x86_code *code, const struct x86_site *site, bo
 	if (site->reg >= 8)
 		bytes[at++] = 0x41;
 	bytes[at++] = (uint8_t)(0x58 | (site->reg & 7));
-	/* The jump to the handler ends where the conditional jump did: same displacement. */
+	/* The jump to the handler ends where the conditional jump ended: same displacement. */
 	if (site->is_inverted)
 		tail = site->is_near ? JUMP_NEAR_BYTES : JUMP_SHORT_BYTES;
 	write_nops(bytes + at, site->n_bytes - tail - at);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Changing machine code: a dormant probe becomes a probe site. See x86_write.c. */
+/* Change machine code: a dormant probe becomes a probe site. See x86_write.c. */
 #ifndef LINK_X86_WRITE_H
 #define LINK_X86_WRITE_H
 
 #include "program/dormant/x86_site.h"
 
-/* Change the load at POS to load the address VA, which must be in its reach. */
+/* Change the load at POS to load the address VA. x86_can_redirect: is VA in reach of the load? */
 bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		      uint64_t va);
 void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		       uint64_t va);
 
-/* Erase an instruction. */
+/* Overwrite an instruction with nops. */
 void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
 
 /* Write the probe site over the dormant probe. */

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-/* Is NAME, as the compiler was told it, the file PATH, perhaps behind the compiler's folder? */
+/*
+ * Is NAME, as it was given to the compiler, the file PATH, perhaps without the compiler's folder?
+ */
 static bool is_same_file(const char *path, const char *name)
 {
 	const size_t path_bytes = strlen(path), name_bytes = strlen(name);
@@ -12,7 +14,7 @@ static bool is_same_file(const char *path, const char *name)
 	       (name_bytes == path_bytes || path[path_bytes - name_bytes - 1] == '/');
 }
 
-/* The descriptors of the calls in the function: *N from the first on. */
+/* The descriptors of the *N calls in the function of FRAME. */
 static const struct frame_descr *calls_of(const struct exact_frame *frame, size_t *n)
 {
 	size_t n_list;
@@ -26,7 +28,10 @@ static const struct frame_descr *calls_of(const struct exact_frame *frame, size_
 	return list + first;
 }
 
-/* The locations of the call DESCR, from that on which is at the line of FRAME; 0: it is elsewhere. */
+/*
+ * Find the locations of the call DESCR, starting with the location on the line of FRAME. Returns
+ * their number; 0 if no location is on that line.
+ */
 static size_t locations_on_line(const struct exact_frame *frame, const struct frame_descr *descr,
 				struct frame_location *locations, size_t room)
 {
@@ -41,7 +46,9 @@ static size_t locations_on_line(const struct exact_frame *frame, const struct fr
 	return 0;
 }
 
-/* Are these the same functions, inlined at the same places? The columns of the first may differ. */
+/*
+ * Are A and B the same functions, inlined at the same places? The columns of the first may differ.
+ */
 static bool are_same(const struct frame_location *a, size_t n_a, const struct frame_location *b,
 		     size_t n_b)
 {
@@ -64,9 +71,9 @@ static uint64_t target(uint64_t next, const uint8_t *displacement)
 }
 
 /*
- * Where is the handler, if a probe begins at the instruction? A converted probe is a nop and a test whose
- * operand is the distance of the handler. Another one loads the address of its marker, compares it with 1,
- * and jumps to the handler or around it. 0: it is no probe.
+ * Return the address of the handler if a probe begins at the instruction, else 0. A converted probe
+ * is a nop and a test whose operand is the distance of the handler. A probe that is not converted
+ * loads the address of its marker, compares it with 1, and jumps to the handler or around it.
  */
 static uint64_t handler_of(const struct exact_frame *frame)
 {
@@ -88,7 +95,7 @@ static uint64_t handler_of(const struct exact_frame *frame)
 	return frame->va + 11;
 }
 
-/* The first of CALLS[0..N) that returns behind VA. */
+/* The index of the first of CALLS[0..N) whose return address is above VA. */
 static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va)
 {
 	size_t i = 0;
@@ -99,8 +106,8 @@ static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va
 }
 
 /*
- * Compilers give a probe's own instructions no line, unless they are the first ones of a line. The arguments
- * that its handler's code stores are of that line.
+ * Compilers give a probe's own instructions no line, unless they are the first ones of a line. But
+ * the code of the handler, which stores the arguments, has the line of the probe.
  */
 bool exact_frame_read(struct exact_frame *frame)
 {
@@ -144,7 +151,9 @@ size_t exact_frame_locations(const struct exact_frame *frame, struct frame_locat
 	}
 	if (agree)
 		return n;
-	/* Copies of the same code: those before and behind the instruction must be of one. */
+	/*
+	 * There are copies of the same code: the calls next to the instruction must be of one copy.
+	 */
 	if (!next || next == n_calls)
 		return 0;
 	n = locations_on_line(frame, &calls[next - 1], locations, room);

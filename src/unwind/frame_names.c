@@ -23,11 +23,11 @@ enum {
 	MAX_INLINED = 64,
 	FIRST_SLOTS = 4096,
 	MAX_PATH_PART = 128,
-	/* A program chooses the frames that it reports by Gc.Memprof. */
+	/* A limit, since a program chooses the frames that it reports by Gc.Memprof. */
 	MAX_FOUND = 1 << 20,
 };
 
-/* They need no memory. */
+/* Constant frames, which need no allocation. */
 static const struct named_frame unknown_frame = { .function = "[unknown]", .kind = FRAME_UNKNOWN };
 static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
@@ -37,20 +37,20 @@ struct extent {
 	uint64_t va, end;
 };
 
-/* What is known of the code of a file. */
+/* The tables of a file that name its code. */
 struct file_names {
 	const struct walked_file *file;
-	struct extent *extents; /* by address: of functions that need not have names */
+	struct extent *extents; /* of all functions, also of those without names; by address */
 	size_t n_extents;
 	struct functions *functions; /* NULL: none, or not readable */
-	struct frametable *table;    /* the same */
+	struct frametable *table;    /* NULL: none, or not readable */
 	struct address_lines *lines;
 };
 
 /* The names of one frame. */
 struct found_frame {
-	const struct walked_file *file; /* NULL: of the kernel */
-	uint64_t address; /* in a file its link-time address, with WALK_EXACT or not */
+	const struct walked_file *file; /* NULL: a frame of the kernel */
+	uint64_t address; /* in a file the link-time address, perhaps with WALK_EXACT */
 	struct named_frame *frames;
 	size_t n;
 };
@@ -63,7 +63,7 @@ struct frame_names {
 	struct kernel_symbols *kernel;
 	struct found_frame *found; /* a hash table; n is 0 in free slots */
 	size_t n_found, slots;
-	char **texts; /* what the frames point to and no file has */
+	char **texts; /* texts of the frames that are in no table of a file */
 	size_t n_texts;
 };
 
@@ -104,8 +104,8 @@ static const struct extent *extent_of(const struct file_names *of, uint64_t va)
 }
 
 /*
- * The function at VA, or NULL. A symbol without a size seems to reach up to the next one, but other code, as
- * that of the procedure linkage table, may begin before.
+ * The function at VA, or NULL. A symbol without a size seems to reach up to the next symbol, but
+ * other code, such as the procedure linkage table, may begin before that.
  */
 static const struct function *function_at(const struct file_names *of, uint64_t va)
 {
@@ -132,7 +132,7 @@ static const char *name_place(struct frame_names *names, const struct file_names
 	return keep_text(names, text);
 }
 
-/* The name that people write for FUNCTION of OCaml's debug information. */
+/* The name that people write for FUNCTION, a name in OCaml's debug information. */
 static const char *name_ocaml(struct frame_names *names, const char *function)
 {
 	char name[OCAML_NAME_BYTES];
@@ -194,7 +194,7 @@ static int name_locations(struct frame_names *names, const struct frame_location
 	return 0;
 }
 
-/* The frames of debug information of a frame table. */
+/* Name the frames of PLACE, debug information in a frame table. */
 static int name_debuginfo(struct frame_names *names, const struct walked_place *place,
 			  struct named_frame *frames, size_t *n)
 {
@@ -215,8 +215,9 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 }
 
 /*
- * The name of FUNCTION in frames that are no calls. The symbol of an anonymous function has a number in the
- * place of the functions that it is in, and calls in it have those.
+ * The name of FUNCTION in frames without a place in the frame table. The symbol of an anonymous
+ * function has a number instead of the functions that contain it; the debug information of its
+ * calls names them.
  */
 static const char *name_function(struct frame_names *names, const struct file_names *of,
 				 const struct function *function)
@@ -230,8 +231,8 @@ static const char *name_function(struct frame_names *names, const struct file_na
 }
 
 /*
- * The name of a function of C. Two functions of OCaml 5's runtime stand where a fibre ends and its parent
- * begins, and where a domain does.
+ * The name of a function of C. Two functions of OCaml 5's runtime get special names: the frame of
+ * caml_runstack is between a fibre and its parent, the frame of domain_thread_func starts a domain.
  */
 static const char *name_c_function(const struct file_names *of, const struct function *function)
 {
@@ -242,7 +243,10 @@ static const char *name_c_function(const struct file_names *of, const struct fun
 	return function->name;
 }
 
-/* The frames of an instruction at a known line. *N is 0 if the calls of its function do not tell more. */
+/*
+ * Name the frames of an instruction whose line is known. *N is 0 if the calls of its function do
+ * not tell what is inlined there.
+ */
 static int name_exact(struct frame_names *names, const struct exact_frame *exact,
 		      struct named_frame *frames, size_t *n)
 {
@@ -253,8 +257,9 @@ static int name_exact(struct frame_names *names, const struct exact_frame *exact
 }
 
 /*
- * A frame of which the frame table knows no place. INSIDE is in its instruction. IS_LISTED: the table has the
- * call, so its place was unknown to OCaml's compiler too, and the line table has that of other code.
+ * Name a frame without a place in the frame table. INSIDE is an address in its instruction.
+ * IS_LISTED: the frame table has the call, but OCaml's compiler did not know its place either; the
+ * line table would give the line of other code.
  */
 static int name_code(struct frame_names *names, const struct file_names *of,
 		     const struct walked_place *place, uint64_t inside, bool is_listed,
@@ -315,7 +320,7 @@ static int name_in_file(struct frame_names *names, const struct walked_place *pl
 			 frames, n);
 }
 
-/* ---- what has been named -------------------------------------------------------------------- */
+/* ---- named frames --------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct frame_names *names, const struct walked_file *file,
 		      uint64_t address)
@@ -367,7 +372,7 @@ static int keep_frames(struct frame_names *names, size_t slot, const struct walk
 	return 0;
 }
 
-/* ADDRESS, in the file of PLACE, is named for the first time. */
+/* Name ADDRESS, in the file of PLACE, for the first time. */
 static int name_new(struct frame_names *names, const struct walked_place *place,
 		    enum frame_place what, size_t slot, uint64_t address)
 {

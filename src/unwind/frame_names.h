@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the frames of a stack to the names of functions, with source lines and inlined functions. */
+/* Convert the frames of a stack to names of functions, with source lines and inlined functions. */
 #ifndef UNWIND_FRAME_NAMES_H
 #define UNWIND_FRAME_NAMES_H
 
@@ -15,12 +15,12 @@ enum frame_kind {
 	FRAME_C,
 	FRAME_KERNEL,
 	FRAME_UNKNOWN,	 /* code whose function has no name */
-	FRAME_TRUNCATED, /* no frame: callers are missing here */
+	FRAME_TRUNCATED, /* a mark in place of missing callers */
 };
 
 struct named_frame {
-	const char *
-		function; /* "Service.find", "caml_alloc_shr"; "[libfoo.so+0x1234]" if it is unknown */
+	/* "Service.find", "caml_alloc_shr"; "[libfoo.so+0x1234]" if the function has no name. */
+	const char *function;
 	const char *file; /* of the source; NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
 	/* Columns from the start of that line; 0 and 0: unknown. The end may be in a later line. */
@@ -31,14 +31,14 @@ struct named_frame {
 
 struct frame_names;
 
-/* WALKER exists as long as the names; NULL: frame_names_find is not called. */
+/* WALKER must outlive *OUT. It may be NULL if frame_names_find is never called. */
 int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
 		     struct frame_names **out);
 void frame_names_close(struct frame_names *names);
 
 /*
- * Name FRAME, as bpf/walk.h has it. *FRAMES are *N named frames, the innermost first; they exist as
- * long as NAMES.
+ * Name FRAME, a frame in the format of bpf/walk.h. Sets *FRAMES to *N named frames, the innermost
+ * first; they exist as long as NAMES.
  */
 int frame_names_find(struct frame_names *names, uint64_t frame, const struct named_frame **frames,
 		     size_t *n);
@@ -50,7 +50,7 @@ enum frame_place {
 	FRAME_DEBUGINFO, /* debug information of a frame table */
 };
 
-/* The same of PLACE, whose file exists as long as NAMES. */
+/* Name PLACE like frame_names_find. The file of PLACE must exist as long as NAMES. */
 int frame_names_find_place(struct frame_names *names, const struct walked_place *place,
 			   enum frame_place what, const struct named_frame **frames, size_t *n);
 
@@ -58,10 +58,10 @@ int frame_names_find_place(struct frame_names *names, const struct walked_place 
 int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 			    const struct named_frame **frame);
 
-/* The walker that it was opened with. */
+/* The walker that NAMES was opened with. */
 const struct stack_walker *frame_names_walker(const struct frame_names *names);
 
-/* What stands in the place of the callers where a stack ended early: "[truncated: ...]". */
+/* The frame that replaces the missing callers of a stack that ended early: "[truncated: ...]". */
 const struct named_frame *frame_names_of_end(enum walk_end end);
 
 #endif

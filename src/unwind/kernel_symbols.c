@@ -33,7 +33,7 @@ static int add(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t add
 	return 0;
 }
 
-/* "ffffffff81000000 T _text", and for a module "\t[name]" behind it. */
+/* Read a line "ffffffff81000000 T _text"; functions of modules have "\t[name]" behind it. */
 static int read_line(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *line)
 {
 	char *end, *name;

@@ -8,7 +8,9 @@
 
 struct kernel_symbols;
 
-/* Without CAP_SYSLOG the kernel shows no addresses, and no name is found. */
+/*
+ * Read the symbols. Without CAP_SYSLOG the kernel hides the addresses, and no name will be found.
+ */
 int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out);
 void kernel_symbols_free(struct kernel_symbols *symbols);
 

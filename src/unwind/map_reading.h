@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads whole maps of BPF programs. */
+/* Read whole maps of BPF programs. */
 #ifndef UNWIND_MAP_READING_H
 #define UNWIND_MAP_READING_H
 
@@ -7,8 +7,8 @@
 #include "base/ctx.h"
 
 /*
- * Read the hash map FD of at most ROOM entries: *N keys and values, in the same order. The caller
- * frees both lists, also after an error.
+ * Read the hash map FD, which has at most ROOM entries: *N keys, and their values in the same
+ * order. The caller frees both lists, also after an error.
  */
 int map_read_all(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_bytes, size_t room,
 		 void **keys, void **values, size_t *n);

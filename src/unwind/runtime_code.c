@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The places are found by their machine code, since a stripped program has no symbols for all of
- * them. A pattern is long enough to be no other code. Where it is not found, the call frame information
- * stands.
+ * The places are found by their machine code, since a stripped program lacks symbols for some of
+ * them. The patterns are long enough not to match other code. If a pattern is not found, the call
+ * frame information is used as it is.
  *
  * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow,
- * caml_start_program, caml_c_call_stack_args) and
- * asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the call of caml_call_realloc_stack) of OCaml 4.13.1,
- * 4.14.1 and 5.3.0. Domain state is in r14; its exception pointer is at 16 (OCaml 4) or 48 (OCaml 5).
+ * caml_start_program, caml_c_call_stack_args) and asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the
+ * call of caml_call_realloc_stack) of OCaml 4.13.1, 4.14.1 and 5.3.0. Domain state is in r14; its
+ * exception pointer is at 16 (OCaml 4) or 48 (OCaml 5).
  */
 #include "unwind/runtime_code.h"
 
@@ -19,7 +19,7 @@ enum { MAX_PATTERN = 56, ANY = 0x100, PART_BYTES = 1 << 18, MAX_CODE_BYTES = 1 <
 struct pattern {
 	uint16_t bytes[MAX_PATTERN]; /* ANY matches every byte */
 	uint8_t n;
-	/* The frames from one offset to another. */
+	/* The offsets whose frames are of this kind: `from` to `to` - 1. */
 	uint8_t from, to;
 	enum code_frame frame;
 };
@@ -40,10 +40,11 @@ struct pattern {
 	}
 
 /*
- * The end of caml_runstack: mov 40(%r14),%rdi; mov 24(%r11),%r10; mov 8(%r10),%r11;
- * mov %r10,40(%r14); mov %r11,48(%r14); mov (%r10),%r13; mov %rax,%r12; mov 64(%r14),%rsp;
- * call caml_free_stack; mov %r13,%rsp; mov %r12,%rax; jmp *(%rbx); then a fibre that has raised:
- * lea 16(%rsp),%r11; mov 8(%r11),%rbx; jmp to the start. So the stack pointer is one of two there.
+ * The end of caml_runstack: mov 40(%r14),%rdi; mov 24(%r11),%r10; mov 8(%r10),%r11; mov
+ * %r10,40(%r14); mov %r11,48(%r14); mov (%r10),%r13; mov %rax,%r12; mov 64(%r14),%rsp; call
+ * caml_free_stack; mov %r13,%rsp; mov %r12,%rax; jmp *(%rbx); then a fibre that has raised: lea
+ * 16(%rsp),%r11; mov 8(%r11),%rbx; jmp to the start. So two stack pointers are possible at the
+ * start.
  */
 #define END_OF_FIBRE                                                                               \
 	{                                                                                          \
@@ -138,8 +139,8 @@ static const struct pattern patterns[] = {
 	  12,
 	  CODE_FRAME_ARGUMENT },
 	/*
-	 * The same place of OCaml 4: mov %r15,8(%r14); three of pop N(%r14); add $8,%rsp twice; six
-	 * of pop; ret; or $2,%rax; jmp to the first of these
+	 * The end of OCaml 4's caml_start_program: mov %r15,8(%r14); three of pop N(%r14); add
+	 * $8,%rsp twice; six of pop; ret; or $2,%rax; jmp to the first of these
 	 */
 	{ { 0x4d, 0x89, 0x7e, 0x08, 0x41, 0x8f, 0x86, ANY,  ANY,  ANY,	ANY,  0x41, 0x8f,
 	    0x86, ANY,	ANY,  ANY,  ANY,  0x41, 0x8f, 0x86, ANY,  ANY,	ANY,  ANY,  0x48,
@@ -169,13 +170,15 @@ static const struct pattern patterns[] = {
 
 enum { N_PATTERNS = sizeof(patterns) / sizeof(*patterns) };
 
-/* The offset, in the pattern, of the instruction that such frames are like. */
+/* Frames of this kind unwind like the frame at this offset of the pattern. */
 static uint64_t like_of(enum code_frame frame)
 {
 	return frame == CODE_FRAME_OF_C_STACK ? 27 : 0;
 }
 
-/* Bytes that are rare in code. Each pattern has one of them, which is looked for first. */
+/*
+ * Bytes that are rare in code. Each pattern has one of them; the search looks for this byte first.
+ */
 static const uint8_t rare_bytes[] = { 0x66, 0x4e, 0x5a, 0xce };
 
 enum { N_RARE = sizeof(rare_bytes) / sizeof(*rare_bytes) };
@@ -184,7 +187,7 @@ enum { N_RARE = sizeof(rare_bytes) / sizeof(*rare_bytes) };
 struct code_part {
 	const uint8_t *bytes;
 	size_t n;
-	size_t n_starts; /* what starts behind them is found in the next part */
+	size_t n_starts; /* a pattern that starts behind these bytes is found in the next part */
 	uint64_t va;
 };
 
@@ -225,7 +228,7 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 			const size_t start = (size_t)(at - part->bytes) - places[i];
 			const uint64_t va = part->va + start;
 
-			/* Below the first byte it is a large number. */
+			/* A pattern that would start before the part has a huge START. */
 			if (start < part->n_starts && of[i]->n <= part->n - start &&
 			    matches(of[i], part->bytes + start))
 				err = fn(data, &(struct code_place){
@@ -236,7 +239,7 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 	return err;
 }
 
-/* In parts that fit the cache of the CPU. */
+/* Search SEGMENT, in parts that fit the cache of the CPU. */
 static int find_in_segment(struct ocp_ctx *ctx, const struct elf_file *elf,
 			   const struct elf_segment *segment, code_frame_fn fn, void *data)
 {

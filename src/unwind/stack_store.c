@@ -14,7 +14,7 @@
 struct block {
 	uint64_t key;
 	const struct walk_block *read;
-	struct stored_stack *stack; /* whose innermost block it is; NULL: it was not asked for */
+	struct stored_stack *stack; /* the stack that begins with this block; NULL: not made yet */
 };
 
 struct stack_store {
@@ -38,7 +38,10 @@ static struct block *find_block(const struct stack_store *store, uint64_t key)
 			: NULL;
 }
 
-/* Is STACK whole? Its FRAMES, then those of the kernel behind them, have room for all that a walk has. */
+/*
+ * Join BLOCK and the blocks of its callers: fill STACK, FRAMES and KERNEL. Both arrays have room
+ * for the deepest walk. Returns false if a block is missing or invalid.
+ */
 static bool join_blocks(const struct stack_store *store, const struct block *block,
 			struct stored_stack *stack, uint64_t *frames, uint64_t *kernel)
 {

@@ -13,7 +13,7 @@ struct stored_stack {
 	uint64_t key;
 	enum walk_end end;
 	uint32_t n, n_kernel;
-	const uint64_t *frames; /* of walk.h, the innermost first; frame_names_find names them */
+	const uint64_t *frames; /* see walk.h; the innermost first; for frame_names_find */
 	const uint64_t *kernel; /* addresses, the innermost first */
 };
 
@@ -24,19 +24,19 @@ struct stack_maps {
 
 struct stack_store;
 
-/* Read the stacks that are there now. */
+/* Read all stacks that are in MAPS now. */
 int stack_store_read(struct ocp_ctx *ctx, const struct stack_maps *maps, struct stack_store **out);
 void stack_store_free(struct stack_store *store);
-/* The number of blocks in it, of STACKS_MAX. */
+/* The number of blocks in STORE, at most STACKS_MAX. */
 size_t stack_store_size(const struct stack_store *store);
 
 /*
- * NULL: it was not there when the stacks were read, or there is no memory. It exists as long as the
- * store.
+ * Find the stack KEY. Returns NULL if it was not there, or not whole, when the stacks were read, or
+ * if there is no memory. The stack exists as long as STORE.
  */
 const struct stored_stack *stack_store_find(const struct stack_store *store, uint64_t key);
 
-/* The sums over all CPUs, up to now. */
+/* Read the losses so far, as sums over all CPUs. */
 int stack_losses_read(struct ocp_ctx *ctx, const struct stack_maps *maps,
 		      struct stack_losses *losses);
 

@@ -25,7 +25,7 @@ struct known_file {
 	ino_t ino;
 	struct walk_inode inode; /* of its first mapping */
 	int table_fd;
-	char *why_none; /* it has no table for this reason; NULL: it has one */
+	char *why_none; /* why it has no table; NULL: it has one */
 	bool is_told;
 };
 
@@ -36,7 +36,7 @@ struct blind_file {
 	bool is_told;
 };
 
-/* Code of such a file, in any process. */
+/* Addresses where some process has mapped the code of a blind file. */
 struct blind_range {
 	uint64_t start, end;
 	struct blind_file *file;
@@ -69,7 +69,9 @@ struct stack_walker {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* The number in the map of each of TABLE's rules. Few are new: programs share most of them. */
+/*
+ * Set NUMBERS to the numbers of TABLE's rules in the map. Add new rules: few, programs share most.
+ */
 static int add_rules(struct stack_walker *w, const struct unwind_table *table, uint32_t *numbers)
 {
 	for (size_t i = 0; i < table->n_rules; i++) {
@@ -93,8 +95,8 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 }
 
 /*
- * Make the map of the rows of TABLE, with the NUMBERS that its rules have in the map. They are written
- * through memory: a system call would take 300 ns for each.
+ * Make the map of the rows of TABLE; NUMBERS are the numbers of its rules in the map of rules. The
+ * rows are written through memory: a system call would take 300 ns for each row.
  */
 static int make_row_map(struct stack_walker *w, const struct unwind_table *table,
 			const uint32_t *numbers, int *fd)
@@ -150,7 +152,7 @@ static void free_file(struct known_file *file)
 	free(file);
 }
 
-/* A message of PATH, without that. */
+/* MESSAGE without "PATH: " at its start. */
 static const char *without_path(const char *message, const char *path)
 {
 	const size_t n = strlen(path);
@@ -160,7 +162,7 @@ static const char *without_path(const char *message, const char *path)
 		       : message;
 }
 
-/* FILE stays without a table if its code cannot be unwound. */
+/* Make the table of FILE. If its code cannot be unwound, set why_none instead. */
 static int make_table(struct stack_walker *w, struct known_file *file)
 {
 	struct unwind_table *table;
@@ -179,7 +181,7 @@ static int make_table(struct stack_walker *w, struct known_file *file)
 	return file->why_none ? 0 : ctx_no_memory(w->ctx);
 }
 
-/* Room for one more file. */
+/* Make room for one more file. */
 static int extend_files(struct stack_walker *w)
 {
 	void *files;
@@ -193,7 +195,7 @@ static int extend_files(struct stack_walker *w)
 	return 0;
 }
 
-/* Add the file FD, which then belongs to it. *OUT is NULL if it cannot be read. */
+/* Add the file FD, and take ownership of FD, even on an error. *OUT is NULL after an error. */
 static int open_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 		     const struct walk_inode *inode, struct known_file **out)
 {
@@ -225,7 +227,7 @@ static int open_file(struct stack_walker *w, int fd, const char *path, const str
 	return 0;
 }
 
-/* The same, but a file that is known is found. */
+/* Like open_file(), but find the file if it is known. */
 static int add_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 		    const struct walk_inode *inode, struct known_file **out)
 {
@@ -239,7 +241,7 @@ static int add_file(struct stack_walker *w, int fd, const char *path, const stru
 	return open_file(w, fd, path, st, inode, out);
 }
 
-/* Each descriptor of the vDSO is a file of its own, so it is known by its name. */
+/* Find the vDSO by its name: each descriptor from vdso_open() has another inode. */
 static struct known_file *find_vdso(const struct stack_walker *w)
 {
 	for (size_t i = 0; i < w->n_files; i++)
@@ -310,7 +312,7 @@ static int add_range(struct stack_walker *w, const struct mapping *m, struct bli
 	return 0;
 }
 
-/* The file of M cannot be read, since WHY. */
+/* Remember that the file of M cannot be read, and WHY. */
 static int leave_out(struct stack_walker *w, const struct mapping *m, const char *why)
 {
 	const struct walk_inode inode = inode_of(m);
@@ -352,7 +354,7 @@ void stack_walker_tell_end(const struct stack_walker *w, const struct stored_sta
 
 /* ---- the file of a mapping ------------------------------------------------------------------ */
 
-/* The file that M maps, which is read if it is new. *OUT is NULL if it cannot be read. */
+/* Set *OUT to the file that M maps; read it if it is new. *OUT is NULL if it cannot be read. */
 static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 		     struct known_file **out)
 {
@@ -372,7 +374,7 @@ static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 	if (err) {
 		if (fd >= 0)
 			close(fd);
-		/* The process may have ended, or this may be so in it alone. */
+		/* If the process has ended, the error says nothing about the file. */
 		return kill(pid, 0) != 0 ? 0 : leave_out(w, m, strerror(-err));
 	}
 	err = add_file(w, fd, m->path, &st, &inode, out);
@@ -399,7 +401,7 @@ static void list_segments(const struct elf_file *elf, struct walk_file *file)
 	}
 }
 
-/* Programs then know INODE as FILE; NULL: it cannot be read. */
+/* Tell the BPF programs that INODE is FILE; NULL: the file cannot be read. */
 static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct known_file *file)
 {
@@ -417,8 +419,8 @@ static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 }
 
 /*
- * Give the tables of new files to the programs, all at once: the kernel waits after each call until no
- * program runs that could use what was there before, 5 to 20 ms.
+ * Give the tables of new files to the BPF programs, all at once: after each call the kernel waits 5
+ * to 20 ms, until no running program can use the old contents of the map.
  */
 static int load_tables(struct stack_walker *w)
 {
@@ -478,7 +480,7 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 	uint64_t bias;
 	int err = find_file(w, process->pid, m, &file);
 
-	/* Programs find those for which there is no room in the kernel's tree. */
+	/* If there is no room, the BPF programs find the mapping in the kernel's tree. */
 	if (err || image->n == WALK_MAPPINGS)
 		return err;
 	*to = (struct walk_mapping){ .start = m->start, .end = m->end, .table = WALK_NO_TABLE };
@@ -511,12 +513,12 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 	if (err)
 		return err;
 	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0 &&
-	    errno != E2BIG) /* without room, its mappings are found in the kernel's tree */
+	    errno != E2BIG) /* the map is full: walks find its mappings in the kernel's tree */
 		return ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
 				 (int)process->pid, strerror(errno));
 	/*
-	 * It may have executed another program since its mappings were read, one that this user must
-	 * not see. The BPF programs forget a process that does so from now on.
+	 * The process may have executed another program since its mappings were read, one that this
+	 * user must not see. From now on, the BPF programs forget a process that does so.
 	 */
 	err = maps_read(w->ctx, process->pid, &maps);
 	if (err)
@@ -580,7 +582,7 @@ static int refresh_processes(struct stack_walker *w)
 		}
 		if (now->n_unmapped)
 			err = read_mappings(w, process);
-		if (err == -ESRCH) { /* it has ended: its stacks are kept */
+		if (err == -ESRCH) { /* the process has ended; its stacks are kept */
 			forget_process(w, i);
 			err = 0;
 		}
@@ -600,8 +602,8 @@ static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
 }
 
 /*
- * Is FILE, which a process has mapped at M, that of INODE? An overlay has an inode of its own, and the
- * code is mapped from the file below; stat() shows the number of the latter.
+ * Is INODE that of FILE, which a process has mapped at M? A file of an overlay has its own inode,
+ * but the code is mapped from the file below; stat() shows the inode number of the file below.
  */
 static bool is_inode(const struct mapping *m, const struct known_file *file,
 		     const struct walk_inode *inode)
@@ -613,7 +615,10 @@ static bool is_inode(const struct mapping *m, const struct known_file *file,
 	return m->inode && file && file->ino == inode->ino;
 }
 
-/* A walk has met INODE. The process may have ended or mapped something else: then it will be met again. */
+/*
+ * Read the file INODE, which a walk has met. If the process has ended or has mapped another file,
+ * do nothing: another walk will meet INODE again.
+ */
 static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct walk_news *news)
 {
@@ -708,7 +713,7 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 	}
 	w->ctx = ctx;
 	w->maps = *maps;
-	w->n_rules = 1; /* number 0 is all zero, as the map is: nothing is known */
+	w->n_rules = 1; /* rule 0 is all zero, as in a new map: nothing is known */
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The user side of bpf/walk.bpf.h: gives the walker the code mappings of processes and the unwind
- * tables of their files. A table is made once for a file and serves all of its processes.
+ * The user side of bpf/walk.bpf.h: give the BPF programs the code mappings of processes and the
+ * unwind tables of their files. A table is made once for a file and serves all processes that map
+ * the file.
  */
 #ifndef UNWIND_STACK_WALKER_H
 #define UNWIND_STACK_WALKER_H
@@ -25,8 +26,8 @@ struct walked_file {
 	int fd;
 	struct elf_file *elf;
 	const char *path; /* as the first process saw it */
-	uint32_t table;	  /* its number in frames, and that of its rows */
-	uint32_t n_rows;  /* 0: stacks end in it; see stack_walker_tell_end() */
+	uint32_t table;	  /* the number of the file in frames, and of its unwind table */
+	uint32_t n_rows;  /* 0: stacks end in this file; see stack_walker_tell_end() */
 };
 
 struct stack_walker;
@@ -35,44 +36,44 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 void stack_walker_close(struct stack_walker *walker);
 
 /*
- * Let stacks of PID be walked; programs know the process as TGID. Stacks end in the code of a file that
- * cannot be read, or has no call frame information. It is not read again.
+ * Let the BPF programs walk stacks of PID, which they know as TGID. Stacks end in the code of a
+ * file that cannot be read or has no call frame information; such a file is not read again.
  */
 int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
 
 /*
- * Let stacks of all processes be walked in the file PATH, which the kernel knows as INODE. It need not
- * be mapped yet.
+ * Let the BPF programs walk stacks of all processes through the file PATH, which the kernel knows
+ * as INODE. The file need not be mapped yet.
  */
 int stack_walker_add_file(struct stack_walker *walker, const char *path,
 			  const struct walk_inode *inode);
 
 /*
- * Read the mappings of those processes again that ran code which was not mapped before, and the tables
- * of files that walks have met in other processes. Processes that have ended are forgotten.
+ * Read the mappings again of processes that ran code which was not mapped before. Read the
+ * files that walks have met in other processes. Forget processes that have ended.
  */
 int stack_walker_refresh(struct stack_walker *walker);
 
 /*
- * The processes, as programs know them, whose stacks were walked before the last refresh although they
- * were not added. It is faster if they are. *N is their number.
+ * The *N processes, as the BPF programs know them, whose stacks were walked before the last refresh
+ * although they were not added. Adding them makes their walks faster.
  */
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
 
-/* Where a frame of bpf/walk.h is. */
+/* The place of a frame (see bpf/walk.h) in a file. */
 struct walked_place {
 	const struct walked_file *file; /* exists as long as the walker */
 	uint64_t va;			/* link-time address */
 };
 
-/* False if the file is unknown. The process may have ended. */
+/* Find the place of FRAME, also if its process has ended. Returns false if its file is unknown. */
 bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
 
-/* Warn if STACK ends in a file without a table: once for each file. */
+/* Warn if STACK ends in a file without a table, once for each file. */
 void stack_walker_tell_end(const struct stack_walker *walker, const struct stored_stack *stack);
 
-/* The rows of all tables. */
+/* The number of rows of all tables. */
 size_t stack_walker_rows(const struct stack_walker *walker);
 
 #endif

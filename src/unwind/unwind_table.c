@@ -16,8 +16,9 @@
 enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
 
 /*
- * Offsets of OCaml 5: in the state of a domain; in a link of C's stack; from rsp in caml_start_program
- * and caml_runstack. caml_start_program leaves so many bytes on C's stack.
+ * Offsets of OCaml 5: in the state of a domain; in a link of C's stack; from rsp in
+ * caml_start_program and caml_runstack. C_STACK_FRAME: the bytes that caml_start_program leaves on
+ * C's stack.
  */
 enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
 enum { C_STACK_FRAME = 80 };
@@ -27,7 +28,7 @@ struct builder {
 	const char *name;
 	struct unwind_table *table;
 	uint32_t *slots;  /* of a hash table: rule numbers + 1 */
-	uint8_t roots_at; /* in words, see struct walk_rule */
+	uint8_t roots_at; /* in words; see struct walk_rule */
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -43,7 +44,10 @@ static size_t hash_of(const struct walk_rule *rule)
 	return (size_t)hash;
 }
 
-/* The number of RULE, which is added if it is new. A table that has too many of them is damaged. */
+/*
+ * Set *NUMBER to that of RULE; add RULE if it is new. Too many rules mean that the table is
+ * damaged.
+ */
 static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *number)
 {
 	struct unwind_table *t = b->table;
@@ -103,14 +107,14 @@ static uint8_t place_of(uint8_t saved)
 	return places[saved];
 }
 
-/* In caml_start_program of OCaml 5, while it is on a stack of OCaml. */
+/* Is CFI that of OCaml 5's caml_start_program while it runs on a stack of OCaml? */
 static bool is_callback(const struct cfi_rule *cfi)
 {
 	return cfi->cfa == CFA_LOAD && cfi->reg == CFI_RSP && cfi->add[0] == START_C_STACK &&
 	       cfi->add[1] == C_STACK_FRAME;
 }
 
-/* A rule that the walker can follow; all zero if there is none. */
+/* Convert CFI to a rule that the walker can follow; all zero if this is impossible. */
 static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *cfi)
 {
 	static const uint8_t kinds[] = {
@@ -131,7 +135,10 @@ static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *
 	rule.reg = (uint8_t)reg;
 	memcpy(rule.add, cfi->add, sizeof(rule.add));
 	rule.rip_at = place_of(cfi->saved[KEPT_RIP]);
-	/* OCaml 5 says that of its runtime's functions too, which have a return address like any other. */
+	/*
+	 * OCaml 5 also marks functions of its runtime as signal frames, although they have ordinary
+	 * return addresses.
+	 */
 	rule.flags = cfi->is_signal && rule.rip_at != WALK_AT_CFA ? WALK_SIGNAL : 0;
 	if (is_callback(cfi)) {
 		rule.flags |= WALK_CALLBACK;
@@ -178,7 +185,7 @@ static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 
 /* ---- corrections ---------------------------------------------------------------------------- */
 
-/* From FROM to TO, another rule holds than the call frame information says. */
+/* From `from` to `to` - 1, `rule` replaces the rule of the call frame information. */
 struct correction {
 	uint32_t from, to, rule;
 };
@@ -196,7 +203,7 @@ static int add_correction(struct corrections *c, uint64_t from, uint64_t to,
 	int err;
 
 	if (to > UINT32_MAX)
-		return 0; /* no row is there either */
+		return 0; /* there are no rows beyond this limit */
 	err = intern(c->b, rule, &correction.rule);
 	if (err)
 		return err;
@@ -218,9 +225,9 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
 }
 
 /*
- * The frame table is right where both tell the size of an OCaml frame: the call frame information
- * of OCaml 4 and 5 is wrong at calls of the collector inside `try`. Other rules, as those of OCaml
- * 5 where it changes the stack, stay.
+ * Is RULE just the size of an OCaml frame? If the frame table has another size, the frame table is
+ * right: the call frame information of OCaml 4 and 5 is wrong at calls of the collector inside
+ * `try`. Other rules, such as those of OCaml 5 where it changes the stack, stay.
  */
 static bool is_plain(const struct walk_rule *rule)
 {
@@ -228,10 +235,14 @@ static bool is_plain(const struct walk_rule *rule)
 	       !rule->flags;
 }
 
-/* Of x86-64. Calls and jumps to an address have four bytes of it, short jumps one. */
+/*
+ * Opcodes of x86-64. CALL and JUMP have a distance of four bytes, SHORT_JUMP has one of one byte.
+ */
 enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES = 2 };
 
-/* The instructions with the frame of DESCR: the call, and behind that of the collector a jump. */
+/*
+ * Find the instructions with DESCR's frame: the call and, behind a call of the collector, a jump.
+ */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
 		      uint64_t *to)
 {
@@ -251,7 +262,10 @@ static void find_call(const struct elf_file *elf, const struct frame_descr *desc
 		*to += SHORT_BYTES;
 }
 
-/* The call before each return address has the frame that the frame table says. */
+/*
+ * Correct the rule of each call in the frame table for which the call frame information has another
+ * frame size, or no rule.
+ */
 static int correct_by_frames(struct corrections *c, const struct elf_file *elf,
 			     const struct frametable *frames)
 {
@@ -289,7 +303,10 @@ static struct walk_rule load_rule(uint8_t reg, int32_t off, int32_t add)
 	return rule;
 }
 
-/* The first member of the stack that is at OFF from REG is its stack pointer. */
+/*
+ * The CFA is 8 above the stack pointer of an OCaml stack. A pointer to that stack is at OFF from
+ * REG, and the stack pointer is the first member of the stack.
+ */
 static struct walk_rule load_twice_rule(uint8_t reg, int32_t off)
 {
 	struct walk_rule rule = load_rule(reg, off, 0);
@@ -358,7 +375,7 @@ static int compare_corrections(const void *a, const void *b)
 	return COMPARE(y->to, x->to);
 }
 
-/* Put the corrections into the rows. One inside of another is left out. */
+/* Merge the corrections into the rows. Leave out a correction that begins inside of another one. */
 static int apply(struct builder *b, const struct corrections *c)
 {
 	struct unwind_table *t = b->table;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The bytes of our own vDSO's mapping; 0: it is unknown. */
+/* The size of our own vDSO's mapping; 0: unknown. */
 static size_t own_bytes(uint64_t start)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();

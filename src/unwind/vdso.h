@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The library that the kernel maps into each process; clock_gettime() and others run in it. */
+/* The vDSO: the library that the kernel maps into each process, with clock_gettime() and others. */
 #ifndef UNWIND_VDSO_H
 #define UNWIND_VDSO_H
 
 #include "tracee/maps.h"
 
 /*
- * A descriptor of a copy of the vDSO, if M, of any process, is its mapping. The copy is made from our
- * own, which the same kernel has mapped. -errno: M is not the vDSO, or not the same one.
+ * If M, a mapping of any process, is the vDSO, return a descriptor of a copy of the vDSO. The copy
+ * is made from our own vDSO, which the same kernel has mapped. Returns -errno if M is not the vDSO,
+ * or not one of the same size.
  */
 int vdso_open(const struct mapping *m);
 
