@@ -53,7 +53,7 @@ static struct mapped_file *find_file(const struct code_map *map, const struct ma
 	return NULL;
 }
 
-/* Open the file whose code M maps. NULL: it cannot be read. */
+/* Open the file whose code M maps. Returns NULL if it cannot be read. */
 static struct mapped_file *open_file(struct code_map *map, const struct mapping *m)
 {
 	struct mapped_file *file = calloc(1, sizeof(*file));

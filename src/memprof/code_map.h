@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that a process has mapped, and where: from its addresses to places in files. */
+/* The files that a process has mapped. Converts its addresses to places in files. */
 #ifndef MEMPROF_CODE_MAP_H
 #define MEMPROF_CODE_MAP_H
 
@@ -17,8 +17,9 @@ int code_map_open(struct ocp_ctx *ctx, pid_t pid, struct code_map **out);
 void code_map_close(struct code_map *map);
 
 /*
- * The place of ADDRESS in code or data; false: it is unknown. The mappings are read again for an address
- * that is not in them, but at most once a second, and as long as the process exists.
+ * Find the PLACE of ADDRESS in code or data. Returns false if it is unknown. If no known mapping
+ * contains ADDRESS, read the mappings again, at most once a second and only while the process
+ * exists.
  */
 bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place);
 

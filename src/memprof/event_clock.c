@@ -16,7 +16,7 @@ void event_clock_look(struct event_clock *clock)
 		clock->first = clock->before = clock->last;
 }
 
-/* TICKS are between A and B, or the time is that of the nearer one. */
+/* Interpolate TICKS between A and B. Outside of them, return the time of the nearer one. */
 static uint64_t between(const struct tick_moment *a, const struct tick_moment *b, uint64_t ticks)
 {
 	const uint64_t ns = (uint64_t)(b->ns - a->ns);
@@ -33,7 +33,9 @@ uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks)
 {
 	if (ticks > clock->last.ticks)
 		event_clock_look(clock);
-	/* A writer may have been interrupted between its look at the counter and the end of the record. */
+	/*
+	 * A writer may have been interrupted between reading the counter and finishing the record.
+	 */
 	if (ticks < clock->before.ticks)
 		return between(&clock->first, &clock->before, ticks);
 	return between(&clock->before, &clock->last, ticks);

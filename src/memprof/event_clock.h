@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The times of events that a program tells in ticks of the time stamp counter. The reader looks at both clocks
- * whenever it has read all events, and whenever an event is newer than its last look. So each time lies between
- * two looks that are close together, and follows CLOCK_MONOTONIC also while the kernel adjusts that.
+ * Converts event times from ticks of the time stamp counter to CLOCK_MONOTONIC. The reader samples
+ * both clocks whenever it has read all events, and whenever an event is newer than the last sample.
+ * So each time lies between two samples that are close together, and follows CLOCK_MONOTONIC also
+ * while the kernel adjusts that clock.
  */
 #ifndef MEMPROF_EVENT_CLOCK_H
 #define MEMPROF_EVENT_CLOCK_H
@@ -12,18 +13,18 @@
 
 struct event_clock {
 	struct tick_moment (*look)(void);
-	struct tick_moment first, before, last; /* looks; BEFORE is the one before the last */
+	struct tick_moment first, before, last; /* samples of both clocks; BEFORE precedes LAST */
 };
 
-/* LOOK reads both clocks: ticks_moment. */
+/* LOOK samples both clocks, as ticks_moment() does. */
 void event_clock_start(struct event_clock *clock, struct tick_moment (*look)(void));
 
-/* Look at both clocks. */
+/* Sample both clocks. */
 void event_clock_look(struct event_clock *clock);
 
 /*
- * The time of an event that the program wrote at TICKS: CLOCK_MONOTONIC, nanoseconds. It is not before the start
- * and not after this moment, whatever TICKS are.
+ * Return the time of an event that the program wrote at TICKS: CLOCK_MONOTONIC, nanoseconds. The
+ * result is never before the start of CLOCK or after the present, whatever TICKS is.
  */
 uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks);
 

@@ -26,14 +26,14 @@ struct heap {
 	size_t n_stacks;
 	uint32_t *stack_slots; /* numbers of stacks, from 1 */
 	size_t n_stack_slots;
-	struct block *blocks; /* a hash table without chains */
+	struct block *blocks; /* open addressing */
 	size_t n_blocks, n_block_slots;
 	size_t n_frames;
 	size_t max_blocks, max_stacks, max_frames;
-	uint64_t
-		key; /* odd, and secret: the program must not choose blocks or stacks that collide */
+	/* Odd and secret, so that the program cannot choose blocks or stacks that collide. */
+	uint64_t key;
 	struct heap_totals totals;
-	uint64_t number; /* of the block of the last event */
+	uint64_t number; /* of the last event's block */
 };
 
 int heap_new(struct ocp_ctx *ctx, struct heap **out)
@@ -84,7 +84,7 @@ static uint64_t mix(const struct heap *h, uint64_t x)
 	return x ^ x >> 32;
 }
 
-/* ---- stacks ----------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_frames(const struct heap *h, const uint64_t *frames, uint32_t depth)
 {
@@ -138,7 +138,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	uint64_t *copy;
 	int err;
 
-	/* The empty stack stands for those above the limits. */
+	/* Beyond the limits, the empty stack stands for all others. */
 	if (!h->stack_slots[slot] && depth &&
 	    (h->n_stacks >= h->max_stacks - 1 || depth > h->max_frames - h->n_frames)) {
 		h->totals.other_stacks++;
@@ -162,7 +162,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	return 0;
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static size_t block_slot(const struct heap *h, uint64_t id)
 {
@@ -192,7 +192,7 @@ static int grow_blocks(struct heap *h)
 	return 0;
 }
 
-/* Free SLOT, and move those behind it that are not found otherwise. */
+/* Free SLOT, and move the following blocks that could no longer be found behind the gap. */
 static void remove_block(struct heap *h, size_t slot)
 {
 	const size_t mask = h->n_block_slots - 1;
@@ -209,7 +209,7 @@ static void remove_block(struct heap *h, size_t slot)
 	h->n_blocks--;
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static int enter_allocation(struct heap *h, const struct memprof_event *event, size_t *number)
 {
@@ -225,7 +225,7 @@ static int enter_allocation(struct heap *h, const struct memprof_event *event, s
 		return err;
 	stack = &h->stacks[*number];
 	slot = block_slot(h, event->id);
-	/* The library gives each number once: another program's events would be none of ours. */
+	/* The library gives each number once, and never 0: this event is not from our library. */
 	if (!event->id || h->blocks[slot].id) {
 		h->totals.unknown++;
 		return 0;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What FROM has more than THEN. Less may be alive: these numbers are those of negative ones, modulo 2^64. */
+/*
+ * Subtract THEN from FROM. Less may be alive than at THEN: a negative difference is a number modulo
+ * 2^64.
+ */
 static struct heap_stack since_then(const struct heap_stack *from, const struct heap_stack *then)
 {
 	struct heap_stack more = *from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The books of memprof/heap.h as a profile, which all formats can be written of. */
+/* Converts the accounts of memprof/heap.h to a profile, which can be written in all formats. */
 #ifndef MEMPROF_HEAP_PROFILE_H
 #define MEMPROF_HEAP_PROFILE_H
 
@@ -7,15 +7,16 @@
 #include "profile/profile.h"
 
 /*
- * The profile of HEAP, whose samples stand for 1 / RATE words. The values are words that were allocated;
- * IS_LIVE: words that are alive. The caller sets the times and frees it with profile_free.
+ * Make the PROFILE of HEAP, each of whose samples stands for 1 / RATE words. The values are
+ * allocated words or, with IS_LIVE, words that are alive. The caller sets the times, and frees
+ * PROFILE with profile_free().
  */
 int heap_profile_make(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names,
 		      double rate, bool is_live, struct profile *profile);
 
 /*
- * The same of what was allocated since MARK, and with what is alive now less what was alive then:
- * `live` and `live_objects` are signed numbers.
+ * Like heap_profile_make(), for the allocations since MARK. `live` and `live_objects` are the
+ * difference between now and MARK: signed numbers.
  */
 int heap_profile_since(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names,
 		       double rate, const struct heap_mark *mark, struct profile *profile);

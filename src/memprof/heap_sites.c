@@ -10,11 +10,13 @@ struct heap_names {
 	struct ocp_ctx *ctx;
 	struct code_map *map;
 	struct frame_names *names;
-	const struct named_frame **frames; /* of the stack that was asked for last */
+	const struct named_frame **frames; /* of the stack named last */
 	size_t n;
 };
 
-/* What stands for a call stack that is empty: C code allocates, and no OCaml code has called it. */
+/*
+ * Stands for an empty call stack: C code allocated the block, and no OCaml code called that code.
+ */
 static const struct named_frame no_frame = { .function = "[no OCaml code]", .kind = FRAME_UNKNOWN };
 
 int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out)
@@ -87,7 +89,7 @@ int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t dept
 	return err;
 }
 
-/* ---- by sites --------------------------------------------------------------------------------- */
+/* ---- by sites -------------------------------------------------------------------------------- */
 
 static int compare_frames(const struct named_frame *a, const struct named_frame *b)
 {
@@ -172,7 +174,7 @@ int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *
 	for (size_t i = 0; i < n_stacks; i++) {
 		const struct named_frame *const *frames;
 		size_t n_frames;
-		/* The innermost frame is the first. */
+		/* Name only the innermost frame, which is the first. */
 		int err = heap_names_of(names, stacks[i].frames, stacks[i].depth > 0, &frames,
 					&n_frames);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The books of memprof/heap.h with names, and by sites. */
+/* Names for the accounts of memprof/heap.h, and sums by allocation site. */
 #ifndef MEMPROF_HEAP_SITES_H
 #define MEMPROF_HEAP_SITES_H
 
@@ -7,27 +7,33 @@
 #include "memprof/heap.h"
 #include "unwind/frame_names.h"
 
-/* Names what the books have. */
+/* Names the frames of call stacks. */
 struct heap_names;
 
-/* MAP exists as long as the names. */
+/* MAP must outlive the names. */
 int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out);
 void heap_names_close(struct heap_names *names);
 
-/* The frames of STACK, the outermost first. They exist as long as NAMES, the list until the next call. */
+/*
+ * Name the frames of STACK: *FRAMES is a list of at least one frame, the outermost first. The list
+ * is valid until the next call, its frames as long as NAMES.
+ */
 int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t depth,
 		  const struct named_frame *const **frames, size_t *n);
 
-/* A place in the source that allocates: the innermost frame of stacks. */
+/* An allocation site: a place in the source that is the innermost frame of call stacks. */
 struct heap_site {
 	const struct named_frame *frame;
-	struct heap_stack sum; /* of its stacks: no frames */
+	struct heap_stack sum; /* of all call stacks of the site; ignore `frames` */
 };
 
-/* The sites, sorted by live or by allocated words. The caller frees *SITES. */
+/* List the sites, sorted by live (BY_LIVE) or by allocated words. The caller frees *SITES. */
 int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names, bool by_live,
 	       struct heap_site **sites, size_t *n);
-/* Make those of one place in the *N SITES, of several programs perhaps, one, and sort them so. */
+/*
+ * Merge sites of the same function and source line (they may come from several programs), and sort
+ * the list as heap_sites() does.
+ */
 void heap_sites_merge(struct heap_site *sites, size_t *n, bool by_live);
 
 #endif

@@ -14,7 +14,10 @@
 #include "memprof/answers.h"
 
 enum {
-	/* A process that cannot be profiled may be linked with the library later, or be free. */
+	/*
+	 * Delays between attempts to open a session: the process may be linked with the library
+	 * later, or its other profile may end.
+	 */
 	FIRST_RETRY_MS = 250,
 	LAST_RETRY_MS = 60000,
 };
@@ -30,7 +33,7 @@ struct followed {
 	struct memprof_answers answers;
 	int64_t retry_ms, delay_ms;
 	bool is_wanted;
-	bool is_left_alone; /* it runs a profile of its own */
+	bool is_left_alone; /* the program runs its own profile */
 };
 
 struct program {
@@ -68,7 +71,7 @@ double heaps_rate(const struct heaps *h)
 	return h->rate;
 }
 
-/* ---- programs --------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static struct program *find_program(struct heaps *h, const char *exe)
 {
@@ -99,7 +102,7 @@ static int add_program(struct heaps *h, const char *exe)
 	return 0;
 }
 
-/* Add what the session of F has to what is kept of sessions that have ended. */
+/* Add the totals and losses of F's session to SUM. */
 static void add_to(struct heap_program *sum, const struct followed *f)
 {
 	const struct heap_totals totals = heap_totals(f->heap);
@@ -137,7 +140,7 @@ const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 	return h->shown;
 }
 
-/* ---- sessions --------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void close_session(struct heaps *h, struct followed *f)
 {
@@ -162,7 +165,7 @@ static void set_problem(struct followed *f, int err, const char *problem, const 
 	snprintf(f->is.hint, sizeof(f->is.hint), "%s", hint ? hint : "");
 }
 
-/* There is no session for the reason that ERR and the ctx tell. Try again later. */
+/* Close the session, keep ERR and the messages of the ctx as the reason, and try again later. */
 static void give_up(struct heaps *h, struct followed *f, int err)
 {
 	close_session(h, f);
@@ -199,7 +202,7 @@ static int open_session(struct heaps *h, struct followed *f)
 	return 0;
 }
 
-/* It has ended, or executed another program, or its library has closed the session. */
+/* Close the session of a process that has ended, executed another program, or closed it. */
 static void end(struct heaps *h, struct followed *f)
 {
 	close_session(h, f);
@@ -208,7 +211,7 @@ static void end(struct heaps *h, struct followed *f)
 	f->retry_ms = clock_ms() + FIRST_RETRY_MS;
 }
 
-/* What the program says. There may be no session afterwards. */
+/* Take the replies of the program. This may close the session. */
 static void take_answers(struct heaps *h, struct followed *f)
 {
 	int err = memprof_answers_take(h->ctx, f->is.pid, f->session, &f->answers);
@@ -235,7 +238,7 @@ static int read_one(struct heaps *h, struct followed *f, bool *more)
 	take_answers(h, f);
 	while (f->session && !err && left && memprof_next(f->session, &event)) {
 		memprof_answers_see(&f->answers, event.domain);
-		/* The program may send more than it was asked for. */
+		/* The program may send more frames than requested. */
 		if (event.depth > HEAPS_DEPTH)
 			event.depth = HEAPS_DEPTH;
 		err = heap_enter(f->heap, &event, &stack);
@@ -261,13 +264,13 @@ int heaps_read(struct heaps *h, bool *more)
 	return err;
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void forget(struct heaps *h, struct followed *f)
 {
 	bool more = true;
 
-	/* What it has sent before it ended. */
+	/* Take what the process sent before it ended. */
 	for (int i = 0; f->session && more && i < HEAPS_RING / HEAPS_EVENTS; i++) {
 		more = false;
 		read_one(h, f, &more);
@@ -369,7 +372,7 @@ const struct watched_heap *heaps_at(const struct heaps *h, size_t number)
 	return &f->is;
 }
 
-/* ---- what they have --------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool is_chosen(const struct followed *f, const struct record_filter *filter)
 {
@@ -438,7 +441,7 @@ void heaps_mark_free(struct heaps_mark *mark)
 	*mark = (struct heaps_mark){ 0 };
 }
 
-/* ---- comments --------------------------------------------------------------------------------- */
+/* ---- comments -------------------------------------------------------------------------------- */
 
 static void say_start(FILE *to, const struct watched_heap *is)
 {
@@ -491,7 +494,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
 }
 
-/* Domains that run a profile of their own. */
+/* List the domains that have refused: they run another profile. */
 static void say_refusals(FILE *to, const struct followed *f)
 {
 	for (size_t i = 0; i < f->answers.n_refused; i++)
@@ -525,9 +528,12 @@ static int write_comments(struct heaps *h, const struct record_filter *filter, c
 	return fclose(to) == 0 ? 0 : ctx_no_memory(h->ctx);
 }
 
-/* ---- profiles --------------------------------------------------------------------------------- */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
-/* Can a process be profiled, or is there none? Otherwise, it is the error of the first. */
+/*
+ * Return 0 if one of the processes is profiled or has merely ended, or if there is none. Otherwise,
+ * record and return the error of the first one.
+ */
 static int check(struct heaps *h, const struct record_filter *filter)
 {
 	const struct watched_heap *first = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Profiles by Gc.Memprof of processes that come and go, for a server or a screen: a session and books for
- * each process that is linked with the library. A process that ends, or executes another program, takes its
- * books with it; what it had allocated stays in the sums of its program.
+ * Gc.Memprof profiles of processes that come and go, for a server or a screen: a session and
+ * accounts for each process that is linked with the library. When a process ends or executes
+ * another program, its accounts are dropped; its allocations stay in the sums of its program.
  */
 #ifndef MEMPROF_HEAPS_H
 #define MEMPROF_HEAPS_H
@@ -19,7 +19,7 @@ enum {
 	HEAPS_MAX = 32, /* processes that are profiled at one time */
 	/* For each of them, besides the limits of memprof/heap.h: */
 	HEAPS_RING = 8 << 20,	/* bytes */
-	HEAPS_EVENTS = 1 << 16, /* that one call of heaps_read takes */
+	HEAPS_EVENTS = 1 << 16, /* events that one call of heaps_read() takes */
 	HEAPS_DEPTH = 64,	/* frames of a call stack */
 	HEAPS_TEXT_BYTES = 256,
 };
@@ -28,22 +28,22 @@ struct heaps;
 
 /* RATE: samples per word, as in struct memprof_spec. */
 int heaps_new(struct ocp_ctx *ctx, double rate, struct heaps **out);
-/* Ends the profiles. Takes NULL. */
+/* End the profiles and free HEAPS, which may be NULL. */
 void heaps_free(struct heaps *heaps);
 double heaps_rate(const struct heaps *heaps);
 
 /*
- * Profile the N processes of LIST and no others. A session is opened here or, if the process cannot be
- * profiled yet, in a later call: wait a second between them. Returns 0 or -ENOMEM.
+ * Profile the N processes of LIST and no others. Open their sessions; for a process that cannot be
+ * profiled yet, later calls try again. Wait a second between calls. Returns 0 or -ENOMEM.
  */
 int heaps_follow(struct heaps *heaps, const struct recorded_process *list, size_t n);
 
-/* Take events. *MORE: there are others, for which there was no time. Returns 0 or -ENOMEM. */
+/* Take events of all sessions. Set *MORE if more events may be waiting. Returns 0 or -ENOMEM. */
 int heaps_read(struct heaps *heaps, bool *more);
 
 enum heap_state {
-	HEAP_NONE,  /* PROBLEM says why */
-	HEAP_ASKED, /* the profile has not started: the process waits, or runs no OCaml code */
+	HEAP_NONE,  /* no session; PROBLEM says why */
+	HEAP_ASKED, /* requested, not started: the process waits, or runs no OCaml code */
 	HEAP_RUNS,
 };
 
@@ -52,7 +52,7 @@ struct watched_heap {
 	pid_t pid;
 	const char *exe;
 	enum heap_state state;
-	int err;						/* of HEAP_NONE; 0: it has ended */
+	int err; /* with HEAP_NONE: why; 0: the process has ended */
 	char problem[HEAPS_TEXT_BYTES], hint[HEAPS_TEXT_BYTES]; /* "": none */
 	uint64_t since_ns;	 /* CLOCK_REALTIME: start of the profile */
 	const struct heap *heap; /* NULL with HEAP_NONE */
@@ -60,50 +60,54 @@ struct watched_heap {
 };
 
 size_t heaps_count(const struct heaps *heaps);
-/* The processes that are not followed, since there are more than HEAPS_MAX. */
+/* Return the number of processes that are not followed, since HEAPS_MAX others are. */
 size_t heaps_above(const struct heaps *heaps);
 const struct watched_heap *heaps_at(const struct heaps *heaps, size_t number);
 
-/* The sums of a program. */
+/* The sums over all processes of a program. */
 struct heap_program {
 	const char *exe;
 	size_t n_processes;	    /* that are profiled now */
-	uint64_t live, live_blocks; /* samples of blocks that are alive in them */
-	/* Of processes that have ended, too: these never decrease. */
+	uint64_t live, live_blocks; /* samples of live blocks in these processes; live blocks */
+	/* These include processes that have ended, and never decrease. */
 	uint64_t samples, blocks;
 	uint64_t lost_allocations, lost_samples, lost_frees;
 	uint64_t left_out; /* blocks that were not followed */
 };
 
-/* Programs that have or had a profile, in the order of their first ones. They exist until the next call. */
+/*
+ * Return the programs that have or had a profile, in the order of their first profiles. The list is
+ * valid until the next call.
+ */
 const struct heap_program *heaps_programs(struct heaps *heaps, size_t *n);
 
 /*
- * The sites of the processes that FILTER has, sorted by live words. The caller frees *SITES; names exist
- * until the next call of heaps_follow or heaps_read.
+ * List the sites of the processes that match FILTER, sorted by live words. The caller frees *SITES;
+ * the names are valid until the next call of heaps_follow() or heaps_read().
  */
 int heaps_sites(struct heaps *heaps, const struct record_filter *filter, struct heap_site **sites,
 		size_t *n);
 
-/* ---- as files of pprof ------------------------------------------------------------------------- */
+/* ---- as files of pprof ----------------------------------------------------------------------- */
 
-/* The beginning of an interval, in each process that was profiled then. */
+/* The start of an interval, with a mark for each process that has a session then. */
 struct heaps_mark {
 	struct {
 		uint64_t number; /* of the session */
 		struct heap_mark mark;
 	} of[HEAPS_MAX];
 	size_t n;
-	uint64_t start_ns; /* since 1970; 0: none, all since the sessions began */
+	uint64_t start_ns; /* since 1970; 0: no mark, take everything since the sessions began */
 };
 
 int heaps_mark(const struct heaps *heaps, struct heaps_mark *mark);
 void heaps_mark_free(struct heaps_mark *mark);
 
 /*
- * The profiles since MARK of the processes that FILTER has, at least one; comments in the first say what is
- * missing. If none of these processes can be profiled, it is the error of the first. Free the list with
- * process_profiles_free; names exist as those of heaps_sites.
+ * Make the profiles, since MARK, of the processes that match FILTER: at least one profile, which is
+ * empty if there is no such process. The comments of the first profile say what is missing. If none
+ * of these processes can be profiled, return the error of the first. Free the list with
+ * process_profiles_free(); the names are valid as long as those of heaps_sites().
  */
 int heaps_take(struct heaps *heaps, const struct record_filter *filter,
 	       const struct heaps_mark *mark, struct process_profile **list, size_t *n);

@@ -8,11 +8,11 @@
 
 struct memtrace_codes;
 
-/* MOST codes: the last one stands for all other frames. */
+/* Give at most MOST codes; the last code stands for all further frames. */
 int memtrace_codes_new(struct ocp_ctx *ctx, uint32_t most, struct memtrace_codes **out);
 void memtrace_codes_free(struct memtrace_codes *codes);
 
-/* The *CODE of FRAME. *IS_NEW: it was not asked for before. */
+/* Set *CODE to the code of FRAME, and *IS_NEW if no earlier call has returned this code. */
 int memtrace_code_of(struct memtrace_codes *codes, uint64_t frame, uint32_t *code, bool *is_new);
 
 #endif

@@ -6,9 +6,9 @@
  *	u48 line (20 bits), first column (8), last column (10), file (5), function (5)
  *	the name of the file, if its number is 31; that of the function, if its number is 31
  *
- * with the lowest bits first. The numbers are positions in lists of names that have been used, the last
- * one first: there is one of files, and for each of these files one of its functions. What is used
- * moves to the front, and what is the 32nd is forgotten, with its functions.
+ * with the lowest bits first. The numbers are positions in lists of names, last used first: one
+ * list of files, and for each of these files a list of its functions. A name that is used moves to
+ * the front. The 32nd name is dropped; a file is dropped with its functions.
  */
 #include "memprof/memtrace_locations.h"
 
@@ -54,7 +54,7 @@ void memtrace_locations_free(struct memtrace_locations *locations)
 	free(locations);
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *file_of(const struct named_frame *frame)
 {
@@ -77,7 +77,7 @@ static struct name name_of(const char *text, size_t longest)
 		return name;
 	name.is_cut = true;
 	name.bytes = longest - (sizeof(more) - 1);
-	/* Not in the middle of a character of UTF-8. */
+	/* Do not cut in the middle of a UTF-8 character. */
 	while (name.bytes && (text[name.bytes] & 0xc0) == 0x80)
 		name.bytes--;
 	return name;
@@ -89,7 +89,10 @@ static bool is_same(const struct name *a, const struct name *b)
 	       memcmp(a->text, b->text, a->bytes) == 0;
 }
 
-/* Where NAME is in the list; NEW: it was not there. It is the first now. */
+/*
+ * Move NAME to the front of the list. Returns its position before, or NEW if it was not in the
+ * list.
+ */
 static unsigned int use_file(struct memtrace_locations *l, struct name name)
 {
 	struct recent_file file = { .name = name };
@@ -107,7 +110,7 @@ static unsigned int use_file(struct memtrace_locations *l, struct name name)
 	return number;
 }
 
-/* The same of a function of the first file. */
+/* Like use_file(), for a function of the first file. */
 static unsigned int use_function(struct memtrace_locations *l, struct name name)
 {
 	struct name *list = l->files[0].functions;
@@ -123,7 +126,7 @@ static unsigned int use_function(struct memtrace_locations *l, struct name name)
 	return number;
 }
 
-/* ---- the event -------------------------------------------------------------------------------- */
+/* ---- the event ------------------------------------------------------------------------------- */
 
 static uint64_t at_most(uint64_t value, uint64_t most)
 {
@@ -162,7 +165,7 @@ size_t memtrace_location_bytes(const struct named_frame *const *frames, size_t n
 void memtrace_put_location(struct memtrace_locations *l, struct memtrace_packet *p, uint64_t us,
 			   uint32_t code, const struct named_frame *const *frames, size_t n)
 {
-	/* The innermost ones, if there are too many. */
+	/* If there are too many, keep the innermost ones. */
 	const size_t n_places = n < MAX_PLACES ? n : MAX_PLACES, longest = longest_name(n_places);
 
 	memtrace_put_event(p, MEMTRACE_LOCATION, us);

@@ -3,12 +3,13 @@
  * A word is u16 bucket << 2 | tag:
  *
  *	0	the code in the bucket
- *	1	this, and the code in the bucket that came after it last
- *	2	this, and u8 codes more, each of the bucket that came last after the one before
+ *	1	the code in the bucket, and the code in the bucket that last came after it
+ *	2	the code in the bucket, and u8 more, each in the bucket that last came after the
+ *		previous bucket
  *	3	a new code for the bucket: u64
  *
- * Each word makes its bucket the one that comes after the last bucket of the word before; bucket 0 stands
- * before the first word.
+ * Each word records that its bucket came after the last bucket of the previous word; for the first
+ * word, that is bucket 0.
  */
 #include "memprof/memtrace_stacks.h"
 
@@ -24,10 +25,10 @@ struct memtrace_stacks {
 	struct ocp_ctx *ctx;
 	uint32_t codes[BUCKETS]; /* 0: none */
 	uint16_t next[BUCKETS];
-	bool was_used[BUCKETS]; /* since the hand passed */
-	uint16_t hand;		/* the bucket that is looked at next when one is needed */
+	bool was_used[BUCKETS]; /* since the hand passed it */
+	uint16_t hand;		/* where the search for a free bucket continues */
 	uint16_t checked;
-	uint16_t *bucket_of; /* by codes: 1 + bucket; 0: none */
+	uint16_t *bucket_of; /* indexed by code: 1 + bucket; 0: none */
 	size_t room;
 	uint32_t last[MEMTRACE_MAX_DEPTH];
 	uint32_t n_last;
@@ -79,7 +80,10 @@ static int make_room(struct memtrace_stacks *s, uint32_t code)
 	return 0;
 }
 
-/* A bucket for CODE: the first from the hand that was not used since that passed. */
+/*
+ * Take a bucket for CODE: the first one, from the hand on, that was not used since the hand passed
+ * it.
+ */
 static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
 {
 	uint16_t bucket;
@@ -97,7 +101,10 @@ static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
 	return bucket;
 }
 
-/* Write the word for CODES[0], and those of CODES[1..N) that it stands for. Returns how many these are. */
+/*
+ * Write a word for CODES[0] and for as many of CODES[1..N) as the cache predicts. Returns the
+ * number of codes written.
+ */
 static uint32_t put_word(struct memtrace_stacks *s, struct memtrace_packet *p,
 			 const uint32_t *codes, uint32_t n, uint16_t *before)
 {

@@ -16,13 +16,13 @@ enum {
 	USUAL_CODES = 1 << 20,
 	WORD_BITS = 64,
 	MAX_INFO_TEXT = 4095,
-	/* All of an allocation but its stack: the numbers, the source, and the number of words. */
+	/* An allocation without its stack: the numbers, the source, and the number of words. */
 	ALLOC_BYTES = MEMTRACE_EVENT_BYTES + 3 * MEMTRACE_VARYING_BYTES + 1 + 2,
 	CHANGE_BYTES = MEMTRACE_EVENT_BYTES + MEMTRACE_VARYING_BYTES,
 	MAX_SHORT_FRAMES = 255,
 };
 
-/* How the file calls what a block was allocated by. */
+/* The sources of allocations, as numbered in the file. */
 enum { FROM_MINOR, FROM_MAJOR, FROM_OUTSIDE };
 
 struct memtrace_writer {
@@ -38,7 +38,7 @@ struct memtrace_writer {
 	uint32_t max_codes;
 	struct memtrace_locations *locations;
 	struct memtrace_stacks *stacks;
-	uint32_t stack[MEMTRACE_MAX_DEPTH]; /* of the event: codes, the outermost first */
+	uint32_t stack[MEMTRACE_MAX_DEPTH]; /* of the current event: codes, the outermost first */
 	uint32_t depth;
 	struct memtrace_packet places; /* locations; they stand before the events that need them */
 	struct memtrace_packet events;
@@ -48,7 +48,7 @@ struct memtrace_writer {
 static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
 
-/* ---- packets ---------------------------------------------------------------------------------- */
+/* ---- packets --------------------------------------------------------------------------------- */
 
 static bool is_empty(const struct memtrace_packet *packet)
 {
@@ -75,7 +75,7 @@ static int write_packet(struct memtrace_writer *w, struct memtrace_packet *packe
 	return 0;
 }
 
-/* The next events begin at the time US with the block NUMBER. */
+/* Begin empty packets: the next events start at the time US with the block NUMBER. */
 static void begin_packets(struct memtrace_writer *w, uint64_t us, uint64_t number)
 {
 	memtrace_packet_begin(&w->places, us, number, MEMTRACE_NO_CHECK);
@@ -103,7 +103,7 @@ int memtrace_writer_flush(struct memtrace_writer *w)
 	return err;
 }
 
-/* ---- the stack -------------------------------------------------------------------------------- */
+/* ---- the stack ------------------------------------------------------------------------------- */
 
 static int define(struct memtrace_writer *w, uint32_t code, const uint64_t *frame)
 {
@@ -139,11 +139,11 @@ static int take_stack(struct memtrace_writer *w, const struct memprof_event *eve
 	w->depth = 0;
 	for (uint32_t i = event->depth; i-- > 0 && !err;)
 		err = push_frame(w, &event->stack[i]);
-	/* Viewers expect a frame. */
+	/* Viewers expect at least one frame. */
 	return err || event->depth ? err : push_frame(w, NULL);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The time of EVENT in the file. */
 static uint64_t time_of(const struct memtrace_writer *w, const struct memprof_event *event,
@@ -161,7 +161,10 @@ static int make_room(struct memtrace_writer *w, size_t bytes)
 	return bytes > memtrace_packet_room(&w->events) ? memtrace_writer_flush(w) : 0;
 }
 
-/* Memory of custom blocks and of mapped files is outside of the heap, as is that of memtrace's external allocations. */
+/*
+ * Memory of custom blocks and mapped files is outside of the heap, like memtrace's external
+ * allocations.
+ */
 static unsigned int source_of(const struct memprof_event *event)
 {
 	if (event->source == MEMPROF_CUSTOM || event->source == MEMPROF_MAP_FILE)
@@ -198,7 +201,10 @@ static int put_allocation(struct memtrace_writer *w, const struct memprof_event 
 				   is_short ? 1 : 2);
 }
 
-/* NUMBER was allocated before. Blocks are counted from the last one, back. */
+/*
+ * Write a change of the block NUMBER, which was allocated before. The file counts blocks back from
+ * the last one.
+ */
 static int put_change(struct memtrace_writer *w, unsigned int kind, uint64_t number)
 {
 	int err = make_room(w, CHANGE_BYTES);
@@ -239,7 +245,7 @@ uint64_t memtrace_writer_left_out(const struct memtrace_writer *w)
 	return w->left_out;
 }
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static void put_info_text(struct memtrace_packet *packet, const char *text)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Loads and attaches bpf/memprof.bpf.c, and reads its ring buffer in place: libbpf's reader prints errors.
- * The kernel maps the data of the buffer twice in a row, so that every record is contiguous.
+ * Loads and attaches bpf/memprof.bpf.c, and reads its ring buffer in place: libbpf's reader prints
+ * errors. The kernel maps the data of the buffer twice in a row, so that every record is
+ * contiguous.
  */
 #include "memprof/probe_engine.h"
 
@@ -43,7 +44,7 @@ struct engine {
 	struct memprof_bpf *skel;
 	pid_t pid;
 	size_t max_sites, max_args;
-	bool *no_semaphore; /* by site: see uprobe_link.h */
+	bool *no_semaphore; /* indexed by site: see uprobe_link.h */
 	struct probe_link *links;
 	size_t n_links;
 	/* the buffer */
@@ -54,7 +55,7 @@ struct engine {
 	unsigned long last; /* no record from here on is read; 0: all records are */
 };
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int open_buffer(struct engine *e)
 {
@@ -172,7 +173,7 @@ static int engine_open(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	return err;
 }
 
-/* ---- sites ------------------------------------------------------------------------------------ */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 void probe_engine_set_depth(struct engine *e, uint32_t depth)
 {
@@ -207,7 +208,10 @@ static int attach_file(struct engine *e, const struct engine_file *file)
 		.no_semaphore = e->no_semaphore + file->first_site,
 		.first_site = (uint32_t)file->first_site,
 		.serial = SERIAL,
-		/* Before Linux 6.10 it would be a thread; the program looks at the process, too. */
+		/*
+		 * Before Linux 6.10, the filter would match one thread. The BPF program filters,
+		 * too.
+		 */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
 	struct probe_link *links = array_grow(e->links, e->n_links, sizeof(*links));
@@ -241,7 +245,7 @@ static int engine_attach(struct engine *e, const struct engine_file *files, size
 	return err;
 }
 
-/* Nothing of a file is switched but all: it is overwritten. */
+/* Give up all sites of a file that is being overwritten. Single sites are never switched. */
 static void give_up(struct engine *e, size_t first, size_t n, uint64_t *hits)
 {
 	for (size_t i = e->n_links; i-- > 0;) {
@@ -284,11 +288,11 @@ const struct engine_ops probe_engine = {
 	.close = engine_close,
 };
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /*
- * Copy the N bytes of the record AT. Returns the number of words after the session, or 0 if the record is too
- * short or too long.
+ * Copy the N bytes of the record AT. Returns the number of words after the session, or 0 if the
+ * record is too short or too long.
  */
 static uint64_t copy_record(const char *at, size_t n, struct memprof_record *record)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of struct memprof_probes: bpf/memprof.bpf.c, loaded and attached. A meter opens, attaches and
- * closes it as it does with others; it cannot be read, since it counts nothing. Its records are for
- * probes.c.
+ * The engine of struct memprof_probes: loads and attaches bpf/memprof.bpf.c. A meter opens,
+ * attaches and closes this engine like any other, but cannot read counts from it: there are none.
+ * probes.c takes its records.
  */
 #ifndef MEMPROF_PROBE_ENGINE_H
 #define MEMPROF_PROBE_ENGINE_H
@@ -13,22 +13,26 @@
 
 extern const struct engine_ops probe_engine;
 
-/* After the open, before the attach: call stacks have at most DEPTH frames. */
+/* Limit call stacks to DEPTH frames. Call this after open and before attach. */
 void probe_engine_set_depth(struct engine *engine, uint32_t depth);
-/* Site NUMBER has events of KIND, with the arguments ARGS of those that probe_engine_set_args sets. */
+/*
+ * Declare that site NUMBER reports events of KIND. ARGS indexes the array given to
+ * probe_engine_set_args().
+ */
 int probe_engine_set_site(struct engine *engine, uint32_t number, enum memprof_kind kind,
 			  uint32_t args);
 int probe_engine_set_args(struct engine *engine, const struct site_args *args, size_t n);
 
 /*
- * Take the next record. *WORDS is the number of words after its session. Returns false if no record waits.
+ * Take the next record. Set *WORDS to the number of words after its session. Returns false if no
+ * record waits.
  */
 bool probe_engine_next(struct engine *engine, struct memprof_record *record, uint64_t *words);
 
 /* From now on, take only the records that wait at this moment. */
 void probe_engine_finish(struct engine *engine);
 
-/* The events that have not come into the buffer so far. */
+/* Read the numbers of events lost before they came into the buffer. */
 int probe_engine_losses(const struct engine *engine, struct memprof_probe_losses *losses);
 
 #endif

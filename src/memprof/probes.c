@@ -27,7 +27,7 @@ struct memprof_probes {
 	uint64_t refused[MEMPROF_KINDS];	       /* records that are not sound */
 };
 
-/* ---- open ------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static enum memprof_kind kind_of(const char *name)
 {
@@ -38,7 +38,7 @@ static enum memprof_kind kind_of(const char *name)
 	return kind;
 }
 
-/* Has a site of KIND the arguments that the program of the kernel reads? */
+/* Does a site of KIND have the arguments that the BPF program reads? */
 static bool has_arguments(const struct site_args *args, enum memprof_kind kind)
 {
 	const __u32 n = (kind <= MEMPROF_ALLOC_MAJOR ? MEMPROF_ARG_EVENT : 0) + MEMPROF_EVENT_ARGS;
@@ -128,11 +128,11 @@ size_t memprof_probes_count(const struct memprof_probes *p)
 	return ocp_meter_probe_count(p->meter);
 }
 
-/* ---- while it runs ---------------------------------------------------------------------------- */
+/* ---- while it runs --------------------------------------------------------------------------- */
 
 /*
- * Is the record, which has N words, sound? Then EVENT is what it says. It has been made of words of the
- * program, which can be anything.
+ * Decode the record of N words into EVENT. Returns false if the record is not sound: the program
+ * determines its words, and they can be anything.
  */
 static bool decode(const struct memprof_probes *p, uint64_t n, struct memprof_event *event)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of a profile by Gc.Memprof, read at the probes of the library ocaml-probes.memprof by eBPF
- * (bpf/memprof.bpf.c), in place of the library's ring. It needs what measuring needs. The session
- * (session.h) starts and stops the profile all the same.
+ * Reads the events of a Gc.Memprof profile with eBPF (bpf/memprof.bpf.c), at the probes of the
+ * library ocaml-probes.memprof, instead of from the library's ring. This needs what measuring
+ * needs. A session (session.h) still starts and stops the profile.
  */
 #ifndef MEMPROF_PROBES_H
 #define MEMPROF_PROBES_H
@@ -13,21 +13,22 @@
 struct memprof_probes;
 
 /*
- * Put uprobes on the probes in PID, before the session is opened: no event is missed. Call stacks have at
- * most DEPTH frames. The program is not stopped. -EPERM and -EOPNOTSUPP: what measuring needs is missing;
- * -EPROTO: the probes have other arguments than those of this version.
+ * Put uprobes on the probes in PID. Call this before the session is opened, so that no event is
+ * missed. Call stacks have at most DEPTH frames. The program is not stopped. -EPERM and
+ * -EOPNOTSUPP: something that measuring needs is missing; -EPROTO: the probes' arguments are not
+ * those of this version.
  */
 int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth,
 			struct memprof_probes **out);
-/* Remove the uprobes. Takes NULL. */
+/* Remove the uprobes and free PROBES, which may be NULL. */
 void memprof_probes_close(struct memprof_probes *probes);
 
-/* The number of the probes. */
+/* Return the number of probes. */
 size_t memprof_probes_count(const struct memprof_probes *probes);
 
 /*
- * Take the next event of the session SESSION, as memprof_next does. Events of other sessions are left out.
- * Before the program has begun ours, events wait: SESSION is 0.
+ * Take the next event of the session SESSION, as memprof_next() does; skip events of other
+ * sessions. Until the program has begun our session, pass 0: events then stay in the buffer.
  */
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);
@@ -35,12 +36,12 @@ bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 /* From now on, take only the events that are waiting at this moment. */
 void memprof_probes_finish(struct memprof_probes *probes);
 
-/* Add the events that have had no room, or that could not be read, to LOSSES. */
+/* Add to LOSSES the events that did not fit into the buffer, or could not be read. */
 int memprof_probes_add_losses(const struct memprof_probes *probes, struct memprof_losses *losses);
 
 /*
- * Call it each second. -ESTALE: a file of the program is being overwritten in place; there are no more
- * events.
+ * Call this each second. -ESTALE: a file of the program is being overwritten in place; there are no
+ * more events.
  */
 int memprof_probes_refresh(struct memprof_probes *probes);
 

@@ -9,7 +9,7 @@
 #define MEMPROF_MIN_RATE   1e-9
 #define MEMPROF_USUAL_RATE 1e-4
 
-/* The names of the library's own probes begin with it: to count them costs a trap for each event. */
+/* Prefix of the library's own probes. Counting these costs a trap for each event. */
 #define MEMPROF_PROBES "memprof_"
 
 /* Read TEXT. Returns false if TEXT is not a number from 1e-9 to 1. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tool and the library ocaml-probes.memprof (tools/ocaml/memprof), which runs in the profiled
- * program, know of each other. Neither trusts what the other has written.
+ * The interface between the tool and the library ocaml-probes.memprof (tools/ocaml/memprof), which
+ * runs in the profiled program. Neither trusts what the other has written.
  *
  * A program that links the library has two open files: the signpost, a sealed memfd with a struct
- * memprof_signpost, and one end of a socket pair, whose other end a thread of the library reads. The
- * tool takes that end by pidfd_getfd(2) and sends one struct memprof_request with two descriptors: a
- * memfd with a ring, and one end of a socket pair of its own, over which the answers come. The profile
- * ends when that socket is closed.
+ * memprof_signpost, and one end of a socket pair, whose other end a thread of the library reads.
+ * The tool copies the first end with pidfd_getfd(2) and sends one struct memprof_request with two
+ * descriptors: a memfd with a ring, and one end of the tool's own socket pair, over which the
+ * replies come. The profile ends when that socket is closed.
  *
- * FEATURES and FLAGS, and what follows them, may be missing in the structs of other libraries and tools of this
- * version, for which they are 0.
+ * FEATURES, FLAGS and the fields after them may be missing in the structs of other libraries and
+ * tools of this version; a missing field counts as 0.
  */
 #ifndef MEMPROF_RING_H
 #define MEMPROF_RING_H
@@ -22,7 +22,7 @@
 #define MEMPROF_RING_BYTES 4096 /* of struct memprof_ring; the records follow */
 
 enum {
-	MEMPROF_VERSION = 3, /* of all that is here; others refuse each other */
+	MEMPROF_VERSION = 3, /* of this interface; different versions refuse each other */
 	MEMPROF_MAX_DEPTH = 1024,
 	MEMPROF_MAX_WRITERS = 4096, /* domains of OCaml 5.3 at one time */
 	MEMPROF_TEXT_BYTES = 112,
@@ -33,13 +33,13 @@ enum {
 /* A feature of the library, and a flag of a request. */
 enum {
 	/*
-	 * The events are read at the library's probes: none goes into the ring. Blocks have numbers all the
-	 * same, and the probes' arguments are those of enum memprof_probe_arg.
+	 * The events are read at the library's probes, and none goes into the ring. Blocks have
+	 * numbers in this mode, too. The probes' arguments are those of enum memprof_probe_arg.
 	 */
 	MEMPROF_BY_PROBES = 1 << 0,
 	/*
-	 * A flag alone: times are ticks of the time stamp counter. The tool knows whether that is a clock
-	 * (inside/ticks.h); the program need not.
+	 * Only a flag: times are ticks of the time stamp counter. The tool checks that the counter
+	 * is a clock (inside/ticks.h), so the program need not.
 	 */
 	MEMPROF_IN_TICKS = 1 << 1,
 };
@@ -66,10 +66,10 @@ struct memprof_request {
 
 enum memprof_answer_kind {
 	MEMPROF_BUSY = 1, /* another tool profiles the program */
-	MEMPROF_INVALID,  /* the request; TEXT has the reason */
+	MEMPROF_INVALID,  /* the request is invalid; TEXT has the reason */
 	MEMPROF_STARTED,  /* in DOMAIN */
 	MEMPROF_REFUSED,  /* in DOMAIN, by OCaml, for the reason TEXT */
-	MEMPROF_STOPPED,  /* everywhere */
+	MEMPROF_STOPPED,  /* in all domains */
 };
 
 struct memprof_answer {
@@ -78,7 +78,7 @@ struct memprof_answer {
 	char text[MEMPROF_TEXT_BYTES]; /* ends with 0 */
 };
 
-/* Any message from the tool: stop. */
+/* Any message from the tool means: stop the profile. */
 
 enum memprof_kind {
 	MEMPROF_PADDING,
@@ -91,15 +91,16 @@ enum memprof_kind {
 };
 
 /*
- * The records are sequences of words in DATA bytes of a circle; HEAD and TAIL count bytes from the
- * start. A writer takes its room by moving HEAD, fills it, and writes the first word last. Until then,
- * that is 0. The reader fills what it has read with 0, and then moves TAIL. A record never wraps: a
- * record of the kind MEMPROF_PADDING fills the end of the circle. Where there is no room, LOST counts.
+ * The records are sequences of words in a circular buffer of DATA bytes; HEAD and TAIL count bytes
+ * from the start. A writer reserves space by advancing HEAD, fills the space, and writes the first
+ * word last. Until then, the first word is 0. The reader fills what it has read with 0, and then
+ * advances TAIL. A record never wraps: a record of the kind MEMPROF_PADDING fills the end of the
+ * buffer. LOST counts the events that did not fit.
  */
 struct memprof_ring {
 	uint64_t magic;
 	uint64_t data;
-	uint64_t session; /* its number, in which the program counts them; 0: it has not begun */
+	uint64_t session; /* the program's number for the session; 0: not begun */
 	uint64_t reserved[5];
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail __attribute__((aligned(64)));
@@ -109,20 +110,21 @@ struct memprof_ring {
 };
 
 /*
- * A record has what differs from the record before of the same writer: in the same session, and not lost. A
- * writer writes for one domain at a time. Its first record has all.
+ * A record has what differs from the writer's previous record of the session that was not lost. A
+ * writer writes for one domain at a time. Its first record has everything.
  *
  *	head      see memprof_head()
  *	id        of the block
- *	2 words   with MEMPROF_HAS_CONTEXT: the collections so far (minor ones, major ones << 32); the domain
- *	time      with MEMPROF_HAS_TIME: CLOCK_MONOTONIC, nanoseconds; with MEMPROF_IN_TICKS in the request: ticks
+ *	2 words   with MEMPROF_HAS_CONTEXT: the collections so far (minor | major << 32); the domain
+ *	time      with MEMPROF_HAS_TIME: CLOCK_MONOTONIC, nanoseconds, or ticks if MEMPROF_IN_TICKS
+ *	          is a flag of the request
  *
- * Allocations, which have a time always, go on:
+ * Allocations always have a time, and continue with:
  *
  *	samples   n_samples
  *	size      words without the header, source << MEMPROF_SOURCE_SHIFT
- *	frames    the innermost first. The others, the outermost KEPT ones, are those of the writer's last
- *	          allocation.
+ *	frames    the innermost first. The outermost KEPT frames are omitted: those of the
+ *	          writer's last allocation
  */
 enum {
 	MEMPROF_HAS_CONTEXT = 1 << 0,
@@ -134,32 +136,33 @@ enum {
 	MEMPROF_SOURCE_SHIFT = 56,
 };
 
-/* From OCaml 5.4 on, files that are mapped have a source of their own. Later ones can have more. */
+/* OCaml 5.4 added a source for mapped files. Later versions may add more. */
 enum memprof_source {
 	MEMPROF_NORMAL,
 	MEMPROF_MARSHAL,
 	MEMPROF_CUSTOM,
 	MEMPROF_MAP_FILE,
-	MEMPROF_OTHER, /* in the tool: any other one */
+	MEMPROF_OTHER, /* only in the tool: any other source */
 	MEMPROF_SOURCES
 };
 
 /*
- * A frame is the return address of a call, or, with this bit, the address of debug information: that of
- * one of several allocations which the compiler has combined.
+ * A frame is the return address of a call. With this bit, it is the address of debug information:
+ * of one of several allocations which the compiler has combined.
  */
 #define MEMPROF_DEBUGINFO (UINT64_C(1) << 63)
 
 /*
- * The arguments of the probes: OCaml's ints, but for the call stack. Those of all events, from MEMPROF_ARG_ID
- * on, stand behind those which only allocations have, from MEMPROF_ARG_EVENT on.
+ * The arguments of the probes: OCaml ints, except for the call stack. Only allocations have those
+ * before MEMPROF_ARG_EVENT. All events have those from MEMPROF_ARG_ID on; in allocations, add
+ * MEMPROF_ARG_EVENT to their numbers.
  */
 enum memprof_probe_arg {
 	MEMPROF_ARG_SAMPLES,
 	MEMPROF_ARG_SIZE,
 	MEMPROF_ARG_SOURCE,
 	MEMPROF_ARG_CALLSTACK, /* a block with OCaml's raw backtrace */
-	MEMPROF_ARG_EVENT,     /* of the first one of all events */
+	MEMPROF_ARG_EVENT,     /* where the arguments of all events begin */
 	MEMPROF_ARG_ID = 0,
 	MEMPROF_ARG_SESSION,
 	MEMPROF_ARG_MINORS,
@@ -174,7 +177,7 @@ struct memprof_head {
 	unsigned int flags; /* MEMPROF_HAS_... */
 	unsigned int words; /* of the record */
 	unsigned int writer;
-	unsigned int kept; /* frames */
+	unsigned int kept; /* outermost frames that are omitted */
 };
 
 static inline uint64_t memprof_pack(struct memprof_head head)

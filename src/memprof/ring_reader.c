@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last record of a writer, as far as the next one may leave it out. */
+/* The fields of a writer's last record that the next record may omit. */
 struct ring_writer {
 	uint64_t collections, time_ns;
 	uint32_t domain;
 	uint32_t depth; /* of the last allocation */
-	/* Its call stack is at the end: the outermost frame is the last one. */
+	/*
+	 * The call stack of the last allocation, at the end of the array: the outermost frame is
+	 * the last one.
+	 */
 	uint64_t stack[MEMPROF_MAX_DEPTH];
 };
 
@@ -40,7 +43,7 @@ static uint64_t *record_at(const struct ring_reader *r)
 	return (uint64_t *)((char *)r->ring + MEMPROF_RING_BYTES + (r->tail & (r->data - 1)));
 }
 
-/* Give the room of WORDS back. */
+/* Release the space of WORDS words. */
 static void release(struct ring_reader *r, uint64_t words)
 {
 	memset(record_at(r), 0, words * sizeof(uint64_t));
@@ -48,7 +51,7 @@ static void release(struct ring_reader *r, uint64_t words)
 	__atomic_store_n(&r->ring->tail, r->tail, __ATOMIC_RELEASE);
 }
 
-/* The words of a record without its frames. */
+/* Return the number of words of a record without its frames. */
 static uint64_t fixed_words(const struct memprof_head *head)
 {
 	const uint64_t context = head->flags & MEMPROF_HAS_CONTEXT ? MEMPROF_CONTEXT_WORDS : 0;
@@ -58,7 +61,10 @@ static uint64_t fixed_words(const struct memprof_head *head)
 	return MEMPROF_LEAST_WORDS + context + (head->flags & MEMPROF_HAS_TIME ? 1 : 0);
 }
 
-/* HEAD is that of a record that ends before END, in a place of ROOM words up to the end of the circle. */
+/*
+ * Is HEAD the head of a sound record? WRITTEN words were written, ROOM words are left up to the end
+ * of the circular buffer.
+ */
 static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t room)
 {
 	const uint64_t fixed = fixed_words(head);
@@ -76,7 +82,7 @@ static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t
 	       head->words - fixed + head->kept <= MEMPROF_MAX_DEPTH;
 }
 
-/* NULL: there is no memory, or the first record of the writer lacks something. */
+/* Return the state of the writer. NULL: out of memory, or its first record is incomplete. */
 static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof_head *head)
 {
 	const unsigned int all = MEMPROF_HAS_CONTEXT | MEMPROF_HAS_TIME;
@@ -98,7 +104,7 @@ bool memprof_event_is_sound(const struct memprof_event *event)
 	       event->n_samples <= event->size + 1;
 }
 
-/* The rest of a record of an allocation is AT; FRESH of its frames are there. */
+/* Decode the rest of an allocation's record, which is at AT and has FRESH of the frames. */
 static bool decode_allocation(struct ring_writer *writer, const struct memprof_head *head,
 			      const uint64_t *at, uint64_t fresh, struct memprof_event *event)
 {
@@ -113,7 +119,7 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 	return memprof_event_is_sound(event);
 }
 
-/* The times of a writer never go back. */
+/* Set the time of WRITER, which never goes back. */
 static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t time)
 {
 	const uint64_t ns = r->in_ticks ? event_clock_ns(&r->clock, time) : time;
@@ -122,7 +128,7 @@ static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t
 		writer->time_ns = ns;
 }
 
-/* The copy of the record, which is sound as far as HEAD tells. */
+/* Decode the copy of a record whose HEAD is sound. */
 static bool decode(struct ring_reader *r, const struct memprof_head *head,
 		   struct memprof_event *event)
 {
@@ -149,8 +155,8 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
 }
 
 /*
- * The bytes of the records that are known to be there. The program's processor has the cache line of the head:
- * it is looked at when all records before have been read, since each look takes the line away.
+ * Return the bytes of the records that are known to be there. Read the head of the ring only when
+ * all known records have been read: each access takes its cache line from the program's processor.
  */
 static uint64_t bytes_written(struct ring_reader *r)
 {

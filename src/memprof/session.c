@@ -26,14 +26,17 @@ struct memprof_session {
 	pid_t pid;
 	struct memprof_signpost post;
 	int socket;  /* of this session */
-	int request; /* the program's socket; -1 once it is not needed, as the next */
+	int request; /* the program's socket; -1 after the request, like ring_fd */
 	int ring_fd;
 	struct ring_reader reader;
 };
 
-/* ---- the signpost ----------------------------------------------------------------------------- */
+/* ---- the signpost ---------------------------------------------------------------------------- */
 
-/* NUMBER is an open file of PID. Is it the signpost? Its link may change, and so may what it leads to. */
+/*
+ * Is NUMBER, an open file of PID, the signpost? If so, read it into POST. The link may change at
+ * any time, and so may the file it leads to.
+ */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
 	static const char expected[] = "/memfd:" MEMPROF_NAME;
@@ -62,7 +65,9 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 	return is_it;
 }
 
-/* A child has its parent's files until the library has made its own. */
+/*
+ * Is POST that of PID? A forked child has its parent's files until the library has made new ones.
+ */
 static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
 {
 	struct proc_status status;
@@ -118,7 +123,7 @@ static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost
 	return 0;
 }
 
-/* Has the library what SPEC needs? */
+/* Does the library have the features that SPEC needs? */
 static int check_features(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post,
 			  const struct memprof_spec *spec)
 {
@@ -141,14 +146,14 @@ int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spe
 	return err ? err : check_features(ctx, pid, &post, spec);
 }
 
-/* ---- connecting ------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 /* Returns 0 or a negative errno. */
 static int copy_descriptor(pid_t pid, int number, int *copy)
 {
 	int pidfd, err = 0;
 
-	/* Filters of system calls, as those of containers, refuse the other way. */
+	/* Filters of system calls, as those of containers, may refuse pidfd_getfd(2). */
 	if (pid == getpid()) {
 		*copy = fcntl(number, F_DUPFD_CLOEXEC, 0);
 		return *copy < 0 ? -errno : 0;
@@ -163,7 +168,10 @@ static int copy_descriptor(pid_t pid, int number, int *copy)
 	return err;
 }
 
-/* The process chooses what its descriptor is. Of another file, the status could make us wait. */
+/*
+ * Is FD the expected socket? The process chooses which file it is. getsockopt(2) comes first:
+ * fstat(2) could block on another kind of file.
+ */
 static bool is_local_socket(int fd, uint64_t inode)
 {
 	struct stat st;
@@ -174,7 +182,7 @@ static bool is_local_socket(int fd, uint64_t inode)
 	       fstat(fd, &st) == 0 && st.st_ino == inode;
 }
 
-/* Take the program's socket. The kernel asks for the right to trace another program. */
+/* Copy the program's socket. For another process, the kernel requires the right to trace it. */
 static int take_socket(struct memprof_session *s)
 {
 	const int err = copy_descriptor(s->pid, (int)s->post.socket_fd, &s->request);
@@ -190,7 +198,10 @@ static int take_socket(struct memprof_session *s)
 	return 0;
 }
 
-/* The pages are there from the start, and are this process's: the program never waits for memory. */
+/*
+ * Make the ring. Its pages are allocated here and belong to this process: the program never waits
+ * for memory.
+ */
 static int make_ring(struct memprof_session *s, uint64_t data)
 {
 	const uint64_t bytes = MEMPROF_RING_BYTES + data;
@@ -310,7 +321,7 @@ void memprof_close(struct memprof_session *s)
 	free(s);
 }
 
-/* ---- while it runs ---------------------------------------------------------------------------- */
+/* ---- while it runs --------------------------------------------------------------------------- */
 
 uint32_t memprof_ocaml(const struct memprof_session *s)
 {
@@ -358,7 +369,7 @@ void memprof_finish(struct memprof_session *s)
 	ring_reader_finish(&s->reader);
 }
 
-/* A program cannot lose so many events before the tool reads some. */
+/* Are these numbers possible? No program loses 2^48 events before the tool reads some. */
 static bool is_possible(const struct memprof_losses *losses)
 {
 	const uint64_t limit = UINT64_C(1) << 48;

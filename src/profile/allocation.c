@@ -26,9 +26,9 @@ struct sampled_process {
 	uint32_t tgid;
 	struct gc_reader *reader;
 	double first, last;  /* minor words */
-	double unsure;	     /* either may be wrong by these */
-	uint64_t last_heaps; /* that had run out when LAST was read */
-	uint64_t end_heaps;  /* those when the sampling ended */
+	double unsure;	     /* error bound of last - first, in words */
+	uint64_t last_heaps; /* minor heaps that had run out when LAST was read */
+	uint64_t end_heaps;  /* minor heaps that had run out when sampling ended */
 	bool is_sampled;
 	int links[LINKS_A_PROCESS]; /* small blocks, large ones; -1: none */
 };
@@ -42,7 +42,7 @@ struct allocation {
 	size_t n;
 };
 
-/* Kernels before 6.10 take a process id for that of one thread. */
+/* Before Linux 6.10, a uprobe link takes the process id for that of one thread. */
 static int check_kernel(struct ocp_ctx *ctx)
 {
 	struct bpf_support support;
@@ -73,11 +73,14 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 
 /* ---- uprobes -------------------------------------------------------------------------------- */
 
-/* Of one process: another one that runs the file may be sampled by a link of its own. */
+/*
+ * What a link is attached to: one process. Another process that runs the same file may have its own
+ * link.
+ */
 struct target {
 	pid_t pid;
 	const struct image_exe *exe;
-	const char *path; /* of its file */
+	const char *path; /* of the executable, by our descriptor */
 };
 
 static int attach(struct allocation *a, int prog, const struct target *target,
@@ -109,7 +112,7 @@ static int find_place(struct allocation *a, struct code_file *code, const struct
 	return err;
 }
 
-/* SYMBOL is that of small blocks. */
+/* Check that small blocks can be sampled, at the function SYMBOL. */
 static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 		       const struct runtime *runtime, const struct named_symbol *symbol)
 {
@@ -137,7 +140,10 @@ static int attach_small(struct allocation *a, struct code_file *code, const stru
 	return err ? err : attach(a, a->bpf.small, target, &offset, &cookie, 1, link);
 }
 
-/* Blocks of the major heap. Those that survive a minor collection are allocated by other functions. */
+/*
+ * Attach to the functions that allocate blocks of the major heap. Blocks that survive a minor
+ * collection are allocated by other functions.
+ */
 static int attach_large(struct allocation *a, struct code_file *code, const struct target *target,
 			const struct named_symbol *symbols, int *link)
 {
@@ -166,7 +172,9 @@ static int compare_entries(const void *a, const void *b)
 	return COMPARE(*x, *y);
 }
 
-/* SYMBOLS[0..N_LARGE) are those of large blocks; the last one is that of small ones. */
+/*
+ * SYMBOLS[0..N_LARGE) are the functions for large blocks, SYMBOLS[N_LARGE] is that for small ones.
+ */
 static int attach_all(struct allocation *a, const struct target *target,
 		      const struct runtime *runtime, const struct named_symbol *symbols,
 		      int links[])
@@ -234,7 +242,7 @@ static int read_minor_words(struct sampled_process *process, double *words)
 	return err;
 }
 
-/* The minor heaps of PROCESS that have run out so far. */
+/* Return the number of minor heaps of PROCESS that have run out so far. */
 static uint64_t heaps_of(const struct allocation *a, const struct sampled_process *process)
 {
 	struct profile_sampled sampled;
@@ -244,7 +252,7 @@ static uint64_t heaps_of(const struct allocation *a, const struct sampled_proces
 	return bpf_map_lookup_elem(a->bpf.sampled, &process->tgid, &sampled) ? 0 : sampled.heaps;
 }
 
-/* Read the words and the heaps at one time. -ESRCH: it has ended. */
+/* Read the words and the heaps together. -ESRCH: the process has ended. */
 static int refresh_process(struct allocation *a, struct sampled_process *process)
 {
 	const uint64_t heaps = heaps_of(a, process);
@@ -259,8 +267,9 @@ static int refresh_process(struct allocation *a, struct sampled_process *process
 }
 
 /*
- * Samples count from now on. The program goes on between the reading of the words and the switch: that takes long
- * if this process has to wait for a processor.
+ * Begin to count samples. The program runs on between the reading of the words and the switch, for
+ * long if this process has to wait for a processor. So take the mean of a reading before the switch
+ * and one after it.
  */
 static int begin_sampling(struct allocation *a, struct sampled_process *process)
 {
@@ -281,7 +290,7 @@ static int begin_sampling(struct allocation *a, struct sampled_process *process)
 	return err;
 }
 
-/* Samples count no more. */
+/* Stop counting samples. The words are read as in begin_sampling(). */
 static void end_sampling(struct allocation *a, struct sampled_process *process)
 {
 	struct profile_sampled sampled = { 0 };
@@ -302,7 +311,7 @@ static void end_sampling(struct allocation *a, struct sampled_process *process)
 	process->last_heaps = sampled.heaps;
 }
 
-/* The numbers of PROCESS remain. */
+/* Stop sampling PROCESS. Its numbers remain. */
 static void stop_process(struct allocation *a, struct sampled_process *process)
 {
 	end_sampling(a, process);
@@ -373,7 +382,9 @@ void allocation_refresh(struct allocation *a)
 	for (size_t i = 0; i < a->n; i++) {
 		struct sampled_process *process = &a->processes[i];
 
-		/* Processes that start later need its place in the map, and its descriptors. */
+		/*
+		 * Release the map entry and the descriptors: processes that start later need them.
+		 */
 		if (process->is_sampled && refresh_process(a, process) == -ESRCH)
 			stop_process(a, process);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a uprobe sees each call of a function of C with its first argument, at the least cost. */
+/*
+ * Finds the cheapest place where a uprobe sees each call of a C function with its first argument.
+ */
 #ifndef PROFILE_ENTRY_PLACE_H
 #define PROFILE_ENTRY_PLACE_H
 
@@ -11,13 +13,15 @@
 
 struct entry_place {
 	uint64_t va;
-	bool is_stepped; /* the kernel single-steps the instruction, which takes ten times as long */
+	bool is_stepped; /* the kernel single-steps the instruction: ten times as slow */
 };
 
 /*
- * Find the first instruction of FUNCTION, which is of FILE, that each call executes exactly once and
- * that the kernel emulates. It is the place if the instructions before it neither branch nor change rdi
- * or memory: there all is as at the entry. Else the place is the entry. -ENOMEM with a message.
+ * Find the place for a uprobe on FUNCTION, which is in FILE. The place is the entry, unless the
+ * kernel would single-step its instruction. Then it is the first instruction that the kernel
+ * emulates and that each call executes exactly once, if the instructions before it neither branch
+ * nor change rdi or memory. If there is no such instruction, it is the entry after all. -ENOMEM
+ * with a message.
  */
 int entry_place_find(struct ocp_ctx *ctx, struct code_file *file,
 		     const struct named_symbol *function, struct entry_place *place);

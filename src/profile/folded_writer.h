@@ -7,13 +7,13 @@
 #include "profile/profile.h"
 
 /*
- * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in samples, in
- * microseconds for PROFILE_WAITS, in words for PROFILE_WORDS. Functions of the kernel end with "_[k]". A semicolon in a name
- * becomes a colon.
+ * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in samples, in microseconds
+ * for PROFILE_WAITS, in words for PROFILE_WORDS. Functions of the kernel end with "_[k]". A
+ * semicolon in a name becomes a colon.
  */
 void folded_write(const struct profile *profile, FILE *to);
 
-/* The functions only. */
+/* Write the functions only, without a value. */
 void folded_write_stack(const struct named_stack *stack, FILE *to);
 
 #endif

@@ -54,7 +54,7 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* What tells functions of one name apart. */
+/* Distinguish functions of the same name. */
 static int class_of(enum frame_kind kind)
 {
 	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
@@ -78,7 +78,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 	return COMPARE(a->n, b->n);
 }
 
-/* The same functions, and the same lines of them. */
+/* Compare the functions, and then their lines. */
 static int compare_places(const struct named_stack *a, const struct named_stack *b)
 {
 	int order = profile_compare_stacks(a, b);
@@ -121,7 +121,7 @@ static bool same_function(const struct named_frame *a, const struct named_frame 
 	return profile_compare_frames(a, b) == 0;
 }
 
-/* Stacks that are the same become one. */
+/* Merge stacks that are equal by COMPARE, and sort the stacks by value. */
 static void merge(struct profile *profile, int (*compare)(const void *, const void *))
 {
 	size_t n = 0;
@@ -173,7 +173,7 @@ void profile_merge_lines(struct profile *profile)
 	merge(profile, by_functions);
 }
 
-/* Functions of the runtime through which all work of its collector goes, of OCaml 4 and 5. */
+/* All work of the runtime's collector goes through one of these functions, in OCaml 4 and 5. */
 static bool is_collector(const char *function)
 {
 	static const char *const names[] = {
@@ -212,7 +212,7 @@ static bool is_one_of(const char *function, const char *const *names)
 	return false;
 }
 
-/* A minor collection; those of OCaml 5 wait for each other in it. */
+/* A minor collection. In OCaml 5, domains wait for each other in it. */
 static bool is_minor(const char *function)
 {
 	static const char *const names[] = { "caml_empty_minor_heap",
@@ -239,7 +239,10 @@ static bool is_major(const char *function)
 	return is_one_of(function, names);
 }
 
-/* The innermost function that tells: a major slice may begin with a minor collection. */
+/*
+ * Add SAMPLE to TIME by the innermost function that is minor or major: a major slice may begin with
+ * a minor collection.
+ */
 static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
 			       struct collector_time *time)
 {
@@ -383,7 +386,10 @@ static int by_self(const void *a, const void *b)
 	return strcmp(x->function, y->function);
 }
 
-/* Is FRAME only how a profile of KIND comes about, not what it is about? */
+/*
+ * Is FRAME part of the mechanism of KIND (the kernel that waits, the runtime that allocates),
+ * rather than what KIND profiles?
+ */
 static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 {
 	if (kind == PROFILE_WAITS)
@@ -393,7 +399,9 @@ static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 	return false;
 }
 
-/* The function that waits, that allocates, or for which the collector runs. */
+/*
+ * Return the position of the function that waits, that allocates, or for which the collector runs.
+ */
 static size_t innermost(const struct profile *profile, size_t stack)
 {
 	const struct named_stack *of = &profile->stacks[stack];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A profile: named stacks, and how much belongs to each. The writers of all formats read it. */
+/* A profile: named stacks and their values. The writers of all formats take it. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
@@ -10,21 +10,18 @@
 #include "profile/profiler.h"
 
 struct named_stack {
-	const struct named_frame *
-		*frames; /* the outermost first, with inlined ones and the kernel's */
+	const struct named_frame **frames; /* outermost first, with inlined and kernel frames */
 	size_t n;
 	uint64_t samples;
-	uint64_t value; /* nanoseconds on the CPU, or of waiting; words that were allocated */
-	/* With has_heap: blocks that were allocated, words and blocks that are alive. */
+	uint64_t value; /* nanoseconds on the CPU, or of waiting; allocated words */
+	/* With has_heap: allocated blocks; words and blocks that are alive. */
 	uint64_t objects, live, live_objects;
 };
 
-/* CPU time in samples, of PROFILE_CPU and PROFILE_GC: all of it, and that in the collector. */
+/* CPU time by the samples of PROFILE_CPU and PROFILE_GC: of everything, and of the collector. */
 struct collector_time {
-	uint64_t all, collector, minor,
-		major; /* of the collector, some is neither minor nor major */
-	uint64_t samples,
-		doubtful; /* doubtful: samples that lack callers, which may be the collector */
+	uint64_t all, collector, minor, major; /* collector: some is neither minor nor major */
+	uint64_t samples, doubtful;	       /* doubtful: lack callers; may be the collector */
 };
 
 struct profile {
@@ -33,41 +30,41 @@ struct profile {
 	unsigned int hz;	    /* samples per second; PROFILE_CPU */
 	uint64_t start_ns;	    /* since 1970 */
 	uint64_t duration_ns;	    /* for which samples were taken */
-	bool has_heap;		    /* made by Gc.Memprof, with more members of the stacks */
+	bool has_heap;		    /* made by Gc.Memprof; stacks have more members */
 	bool is_live;		    /* with has_heap: readers show live words first */
 	uint64_t word_period;	    /* with has_heap: words for one sample */
 	char *comments;		    /* lines for readers, of malloc; NULL: none */
-	struct named_stack *stacks; /* the largest value first; each list of functions once */
+	struct named_stack *stacks; /* the largest value first; each list of places once */
 	size_t n;
 	uint64_t samples, value; /* of all stacks */
 	size_t processes;	 /* that were profiled; 0: not known */
 	size_t always_waiting;	 /* threads that waited for all of the time; of PROFILE_WAITS */
 	uint64_t truncated;	 /* samples whose callers are not all known */
 	uint64_t lost;		 /* samples that are not in the stacks */
-	uint64_t lost_otherwise; /* of them, those for reasons that the members below do not tell */
-	/* Words of small blocks, of PROFILE_WORDS; 0: at most 1 % of all. */
-	uint64_t unsure_words;	/* more or less */
+	uint64_t lost_otherwise; /* of these, samples whose reasons are not below */
+	/* Words of small blocks, for PROFILE_WORDS; 0: at most 1 % of all words. */
+	uint64_t unsure_words;	/* error bound of the words counted */
 	uint64_t missing_words; /* that are in no stack, since no minor heap ran out */
-	uint64_t large_ns;	/* large blocks were sampled so long; 0: for all of the time */
-	struct stack_losses stack_losses; /* why */
-	struct profile_losses losses;	  /* the same */
+	uint64_t large_ns;	/* how long large blocks were sampled; 0: all of the time */
+	struct stack_losses stack_losses; /* reasons of `truncated` and `lost` */
+	struct profile_losses losses;	  /* more reasons of `lost` */
 };
 
 /*
- * Name the stacks of READING. Stacks of the same functions and lines become one.
- * The frames exist as long as NAMES. The caller sets the times.
+ * Make PROFILE: name the stacks of READING, and merge stacks of the same functions and lines. The
+ * frames are valid as long as NAMES. The caller sets the times.
  */
 int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct frame_names *names, const struct profiler_spec *spec,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
 
-/* Make stacks of the same frames one, and sort the stacks. */
+/* Merge stacks of the same functions and lines, and sort the stacks. */
 void profile_merge(struct profile *profile);
 
 /*
- * The order of functions by name. Functions of one name are the same in OCaml and in C, since the folded
- * form does not tell these apart; the kernel's are others.
+ * Compare functions by name. Functions of OCaml and of C with the same name are equal, since the
+ * folded form does not distinguish them; functions of the kernel are different.
  */
 int profile_compare_frames(const struct named_frame *a, const struct named_frame *b);
 int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b);
@@ -82,27 +79,28 @@ static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 double profile_share(const struct profile *profile, uint64_t value);
 
 /*
- * Is it known what the collector takes? Not if it was never seen, since a program may lack the names of its
- * functions, nor if more than 1% of the samples may be its own or not.
+ * Is the time of the collector known? It is not if the collector was never seen, since a program
+ * may lack the names of its functions, nor if more than 1% of the samples may or may not belong to
+ * it.
  */
 bool profile_knows_collector(const struct profile *profile);
 
 /* "cpu", "wait", "alloc", "gc" */
 const char *profile_kind_name(enum profile_kind kind);
 
-/* Is it made of samples that are taken some times a second? */
+/* Are profiles of KIND made of samples that are taken at a rate? */
 static inline bool profile_is_sampled(enum profile_kind kind)
 {
 	return kind == PROFILE_CPU || kind == PROFILE_GC;
 }
 
 /*
- * Make calls of a function by itself one frame, so that stacks that differ only in the depth of a
- * recursion become one.
+ * Replace successive frames of the same function by one, so that stacks that differ only in the
+ * depth of a recursion become one.
  */
 void profile_fold_recursion(struct profile *profile);
 
-/* Make stacks of the same functions one, whatever their lines are. */
+/* Merge stacks of the same functions, whatever their lines are. */
 void profile_merge_lines(struct profile *profile);
 
 /* One function in all stacks. */
@@ -113,7 +111,7 @@ struct profile_function {
 	uint64_t total;			 /* value of the stacks that it is in */
 };
 
-/* The functions of PROFILE, the largest `self` first. The caller frees *FUNCTIONS. */
+/* List the functions of PROFILE, the largest `self` first. The caller frees *FUNCTIONS. */
 int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
 		      struct profile_function **functions, size_t *n);
 

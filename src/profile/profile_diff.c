@@ -91,7 +91,7 @@ static int by_function_points(const void *a, const void *b)
 	return order ? order : by_frame(a, b);
 }
 
-/* Put the functions of both profiles, which are in OLD and NEW, into LIST. Returns their number. */
+/* Merge OLD_FUNCTIONS and NEW_FUNCTIONS into LIST. Returns the number of functions in LIST. */
 static size_t merge_functions(struct profile_diff_function *list,
 			      const struct profile_function *old_functions, size_t n_old,
 			      const struct profile_function *new_functions, size_t n_new)

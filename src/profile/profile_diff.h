@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "profile/profile.h"
 
-/* What belongs to something in the old profile, in its own values, and in the new one. */
+/* A value in the old profile, not scaled, and in the new profile. */
 struct profile_change {
 	uint64_t old_value, new_value;
 };
@@ -14,7 +14,7 @@ struct profile_change {
 struct profile_diff_stack {
 	const struct named_stack *stack; /* of one of the profiles */
 	struct profile_change change;
-	double points; /* the new share less the old one, in per cent of all */
+	double points; /* new share minus old share, in per cent of all */
 };
 
 struct profile_diff_function {
@@ -26,8 +26,8 @@ struct profile_diff_function {
 struct profile_diff {
 	const struct profile *old_profile, *new_profile;
 	/*
-	 * Old values times `scale` are comparable with new ones: they belong to the same time, or, if
-	 * the time of a profile is not known, to the same sum of all values.
+	 * Old values times `scale` are comparable with new ones: they are for the same time or, if
+	 * the time of a profile is not known, for the same sum of all values.
 	 */
 	double scale;
 	bool has_times;
@@ -37,12 +37,12 @@ struct profile_diff {
 	size_t n_functions;
 };
 
-/* The profiles exist as long as the difference, and do not change. */
+/* Compare two profiles, which must outlive DIFF and not change. */
 int profile_diff_make(struct ocp_ctx *ctx, const struct profile *old_profile,
 		      const struct profile *new_profile, struct profile_diff *diff);
 void profile_diff_free(struct profile_diff *diff);
 
-/* The new value less the old one, both of the time of the new profile. */
+/* Return the new value minus the old value times `scale`. */
 double profile_change_value(const struct profile_diff *diff, const struct profile_change *change);
 
 #endif

@@ -26,7 +26,10 @@
 #include "profile.skel.h"
 #include "unwind/map_reading.h"
 
-/* A process that has just started is no OCaml program before its runtime has memory. */
+/*
+ * A process that has just started is not recognised as an OCaml program until its runtime has
+ * allocated memory.
+ */
 enum { MAX_TRIES = 50, MAX_PENDING = 64 };
 
 struct pending_process {
@@ -36,7 +39,7 @@ struct pending_process {
 
 struct added_process {
 	uint32_t tgid; /* in the pid namespace of the kernel's counts */
-	pid_t pid;     /* as we know it */
+	pid_t pid;     /* in our pid namespace */
 };
 
 struct profiler {
@@ -50,14 +53,14 @@ struct profiler {
 	int n_cpus; /* possible ones */
 	int *links;
 	size_t n_links;
-	struct added_process *added; /* also those that have ended */
+	struct added_process *added; /* including processes that have ended */
 	size_t n_added;
-	struct calibration *calibration; /* of a uprobe; only to tell the cost of PROFILE_WORDS */
+	struct calibration *calibration; /* of a uprobe; only for the cost of PROFILE_WORDS */
 	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
 	size_t n_pending;
-	uint64_t start_ns; /* all is attached */
-	uint64_t stop_ns;  /* 0: it goes on */
-	size_t n_ends;	   /* of these links: the first ones, which follow ends of processes */
+	uint64_t start_ns; /* when everything was attached */
+	uint64_t stop_ns;  /* 0: not stopped */
+	size_t n_ends;	   /* the first N_ENDS links follow ends of processes */
 };
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -90,7 +93,7 @@ static int sample_one_cpu(struct profiler *p, int cpu)
 				       : bpf_support_explain(p->ctx, -errno, "sample the CPU");
 	link = bpf_link_create(p->skel->progs.sample_cpu.prog_fd, event, BPF_PERF_EVENT, NULL);
 	err = link < 0 ? bpf_support_explain(p->ctx, -errno, "sample the CPU") : 0;
-	close(event); /* the link has it */
+	close(event); /* the link keeps the event */
 	return err ? err : keep_link(p, link);
 }
 
@@ -102,7 +105,10 @@ static int attach_tracepoint(struct profiler *p, const char *name, int prog)
 		      : keep_link(p, fd);
 }
 
-/* A process that ends must not be taken for the next one with its id. */
+/*
+ * Follow ends of processes: a process that has ended must not be confused with the next one of its
+ * id.
+ */
 static int follow_ends(struct profiler *p)
 {
 	int err = attach_tracepoint(p, "sched_process_exec", p->skel->progs.process_exec.prog_fd);
@@ -130,13 +136,13 @@ static int open_waiting(struct profiler *p, struct waiting **waiting)
 static int start_waits(struct profiler *p)
 {
 	struct waiting *waiting = NULL;
-	int gap = open_waiting(p, &waiting); /* it takes a while: before the start */
+	int gap = open_waiting(p, &waiting); /* slow, so before the start */
 	int err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
 
-	/* Those that wait already. */
+	/* Record the threads that wait already. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
 		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
-		/* It has ended. */
+		/* The process has ended. */
 		if (gap && kill(p->added[i].pid, 0) != 0)
 			gap = 0;
 	}
@@ -156,7 +162,7 @@ static int attach_all(struct profiler *p)
 	if (p->spec.kind == PROFILE_WORDS) {
 		const struct engine_spec counting = { 0 };
 
-		/* Each process has its uprobes. */
+		/* Each process gets its uprobes when it is added. */
 		if (p->spec.counts_cost)
 			p->calibration = calibration_start(&engine_bpf, &counting, true);
 		return 0;
@@ -210,7 +216,7 @@ void profiler_stop(struct profiler *p)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-/* Processes that execute the file later, if this user may see them. */
+/* Choose spec.exe: processes that execute it later are profiled, if this user may access them. */
 static int choose_exe(struct profiler *p, struct profile_config *config)
 {
 	struct measure_config access = { 0 };
@@ -255,7 +261,7 @@ static int load(struct profiler *p)
 		return ctx_no_memory(p->ctx);
 	memcpy((void *)&skel->rodata->config, &config, sizeof(config));
 	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
-	/* Those that have ended have a place until the next refresh. */
+	/* Processes that have ended keep their entries until the next refresh. */
 	skel->maps.sampled.max_entries = 4 * (uint32_t)p->spec.max_processes;
 	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
 	if (p->spec.kind == PROFILE_WAITS)
@@ -391,9 +397,10 @@ double profiler_minor_words(const struct profiler *p, uint32_t tgid)
 }
 
 /*
- * A process has begun to execute the file. It may have ended, or be in a pid namespace where it has
- * another id than here: then it is profiled as before, but for its allocation. Or it was the child of one
- * that executes the file, and has executed another program since: that must not be profiled.
+ * Add a process that has begun to execute the file. It may have ended, or be in a pid namespace
+ * where it has another id than here: then it is profiled as before, except for its allocation. Or
+ * it was the child of a process that executes the file, and has executed another program since:
+ * then it must not be profiled.
  */
 static int add_newcomer(struct profiler *p, uint32_t tgid)
 {
@@ -404,7 +411,10 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 	if (!image_is_exe((pid_t)tgid, p->exe_fd))
 		return 0;
 	stack_walker_add_process(p->walker, (pid_t)tgid, tgid);
-	/* The kernel forgets it from now on; it may have done so before it was there. */
+	/*
+	 * From now on, BPF programs forget the process when it executes another program. It may
+	 * have done so before it was added.
+	 */
 	if (!image_is_exe((pid_t)tgid, p->exe_fd)) {
 		profiler_forget_process(p, tgid);
 		return 0;
@@ -480,7 +490,10 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 	return err;
 }
 
-/* Threads that still wait: from the start up to now. */
+/*
+ * Read the threads that still wait. They count from the start of their wait or of the profile,
+ * whichever is later, up to now.
+ */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
 	const uint64_t now_ns = p->stop_ns ? p->stop_ns : monotonic_ns();
@@ -564,7 +577,7 @@ static int compare_tgids(const void *a, const void *b)
 	return COMPARE(x->tgid, y->tgid);
 }
 
-/* The minor heaps of TGID for which there are samples. */
+/* Return the number of minor heaps of TGID for which there are samples. */
 static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid)
 {
 	uint64_t n = 0;
@@ -576,8 +589,8 @@ static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid
 }
 
 /*
- * The minor heaps of a process are as large as each other, so each stands for its share of the words that the
- * process has allocated.
+ * Set the values of samples. The minor heaps of a process have the same size, so each stands for an
+ * equal share of the words that the process has allocated.
  */
 static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 {
@@ -600,7 +613,10 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 	reading->unsure_words = allocation_unsure_words(p->allocation);
 }
 
-/* Large blocks may make the collector empty each minor heap before it has run out. */
+/*
+ * Return the words of processes without a sample of a minor heap. Large blocks may make the
+ * collector empty each minor heap before it has run out.
+ */
 static double count_missing(const struct profiler *p, const struct profile_reading *reading)
 {
 	double words = 0;
@@ -635,7 +651,7 @@ static int compare_ids(const void *a, const void *b)
 	return COMPARE(*x, *y);
 }
 
-/* Those that were added, and those that ended before they could be. */
+/* Count the processes that were added, and those that ended before they could be added. */
 static int count_processes(const struct profiler *p, struct profile_reading *reading)
 {
 	uint32_t *tgids = calloc(p->n_added + reading->n + 1, sizeof(*tgids));

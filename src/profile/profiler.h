@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes samples of the stacks of processes: bpf/profile.bpf.c, loaded and attached. The order of calls
- * is open, add_process (any number of times, also later), start, refresh (now and then), stop, read,
+ * Samples the stacks of processes: loads and attaches bpf/profile.bpf.c. The order of calls is
+ * open, add_process (any number of times, also later), start, refresh (now and then), stop, read,
  * close.
  */
 #ifndef PROFILE_PROFILER_H
@@ -18,20 +18,24 @@
 #include "unwind/stack_walker.h"
 
 enum profile_kind {
-	PROFILE_CPU,   /* what runs */
-	PROFILE_WAITS, /* what waits, off the CPU */
-	PROFILE_WORDS, /* what allocates */
-	PROFILE_GC,    /* what the collector runs for: what runs, if it is in the collector */
+	PROFILE_CPU,   /* time on the CPU */
+	PROFILE_WAITS, /* time off the CPU */
+	PROFILE_WORDS, /* allocated words */
+	PROFILE_GC,    /* time on the CPU in the collector */
 };
 
 struct profiler_spec {
 	enum profile_kind kind;
-	/* Samples per second and CPU; with PROFILE_WORDS of minor heaps, at most, and 0 is a usual number. */
+	/*
+	 * Samples per second and CPU. With PROFILE_WORDS: the most samples of minor heaps per
+	 * second and CPU; 0: the default.
+	 */
 	unsigned int hz;
 	size_t max_processes; /* at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
 	pid_t pid;	      /* one of the processes: the others are in its pid namespace */
-	const char *exe; /* processes that begin to execute it are profiled, too; NULL: none are */
+	/* File: processes that begin to execute it are profiled, too. NULL: none. */
+	const char *exe;
 };
 
 /* One stack, and how often it was seen in a thread. */
@@ -44,7 +48,7 @@ struct profile_sample {
 	uint64_t value; /* nanoseconds, or with PROFILE_WORDS words */
 };
 
-/* What has been sampled so far. */
+/* All samples so far. */
 struct profile_reading {
 	struct stack_store *stacks;
 	struct profile_sample *samples;
@@ -53,51 +57,54 @@ struct profile_reading {
 	struct profile_losses losses;
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited for all of the time */
-	size_t n_without_stack;	 /* samples whose stack was lost between two reads of the kernel */
-	size_t n_without_words; /* samples of minor heaps of processes that ended too early to be read */
-	double unsure_words;  /* by so many may the words in small blocks be wrong */
+	size_t n_without_stack;	 /* samples whose stack was not there when stacks were read */
+	size_t n_without_words;	 /* samples of minor heaps, of processes that ended unread */
+	double unsure_words;	 /* error bound of the words in small blocks */
 	double missing_words; /* in small blocks, of processes without a sample of a minor heap */
 };
 
 struct profiler;
 
 int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct profiler **out);
-/* Detaches if necessary. */
+/* Stop if necessary, and free PROFILER, which may be NULL. */
 void profiler_close(struct profiler *profiler);
 
 int profiler_add_process(struct profiler *profiler, pid_t pid);
 int profiler_start(struct profiler *profiler);
-/* Read the mappings of processes that have loaded code. To be called about once a second. */
+/* Read the mappings of processes that have loaded code. Call this about once a second. */
 int profiler_refresh(struct profiler *profiler);
 void profiler_stop(struct profiler *profiler);
-/* CLOCK_MONOTONIC when all was attached, and at the stop; 0: not yet. What still waits is timed between these. */
+/*
+ * CLOCK_MONOTONIC when everything was attached, and at the stop; 0: not yet. The time of a thread
+ * that has not stopped waiting is counted between these two.
+ */
 int64_t profiler_start_ns(const struct profiler *profiler);
 int64_t profiler_stop_ns(const struct profiler *profiler);
-/* Sample the CPU no more, until profiler_start. Ends of processes are followed. */
+/* Stop sampling the CPU until profiler_start(). Ends of processes are still followed. */
 void profiler_pause(struct profiler *profiler);
 
-/* How programs know PID. */
+/* Set *TGID to the id by which BPF programs know PID. */
 int profiler_process_id(const struct profiler *profiler, pid_t pid, uint32_t *tgid);
-/* False: it is not sampled, or no longer, since it has ended or runs another program. */
+/* Is TGID being sampled? Not after it has ended or executed another program. */
 bool profiler_has_process(const struct profiler *profiler, uint32_t tgid);
 void profiler_forget_process(const struct profiler *profiler, uint32_t tgid);
-/* The words that a process has allocated in minor heaps since it was added; PROFILE_WORDS. */
+/* Return the words that TGID has allocated in minor heaps since it was added; for PROFILE_WORDS. */
 double profiler_minor_words(const struct profiler *profiler, uint32_t tgid);
 
 /* The time that the processes have lost to the samples so far. */
 struct profiler_cost {
 	double ns;
-	double large_ns; /* of it, for large blocks: profiler_stop_large() saves it */
+	double large_ns; /* the part for large blocks, which profiler_stop_large() saves */
 };
 int profiler_cost(struct profiler *profiler, struct profiler_cost *cost);
-/* Sample no more large blocks. From now on the words in them are missing. */
+/* Stop sampling large blocks. From now on, the words in them are missing. */
 void profiler_stop_large(struct profiler *profiler);
 
-/* The caller frees the reading with profile_reading_free. */
+/* Read all samples so far. The caller frees the reading with profile_reading_free(). */
 int profiler_read(struct profiler *profiler, struct profile_reading *reading);
 void profile_reading_free(struct profile_reading *reading);
 
-/* Names the places of frames. It exists as long as the profiler. */
+/* Return the walker, which knows the places of frames. It is valid as long as PROFILER. */
 const struct stack_walker *profiler_walker(const struct profiler *profiler);
 
 #endif

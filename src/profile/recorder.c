@@ -15,9 +15,9 @@ struct followed {
 	uint32_t tgid;
 	uint64_t start_time;
 	char *exe;
-	bool is_sampled; /* false: it cannot be */
+	bool is_sampled; /* false: it cannot be sampled */
 	bool has_left;	 /* it is no longer to be sampled */
-	double words;	 /* of PROFILE_WORDS: those that belong to samples already */
+	double words;	 /* for PROFILE_WORDS: words that samples already account for */
 };
 
 /* What was counted for one stack of a thread since the recorder was opened. */
@@ -135,14 +135,17 @@ static int add_process(struct recorder *r, const struct recorded_process *proces
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Is KNOWN still what it was? Programs forget a process that executes another program. */
+/*
+ * Is KNOWN still the process that was added? BPF programs forget a process that executes another
+ * program.
+ */
 static bool is_same(const struct recorder *r, const struct followed *known,
 		    const struct recorded_process *process)
 {
 	uint64_t start_time;
 
 	if (proc_start_time(process->pid, &start_time) != 0)
-		return true; /* it has ended: the next list lacks it */
+		return true; /* it has ended: the next list will lack it */
 	return known->start_time == start_time && strcmp(known->exe, process->exe) == 0 &&
 	       !known->has_left &&
 	       (!known->is_sampled || profiler_has_process(r->profiler, known->tgid));
@@ -213,7 +216,10 @@ static const struct record *find_record(const struct record *list, size_t n,
 	return n ? bsearch(key, list, n, sizeof(*key), by_key) : NULL;
 }
 
-/* The minor heaps for which the records [0..N), all of one process, stand since the last reading. */
+/*
+ * Return how many minor heaps RECORDS[0..N), all of one process, have gained since the last
+ * reading.
+ */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {
 	uint64_t sum = 0;
@@ -227,8 +233,9 @@ static uint64_t new_heaps(const struct recorder *r, const struct record *records
 }
 
 /*
- * Add what is new in the records [0..N), all of one process, to their values. The words in minor
- * heaps since the last reading are shared by the new samples; without one they wait for the next.
+ * Add what is new in RECORDS[0..N), all of one process, to their values. The new samples of minor
+ * heaps share the words allocated since the last such samples; without a new sample, the words wait
+ * for the next reading.
  */
 static void weigh_process(struct recorder *r, struct record *records, size_t n)
 {
@@ -340,7 +347,7 @@ bool record_filter_has(const struct record_filter *filter, const char *exe, pid_
 	       (!filter->pid || filter->pid == pid);
 }
 
-/* The losses since MARK. */
+/* Set the losses of PART to those since MARK. */
 static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		       struct profile_reading *part)
 {
@@ -358,7 +365,7 @@ static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		of_stacks->ended[end] -= mark->stack_losses.ended[end];
 }
 
-/* Append what RECORD has had since MARK to SAMPLES. */
+/* Append what RECORD has gained since MARK to the samples of PART. */
 static void add_since(const struct record *record, const struct record_mark *mark,
 		      struct profile_reading *part)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profiler that goes on, for profiles of intervals that may overlap, of processes that come and go.
- * What the kernel has counted is never reset: a profile is the difference between two readings. So
- * each sample is in each profile whose interval it is in, and once.
+ * A continuous profiler of processes that come and go, for profiles of intervals that may overlap.
+ * The counts in the kernel are never reset: a profile is the difference between two readings. So
+ * each sample counts once in each profile whose interval contains it.
  */
 #ifndef PROFILE_RECORDER_H
 #define PROFILE_RECORDER_H
@@ -20,10 +20,10 @@ struct recorder;
 /* KIND: PROFILE_CPU or PROFILE_WORDS. HZ: for PROFILE_CPU. */
 int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
 		  struct recorder **out);
-/* Takes NULL. */
+/* Free RECORDER, which may be NULL. */
 void recorder_close(struct recorder *recorder);
 
-/* Sample the CPU from now on, or no longer. Words are always sampled. */
+/* Start or pause sampling the CPU. Words are always sampled. */
 int recorder_start(struct recorder *recorder);
 void recorder_pause(struct recorder *recorder);
 
@@ -33,19 +33,20 @@ struct recorded_process {
 };
 
 /*
- * Sample the N processes of LIST and no others. One that cannot be sampled is left out with a
+ * Sample the N processes of LIST and no others. A process that cannot be sampled is left out with a
  * warning. Returns 0, -ENOMEM, or an error of the kernel's maps.
  */
 int recorder_follow(struct recorder *recorder, const struct recorded_process *list, size_t n);
-/* Read the mappings of processes that have loaded code. To be called about once a second. */
+/* Read the mappings of processes that have loaded code. Call this about once a second. */
 int recorder_refresh(struct recorder *recorder);
 /*
- * Is it better to open a new one: are its tables nearly full, or has a process the id of an
- * earlier one? Samples of the latter are not taken.
+ * Should the caller open a new recorder? True if tables are half full, or if a listed process
+ * cannot be sampled: there are too many, or its id was sampled before, as another process or
+ * program.
  */
 bool recorder_is_worn(const struct recorder *recorder);
 
-/* The beginning of an interval. All 0: the beginning of the recorder. */
+/* The start of an interval. All 0: the opening of the recorder. */
 struct record_mark {
 	struct record *records;
 	size_t n;
@@ -58,14 +59,14 @@ struct record_mark {
 int recorder_mark(struct recorder *recorder, struct record_mark *mark);
 void record_mark_free(struct record_mark *mark);
 
-/* A profile, and the process that it is of. */
+/* A profile and its process. */
 struct process_profile {
 	struct profile profile;
-	const char *exe; /* NULL: of several processes, or none */
+	const char *exe; /* NULL: several processes, or none */
 	pid_t pid;
 };
 
-/* Which processes a profile is of. */
+/* Selects the processes of a profile. */
 struct record_filter {
 	const char *exe; /* NULL: any */
 	pid_t pid;	 /* 0: any */
@@ -74,9 +75,9 @@ struct record_filter {
 bool record_filter_has(const struct record_filter *filter, const char *exe, pid_t pid);
 
 /*
- * The profiles since MARK of the processes that FILTER has: one for each process, or one of all if
- * IS_ONE. There is always one; the losses, of all processes, are in the first. Their names exist
- * until the recorder is closed. Free the list with process_profiles_free.
+ * Make the profiles, since MARK, of the processes that match FILTER: one for each process, or a
+ * single one if IS_ONE. There is at least one; the first contains the losses of all processes. The
+ * names are valid until the recorder is closed. Free the list with process_profiles_free().
  */
 int recorder_take(struct recorder *recorder, const struct record_mark *mark,
 		  const struct record_filter *filter, bool is_one, struct process_profile **list,

@@ -72,7 +72,7 @@ void waiting_close(struct waiting *w)
 	free(w);
 }
 
-/* The program runs for each thread while the iterator is read. */
+/* Read an iterator of LINK: this runs the BPF program for each thread. */
 static int run(int link)
 {
 	struct interruptions interruptions = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records the threads that wait already when a profile of waits begins: bpf/waiting.bpf.c. */
+/* Records the threads that wait already when a profile of waits begins. Loads bpf/waiting.bpf.c. */
 #ifndef PROFILE_WAITING_H
 #define PROFILE_WAITING_H
 
@@ -11,7 +11,7 @@
 
 struct waiting;
 
-/* A map of bpf/profile.bpf.c that bpf/waiting.bpf.c has too. */
+/* A map of bpf/profile.bpf.c that bpf/waiting.bpf.c shares. */
 struct waiting_map {
 	const char *name;
 	int fd;
@@ -22,8 +22,8 @@ int waiting_open(struct ocp_ctx *ctx, const struct waiting_map *maps, size_t n,
 void waiting_close(struct waiting *waiting);
 
 /*
- * Record those of PID, which programs know as TGID. HAS_NAMESPACE: that is its id in its own pid
- * namespace. Switches of threads must be recorded before the call.
+ * Record the waiting threads of PID, which BPF programs know as TGID. HAS_NAMESPACE: TGID is the id
+ * of PID in its own pid namespace. Switches of threads must be recorded before the call.
  */
 int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace);
 

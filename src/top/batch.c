@@ -19,21 +19,21 @@ enum { PAIR_BYTES = 1024 };
 
 /* ---- one screen ----------------------------------------------------------------------------- */
 
-/* RATE with one decimal, or "-" for an unknown one. */
+/* Write RATE with one decimal, or "-" for an unknown rate. */
 static const char *write_rate(char *text, double rate)
 {
 	snprintf(text, TEXT_BYTES, isnan(rate) ? "-" : "%.1f", rate);
 	return text;
 }
 
-/* NS, or "-" for none. */
+/* Write NS, or "-" for 0. */
 static const char *write_ns(char *text, uint64_t ns)
 {
 	snprintf(text, TEXT_BYTES, ns ? "%" PRIu64 : "-", ns);
 	return text;
 }
 
-/* The last field of a line: it may have spaces. */
+/* Print NAME as the last field of a line: it may have spaces. */
 static void print_name(const char *name)
 {
 	print_text(name);
@@ -107,7 +107,7 @@ static void print_probes(const struct view *view)
 	}
 }
 
-/* Only what is lost, since its numbers are too small then. */
+/* Print the losses that are not 0: they make other numbers too small. */
 static void print_losses(const struct view_snapshot *seen)
 {
 	bool is_first = true;
@@ -169,7 +169,7 @@ static void print_screen(const struct top *top, size_t number, size_t n)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* Wait until DEADLINE_NS of CLOCK_MONOTONIC. False: a signal of SIGNALS has come. */
+/* Wait until DEADLINE_NS of CLOCK_MONOTONIC. Returns false if a signal of SIGNALS comes first. */
 static bool wait_until(int64_t deadline_ns, const sigset_t *signals)
 {
 	for (;;) {
@@ -185,7 +185,7 @@ static bool wait_until(int64_t deadline_ns, const sigset_t *signals)
 	}
 }
 
-/* The signals that end it. */
+/* Fill SIGNALS with the signals that end the run. */
 static void make_set(sigset_t *signals)
 {
 	sigemptyset(signals);
@@ -211,7 +211,7 @@ int batch_run(struct top *top, size_t n)
 	int err;
 
 	make_set(&signals);
-	/* Rates are those since the tick before. */
+	/* The first screen follows the second tick: rates are relative to the previous tick. */
 	err = top_tick(top);
 	for (size_t i = 1; !err && i <= n && !ferror(stdout); i++) {
 		deadline_ns += (int64_t)WATCH_TICK_MS * 1000000;

@@ -7,11 +7,14 @@
 
 #include "top/top.h"
 
-/* Block the signals that end it, and SIGPIPE, before anything is measured. BEFORE is the mask until now. */
+/*
+ * Block the signals that end the run, and SIGPIPE, before anything is measured. Store the previous
+ * mask in BEFORE.
+ */
 void batch_block_signals(sigset_t *before);
 
 /*
- * Print N screens, one per tick, as soon as there are rates. SIGINT, SIGTERM and SIGHUP end it
+ * Print N screens, one per tick, as soon as there are rates. SIGINT, SIGTERM and SIGHUP end the run
  * early. Returns 0, or the library's error code.
  */
 int batch_run(struct top *top, size_t n);

@@ -130,7 +130,7 @@ static void draw_summary(const struct top *top)
 
 enum { GC_MINOR, GC_MAJOR, GC_ALLOCATED, GC_PROMOTED, GC_HEAP, GC_PAUSES, N_GC_FIELDS };
 
-/* "allocated 110MB/s": what is in words on the screen is in bytes. */
+/* Write WORDS as a number of bytes: "allocated 110MB/s". */
 static void write_bytes(struct field *field, const char *what, double words, const char *unit)
 {
 	char text[TEXT_BYTES];
@@ -140,8 +140,8 @@ static void write_bytes(struct field *field, const char *what, double words, con
 }
 
 /*
- * Draw what the collector of a single program does, if its memory can be read. Returns the number
- * of lines used.
+ * Draw the activity of the collector, if there is a single program and its memory can be read.
+ * Returns the number of lines used.
  */
 static int draw_collector(const struct top *top, int y)
 {
@@ -255,7 +255,9 @@ static uint64_t faults_of(const struct seen_pair *pair)
 	return pair->orphans + pair->mismatched;
 }
 
-/* Draw advice for the pair with the most orphans and mismatches. Returns the number of lines used. */
+/*
+ * Draw advice for the pair with the most orphans and mismatches. Returns the number of lines used.
+ */
 static int draw_pair_note(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -305,7 +307,9 @@ static int draw_uses_without_site(const struct top *top, int y)
 
 /* ---- below ---------------------------------------------------------------------------------- */
 
-/* Draw which probes are visible, out of how many. Returns the columns to the left of it. */
+/*
+ * Draw which probes are visible, out of how many. Returns the number of columns left of that text.
+ */
 static int draw_position(const struct top *top, int y)
 {
 	const struct view *view = &top->view;
@@ -318,7 +322,7 @@ static int draw_position(const struct top *top, int y)
 		 is_filtered ? view->filter : "", is_filtered ? " " : "",
 		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
 	width = text_width(text);
-	/* If the message is cut, its end stays, since the numbers are there. */
+	/* If the text is cut, its end stays, since the numbers are there. */
 	width = width < COLS / 2 ? width : COLS / 2;
 	paint_text_end(y, COLS - width, width, text);
 	return COLS - width;
@@ -345,7 +349,7 @@ static void draw_status(const struct top *top, int y)
 	paint_text(y, 0, room, top->message);
 }
 
-/* Draw which parts have no room. Returns the columns to the left of it. */
+/* Draw which parts have no room. Returns the number of columns left of that text. */
 static int draw_hidden(const struct top *top, int y)
 {
 	char text[sizeof(top->hidden) + 16];
@@ -445,7 +449,7 @@ static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 	const size_t width = (size_t)COLS - HELP_INDENT - 1;
 	size_t line = 0;
 
-	/* Before the topics: what the terminal has no room for. */
+	/* Before the topics, list the parts that have no room on the screen. */
 	for (size_t i = first_topic; i <= N_HELP; i++) {
 		const char *key = i ? help[i - 1].key : "hidden";
 		const char *at = i ? help[i - 1].does : top->hidden;

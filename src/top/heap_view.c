@@ -20,7 +20,7 @@ struct line {
 struct heap_view {
 	struct ocp_ctx *ctx;
 	struct heaps *heaps;
-	/* What is shown. */
+	/* What heap_view_draw() draws. */
 	char head[NAME_BYTES], problem[2 * HEAPS_TEXT_BYTES + 16];
 	uint64_t live;
 	struct line sites[MOST_SITES];
@@ -73,7 +73,7 @@ int heap_view_follow(struct heap_view *view, struct watch *watch)
 	return heaps_follow(view->heaps, list, n);
 }
 
-/* ---- what is shown -------------------------------------------------------------------------- */
+/* ---- the numbers ---------------------------------------------------------------------------- */
 
 static uint64_t words(const struct heap_view *view, uint64_t samples)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The sites of a program by live words, while `top --memprof` runs Gc.Memprof there. */
+/*
+ * The view of `top --memprof`, which runs Gc.Memprof in a program: its sites, sorted by live words.
+ */
 #ifndef TOP_HEAP_VIEW_H
 #define TOP_HEAP_VIEW_H
 
@@ -8,25 +10,27 @@
 #include "watch/watch.h"
 
 enum {
-	HEAP_VIEW_READ_MS = 50,	   /* events are to be read so often */
-	HEAP_VIEW_LEAST_LINES = 3, /* with less room it is not drawn */
+	HEAP_VIEW_READ_MS = 50,	   /* between calls of heap_view_read() */
+	HEAP_VIEW_LEAST_LINES = 3, /* with fewer lines, nothing is drawn */
 };
 
 struct heap_view;
 
 /* RATE: samples per word. */
 int heap_view_open(struct ocp_ctx *ctx, double rate, struct heap_view **out);
-/* Ends the profile. Takes NULL. */
+/* End the profile and free VIEW, which may be NULL. */
 void heap_view_close(struct heap_view *view);
 
 /* Read the events of the program. VIEW may be NULL. Returns 0 or -ENOMEM. */
 int heap_view_read(struct heap_view *view);
-/* Profile the processes of WATCH. At each tick. VIEW may be NULL. Returns 0 or -ENOMEM. */
+/*
+ * Profile the processes of WATCH. Call this at each tick. VIEW may be NULL. Returns 0 or -ENOMEM.
+ */
 int heap_view_follow(struct heap_view *view, struct watch *watch);
-/* Show the numbers of now. VIEW may be NULL. Returns 0 or -ENOMEM. */
+/* Take the current numbers for heap_view_draw(). VIEW may be NULL. Returns 0 or -ENOMEM. */
 int heap_view_show(struct heap_view *view);
 
-/* Draw it from line Y on, in at most LINES lines. Returns how many. VIEW may be NULL. */
+/* Draw VIEW from line Y on, in at most LINES lines. Returns the lines used. VIEW may be NULL. */
 int heap_view_draw(const struct heap_view *view, int y, int lines);
 
 #endif

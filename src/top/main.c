@@ -140,7 +140,7 @@ static void handle_signals(struct loop *loop)
  * Skip an escape sequence: a key with Alt, or a key unknown to curses. Alt-e must not count as
  * "e". Skip no more than the sequence, since the user may have typed ahead: ESC O and a character;
  * ESC [, parameters and a final letter (ECMA-48; the Linux console also sends ESC [ [ and a
- * letter); or ESC and the key. Returns whether there was one.
+ * letter); or ESC and the key. Returns whether there was a sequence.
  */
 static bool skip_sequence(void)
 {
@@ -382,7 +382,10 @@ static int run(struct options *options)
 
 	if (code != EXIT_DONE)
 		return code;
-	/* No signal may end the process before what counts inside of others has ended. */
+	/*
+	 * No signal may end this process before top_close() has ended counting inside of other
+	 * processes.
+	 */
 	if (screens)
 		batch_block_signals(&before);
 	ocp_ctx_set_log(options->ctx, log_line, &loop, OCP_LOG_DEBUG);

@@ -22,11 +22,11 @@ attr_t paint_colour(enum colour colour);
 
 /* Write TEXT at line Y and column X, in at most WIDTH columns. Returns the columns used. */
 int paint_text(int y, int x, int width, const char *text);
-/* The same, but show the end of a text that is too long. */
+/* Like paint_text(), but show the end of a text that is too long. */
 int paint_text_end(int y, int x, int width, const char *text);
 /* Write TEXT in COLUMN, if it has room on the screen. */
 void paint_cell(int y, const struct column *column, const char *text);
-/* The same for a name; the middle of a long name is cut. */
+/* Like paint_cell(), for a name; the middle of a long name is cut. */
 void paint_name(int y, const struct column *column, const char *name);
 /*
  * Write the titles of N columns as a line in reverse video, with MARK after the title of column

@@ -44,7 +44,7 @@ void switch_free(struct top *top)
 	top->n_switched = 0;
 }
 
-/* ---- what we leave on ----------------------------------------------------------------------- */
+/* ---- handlers left on ----------------------------------------------------------------------- */
 
 static int remember(struct top *top, const struct top_switch *what)
 {

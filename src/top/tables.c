@@ -55,7 +55,7 @@ void note_hidden(struct top *top, const char *part)
 	snprintf(top->hidden + used, sizeof(top->hidden) - used, "%s%s", used ? ", " : "", part);
 }
 
-/* Note the columns without room, the first one behind the name of the TABLE. */
+/* Note the columns without room, the first one with the prefix TABLE. */
 static void note_hidden_columns(struct top *top, const char *table, const struct column *columns,
 				size_t n)
 {
@@ -222,7 +222,7 @@ void draw_pairs(struct top *top, int y, int lines)
 		{ .title = "max", .rank = 4, .min = 6, .is_right = true },
 		{ .title = "open", .rank = 5, .min = 5, .want = 7, .is_right = true },
 		{ .title = "orphans", .rank = 6, .min = 7, .want = 9, .is_right = true },
-		/* Only where there are any. */
+		/* Shown only if there are mismatches. */
 		{ .title = "mismatched",
 		  .rank = has_mismatch(seen) ? 2 : -1,
 		  .min = 10,
@@ -273,7 +273,7 @@ static int digits(uint64_t number)
 	return snprintf(text, sizeof(text), "%" PRIu64, number);
 }
 
-/* The state may need room for counts, as in "mixed 1/2". */
+/* Does a program have several processes? A state may then have counts, as in "mixed 1/2". */
 static bool has_several_processes(const struct view_snapshot *seen)
 {
 	for (size_t i = 0; i < seen->n_targets; i++)

@@ -26,7 +26,7 @@
 enum {
 	ESCAPE_MS = 100,
 	LEAVING_BYTES = 256,
-	/* curses keeps some copies of the screen, with 28 bytes for a character. */
+	/* curses keeps several copies of the screen, with 28 bytes for a character. */
 	MOST_LINES = 500,
 	MOST_COLUMNS = 2000,
 };
@@ -44,7 +44,7 @@ static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT
 
 #define N_CRASHES (sizeof(crashes) / sizeof(crashes[0]))
 
-/* ---- is there one --------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static int refuse(const char *why, const char *operand)
 {
@@ -61,8 +61,8 @@ static bool can(const char *capability)
 }
 
 /*
- * With file capabilities, curses would read a description of the terminal that the user has written:
- * curses compares user IDs only.
+ * With file capabilities, curses would read a description of the terminal that the user has
+ * written: curses compares user IDs only.
  */
 static void forget_descriptions(void)
 {
@@ -75,7 +75,10 @@ static void forget_descriptions(void)
 		unsetenv(names[i]);
 }
 
-/* Check the terminal that setupterm found. Its size is the kernel's, or that of LINES and COLUMNS. */
+/*
+ * Check the terminal that setupterm() found. Its size is from the kernel, or from LINES and
+ * COLUMNS.
+ */
 static int check_screen(const char *term)
 {
 	const int height = tigetnum("lines"), width = tigetnum("cols");
@@ -164,7 +167,7 @@ static void prepare_for_crash(void)
 		sigaction(crashes[i], &action, NULL);
 }
 
-/* ---- taking it ------------------------------------------------------------------------------ */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 static void set_modes(void)
 {

@@ -25,7 +25,8 @@ static const char *nothing(char *text)
 }
 
 /*
- * VALUE, below 999.5, with three digits. The bounds are where printf rounds up to one more digit.
+ * Write VALUE, below 999.5, with three digits. The bounds are where printf rounds up to one more
+ * digit.
  */
 static const char *three_digits(char *text, double value, const char *unit)
 {
@@ -101,7 +102,7 @@ const char *text_duration(char *text, int64_t seconds)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* A character as displayed. Combining characters are glyphs of their own. */
+/* A character as displayed. A combining character is a separate glyph. */
 struct glyph {
 	char bytes[MB_LEN_MAX + 1];
 	size_t n;

@@ -32,7 +32,7 @@ struct top {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
 	struct view view;
-	struct heap_view *heap; /* NULL: none, without --memprof */
+	struct heap_view *heap; /* NULL without --memprof */
 	enum top_mode mode;
 	char message[512];
 	char hidden[256];   /* the parts that have no room on the screen; "": none */
@@ -48,7 +48,7 @@ struct top {
 	size_t shown_ticks; /* n_ticks of the displayed snapshot */
 	size_t help_page;
 	struct top_switch asked;     /* in MODE_CONFIRM */
-	struct top_switch *switched; /* handlers that are on because of us */
+	struct top_switch *switched; /* handlers that this `top` has switched on */
 	size_t n_switched;
 };
 
@@ -89,12 +89,12 @@ void switch_free(struct top *top);
 
 /* ---- keys.c, draw.c ------------------------------------------------------------------------- */
 
-/* Handle KEY: a character, or a KEY_... of curses if IS_FUNCTION. Returns as top_tick. */
+/* Handle KEY: a character, or a KEY_... of curses if IS_FUNCTION. Returns like top_tick(). */
 int keys_take(struct top *top, wint_t key, bool is_function);
 
-/* Draw the whole screen, which is open. */
+/* Draw the whole screen. The terminal must be open. */
 void draw(struct top *top);
-/* Find out what the screen can do. */
+/* Find out whether the screen has colours. */
 void draw_begin(struct top *top);
 
 #endif

@@ -22,7 +22,7 @@ struct view {
 	size_t n_shown;
 	enum sort_key key;
 	bool is_reversed;	   /* reversed; normal is high to low, and a to z */
-	char filter[FILTER_BYTES]; /* part of the name, in any case */
+	char filter[FILTER_BYTES]; /* part of the name; case does not matter */
 	size_t cursor, first;	   /* indices of visible lines; `first` is at the top */
 	size_t n_lines;		   /* lines on the screen; 0: unknown */
 	char *exe, *name;	   /* the probe under the cursor; NULL: the first line */
@@ -37,7 +37,9 @@ void view_set_lines(struct view *view, size_t n);
 
 /* Sort by KEY, or reverse the order if KEY is already the key. */
 void view_sort(struct view *view, enum sort_key key);
-/* Add CHARACTER to the filter, or remove the last one. False: not possible. */
+/*
+ * Add CHARACTER to the filter, or remove the filter's last character. Returns false if it cannot.
+ */
 bool view_filter_add(struct view *view, const char *character);
 bool view_filter_remove(struct view *view);
 void view_filter_clear(struct view *view);

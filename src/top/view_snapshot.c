@@ -43,7 +43,7 @@ static size_t pair_bytes(const struct watch_pair *pair)
 	return kept_bytes(pair->start) + kept_bytes(pair->stop) + kept_bytes(note_of(note, pair));
 }
 
-/* Count the items; returns the bytes of the texts and, before them, of the pids. */
+/* Count the items of WATCH, and its pids into *N_PIDS. Returns the bytes of all texts. */
 static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {
 	size_t bytes = 0;

@@ -60,7 +60,7 @@ struct view_snapshot {
 	void *texts;					/* owns all names */
 };
 
-/* NULL: out of memory. */
+/* Returns NULL if there is no memory. */
 struct view_snapshot *view_snapshot_take(const struct watch *watch);
 void view_snapshot_free(struct view_snapshot *snapshot);
 
@@ -70,13 +70,15 @@ void view_snapshot_free(struct view_snapshot *snapshot);
  */
 int view_snapshot_copy_history(struct view_snapshot *snapshot, const struct watch *watch);
 /*
- * The last minute of PROBE: WATCH_COLUMNS rates. Without a copied history, it is read from WATCH,
- * which must be unchanged since view_snapshot_take.
+ * Read the last minute of PROBE into RATES, which has WATCH_COLUMNS elements. Without a copied
+ * history, read it from WATCH, which must be unchanged since view_snapshot_take().
  */
 void view_snapshot_history(const struct view_snapshot *snapshot, const struct watch *watch,
 			   const struct seen_probe *probe, float *rates);
 
-/* The target that runs EXE, or its probe NAME; NULL: none. */
+/*
+ * Find the target that runs EXE, or the probe NAME of that target. Returns NULL if there is none.
+ */
 const struct seen_target *view_snapshot_find_target(const struct view_snapshot *snapshot,
 						    const char *exe);
 struct seen_probe *view_snapshot_find_probe(const struct view_snapshot *snapshot, const char *exe,

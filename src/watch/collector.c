@@ -40,7 +40,10 @@ static void raise_to(uint64_t *sum, double value)
 		*sum = (uint64_t)value;
 }
 
-/* Sums never decrease, even where a read could not see the last changes. */
+/*
+ * Update the figures of PROCESS. Sums never decrease, even if a read could not see the last
+ * changes.
+ */
 static void take(struct collected *process, const struct gc_gauges *gauges)
 {
 	const struct gc_words *words = &gauges->words;
@@ -73,7 +76,7 @@ static void add(struct collector_sums *to, const struct collector_sums *from)
 	to->compactions += from->compactions;
 }
 
-/* PROCESS has ended, or runs another program: its sums stay. */
+/* Handle a PROCESS that has ended or runs another program. Its sums stay. */
 static void end_process(struct collector *collector, struct collected *process)
 {
 	gc_reader_free(process->reader);
@@ -109,8 +112,8 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * A process that is no longer listed. It stays as long as it runs: a target that is measured again
- * would otherwise count it twice. True: it stays.
+ * Unlist PROCESS. The collector keeps it as long as it runs, since a target that is measured again
+ * would otherwise count it twice. Returns whether it is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {
@@ -119,7 +122,9 @@ static bool park(struct collector *collector, struct collected *process)
 	return process->reader != NULL;
 }
 
-/* Make the list that of PIDS and of those that still run, keeping what is known of them. */
+/*
+ * Replace the list by PIDS and the listed processes that still run. Keep the data of old processes.
+ */
 static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n)
 {
 	struct collected *now = calloc(n + collector->n + 1, sizeof(*now));
@@ -146,11 +151,11 @@ static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid
 	return 0;
 }
 
-/* How long to wait until a process is opened again, which failed with ERR. */
+/* Return the ticks to wait before a process is opened again, after the open failed with ERR. */
 static int rest_after(int err)
 {
 	if (err == -ENODATA || err == -EPROTONOSUPPORT || err == -ENOEXEC)
-		return FOR_EVER; /* the program is of another kind */
+		return FOR_EVER; /* it will fail for as long as the program runs */
 	return err == -EAGAIN ? 1 : REST_TICKS;
 }
 
@@ -224,8 +229,8 @@ void collector_read(struct collector *collector, struct watch_gc *gc)
 /* ---- rates ---------------------------------------------------------------------------------- */
 
 /*
- * The sums of what a thread spends in the collector. Other phases contain these, or are contained
- * in them.
+ * Are the times of PAIR pauses of a thread for the collector? Other phases contain these two, or
+ * are contained in them.
  */
 static bool is_pause(const struct watch_pair *pair)
 {
@@ -233,7 +238,7 @@ static bool is_pause(const struct watch_pair *pair)
 	       (strcmp(pair->start, "gc:minor") == 0 || strcmp(pair->start, "gc:major_slice") == 0);
 }
 
-/* The share of the last tick that was spent in pauses; NAN: they are not timed. */
+/* Return the share of the last tick that was spent in pauses, or NAN if pauses are not timed. */
 static double pause_share(struct collector *collector, const struct watch_pair *pairs,
 			  size_t n_pairs, int64_t dt_ns)
 {
@@ -258,7 +263,7 @@ void collector_tick(struct collector *collector, const struct watch_pair *pairs,
 	struct collector_sums grown = { 0 };
 	bool is_known = false;
 
-	/* What a process did before it was found is in no rate. */
+	/* Rates leave out what a process did before it was found. */
 	for (size_t i = 0; i < collector->n; i++) {
 		struct collected *process = &collector->processes[i];
 		const struct collector_sums *now = &process->now, *before = &process->at_tick;

@@ -135,8 +135,8 @@ const char *exam_reason(const char *error, const struct file_origin *origin)
 }
 
 /*
- * Might PROG, a library, have probes of other files? Read the list in any case, to see what
- * reading it takes.
+ * May PROG, a library, have probes that other files define? If so, read its list of references to
+ * other files, so that the limits apply to reading that, too.
  */
 static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, bool *may)
 {
@@ -170,7 +170,10 @@ static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all
 	if (file->origin.is_library)
 		err = read_externals(ctx, prog, &may);
 	*has_probes = ocp_program_probe_count(prog) || may;
-	/* A watch reads the figures of the collector of programs with probes. Only the time matters. */
+	/*
+	 * A watch reads the figures of the collector of programs with probes, so recognise the
+	 * runtime here, too. The result does not matter, only whether the limits suffice.
+	 */
 	if (!err && (*has_probes || all_runtimes) && !file->origin.is_library &&
 	    runtime_recognise(ctx, prog->elf, &runtime) == -ENOMEM)
 		err = -ENOMEM;
@@ -257,7 +260,7 @@ static enum exam_state state_of(const struct examiner *examiner, size_t file)
 {
 	const int state = atomic_load(&examiner->results[file].state);
 
-	/* Validate the value, since the file may have taken the child over. */
+	/* Validate the value, since a malicious file may have taken over the child. */
 	return state >= EXAM_NOT_BEGUN && state <= EXAM_EXCEEDS ? (enum exam_state)state
 								: EXAM_EXCEEDS;
 }
@@ -289,7 +292,7 @@ static void say_why(struct examiner *examiner, int status)
 	atomic_store(&examiner->results[at].state, EXAM_EXCEEDS);
 }
 
-/* The clock restarts with each file. */
+/* Kill the child if it takes too long for one file. The clock restarts with each file. */
 static void kill_late(struct examiner *examiner)
 {
 	size_t at = examiner->at;

@@ -56,7 +56,7 @@ static int open_process(struct ocp_ctx *ctx, struct looked_into *process)
 	return 0;
 }
 
-/* Replace the list by PIDS, keeping what is known of them. */
+/* Replace the list by PIDS. Keep the data of processes that stay. */
 static int take_over(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n)
 {
 	struct looked_into *now = calloc(n + 1, sizeof(*now));
@@ -119,7 +119,7 @@ static enum watch_handler merge(enum watch_handler known, enum ocp_state state)
 	return known == WATCH_HANDLER_UNKNOWN || known == now ? now : WATCH_HANDLER_MIXED;
 }
 
-/* Both lists are sorted by name. */
+/* Add the states in PROCESS to PROBES. Both lists are sorted by name. */
 static void add_states(const struct looked_into *process, struct watch_probe *probes,
 		       size_t n_probes)
 {
@@ -151,7 +151,7 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 		if (!process->proc)
 			continue;
-		/* It has exited or executed another file, so the next tick drops it. */
+		/* The process has exited or executed another file, so the next tick drops it. */
 		if (ocp_process_read_states(process->proc, 0, process->states) != 0)
 			close_process(process);
 		else
@@ -207,7 +207,7 @@ int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *
 		const bool was_open = process->proc != NULL;
 		int err = switch_one(ctx, process, probe, on, n);
 
-		/* Each open process takes descriptors. */
+		/* Each open process takes descriptors, so limit their number. */
 		if (!was_open && n_open >= MAX_LOOKED_INTO)
 			close_process(process);
 		else

@@ -19,7 +19,7 @@
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
 
-/* The cost of a hit takes this long to measure. */
+/* The measurement of the cost of a hit takes this many nanoseconds. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
 
 static int identify(struct source *source, const char *path)
@@ -65,7 +65,7 @@ static int open_file(struct source *source, const char *path)
 	return 0;
 }
 
-/* Does PID belong to another user? */
+/* Returns -EPERM if PID belongs to another user. */
 static int check_user(struct ocp_ctx *ctx, pid_t pid)
 {
 	struct proc_status status;
@@ -173,7 +173,7 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child)
 	return 0;
 }
 
-/* Who counts inside now? */
+/* Check which of the process and its children still count inside. */
 static void look_inside(struct source *source)
 {
 	size_t n = 0;
@@ -288,7 +288,7 @@ int source_refresh(struct source *source, size_t *n_sites)
 	*n_sites = 0;
 	if (source->is_inside)
 		look_inside(source);
-	/* What the process runs now is not measured. */
+	/* The process has left: what it runs now is not measured. */
 	if (source->has_left)
 		return take_processes(source);
 	err = ocp_meter_refresh(source->meter, n_sites);
@@ -317,8 +317,8 @@ int source_end(struct source *source)
 	int err = ocp_meter_detach(source->meter);
 
 	/*
-	 * A debugger may hold the process, which then goes on counting. What it has counted up to now is
-	 * known; source_free tries again, and tells.
+	 * The detach fails if a debugger holds the process, which then continues to count. The
+	 * counts up to now are known; source_free() tries the detach again, and reports a failure.
 	 */
 	if (err != -ENOMEM && source->is_inside)
 		err = 0;

@@ -87,7 +87,7 @@ int target_set_problem(struct target *target, const char *why)
 	return 0;
 }
 
-/* ---- the names that there are --------------------------------------------------------------- */
+/* ---- names of probes and pairs -------------------------------------------------------------- */
 
 /* Make room for N more entries of SIZE in *LIST, of which COUNT are in use. */
 static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
@@ -546,7 +546,7 @@ int target_end_source(struct target *target, size_t number)
 		struct pair_record *record = target->pair_records[find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
-		/* Their stops will not be seen. */
+		/* The stops of open pairs will not be seen. */
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}

@@ -73,8 +73,9 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 }
 
 /*
- * The cost of a hit is known some time after the attach. The first tick that knows it charges all hits
- * until then to all of the time until then: a budget would miss a program that is busy only at first.
+ * The cost of a hit is known only some time after the attach. The first tick that knows the cost
+ * charges all hits until then to the whole time until then. Otherwise, a budget would miss a
+ * program that is busy only at first.
  */
 static void tick_cost(struct source *source, int64_t dt_ns)
 {

@@ -74,7 +74,7 @@ static int64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* ---- what is known -------------------------------------------------------------------------- */
+/* ---- known files ---------------------------------------------------------------------------- */
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
@@ -137,7 +137,10 @@ static int rebuild(struct verdicts *v)
 	return 0;
 }
 
-/* The entry of KEY's file in KEY's state; created if there is none. */
+/*
+ * Set *OUT to the entry of KEY's file. The entry is new if there is none, or if the file has
+ * changed.
+ */
 static int get_file(struct verdicts *v, const struct file_key *key, struct known_file **out)
 {
 	struct known_file *slot;
@@ -154,7 +157,7 @@ static int get_file(struct verdicts *v, const struct file_key *key, struct known
 	return 0;
 }
 
-/* -ENOEXEC: the file cannot be a program. */
+/* Read the KEY of the open file FD. -ENOEXEC: the file cannot be a program. */
 static int identify(int fd, struct file_key *key, bool *is_trusted)
 {
 	struct stat st;
@@ -239,7 +242,7 @@ static void report(struct verdicts *v, struct known_file *file, const struct fil
 	ctx_log(v->ctx, OCP_LOG_WARN, "%sskipped: %s: %s%s", who, origin->name, why, what_to_do);
 }
 
-/* This process read a file that exceeds the limits. */
+/* Report a file that exceeded the limits when this process read it. */
 static void on_exceeds(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
@@ -268,7 +271,10 @@ static void clear(struct batch *batch)
 	batch->n = 0;
 }
 
-/* Take RESULT of file number I. It is useless if the file has changed since. */
+/*
+ * Take RESULT of file number I. Returns false if the file has changed since, so that RESULT is
+ * useless.
+ */
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {
 	const struct exam_file *exam = &v->examined.files[i];
@@ -286,8 +292,8 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 }
 
 /*
- * Take results of finished files, or of all if the examiner has ended. The others are queued again
- * when they are next requested.
+ * Take results of finished files, or of all if the examiner has ended. Files that it has not read
+ * are queued again when they are next requested.
  */
 static bool take_results(struct verdicts *v, bool has_ended)
 {
@@ -351,7 +357,7 @@ bool verdicts_settle(struct verdicts *v, int wait_ms)
 	return is_news;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- verdicts ------------------------------------------------------------------------------- */
 
 struct verdicts *verdicts_new(struct ocp_ctx *ctx)
 {

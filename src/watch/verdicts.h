@@ -34,17 +34,17 @@ void verdicts_free(struct verdicts *verdicts);
  */
 void verdicts_set_strangers(struct verdicts *verdicts);
 /*
- * Wait for the verdicts on the queued files, at most WAIT_MS. False: there were none, or time was
- * short.
+ * Wait at most WAIT_MS for the verdicts on the queued files. Returns whether there are new
+ * verdicts.
  */
 bool verdicts_await(struct verdicts *verdicts, int wait_ms);
-/* The number of queued files that have no verdict yet. */
+/* Return the number of queued files that have no verdict yet. */
 size_t verdicts_pending(const struct verdicts *verdicts);
 
 /* Set whether every program is watched or, as initially, only named ones. */
 void verdicts_set_all(struct verdicts *verdicts, bool all);
 
-/* Examine the queued files, waiting at most WAIT_MS. True: there are new verdicts. */
+/* Examine the queued files, waiting at most WAIT_MS. Returns whether there are new verdicts. */
 bool verdicts_settle(struct verdicts *verdicts, int wait_ms);
 
 #endif

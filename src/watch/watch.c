@@ -37,7 +37,7 @@ void watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 size_t watch_target_count(const struct watch *watch)
 {
@@ -86,7 +86,7 @@ int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span)
 	return watch->column_time_ns - (int64_t)later * WATCH_TICK_MS * 1000000;
 }
 
-/* The place of column AGE, which is complete, in a ring of SPAN. */
+/* Return the index of column AGE, which is complete, in a ring of SPAN. */
 static size_t place_of(const struct watch *watch, enum watch_span span, size_t age)
 {
 	const size_t column = watch->n_columns / watch_column_ticks(span) - 1 - age;
@@ -140,7 +140,7 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 	return err;
 }
 
-/* Undo the switch in the first N sources. A failure in one does not stop the others. */
+/* Undo the switch in the first N sources. Continue after a failure in one of them. */
 static void switch_back(struct target *target, size_t n, const char *probe, bool was_on)
 {
 	for (size_t i = 0; i < n; i++) {

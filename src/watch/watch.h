@@ -46,8 +46,8 @@ struct watch;
 
 /* One thing to watch. */
 struct watch_spec {
-	const char *exe; /* every process of this file, now or later; NULL: see pid */
-	bool may_be_missing; /* EXE need not exist yet: that is the problem of its target until it does */
+	const char *exe;     /* every process of this file, now or later; NULL: see pid */
+	bool may_be_missing; /* if EXE does not exist yet, its target has that problem */
 	pid_t pid;	     /* this process and, after it exits, another one of its executable; */
 			     /* 0 without exe: every running program with probes */
 	/*
@@ -56,14 +56,15 @@ struct watch_spec {
 	 */
 	const struct measure_request *request;
 	/*
-	 * What measures. ENGINE_INSIDE: each process on its own, if it belongs to our user; it needs EXE
-	 * or PID. ENGINE_AUTO: the kernel where BPF is permitted, or where only it can do what is asked,
-	 * until the budget is exceeded. ENGINE_DEFAULT: the same, whatever the budget.
+	 * The engine. ENGINE_INSIDE: each process counts inside, if it belongs to our user; needs
+	 * EXE or PID. ENGINE_AUTO: BPF, if BPF is permitted or the request needs it; counting moves
+	 * inside if it exceeds the budget. ENGINE_DEFAULT: the same choice, but counting never
+	 * moves because of the budget.
 	 */
 	enum engine_choice engine;
 };
 
-/* What measures the processes of a target: a set of bits. */
+/* The engines that measure the processes of a target: a set of bits. */
 enum watch_engine {
 	WATCH_ENGINE_UNKNOWN = 0,
 	WATCH_ENGINE_BPF = 1,
@@ -71,7 +72,7 @@ enum watch_engine {
 	WATCH_ENGINE_BOTH = 3,
 };
 
-/* "bpf", "inside", or "both"; NULL: unknown. */
+/* Return "bpf", "inside", or "both"; NULL if the engine is unknown. */
 static inline const char *watch_engine_name(enum watch_engine engine)
 {
 	static const char *const names[] = { NULL, "bpf", "inside", "both" };
@@ -120,23 +121,24 @@ struct watch_losses {
 };
 
 /*
- * What the garbage collector does, in sum over the processes that can be read; see
+ * The work of the garbage collector, summed over the processes that can be read; see
  * process/gc_gauges.h.
  */
 struct watch_gc {
 	bool is_known;	      /* the figures of a process have been read */
-	size_t n_processes;   /* that run and whose figures are in */
+	size_t n_processes;   /* running processes whose figures are included */
 	bool has_words;	      /* false: a stripped program hides what ended domains allocated */
-	bool has_compactions; /* false: a runtime (OCaml 5.1) has none */
-	/* These never decrease; those of processes that have ended are included. */
+	bool has_compactions; /* false: a runtime (OCaml 5.1) has no compactions */
+	/* These never decrease, and include processes that have ended. */
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
 	uint64_t heap_words, top_heap_words; /* of the processes that run */
 	/* Per second, in the last tick; NAN: unknown. */
 	double minor_rate, major_rate, allocated_rate, promoted_rate;
 	/*
-	 * The time in gc:minor and gc:major_slice in the last tick, by the time that has passed. In
-	 * several domains or processes it can exceed 1. NAN: these phases are not timed.
+	 * The time spent in gc:minor and gc:major_slice in the last tick, divided by the length of
+	 * the tick. With several domains or processes, it can exceed 1. NAN: these phases are not
+	 * timed.
 	 */
 	double pause_share;
 };
@@ -151,7 +153,7 @@ struct watch_target {
 	const char *title;	  /* `exe`, and the container's id in brackets, short if unique */
 	int64_t since_ns;	  /* CLOCK_REALTIME: start of its counters */
 	bool is_up;		  /* a process runs and is measured */
-	enum watch_engine engine; /* or what measured last */
+	enum watch_engine engine; /* current or last engine */
 	const char *problem;	  /* why it is not fully measured; NULL: no problem */
 	const pid_t *pids;	  /* its processes, ascending */
 	size_t n_pids;
@@ -178,10 +180,10 @@ void watch_free(struct watch *watch);
 
 /*
  * Watch the N SPECS, which are copied, and nothing else. Unchanged specs continue without a gap.
- * Changed ones are not measured for about 50 ms; if attaching again fails, that is the problem of
- * their target. On an error (of ocp_process_open, ocp_meter_open, or ocp_meter_attach for new
- * specs) nothing changes; only -ENOMEM may leave a part of the change. -EINVAL: two specs name the
- * same process.
+ * Changed specs are not measured for about 50 ms; if attaching again fails, their target has that
+ * problem. On an error (of ocp_process_open, ocp_meter_open, or ocp_meter_attach for new specs)
+ * nothing changes; only -ENOMEM may leave a part of the change. -EINVAL: two specs name the same
+ * process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 /* The number of the spec that an error of the last watch_set was about. */
@@ -198,19 +200,21 @@ int watch_read(struct watch *watch);
 
 size_t watch_target_count(const struct watch *watch);
 const struct watch_target *watch_target(const struct watch *watch, size_t target);
-/* The index of the target called TITLE, or -1; the index of its probe NAME, or -1. */
+/*
+ * Return the index of the target called TITLE, or -1; the index of the target's probe NAME, or -1.
+ */
 ptrdiff_t watch_find_target(const struct watch *watch, const char *title);
 ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name);
 
 /* ---- the history ---------------------------------------------------------------------------- */
 
-/* The time of a column of SPAN, in ticks. */
+/* Return the length of a column of SPAN, in ticks. */
 static inline size_t watch_column_ticks(enum watch_span span)
 {
 	return span == WATCH_MINUTE ? 1 : WATCH_QUARTER_TICKS;
 }
 
-/* The number of columns of SPAN, and the end of the newest (CLOCK_REALTIME). */
+/* Return the number of columns of SPAN; return when the newest column ended (CLOCK_REALTIME). */
 size_t watch_column_count(const struct watch *watch, enum watch_span span);
 int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span);
 /*
@@ -234,11 +238,15 @@ const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span spa
  * After trying all processes, returns the first error.
  */
 int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n);
-/* Start or stop counting PROBE's hits; see ocp_meter_switch. -ENOTSUP: they are counted inside. */
+/*
+ * Start or stop counting PROBE's hits; see ocp_meter_switch(). -ENOTSUP: the hits are counted
+ * inside.
+ */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
 /*
- * Stop counting each probe whose name begins with PREFIX, where all probes are counted and none is named. Each
- * is switched off once, so that it can be switched on. Call this after each tick.
+ * In targets whose rules count all probes and name none, stop counting each probe whose name begins
+ * with PREFIX. Each probe is switched off only once, so that it can be switched on again. Call this
+ * after each tick.
  */
 void watch_leave_probes(struct watch *watch, const char *prefix);
 

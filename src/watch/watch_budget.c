@@ -8,7 +8,7 @@
 
 enum { MAX_CUTS = 8 }; /* per tick: switching a counter off takes up to 0.1 s */
 
-/* The sum of the budgets of the rules that measure TARGET; 0 if one of them has none. */
+/* Return the sum of the budgets of the rules that measure TARGET; 0 if a rule has no budget. */
 static double budget_of(const struct watch *watch, const struct target *target)
 {
 	double sum = 0;
@@ -31,9 +31,9 @@ void watch_tell_budgets(struct watch *watch)
 		watch->targets.list[i]->view.budget = budget_of(watch, watch->targets.list[i]);
 }
 
-/* ---- keeping to it -------------------------------------------------------------------------- */
+/* ---- enforcing budgets ---------------------------------------------------------------------- */
 
-/* How much of the costs PROBE has, compared with other probes. */
+/* Return the cost of PROBE relative to other probes. */
 static double weight_of(const struct watch_probe *probe, bool by_rate)
 {
 	const double weight = by_rate ? probe->rate : (double)probe->hits;
@@ -77,7 +77,10 @@ static size_t count_cuts(const struct target *target)
 	return n;
 }
 
-/* The next tick has what the counters cost until they were off: it does not judge the sources. */
+/*
+ * Exclude the sources of RULE from the next check: the next tick still has the cost of the counters
+ * until they were off.
+ */
 static void excuse_sources(const struct target *target, const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < target->n_sources; i++)
@@ -86,8 +89,8 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 }
 
 /*
- * Switch counters off, the busiest first, until the rest is expected to fit the budget. SHARE may be that of
- * several ticks, in the last of which nothing was hit: see tick_cost().
+ * Switch counters off, the busiest first, until the rest is expected to fit the budget. SHARE may
+ * be the overhead of several ticks, the last of which had no hits: see tick_cost().
  */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -146,7 +149,10 @@ static int keep_budget(struct watch *watch, size_t number, struct watch_rule *ru
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
 
-		/* Inside nothing is cheaper, and no counter can be switched off. */
+		/*
+		 * Skip sources that count inside: nothing is cheaper, and no counter can be
+		 * switched off.
+		 */
 		if (source->owner != rule || source->is_inside)
 			continue;
 		share += source->was_cut ? 0 : source->cpu_overhead;
@@ -169,7 +175,7 @@ int watch_keep_budgets(struct watch *watch)
 	return err;
 }
 
-/* A new budget starts fresh. */
+/* A new budget starts fresh: counters that the old one switched off are switched on again. */
 int watch_forgive(struct watch *watch, struct target *target)
 {
 	size_t number = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which engine a rule takes. */
+/* The choice of a rule's engine. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "measure/meter.h"
 #include "watch/watch_rule.h"
 
-/* Can all that RULE asks for be measured inside, each process on its own? */
+/* Can everything that RULE requests be measured inside, each process on its own? */
 static bool fits_inside(const struct targets *targets, const struct watch_rule *rule)
 {
 	return !targets->by_process && !measure_request_needs_bpf(rule->request);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A rule for a file whose processes count inside: a source for each process. A child that a process forks
- * counts in the memory of its parent, and so with the source of the parent, until it executes a program.
- * A process that executes the file again has a new source.
+ * A rule for a file whose processes count inside: a source for each process. A child that a process
+ * forks counts in the memory of its parent, and so with the source of the parent, until it executes
+ * a program. A process that executes the file again has a new source.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum {
 	RETRY_S = 5,	     /* after a process could not be measured */
-	YOUNG_TRIES = 2,     /* of a process that may just be loading its libraries: one a tick */
+	YOUNG_TRIES = 2,     /* for a process that may be loading its libraries: one per tick */
 	SETTLE_S = 2,	     /* for a file that may still be being written */
 	MAX_PROCESSES = 256, /* of a rule: each takes about eight descriptors */
 	MAX_OPENS = 16,	     /* a tick */
@@ -49,7 +49,7 @@ static struct refused *find_refused(const struct watch_rule *rule, pid_t pid)
 	return NULL;
 }
 
-/* Those that have ended, or whose pid is another process now. */
+/* Drop refused processes that have ended, or whose pid belongs to another process now. */
 static void drop_ended(struct watch_rule *rule)
 {
 	uint64_t start_time;
@@ -60,7 +60,7 @@ static void drop_ended(struct watch_rule *rule)
 			drop_refused(rule, i);
 }
 
-/* The reason is the error in the ctx. */
+/* Record that PID cannot be measured. The reason is the error in CTX. */
 static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64_t now_ns)
 {
 	struct refused *refused = find_refused(rule, pid);
@@ -97,7 +97,7 @@ static const char *first_refused(const struct watch_rule *rule)
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-/* End sources whose processes have left. */
+/* End sources of overwritten files, and sources whose processes have left. */
 static int end_old(struct watch_rule *rule, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -126,7 +126,7 @@ static size_t count_own(const struct watch_rule *rule)
 	return n;
 }
 
-/* Is PID a child that counts with one of the sources? */
+/* Set *IS_CHILD if PID is a child that counts with a source of RULE. */
 static int adopt(struct watch_rule *rule, pid_t pid, bool *is_child)
 {
 	struct target *target = rule->target;
@@ -155,7 +155,7 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 			(int)pid, MAX_PROCESSES);
 	else
 		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
-	/* It has ended meanwhile. */
+	/* The process has ended meanwhile. */
 	if (err == -ESRCH)
 		return 0;
 	if (err && err != -ENOMEM)
@@ -166,7 +166,7 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 	return err;
 }
 
-/* Measure PID, unless it is measured. *N_OPENED counts the attempts of this tick. */
+/* Measure PID, unless it is already measured. *N_OPENED counts the attempts of this tick. */
 static int take(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns,
 		size_t *n_opened)
 {
@@ -199,7 +199,10 @@ static int take_all(struct watch_rule *rule, struct targets *targets, const stru
 	return err;
 }
 
-/* Processes of a file that is no longer at the path may fork, and execute it again. */
+/*
+ * Measure new processes of files that are no longer at the path: their processes may fork, and
+ * execute such a file again.
+ */
 static int take_generations(struct watch_rule *rule, struct targets *targets,
 			    const struct stat *now, int64_t now_ns, size_t *n_opened)
 {
@@ -253,7 +256,10 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 		err = take_all(rule, targets, &file, now_ns, &n_opened);
 	if (!err)
 		err = take_generations(rule, targets, &file, now_ns, &n_opened);
-	/* After that: a child of a process that has ended may have been found now. */
+	/*
+	 * Only now: a child that counts with the source of an ended process may just have been
+	 * found.
+	 */
 	if (!err)
 		err = end_old(rule, now_ns);
 	if (err)

@@ -20,7 +20,7 @@ enum {
 	RETRY_S = 5,  /* after a source could not be opened */
 	SETTLE_S = 2, /* for a file that may still be being written */
 	SCAN_S = 5,   /* between searches for new programs */
-	WAIT_MS = 50, /* for the examination of new files, */
+	WAIT_MS = 50, /* for the examination of new files; longer at first */
 	FIRST_WAIT_MS = 2000,
 	/*
 	 * A found file stays attached this long without a process, so that its next process is
@@ -58,8 +58,8 @@ static void strip_deleted(char *path)
 }
 
 /*
- * PATH as an absolute path. Symbolic links in it are kept: a deployment with `ln -sfn release-2
- * current` changes where they lead, but the name must stay the same.
+ * Return PATH as an absolute path. Symbolic links in PATH are kept: a deployment with `ln -sfn
+ * release-2 current` changes where they lead, but the name must stay the same.
  */
 static char *absolute_path(const char *path)
 {
@@ -99,7 +99,7 @@ static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t
 				      : 0;
 }
 
-/* The container of a path through a process, /proc/PID/root/.... */
+/* Find the container of a path through a process, /proc/PID/root/.... */
 static void find_container_of_path(const char *path, struct container *container)
 {
 	int pid, end = 0;
@@ -124,7 +124,10 @@ static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 	return keep_foreign_file(ctx, rule, spec->pid);
 }
 
-/* The processes of a file that count inside have sources as they come: look at the file only. */
+/*
+ * Check only that the file can be opened. Its processes will count inside: each gets a source when
+ * it is found.
+ */
 static int check_file(struct ocp_ctx *ctx, const char *path)
 {
 	struct ocp_program *program;
@@ -383,7 +386,7 @@ bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 	       (container_read(pid, &container) && container_equal(&container, &rule->container));
 }
 
-/* Find a process of the executable that no other rule measures, LAST if it is one. */
+/* Find a process of the executable that no other rule measures, preferably LAST. */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
 	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
@@ -408,7 +411,7 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	return err;
 }
 
-/* What counts inside begins anew after an exec. */
+/* Must SOURCE end? After an exec, counting inside begins anew with another source. */
 static bool needs_end(const struct source *source)
 {
 	return source_has_ended(source) || source->has_left;
@@ -468,7 +471,10 @@ static bool is_news(void *data, pid_t pid)
 	return stat(path, &st) == 0 && !is_taken(data, &st);
 }
 
-/* The container of all processes that run the file ST, called EXE, including PID. */
+/*
+ * Find the container of all processes that run the file ST, called EXE, including PID. All "" if
+ * there are several containers.
+ */
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
 {
@@ -522,8 +528,8 @@ static int add_found(void *data, struct ocp_process *proc)
 }
 
 /*
- * Can SOURCE's file be forgotten? It was replaced or removed, or has had no process for long. Its
- * path may belong to another mount namespace, so it is not looked up.
+ * Can SOURCE's file be forgotten? It was replaced or removed, or has had no process for long. The
+ * path may belong to another mount namespace, so the path is not looked up.
  */
 static bool is_forgotten(struct source *source, int64_t now_ns)
 {
@@ -539,7 +545,10 @@ static bool is_forgotten(struct source *source, int64_t now_ns)
 	       now_ns - source->idle_since_ns > IDLE_S * SECOND_NS;
 }
 
-/* The file that has been longest without a process; *N is the number of such files. */
+/*
+ * Find the file that has been without a process for longest. *N is the number of files without a
+ * process.
+ */
 static struct target *find_idle(const struct watch_rule *rule, const struct targets *targets,
 				size_t *at, size_t *n)
 {
@@ -578,8 +587,8 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 }
 
 /*
- * End sources of overwritten files, and of files that now also run in another container; the
- * search finds these files again, the latter without a container.
+ * End sources of overwritten files, and of files that now also run in another container. The search
+ * finds both again, and then gives the latter a target without a container.
  */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {

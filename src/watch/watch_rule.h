@@ -36,7 +36,7 @@ struct watch_rule {
 	struct measure_request *request;
 	enum engine_choice engine;
 	bool is_inside;	  /* the rule now measures with the engine `inside` */
-	bool was_refused; /* with ENGINE_AUTO: by that engine */
+	bool was_refused; /* with ENGINE_AUTO: `inside` has refused a process */
 	pid_t last_pid;	  /* of the newest source of a process; 0: none */
 	struct refused *refused;
 	size_t n_refused;
@@ -45,7 +45,10 @@ struct watch_rule {
 	int64_t settle_ns;     /* CLOCK_MONOTONIC: no search before */
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that were reported */
-	/* Opened before the rule starts. NULL: none, as where a file's processes count inside. */
+	/*
+	 * The source opened before the rule starts. NULL: none, as for a file whose processes count
+	 * inside.
+	 */
 	struct source *first;
 };
 
@@ -75,15 +78,15 @@ int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t 
 int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targets,
 			     const struct watch_spec *spec);
 /*
- * With ENGINE_AUTO: counting by the kernel costs more than the budget; WHY is the message.
- * If the rule can count inside, count inside from now on, and set *ERR to -ENOMEM or 0. False:
- * nothing has changed.
+ * Handle an overhead of counting by the kernel that exceeds the budget; WHY is the message. With
+ * ENGINE_AUTO, if RULE can count inside, count inside from now on, set *ERR to -ENOMEM or 0, and
+ * return true. Otherwise, change nothing and return false.
  */
 bool watch_rule_move_inside(struct watch_rule *rule, struct targets *targets, const char *why,
 			    int *err);
 /*
- * With ENGINE_AUTO: the engine `inside` has refused a process; WHY is the message. True: BPF is
- * permitted, and the rule uses BPF from now on.
+ * Handle a process that the engine `inside` has refused; WHY is the message. With ENGINE_AUTO, if
+ * BPF is permitted, use BPF from now on and return true. Otherwise, return false.
  */
 bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const char *why);
 

@@ -88,7 +88,7 @@ static int end_rule(struct watch *watch, const struct watch_rule *rule)
 	return err;
 }
 
-/* Is TARGET still wanted? When all programs are watched, so are those that were named before. */
+/* Is TARGET still wanted? When all programs are watched, targets that were named before stay. */
 static bool is_wanted(const struct watch *watch, struct target *target)
 {
 	for (size_t i = 0; i < watch->n_rules; i++) {
@@ -112,7 +112,7 @@ static int begin_search(struct watch *watch)
 	return err;
 }
 
-/* The processes of a file: each gets its source now. */
+/* Open a source for each process of the file now. */
 static int begin_inside(struct watch *watch, struct watch_rule *rule)
 {
 	rule->target->view.engine = WATCH_ENGINE_INSIDE;
@@ -120,7 +120,7 @@ static int begin_inside(struct watch *watch, struct watch_rule *rule)
 	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 }
 
-/* A problem under an earlier rule does not apply to this one. */
+/* Begin RULE. A problem of its target under an earlier rule does not apply to RULE. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
 	int err;
@@ -141,7 +141,7 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 	if (!err)
 		return 0;
-	/* The ticks retry it. */
+	/* Later ticks try again. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
 
@@ -209,7 +209,7 @@ size_t watch_failed_spec(const struct watch *watch)
 	return watch->failed_spec;
 }
 
-/* Such a spec is the only one. */
+/* Do SPECS watch all programs? Such a spec is the only one. */
 static bool is_all(const struct watch_spec *specs, size_t n)
 {
 	return n == 1 && !specs[0].exe && !specs[0].pid;

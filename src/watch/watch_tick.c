@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The work of a watch each second: find processes, read meters, move the history on. */
+/* The work of a watch each second: find processes, read meters, advance the history. */
 #include <errno.h>
 #include <time.h>
 
@@ -21,7 +21,10 @@ enum {
 	FORGET_MANY_ROWS_TICKS = 10,
 };
 
-/* Merge regularly to keep room for new rows; their values have been read before. */
+/*
+ * Is it time to merge the rows of exited processes? Merging keeps room for new rows; the values of
+ * the old rows have been read before.
+ */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
 	const size_t period =
@@ -74,7 +77,7 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 	return err;
 }
 
-/* A target that was given up stays, since it would be found and measured again. */
+/* Is TARGET needed? A target that was given up is, since it would be found and measured again. */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {
 	*needed = target->view.n_pids || target->is_over_budget;
@@ -112,7 +115,9 @@ static size_t newest_quarter(const struct watch *watch)
 	return watch->n_columns / WATCH_QUARTER_TICKS % QUARTER_RING;
 }
 
-/* Begin the column of the quarter hour that column number n_columns belongs to, if it is its first. */
+/*
+ * Begin the column of the quarter hour that column number n_columns belongs to, if it is its first.
+ */
 static void begin_quarter(struct watch *watch)
 {
 	if (watch->n_columns % WATCH_QUARTER_TICKS != 0)
@@ -122,8 +127,8 @@ static void begin_quarter(struct watch *watch)
 }
 
 /*
- * Columns without a tick, because the caller was late. After a quarter of an hour, all columns are
- * unknown.
+ * Skip the columns without a tick, which there are if the caller was late. After a quarter of an
+ * hour, all columns are unknown.
  */
 static void skip_columns(struct watch *watch, int64_t dt_ns)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The page is page/page.html with all that it needs. The profile takes the place of its line "@data". */
+/*
+ * The page is page/page.html with everything that it needs. The profile replaces its line "@data".
+ */
 #include "profile/formats/html_writer.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A profile as one HTML file that needs no other: a flame graph, and a list of the functions. */
+/*
+ * Writes a profile as a single HTML file that needs no other file: a flame graph, and a list of the
+ * functions.
+ */
 #ifndef PROFILE_FORMATS_HTML_WRITER_H
 #define PROFILE_FORMATS_HTML_WRITER_H
 
@@ -9,7 +12,9 @@
 /* TITLE is any text: the page shows it as it is. */
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
 
-/* The widths are those of the new profile, the colours say what has changed. */
+/*
+ * Like html_write(), for a comparison: widths are from the new profile, colours show the changes.
+ */
 int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff, const char *title,
 		    FILE *to);
 

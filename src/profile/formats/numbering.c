@@ -8,7 +8,7 @@
 
 struct numbered {
 	size_t number, bytes;
-	const void *key; /* `own`, but in a thing that is looked for */
+	const void *key; /* `own`, except in the key of a search */
 	unsigned char own[];
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A location of pprof is a function with a line, and all that is inlined there. The whole message is
- * made first; protobuf-c writes it through zlib.
+ * A location of pprof is a function with a line, and all functions that are inlined there. The
+ * whole message is made in memory; protobuf-c then writes it through zlib.
  */
 #include "profile/formats/pprof_writer.h"
 
@@ -25,15 +25,15 @@ typedef Perftools__Profiles__Function pprof_function;
 
 struct builder {
 	struct ocp_ctx *ctx;
-	pprof_profile *out; /* all of it is of malloc; the message owns it */
+	pprof_profile *out; /* all parts are of malloc; this message owns them */
 	struct numbering strings, functions, locations;
-	int64_t *lines;	      /* of the location that is looked for: function and line, by turns */
-	size_t room;	      /* for how many lines */
+	int64_t *lines;	      /* of the current location: function, line, function, ... */
+	size_t room;	      /* of `lines`, in pairs */
 	bool has_heap;	      /* four values for a sample, as in profiles of Go's heap */
-	uint64_t value_scale; /* from the values of the profile to those of the file */
+	uint64_t value_scale; /* factor from values of the profile to values of the file */
 };
 
-/* Append ITEM to LIST, which has N of them. False: no memory. */
+/* Append ITEM to LIST, which has N items. False if there is no memory. */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
 		__typeof__(list) append_at = array_add(list, n);                                   \
@@ -43,8 +43,8 @@ struct builder {
 	})
 
 /*
- * A new message of the type TYPE at the end of LIST, or NULL. It is appended at once, so that the
- * message it is in frees it.
+ * Append a new message of the type TYPE to LIST and return it, or NULL if there is no memory. The
+ * message that contains LIST owns it at once, and will free it.
  */
 #define NEW(list, n, type)                                                                         \
 	({                                                                                         \
@@ -110,7 +110,10 @@ static int find_function(struct builder *b, const struct named_frame *frame, int
 		return ctx_no_memory(b->ctx);
 	function->id = (uint64_t)*id;
 	function->name = key[1];
-	/* With it, readers take a name for one of C++ and shorten it: of `Result.<$>` there is little left. */
+	/*
+	 * Readers shorten a name with a system name as if it were C++, which leaves little of
+	 * `Result.<$>`. So functions of OCaml have none.
+	 */
 	function->system_name = is_c ? key[1] : 0;
 	function->filename = key[2];
 	return 0;
@@ -138,8 +141,8 @@ static int add_location(struct builder *b, size_t n, uint64_t id)
 }
 
 /*
- * The location of the innermost of the FRAMES[0..*N), and of those that it is inlined into. *N becomes
- * the number of frames outside of it.
+ * Find the location of the innermost of FRAMES[0..*N) and of the frames that it is inlined into.
+ * Set *N to the number of frames outside of the location.
  */
 static int find_location(struct builder *b, const struct named_frame *const *frames, size_t *n,
 			 uint64_t *id)
@@ -172,7 +175,7 @@ static int find_location(struct builder *b, const struct named_frame *const *fra
 	return is_new ? add_location(b, lines, *id) : 0;
 }
 
-/* In the order of add_value_types. */
+/* Add the values of STACK in the order of add_value_types(). */
 static bool add_values(const struct builder *b, pprof_sample *sample,
 		       const struct named_stack *stack)
 {
@@ -186,7 +189,7 @@ static bool add_values(const struct builder *b, pprof_sample *sample,
 	return true;
 }
 
-/* NAME with the text STR or, if it is NULL, the number NUM. */
+/* Add a label NAME with the text STR or, if it is NULL, the number NUM. */
 static int add_label(struct builder *b, pprof_sample *sample, const char *name, const char *str,
 		     int64_t num)
 {
@@ -220,7 +223,7 @@ static int add_sample(struct builder *b, const struct named_stack *stack,
 	return !err && of->exe ? add_label(b, sample, "pid", NULL, of->pid) : err;
 }
 
-/* ---- what is said of the whole -------------------------------------------------------------- */
+/* ---- the profile as a whole ----------------------------------------------------------------- */
 
 /* The names that Go's programs use for such profiles. */
 static const struct value_name {
@@ -275,7 +278,7 @@ static int add_value_types(struct builder *b, const struct profile *profile)
 	return set_value_type(b, b->out->period_type, &names[is_cpu ? 1 : 0]);
 }
 
-/* Readers look for no names of their own where a mapping has all of them. */
+/* A mapping that has all names keeps readers from looking for names themselves. */
 static int add_mapping(struct builder *b)
 {
 	pprof_mapping *mapping = NEW(b->out->mapping, b->out->n_mapping, mapping);
@@ -308,7 +311,7 @@ static int add_number(struct builder *b, const char *what, uint64_t number, cons
 	return add_comment(b, text);
 }
 
-/* Each line of TEXT, which may be NULL. */
+/* Add each line of TEXT, which may be NULL. */
 static int add_comments(struct builder *b, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL, *rest = copy;
@@ -343,7 +346,7 @@ static int build(struct builder *b, const struct process_profile *list, size_t n
 	}
 	b->out->time_nanos = (int64_t)first->start_ns;
 	b->out->duration_nanos = (int64_t)first->duration_ns;
-	err = find_string(b, "", &empty); /* the first string */
+	err = find_string(b, "", &empty); /* must be the first string */
 	if (!err)
 		err = add_value_types(b, first);
 	if (!err)
@@ -403,7 +406,7 @@ static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
 {
 	struct gzip gzip = { .base = { gzip_append }, .to = to };
 
-	/* 16 more than the size of the window: with gzip's header. */
+	/* 16 more than the size of the window selects gzip's header. */
 	if (deflateInit2(&gzip.stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16,
 			 MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
 		return ctx_no_memory(ctx);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What begins with `{` is JSON; all else is taken for the folded form. */
+/* A file that begins with `{` is JSON; any other file is taken for the folded form. */
 #include "profile/formats/profile_reader.h"
 #include "base/array.h"
 
@@ -24,7 +24,7 @@ struct reader {
 	size_t n_frames; /* in read->frames */
 };
 
-/* LINE is 0 where it is not known: json-c keeps none for its values. */
+/* LINE is 0 if it is not known: json-c keeps no line numbers for its values. */
 static int wrong(struct reader *r, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -73,7 +73,7 @@ static int read_bytes(struct reader *r, int fd, char **text, size_t *n)
 
 static int read_text(struct reader *r, char **text, size_t *n)
 {
-	/* Opening a FIFO that nobody writes must not wait. */
+	/* O_NONBLOCK: opening a FIFO without a writer must not wait. */
 	const int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int err;
@@ -108,7 +108,10 @@ static int add_frame(struct reader *r, const struct named_frame *frame)
 	return 0;
 }
 
-/* Add a stack of the frames that were added last. They are linked to it when the list is complete. */
+/*
+ * Add a stack of the N frames that were added last. link_frames() links them to the stack when the
+ * list of frames is complete.
+ */
 static int add_stack(struct reader *r, size_t line, size_t n, uint64_t samples, uint64_t value)
 {
 	struct profile *profile = &r->read->profile;
@@ -147,7 +150,7 @@ static int link_frames(struct reader *r)
 
 static const char kernel_mark[] = "_[k]";
 
-/* NAME is one of the folded form, without its mark then. */
+/* Return the kind of NAME, which is of the folded form, and cut off its mark. */
 static enum frame_kind kind_of_name(char *name)
 {
 	const size_t bytes = strlen(name), mark = sizeof(kernel_mark) - 1;
@@ -231,7 +234,7 @@ static int take_number(struct reader *r, struct json_object *object, const char 
 	return 0;
 }
 
-/* The text of a member. NULL: the member is missing, or no string, or has a zero byte. */
+/* Return the text of a member, or NULL if it is missing, is not a string, or has a zero byte. */
 static const char *text_of(struct json_object *object, const char *name)
 {
 	struct json_object *member;
@@ -285,7 +288,7 @@ static int take_frame(struct reader *r, struct json_object *object, size_t stack
 	return add_frame(r, &frame);
 }
 
-/* STACK is its number, from 1 on. */
+/* STACK is the number of the stack, from 1 on. */
 static int take_stack(struct reader *r, struct json_object *object, const char *unit, size_t stack)
 {
 	struct json_object *frames;

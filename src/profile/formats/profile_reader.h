@@ -8,15 +8,15 @@
 
 struct read_profile {
 	struct profile profile; /* without times if the file is folded */
-	bool has_kind;		/* the folded form does not tell what was sampled */
+	bool has_kind;		/* the folded form does not say what was sampled */
 	struct named_frame *frames;
-	struct json_object *json; /* holds the texts, */
-	char *text;		  /* or this does */
+	struct json_object *json; /* owns the texts of JSON */
+	char *text;		  /* owns the texts of the folded form */
 };
 
 /*
- * Read PATH. The values of the folded form are taken for those of a profile of KIND. Errors name the
- * file and the line. The caller frees *READ with read_profile_free, also after an error.
+ * Read PATH. A file in the folded form is taken for a profile of KIND. Errors name the file and the
+ * line. The caller frees *READ with read_profile_free(), also after an error.
  */
 int read_profile_open(struct ocp_ctx *ctx, const char *path, enum profile_kind kind,
 		      struct read_profile *read);
