@@ -15,7 +15,8 @@
  *	frame_users  hash           u32, owner of a frame   u32, its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
- *	process_hits hash           u32, process id         u64, its hits; if config has counts_processes
+ *	process_hits hash           u32, process id         u64, its hits; if config has
+ *							    counts_processes
  *	losses       per-CPU array  0                       struct measure_losses
  *	serials      array          site number             u64, serial of the link; 0: none
  *	marks        array          thread id / 64          u64, one bit per thread; see Handover

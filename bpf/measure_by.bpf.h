@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits and times by the value of an argument, in object measure_by; see measure_by.h for the maps. The
- * other objects have no code for them.
+ * Hits and times by the value of an argument, in object measure_by; see measure_by.h for the maps.
+ * The other objects have no code for them.
  *
  * Every hit and every time is in exactly one group, or in the sum of the values for which there was
  * no room. A pair belongs to the value that the argument has at its start. The start stores the

@@ -45,7 +45,9 @@ struct measure_by_times {
 	__u64 buckets[MEASURE_BUCKETS];
 };
 
-/* The groups of the open starts, at the same places as in struct measure_open: indices in by_times. */
+/*
+ * The groups of the open starts, at the same places as in struct measure_open: indices in by_times.
+ */
 struct measure_by_open {
 	__u32 groups[MEASURE_DEPTH];
 };

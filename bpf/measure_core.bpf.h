@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, and hits
- * by thread and process.
+ * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, and
+ * hits by thread and process.
  */
 #ifndef MEASURE_CORE_BPF_H
 #define MEASURE_CORE_BPF_H

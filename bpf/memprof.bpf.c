@@ -9,9 +9,9 @@
  * part cannot be read, is counted as lost. The last quarter of the buffer is for promotions and
  * deallocations, as in the ring of the library.
  *
- * A call stack is a block of OCaml: a word for each frame, which is the address of a frame descriptor, or
- * of debug information if bit 1 is set; bit 0 makes it an int. A frame descriptor begins with the return
- * address.
+ * A call stack is a block of OCaml: a word for each frame, which is the address of a frame
+ * descriptor, or of debug information if bit 1 is set; bit 0 makes it an int. A frame descriptor
+ * begins with the return address.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof), where the
- * kinds are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
+ * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof),
+ * where the kinds are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
  *
  *	map      type         key               value
  *	sites    array        number of a site  struct memprof_site

@@ -21,7 +21,9 @@ enum {
 };
 
 struct profile_config {
-	/* The pid namespace of process ids (the device as major << 20 | minor); 0: the initial one. */
+	/*
+	 * The pid namespace of process ids (the device as major << 20 | minor); 0: the initial one.
+	 */
 	__u64 pidns_dev, pidns_ino;
 	/* Processes that execute this file are profiled, too. Inode 0: no file. */
 	__u64 exe_dev, exe_ino;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of sites: a site has the number of its entry. The user side sets the number of entries. */
+/*
+ * The arguments of sites: a site has the number of its entry. The user side sets the number of
+ * entries.
+ */
 #ifndef SITE_ARGS_BPF_H
 #define SITE_ARGS_BPF_H
 

@@ -94,7 +94,10 @@ static __always_inline int vma_holds(const struct vm_area_struct *area, const st
 	return BPF_CORE_READ(area, vm_mm) == mm && vma->start <= address && address < vma->end;
 }
 
-/* Find the mapping that holds ADDRESS. NODE has room for VMA_NODE_WORDS. False: nothing is mapped there. */
+/*
+ * Find the mapping that holds ADDRESS. NODE has room for VMA_NODE_WORDS. False: nothing is mapped
+ * there.
+ */
 static __always_inline int find_vma(__u64 *node, __u64 address, struct vma *vma)
 {
 	struct vma_search s = { .node = node, .address = address };

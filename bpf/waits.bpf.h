@@ -15,7 +15,10 @@ struct {
 	__uint(max_entries, 1);
 } waits SEC(".maps");
 
-/* States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has ended. */
+/*
+ * States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has
+ * ended.
+ */
 enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
 
 /* Return the CPU time of TASK in nanoseconds. It is up to date when TASK gives up its CPU. */

@@ -9,9 +9,9 @@
  * has started since, or code that has been loaded since, the walk searches the kernel's own tree of
  * mappings, and reports the process or file to user space in walk_news.
  *
- * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes about
- * 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers usually do, and
- * take more than 1 % of it 99 times a second.
+ * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes
+ * about 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers
+ * usually do, and take more than 1 % of it 99 times a second.
  *
  * A walk needs more memory than the stack of a BPF program has, so it takes a slot of its CPU. A
  * program can be preempted in the middle of a walk by another one, which takes another slot.
@@ -340,7 +340,9 @@ static long step(__u32 i, struct walk *walk)
 	if (i >= WALK_MAX_DEPTH || i >= walk->depth)
 		return 1;
 	frame = frame_at(&s->mapping, rip) | (s->is_caller ? 0 : WALK_EXACT);
-	/* The verifier has lost the bound if the compiler has put I on the stack before the check. */
+	/*
+	 * The verifier has lost the bound if the compiler has put I on the stack before the check.
+	 */
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(WALK_MAX_DEPTH - 1));
 	stack->frames[at] = frame;
 	stack->n = (__u32)at + 1;

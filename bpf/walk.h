@@ -4,7 +4,8 @@
  * provides the __u32 and __u64 types.
  *
  *	map             type           key               value
- *	walk_tables     array of maps  table             array: number -> struct walk_row, by address
+ *	walk_tables     array of maps  table             array: number -> struct walk_row, by
+ *							 address
  *	walk_rules      array          rule              struct walk_rule; 0: nothing is known
  *	walk_cache      array          hash of a frame   a frame and its rule
  *	walk_processes  hash           u32, process id   struct walk_process
@@ -32,12 +33,14 @@ enum {
 };
 
 /*
- * Flags of the map of a table (linux/bpf.h): the sizes of tables differ (BPF_F_INNER_MAP), and their rows
- * are written through memory (BPF_F_MMAPABLE).
+ * Flags of the map of a table (linux/bpf.h): the sizes of tables differ (BPF_F_INNER_MAP), and
+ * their rows are written through memory (BPF_F_MMAPABLE).
  */
 #define WALK_TABLE_FLAGS (1U << 12 | 1U << 10)
 
-/* Registers that a frame keeps for its caller, then the stack pointer and the instruction pointer. */
+/*
+ * Registers that a frame keeps for its caller, then the stack pointer and the instruction pointer.
+ */
 enum walk_register {
 	WALK_RBX,
 	WALK_RBP,
@@ -73,7 +76,10 @@ struct walk_rule {
 	__s32 rip_off;
 	__u8 at[WALK_SAVED]; /* enum walk_place */
 	__u8 n_moved;	     /* registers that are not WALK_SAME */
-	/* WALK_CALLBACK: where the state of a domain has its local roots, in words. It differs by version. */
+	/*
+	 * WALK_CALLBACK: where the state of a domain has its local roots, in words. It differs by
+	 * version.
+	 */
 	__u8 roots_at;
 	__s32 off[WALK_SAVED];
 };
@@ -175,14 +181,14 @@ static inline __u32 walk_frame_table(__u64 frame)
 enum { WALK_STORED = 32 }; /* frames in a block */
 
 /*
- * Frames of stored stacks, the innermost first. The callers of the last one are in another block, so a
- * stack is a chain of blocks. All but the innermost are full: stacks with the same outer frames share
- * their blocks.
+ * Frames of stored stacks, the innermost first. The callers of the last one are in another block,
+ * so a stack is a chain of blocks. All but the innermost are full: stacks with the same outer
+ * frames share their blocks.
  */
 struct walk_block {
 	__u64 callers; /* the key of their block; 0: the stack ends here */
 	__u32 n;
-	__u32 info; /* enum walk_end; WALK_IN_KERNEL: the frames are return addresses in the kernel */
+	__u32 info; /* enum walk_end; WALK_IN_KERNEL: the frames are addresses in the kernel */
 	__u64 frames[WALK_STORED];
 };
 

@@ -31,7 +31,8 @@ static inline void *array_grow(void *list, size_t n, size_t size)
  */
 #define array_add(list, n)                                                                         \
 	({                                                                                         \
-		__typeof__(list) array_grown_ = array_grow((list), (n), sizeof(*(list)));          \
+		__typeof__(list) array_grown_ =                                                    \
+			array_grow((list), (n), sizeof(__typeof__(*(list))));                      \
                                                                                                    \
 		if (array_grown_)                                                                  \
 			(list) = array_grown_;                                                     \

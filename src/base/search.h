@@ -20,9 +20,9 @@
 			const size_t i = search_low_ + (search_high_ - search_low_) / 2;           \
                                                                                                    \
 			if (is_before)                                                             \
-				search_low_ = i + 1;                                               \
+				search_low_ = (i) + 1;                                             \
 			else                                                                       \
-				search_high_ = i;                                                  \
+				search_high_ = (i);                                                \
 		}                                                                                  \
 		search_low_;                                                                       \
 	})

@@ -41,7 +41,7 @@ enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 
 /* What decides whether the handler of a site runs. */
 enum block_gate {
-	BLOCK_GATE_SEMAPHORE, /* the OCaml half of the probe's semaphore: providers ocaml_1 and ocaml_2 */
+	BLOCK_GATE_SEMAPHORE, /* the OCaml half of the semaphore: providers ocaml_1 and ocaml_2 */
 	/*
 	 * A word of the block, where no semaphore can serve: provider `ocaml` shares its semaphore
 	 * with tracers, a site may disagree with its semaphore (enabled_at_init), and a dormant

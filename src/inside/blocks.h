@@ -30,8 +30,8 @@ struct block_found {
 };
 
 /*
- * Find all blocks in MAPS, newest first, and read their headers. The caller frees *BLOCKS. Returns -E2BIG with a
- * message if the process has too many.
+ * Find all blocks in MAPS, newest first, and read their headers. The caller frees *BLOCKS. Returns
+ * -E2BIG with a message if the process has too many.
  */
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);

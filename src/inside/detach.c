@@ -175,7 +175,9 @@ struct detach {
 	bool is_in_use; /* by threads, not by other tools */
 };
 
-/* The detach succeeds even if the memory cannot be removed: the next attach or detach tries again. */
+/*
+ * The detach succeeds even if the memory cannot be removed: the next attach or detach tries again.
+ */
 static int detach_stopped(struct stop *stop, void *arg)
 {
 	struct detach *detach = arg;

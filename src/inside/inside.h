@@ -15,7 +15,9 @@
 #include <sys/uio.h>
 #include "base/ctx.h"
 
-/* A site begins or ends pair number PAIR. A pair is matched by key in all of its roles, or in none. */
+/*
+ * A site begins or ends pair number PAIR. A pair is matched by key in all of its roles, or in none.
+ */
 struct inside_role {
 	uint32_t pair;
 	bool is_stop;
@@ -39,15 +41,18 @@ struct inside_place {
 
 struct inside_site {
 	uint64_t addr; /* address of its first byte, the nop, in the process */
-	uint64_t
-		semaphore; /* address of the two bytes that count who enabled the handler; 0: none */
+	/* The address of the two bytes that count who enabled the handler; 0: none. */
+	uint64_t semaphore;
 	/*
-	 * The semaphore cannot be the gate: tracers raise it too (provider `ocaml`), or site and semaphore
-	 * disagree.
+	 * The semaphore cannot be the gate: tracers raise it too (provider `ocaml`), or site and
+	 * semaphore disagree.
 	 */
 	bool needs_private_gate;
 	uint32_t first_role, n_roles; /* in inside_spec.roles */
-	/* In inside_spec.places: the first of n_roles places, one for each role. Unused without a key. */
+	/*
+	 * In inside_spec.places: the first of n_roles places, one for each role. Unused without a
+	 * key.
+	 */
 	uint32_t first_place;
 };
 

@@ -71,7 +71,9 @@ struct fpx_sw_bytes {
 _Static_assert(sizeof(struct ucontext_64) == 304 && sizeof(struct fpx_sw_bytes) == 48,
 	       "as in the kernel");
 
-/* The errno with which the kernel marks an interrupted system call; 0 if no call was interrupted. */
+/*
+ * The errno with which the kernel marks an interrupted system call; 0 if no call was interrupted.
+ */
 static int interrupted_by(const struct user_regs_struct *regs)
 {
 	return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax < 0 ? (int)-regs->rax : 0;

@@ -3,9 +3,9 @@
  * The C stacks that are known:
  *
  *	the first thread	the mapping [stack], which the kernel grows on a write below it
- *	other threads		an anonymous mapping of a megabyte or more with a guard below it, which
- *				holds the thread's own data (fs) above the stack pointer: so does every
- *				C library. A coroutine's stack in the heap does not.
+ *	other threads		an anonymous mapping of a megabyte or more with a guard below it,
+ *				which holds the thread's own data (fs) above the stack pointer: so
+ *				does every C library. A coroutine's stack in the heap does not.
  *
  * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on one,
  * its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in r14;
@@ -21,7 +21,10 @@
 
 enum {
 	RED_ZONE = 512, /* the ABI says 128 */
-	/* stack_guard_gap of mm/mmap.c, 256 pages, and more: how close to a mapping a stack can grow. */
+	/*
+	 * stack_guard_gap of mm/mmap.c, 256 pages, and more: how close to a mapping a stack can
+	 * grow.
+	 */
 	GAP_BYTES = 2 << 20,
 	THREAD_STACK_BYTES = 1 << 20,
 	THREAD_ROOM_BYTES = 64 * 1024,

@@ -281,8 +281,8 @@ static void unmap_all_of(struct stop *stop, uint64_t inode)
 }
 
 /*
- * No thread can be in an orphan: the magic number is written before the first site, parts are removed after
- * the last one, and stop_work() looks for routines.
+ * No thread can be in an orphan: the magic number is written before the first site, parts are
+ * removed after the last one, and stop_work() looks for routines.
  */
 void stop_remove_orphans(struct stop *stop)
 {

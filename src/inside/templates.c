@@ -111,7 +111,10 @@ static size_t gate_bytes(void)
 	return template_bytes(templates_gate, templates_enter);
 }
 
-/* Set *BEGIN and *END to the first byte of the template for ROLE and to the byte after its last one. */
+/*
+ * Set *BEGIN and *END to the first byte of the template for ROLE and to the byte after its last
+ * one.
+ */
 static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
 {
 	if (role->is_keyed) {

@@ -115,7 +115,7 @@ asm(".macro template name\n"
     "	.pushsection .rodata.templates_text, \"a\"\n"
     "	template text\n");
 
-/* ---- trampolines ------------------------------------------------------------------------------- */
+/* ---- trampolines ----------------------------------------------------------------------------- */
 
 /* Count in the only shard. */
 asm("	template count\n"
@@ -198,8 +198,8 @@ asm(".macro need_room\n"
 
 /*
  * Save what the routines use. In a routine, the stack is:
- *	0 its return address, NOW (8) the time if the site has a stop, 16 rdi, 24 rsi, 32 rdx, 40 rcx, 48 rax,
- *	56 the return address to the site, SP (64) where rsp is at the site
+ *	0 its return address, NOW (8) the time if the site has a stop, 16 rdi, 24 rsi, 32 rdx, 40
+ *	rcx, 48 rax, 56 the return address to the site, SP (64) where rsp is at the site
  */
 asm("	template enter\n"
     "	need_room\n"
@@ -216,7 +216,7 @@ asm("	template enter\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
     "	lfence\n"				/* first, end the program's earlier work */
-    "	rdtsc\n"				/* as early as possible; all stops get the same time */
+    "	rdtsc\n"				/* early; all stops get the same time */
     "	push	%rsi\n"
     "	push	%rdi\n"
     "	shl	$32, %rdx\n"
@@ -260,7 +260,7 @@ asm("	template start\n"
     "	pop	%rcx\n"
     "	pop	%rax\n");
 
-/* ---- routines ---------------------------------------------------------------------------------- */
+/* ---- routines -------------------------------------------------------------------------------- */
 
 /*
  * Set rdx to the address of the slot at place eax modulo n_threads, in the area at rdi. Changes
@@ -284,7 +284,10 @@ asm(".macro slot_at_eax\n"
     "	add	%rdx, %rax\n"
     ".endm\n"
 
-    /* Jump to LABEL unless esi, which began as the thread's id, is at the end of the window. Changes eax. */
+    /*
+     * Jump to LABEL unless esi, which began as the thread's id, is at the end of the window.
+     * Changes eax.
+     */
     ".macro next_in_window label\n"
     "	inc	%esi\n"
     "	mov	%esi, %eax\n"
@@ -294,8 +297,9 @@ asm(".macro slot_at_eax\n"
     ".endm\n");
 
 /*
- * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one instruction. Without
- * LOCK, only a signal handler may change them in between. Changes rax, rcx, rdx.
+ * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one
+ * instruction. Without LOCK, only a signal handler may change them in between. Changes rax, rcx,
+ * rdx.
  */
 asm(".macro add_time lock\n"
     "	sub	%rcx, %rax\n"
@@ -313,7 +317,7 @@ asm(".macro add_time lock\n"
 
     /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
     "	mov	%rdx, %rax\n"
-    "	or	$8, %rdx\n"			/* log2 is at least 3; 8 to 15 have this bit, others higher ones */
+    "	or	$8, %rdx\n"			/* log2 is at least 3 */
     "	bsr	%rdx, %rcx\n"			/* log2 */
     "	sub	$3, %ecx\n"
     "	shr	%cl, %rax\n"
@@ -345,8 +349,8 @@ asm(".macro begin_to_rax\n"
     ".endm\n");
 
 /*
- * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx its slot, rax the state of
- * the slot before, rsi the state after. Changes rax, rcx, rdx, rsi.
+ * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx its slot, rax the
+ * state of the slot before, rsi the state after. Changes rax, rcx, rdx, rsi.
  */
 asm("	template routine_start\n"
     ".Lstart:\n"
@@ -481,8 +485,8 @@ asm("	template routine_start\n"
     "	jmp	.Lopened\n");
 
 /*
- * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each total
- * changes in one instruction, as a signal handler may change it before and after.
+ * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each
+ * total changes in one instruction, as a signal handler may change it before and after.
  */
 asm("	template routine_stop\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
@@ -553,8 +557,8 @@ asm("	template routine_stop\n"
     "	jmp	.Lmatched\n"
 
     /*
-     * Look for a slot with an open start. A thread has two slots if a signal handler took one while the
-     * thread itself was looking for one.
+     * Look for a slot with an open start. A thread has two slots if a signal handler took one while
+     * the thread itself was looking for one.
      */
     ".Lstop_find:\n"
     "	mov	%ecx, %esi\n"
@@ -577,8 +581,8 @@ asm("	template routine_stop\n"
     "	ret\n");
 
 /*
- * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the process, rdx an
- * entry, r8 how far the entry is from the first one, r9 is 0.
+ * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the
+ * process, rdx an entry, r8 how far the entry is from the first one, r9 is 0.
  */
 asm(".macro enter_key\n"
     "	push	%r8\n"

@@ -98,15 +98,15 @@ static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *si
 static int add_file(struct search *s)
 {
 	struct int3s *to = s->int3s;
-	char *path = strdup(s->mapping->path);
-	struct int3_file *new = path ? array_add(to->files, to->n_files) : NULL;
+	struct int3_file *new = array_add(to->files, to->n_files);
 
-	if (!new) {
-		free(path);
+	if (!new)
 		return ctx_no_memory(s->proc->ctx);
-	}
-	*new = (struct int3_file){ s->fd, path };
-	return 0;
+	*new = (struct int3_file){ s->fd, strdup(s->mapping->path) };
+	if (new->path)
+		return 0;
+	to->n_files--;
+	return ctx_no_memory(s->proc->ctx);
 }
 
 static int add(struct search *s, uint64_t addr, const struct ocp_site *site)

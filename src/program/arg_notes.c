@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Section .note.ocaml-probes.args, not loaded, has a note of owner "ocaml-probes" and type 0x101. Its
- * descriptor is
+ * Section .note.ocaml-probes.args, not loaded, has a note of owner "ocaml-probes" and type 0x101.
+ * Its descriptor is
  *
  *	u64 base	address of section .stapsdt.base, as in the notes of the sites
  *	u32 n		number of entries
@@ -12,8 +12,8 @@
  *		u32 operands	offset of the operands in the strings; "": as in the site's note
  *	the strings	each ends with a 0
  *
- * little-endian and without padding in between. Operands stand in the table if one of them is of our
- * own form (dormant/x86_args.c). If any part of the table is damaged, all of it is ignored: the
+ * little-endian and without padding in between. Operands stand in the table if one of them is of
+ * our own form (dormant/x86_args.c). If any part of the table is damaged, all of it is ignored: the
  * arguments then have no names, and places as in the notes.
  */
 #include "program/arg_notes.h"

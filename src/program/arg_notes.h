@@ -18,9 +18,9 @@ enum {
 
 /*
  * Set `arg_names` of the sites of PROG that are in the table, and `args` where the table has other
- * operands than the note. BASE_VA is the address of section .stapsdt.base, or 0 without the section. All sites must
- * have been resolved. A file without a table is no error; a damaged table is ignored, with a warning
- * in the log.
+ * operands than the note. BASE_VA is the address of section .stapsdt.base, or 0 without the
+ * section. All sites must have been resolved. A file without a table is no error; a damaged table
+ * is ignored, with a warning in the log.
  */
 int arg_notes_read(struct ocp_program *prog, uint64_t base_va);
 

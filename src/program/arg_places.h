@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments that the notes place and the kernel cannot read: floats that are not boxed and in a register.
- * A BPF program sees no floating-point registers. One explanation, for the post-linker, the measuring
- * and scripts.
+ * Arguments that the notes place and the kernel cannot read: floats that are not boxed and in a
+ * register. A BPF program sees no floating-point registers. One explanation, for the post-linker,
+ * the measuring and scripts.
  */
 #ifndef PROGRAM_ARG_PLACES_H
 #define PROGRAM_ARG_PLACES_H

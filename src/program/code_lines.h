@@ -18,9 +18,9 @@ struct code_lines {
 void code_lines_free(struct code_lines *lines);
 
 /*
- * The places, outside of SPANS, in the source of the item TEXT; none if PROG has no such source. FUNCTIONS are those of
- * PROG. -EINVAL: several sources have its name. *OUT is valid until the next call, its list until
- * code_lines_free().
+ * The places, outside of SPANS, in the source of the item TEXT; none if PROG has no such source.
+ * FUNCTIONS are those of PROG. -EINVAL: several sources have its name. *OUT is valid until the next
+ * call, its list until code_lines_free().
  */
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,

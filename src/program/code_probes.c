@@ -27,7 +27,10 @@
 
 enum { HASHED_BYTES = 16, MAX_NOTE_BYTES = 1 << 28 };
 
-/* A function, a phase, a place where a line begins, or a note: one is not NULL. What is asked of it. */
+/*
+ * A function, a phase, a place where a line begins, or a note: one is not NULL. What is asked of
+ * it.
+ */
 struct chosen {
 	const struct function *function;
 	const struct gc_phase_place *phase;
@@ -373,7 +376,10 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 	return err;
 }
 
-/* Which of two IFUNCs was called is not known if both have chosen the same code: memcpy and memmove. */
+/*
+ * Which of two IFUNCs was called is not known if both have chosen the same code: memcpy and
+ * memmove.
+ */
 static int tell_shared(struct finder *f, const struct chosen *chosen)
 {
 	const struct function *other = NULL;
@@ -415,9 +421,9 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 }
 
 /*
- * Flambda gives some functions a wrapper of the same name, which passes on the parts of a tuple, or the
- * arguments that are used. What calls the wrapper calls the function, which counts the call. Its stamp is
- * the greater one. FIRST is the first function of the probe.
+ * Flambda gives some functions a wrapper of the same name, which passes on the parts of a tuple, or
+ * the arguments that are used. What calls the wrapper calls the function, which counts the call.
+ * Its stamp is the greater one. FIRST is the first function of the probe.
  */
 static int is_wrapper(struct finder *f, size_t first, size_t i, bool *is)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The sites of a function of OCaml are an instruction that each call executes once, and if its
- * calls are timed, all of its exits. Those of a function of C are its first instruction and a return
- * probe. Return probes are never put on other functions: the collector of OCaml finds frames by
- * their return addresses.
+ * calls are timed, all of its exits. Those of a function of C are its first instruction and a
+ * return probe. Return probes are never put on other functions: the collector of OCaml finds frames
+ * by their return addresses.
  */
 #include "program/code_sites.h"
 
@@ -146,7 +146,9 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* Where a call begins: with arguments, or for a return probe, only the first instruction will do. */
+/*
+ * Where a call begins: with arguments, or for a return probe, only the first instruction will do.
+ */
 static const char *find_beginning(const struct function *function,
 				  const struct code_function *decoded,
 				  const struct code_needs *needs, struct spot *spot)
@@ -418,8 +420,8 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 }
 
 /*
- * The first and the last emulated instruction of a function whose calls are pauses. False: there are
- * none, or the pauses depend on what only the entry and the return show.
+ * The first and the last emulated instruction of a function whose calls are pauses. False: there
+ * are none, or the pauses depend on what only the entry and the return show.
  */
 static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
 		       struct spot *begin, struct spot *end)

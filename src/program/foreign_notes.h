@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes of provider `ocaml` that no OCaml compiler has written: a runtime that was built with probes of
- * <sys/sdt.h> has such, at a nop without a site of ours behind it. They can be counted, not switched.
+ * Notes of provider `ocaml` that no OCaml compiler has written: a runtime that was built with
+ * probes of <sys/sdt.h> has such, at a nop without a site of ours behind it. They can be counted,
+ * not switched.
  */
 #ifndef PROGRAM_FOREIGN_NOTES_H
 #define PROGRAM_FOREIGN_NOTES_H
@@ -32,7 +33,8 @@ int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign);
 bool foreign_notes_has(struct foreign_notes *foreign, const struct note *note);
 
 /*
- * Is NOTE what TEXT names: NAME, of provider `ocaml` and FOREIGN, or PROVIDER:NAME of another provider?
+ * Is NOTE what TEXT names: NAME, of provider `ocaml` and FOREIGN, or PROVIDER:NAME of another
+ * provider?
  */
 bool foreign_notes_is(struct foreign_notes *foreign, const struct note *note, const char *text);
 

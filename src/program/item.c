@@ -9,7 +9,9 @@
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-/* Names of OCaml: a path of modules, a function, and perhaps a stamp. Operators are written in (). */
+/*
+ * Names of OCaml: a path of modules, a function, and perhaps a stamp. Operators are written in ().
+ */
 #define FUNCTION_CHARACTERS NAME_CHARACTERS ".'/"
 
 /* ---- kinds ---------------------------------------------------------------------------------- */

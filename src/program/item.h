@@ -10,7 +10,8 @@
  *	gc:PHASE	a phase of the collector: see code/gc_phases.h
  *	line:FILE:LINE	the places where a line of the source begins: see code/line_places.h
  *	line:FILE	each line of the source, by itself
- *	note:NAME	a probe of <sys/sdt.h> of provider `ocaml` or, as note:PROVIDER:NAME, of another one
+ *	note:NAME	a probe of <sys/sdt.h> of provider `ocaml` or, as note:PROVIDER:NAME, of
+ *			another one
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H

@@ -15,8 +15,8 @@ struct name_table {
 };
 
 /*
- * *NUMBER is that of the probe called NAME, which has LENGTH bytes. A new name becomes the last one of
- * prog->probes, and points to NAME. Returns 0 or -ENOMEM.
+ * *NUMBER is that of the probe called NAME, which has LENGTH bytes. A new name becomes the last one
+ * of prog->probes, and points to NAME. Returns 0 or -ENOMEM.
  */
 int name_table_number(struct name_table *table, struct ocp_program *prog, const char *name,
 		      size_t length, uint32_t *number);

@@ -49,8 +49,8 @@ int note_next_raw(struct note_reader *reader, struct raw_note *raw);
 bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type);
 
 /*
- * Find the first note of OWNER and TYPE among the BYTES of a section. Returns 1 and fills *RAW, 0 without
- * such a note, or -1 and *WHY, a static string, if a note before it is not well-formed.
+ * Find the first note of OWNER and TYPE among the BYTES of a section. Returns 1 and fills *RAW, 0
+ * without such a note, or -1 and *WHY, a static string, if a note before it is not well-formed.
  */
 int note_find(const uint8_t *bytes, size_t n_bytes, const char *owner, uint32_t type,
 	      struct raw_note *raw, const char **why);

@@ -21,11 +21,12 @@
  * the semaphore's address its offset in the dropped section, which is 0 for the first one. Only the
  * sites of such a probe are switched, and they tell its state.
  *
- * There are three steps. The notes of OCaml's providers are listed, which numbers the names and tells how
- * many sites each has, and then each note is read into the place of its site. (Dormant probes are read into
- * sites in any order, which are grouped by name at the end.) The addresses are resolved (prelink correction,
- * the two halves of the semaphore) and checked against the program headers, so that later users of the sites
- * stay within the program. The sites of each name are sorted by address.
+ * There are three steps. The notes of OCaml's providers are listed, which numbers the names and
+ * tells how many sites each has, and then each note is read into the place of its site. (Dormant
+ * probes are read into sites in any order, which are grouped by name at the end.) The addresses are
+ * resolved (prelink correction, the two halves of the semaphore) and checked against the program
+ * headers, so that later users of the sites stay within the program. The sites of each name are
+ * sorted by address.
  */
 #include "program/program.h"
 
@@ -108,8 +109,8 @@ static void tell_foreign(const struct ocp_program *prog, size_t n)
 }
 
 /*
- * List the notes of OCaml's providers, and number their names. Each name is looked at once. What is FOREIGN is
- * left out.
+ * List the notes of OCaml's providers, and number their names. Each name is looked at once. What is
+ * FOREIGN is left out.
  */
 static int list_notes(struct ocp_program *prog, const struct elf_section *section,
 		      struct foreign_notes *foreign, struct noted_list *noted)

@@ -9,8 +9,9 @@
 int site_groups_compare_probes(const void *a, const void *b);
 
 /*
- * Sort the probes by name. Their n_sites, which say how many sites they will have, become their places:
- * first_site, and n_sites is 0. Free *RANK, which tells the new number of a probe by the old one.
+ * Sort the probes by name. Their n_sites, which say how many sites they will have, become their
+ * places: first_site, and n_sites is 0. Free *RANK, which tells the new number of a probe by the
+ * old one.
  */
 int site_groups_begin(struct ocp_program *prog, uint32_t **rank);
 

@@ -28,7 +28,7 @@ static uint64_t lost_events(const struct memprof_losses *losses)
 	return sum;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static double share(uint64_t part, uint64_t all)
 {
@@ -153,7 +153,7 @@ int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report *report
 	return 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 void memprof_json_start(const struct memprof_json_head *head)
 {

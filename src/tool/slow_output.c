@@ -3,8 +3,9 @@
  * Print slow pairs, one per line. In text, the arguments of the start precede "->", and those of
  * the stop follow it. In JSON:
  *
- *	{"version":4,"type":"slow","time_s":S,"time":"...","pid":N,"tid":N,"comm":"...","start":"...",
- *	 "stop":"...","ns":N,"started":{"time_s":S,"tid":N,"comm":"...","args":[...],"named":{...}},
+ *	{"version":4,"type":"slow","time_s":S,"time":"...","pid":N,"tid":N,"comm":"...",
+ *	 "start":"...","stop":"...","ns":N,
+ *	 "started":{"time_s":S,"tid":N,"comm":"...","args":[...],"named":{...}},
  *	 "stopped":{"args":[...],"named":{...}}}
  *
  * "started" is null if the arguments of the start were not kept.

@@ -9,9 +9,9 @@
  *	load		the dynamic linker maps the shared libraries; a breakpoint stops it when the
  *			list is complete (rtld.c), before it runs a constructor
  *
- * The breakpoint is an int3 in the child's private copy of the dynamic linker. The child cannot outlive
- * this process while the int3 is there. A debug register would change no byte, but some hypervisors
- * (PVM, seen on Linux 6.18) accept the register and never raise its trap.
+ * The breakpoint is an int3 in the child's private copy of the dynamic linker. The child cannot
+ * outlive this process while the int3 is there. A debug register would change no byte, but some
+ * hypervisors (PVM, seen on Linux 6.18) accept the register and never raise its trap.
  *
  * If exec fails, the child writes the errno to a second pipe; a successful exec closes that pipe.
  *
@@ -172,7 +172,10 @@ static int write_byte(const struct spawn *spawn, uint64_t addr, uint8_t old, uin
 	return patch_apply(spawn->ctx, spawn->pid, &write, 1);
 }
 
-/* Run to the int3 of BREAKPOINT, and restore its byte: the child is about to execute its instruction. */
+/*
+ * Run to the int3 of BREAKPOINT, and restore its byte: the child is about to execute its
+ * instruction.
+ */
 static int run_to_breakpoint(struct spawn *spawn, const struct breakpoint *breakpoint)
 {
 	void *const pc = (void *)offsetof(struct user, regs.rip);

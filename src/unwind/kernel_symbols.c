@@ -22,15 +22,15 @@ struct kernel_symbols {
 static int add(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t address,
 	       const char *name)
 {
-	char *copy = strdup(name);
-	struct kernel_symbol *new = copy ? array_add(symbols->list, symbols->n) : NULL;
+	struct kernel_symbol *new = array_add(symbols->list, symbols->n);
 
-	if (!new) {
-		free(copy);
+	if (!new)
 		return ctx_no_memory(ctx);
-	}
-	*new = (struct kernel_symbol){ address, copy };
-	return 0;
+	*new = (struct kernel_symbol){ address, strdup(name) };
+	if (new->name)
+		return 0;
+	symbols->n--;
+	return ctx_no_memory(ctx);
 }
 
 /* Read a line "ffffffff81000000 T _text"; functions of modules have "\t[name]" behind it. */

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer target: a block inside of a process whose owner lies. The block is a good one, as the tool writes it;
- * the input changes it. There are two images of it, and each read of the process sees the one or the other. So
- * what was checked may differ from what is read later. header -> check -> refresh -> totals, state, description.
+ * libFuzzer target: a block inside of a process whose owner lies. The block is a good one, as the
+ * tool writes it; the input changes it. There are two images of it, and each read of the process
+ * sees the one or the other. So what was checked may differ from what is read later. header ->
+ * check -> refresh -> totals, state, description.
  *
- *	byte 0		bit 0: the block is mapped here, and changes under the reader; bits 1-2: pairs
+ *	byte 0		bit 0: the block is mapped here, and changes under the reader; bits 1-2:
+ *			pairs
  *	bytes 1-8	which image each read sees
- *	then 12 bytes each: 1: image, size of the value (1, 2, 4, 8) and place: header, sites, pairs, meta;
- *	1: unused; 2: offset there; 8: value
+ *	then 12 bytes each: 1: image, size of the value (1, 2, 4, 8) and place: header, sites,
+ *	pairs, meta; 1: unused; 2: offset there; 8: value
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ static void require(int condition)
 		abort();
 }
 
-/* ---- the memory of the process ---------------------------------------------------------------- */
+/* ---- the memory of the process --------------------------------------------------------------- */
 
 static struct process {
 	struct block_header header; /* of the good block */
@@ -165,7 +167,7 @@ bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size
 	return read_at(addr, buf, bytes) == 0;
 }
 
-/* ---- a good block ----------------------------------------------------------------------------- */
+/* ---- a good block ---------------------------------------------------------------------------- */
 
 static const struct inside_role roles[] = { { .is_stop = false }, { .is_stop = true } };
 
@@ -245,7 +247,7 @@ static void edit(const uint8_t *bytes)
 	       &value, size);
 }
 
-/* ---- the reader ------------------------------------------------------------------------------- */
+/* ---- the reader ------------------------------------------------------------------------------ */
 
 static void read_meta(struct ocp_ctx *ctx, const struct inside *inside)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer target: any bytes as the code of a function. The first byte of the input says how many of
- * the others are jump tables behind the code; the second spreads the addresses that are entries of
- * functions. Whatever the bytes are: uprobes stand on instructions of the function, no jump leads to
- * the place or between the entry and the place, and decoding again gives the same.
+ * libFuzzer target: any bytes as the code of a function. The first byte of the input says how many
+ * of the others are jump tables behind the code; the second spreads the addresses that are entries
+ * of functions. Whatever the bytes are: uprobes stand on instructions of the function, no jump
+ * leads to the place or between the entry and the place, and decoding again gives the same.
  */
 #include <stdlib.h>
 #include <string.h>

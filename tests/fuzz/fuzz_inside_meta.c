@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer target: any bytes as what describes the counters inside of a process; the first byte is the number
- * of sites that the block has. What is accepted is written again as the same bytes, and its text is read
- * as a meter of which nothing controls a terminal.
+ * libFuzzer target: any bytes as what describes the counters inside of a process; the first byte is
+ * the number of sites that the block has. What is accepted is written again as the same bytes, and
+ * its text is read as a meter of which nothing controls a terminal.
  */
 #include <stdlib.h>
 #include <string.h>

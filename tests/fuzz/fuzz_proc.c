@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * libFuzzer target: any bytes as the files below /proc/PID that are read: maps, status, auxv,
- * cgroup. The kernel writes them, but names and paths in them are other people's. And as a journal, which may
- * be in a folder for all. The first byte says which.
+ * cgroup. The kernel writes them, but names and paths in them are other people's. And as a journal,
+ * which may be in a folder for all. The first byte says which.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * walk_stopped PID: stacks of the threads of PID, which somebody else has stopped. Each line of the standard
- * input has the registers of one, in hexadecimal: rbx, rbp, r12, r13, r14, r15, rsp and rip. For each it
- * prints a line: why the stack ends (enum walk_end; 0: it is whole), and the addresses of its frames, the
- * innermost first: the instruction that runs, and return addresses.
+ * walk_stopped PID: stacks of the threads of PID, which somebody else has stopped. Each line of the
+ * standard input has the registers of one, in hexadecimal: rbx, rbp, r12, r13, r14, r15, rsp and
+ * rip. For each it prints a line: why the stack ends (enum walk_end; 0: it is whole), and the
+ * addresses of its frames, the innermost first: the instruction that runs, and return addresses.
  *
  * The tables are those of the walker, and so are the steps, bpf/walk_frame.bpf.h.
  */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* write_profile pprof|html: the profile on the standard input, see made_profile.h, in that format. */
+/*
+ * write_profile pprof|html: the profile on the standard input, see made_profile.h, in that format.
+ */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@ enum called_kind {
 	CALLED_NANOSLEEP,
 	CALLED_READ,
 	CALLED_FUTEX,
-	CALLED_PAUSED, /* in sigsuspend(2) */
-	CALLED_THREADS, /* all but the last in one process, two that compare, and some short-lived ones */
+	CALLED_PAUSED,	/* in sigsuspend(2) */
+	CALLED_THREADS, /* in one process but for the last: two that compare, short ones */
 	N_CALLED_KINDS,
 };
 

@@ -8,8 +8,8 @@
 #include "unit.h"
 
 /*
- * A function called NAME. Its labels are NAME_place, where its calls are counted, and NAME_exit1 and
- * so on, where they end; the macro L makes one.
+ * A function called NAME. Its labels are NAME_place, where its calls are counted, and NAME_exit1
+ * and so on, where they end; the macro L makes one.
  */
 #define FUNCTION(name, text)                                                                       \
 	asm(".text\n.p2align 4\n" #name ":\n" text "\n" #name "_end:\n\tnop\n");                   \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sums of floats, rounded once, by another way than the library's: a list of floats that do not overlap
- * (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997), as Python's math.fsum has it.
- * No part of a sum may be too large for a float.
+ * Sums of floats, rounded once, by another way than the library's: a list of floats that do not
+ * overlap (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997), as Python's
+ * math.fsum has it. No part of a sum may be too large for a float.
  */
 #ifndef TESTS_UNIT_EXACT_SUM_H
 #define TESTS_UNIT_EXACT_SUM_H

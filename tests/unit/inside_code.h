@@ -66,7 +66,9 @@ extern uint64_t code_wrapper_runs; /* of the wrapper that all sites have */
 /* Call a trampoline as a site does. */
 void code_hit(uint64_t trampoline);
 
-/* ... with all registers random, and BELOW bytes deeper in the stack. False if a register changed. */
+/*
+ * ... with all registers random, and BELOW bytes deeper in the stack. False if a register changed.
+ */
 bool code_hit_checked(uint64_t trampoline, uint64_t below);
 
 /* ... with VALUE in register REG, as the processor numbers them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executables that are made by hand, and the functions that are read from them. The file has code from
- * CODE_VA and data from DATA_VA on, a page each, and its tables behind them.
+ * Executables that are made by hand, and the functions that are read from them. The file has code
+ * from CODE_VA and data from DATA_VA on, a page each, and its tables behind them.
  */
 #ifndef TESTS_UNIT_MADE_FUNCTIONS_H
 #define TESTS_UNIT_MADE_FUNCTIONS_H

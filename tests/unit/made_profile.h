@@ -14,8 +14,8 @@ struct made_profile {
 
 /*
  * TEXT is JSON: {"profile":{"title","kind","hz","start_ns","duration_ns","truncated","lost"},
- * "frames":[[function,kind,file,line,is_inlined]...],"stacks":[[samples,value,frame...]...]}, with the
- * outermost frame first. The sums are made here. Ends the program if TEXT is something else.
+ * "frames":[[function,kind,file,line,is_inlined]...],"stacks":[[samples,value,frame...]...]}, with
+ * the outermost frame first. The sums are made here. Ends the program if TEXT is something else.
  */
 struct made_profile made_profile_of(const char *text);
 void made_profile_free(struct made_profile *made);

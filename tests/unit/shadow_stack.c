@@ -57,7 +57,9 @@ static void add_stack(struct shadow *s, const struct shadow_range *stack)
 	s->stacks[s->n_stacks++] = *stack;
 }
 
-/* A program or a callback starts on the stack of the domain, or a function on that of a new fibre. */
+/*
+ * A program or a callback starts on the stack of the domain, or a function on that of a new fibre.
+ */
 static void enter_stack(struct shadow *s, struct shadow_thread *t,
 			const struct user_regs_struct *before, const struct user_regs_struct *after)
 {
@@ -210,8 +212,8 @@ void shadow_step(struct shadow *s, struct shadow_thread *t, const struct user_re
 		switch_stack(s, t, &stack, before, after->rsp);
 	t->stack = stack;
 	/*
-	 * What is below the stack pointer is gone, but for a return address that was popped: OCaml 4's
-	 * caml_c_call keeps it, and then pushes it again.
+	 * What is below the stack pointer is gone, but for a return address that was popped: OCaml
+	 * 4's caml_c_call keeps it, and then pushes it again.
 	 */
 	if (t->n && t->calls[t->n - 1].slot + 8 < after->rsp)
 		forget_below(s, t, after->rsp - 8);

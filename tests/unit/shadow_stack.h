@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The calls of a thread, as its instructions make them: each call pushes its return address, each
- * return takes it off, and so does whatever else moves the stack pointer above it, as exceptions do.
+ * return takes it off, and so does whatever else moves the stack pointer above it, as exceptions
+ * do.
  *
- * OCaml 5 has many stacks: that of C, and one for each fibre. A stack is where the state of the domain
- * says it is when the program first goes there. A jump of the stack pointer into another stack is one of
- * three:
+ * OCaml 5 has many stacks: that of C, and one for each fibre. A stack is where the state of the
+ * domain says it is when the program first goes there. A jump of the stack pointer into another
+ * stack is one of three:
  *
  *	to below its last call      something new runs there, as callbacks do
  *	to its last call, or above  what was called from there is gone
  *	to the last call of a continuation   its calls are put on top of ours
  *
- * What is left in caml_perform becomes a continuation. caml_reperform adds to one: its third argument
- * is the continuation's last fibre.
+ * What is left in caml_perform becomes a continuation. caml_reperform adds to one: its third
+ * argument is the continuation's last fibre.
  */
 #ifndef TESTS_UNIT_SHADOW_STACK_H
 #define TESTS_UNIT_SHADOW_STACK_H

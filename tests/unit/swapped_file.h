@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process that shares its descriptors with the one that is called into can do at the moments that matter: put
- * another file in place of the memory that was made there. The tests let remote_syscall() come here (tests.mk).
+ * What a process that shares its descriptors with the one that is called into can do at the moments
+ * that matter: put another file in place of the memory that was made there. The tests let
+ * remote_syscall() come here (tests.mk).
  */
 #ifndef TESTS_UNIT_SWAPPED_FILE_H
 #define TESTS_UNIT_SWAPPED_FILE_H

@@ -87,7 +87,10 @@ TEST(hashes_are_those_of_fnv_1a)
 	assert_true(hash_bytes(foo, "bar", 3) == UINT64_C(0x85944171f73967e8));
 }
 
-/* Names often differ in the last byte of a word alone, and the low bits of the hash choose the slot. */
+/*
+ * Names often differ in the last byte of a word alone, and the low bits of the hash choose the
+ * slot.
+ */
 TEST(hashes_of_words_tell_names_apart)
 {
 	bool seen[256] = { false };

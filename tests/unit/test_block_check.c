@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Whatever the owner of a process writes to the header of a block: either it is refused, or all that readers take
- * from the block lies within it. The block here has exactly its size, so that a sanitizer sees a step beyond.
+ * Whatever the owner of a process writes to the header of a block: either it is refused, or all
+ * that readers take from the block lies within it. The block here has exactly its size, so that a
+ * sanitizer sees a step beyond.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What is found, and what is removed, of blocks that a child has mapped itself, whole or in parts. */
+/*
+ * What is found, and what is removed, of blocks that a child has mapped itself, whole or in parts.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Instructions one by one: what they do to rip and rsp, and what the kernel makes of a uprobe there. */
+/*
+ * Instructions one by one: what they do to rip and rsp, and what the kernel makes of a uprobe
+ * there.
+ */
 #include <string.h>
 
 #include "code/code_insn.h"

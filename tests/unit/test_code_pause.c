@@ -88,7 +88,9 @@ TEST(only_calls_with_work)
 	assert_int_equal(FIND(*state, works, NULL, &pause), -ENODATA);
 }
 
-/* The place of the call is in a loop; there are two calls; there is none; no branch; a loop only. */
+/*
+ * The place of the call is in a loop; there are two calls; there is none; no branch; a loop only.
+ */
 FUNCTION(again, "push %rbx\n1: call other\ndec %rbx\njne 1b\npop %rbx\nret");
 FUNCTION(twice, "push %rbx\ncall other\ncall other\npop %rbx\nret");
 FUNCTION(never, "push %rbx\npop %rbx\nret");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Functions as probes: of this program itself. A file that is overwritten in place is another one as
- * soon as the code at a site differs.
+ * Functions as probes: of this program itself. A file that is overwritten in place is another one
+ * as soon as the code at a site differs.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Why a process may not be traced, for each obstacle, most of which this machine does not have; and the
- * kernel's text about the links of other processes.
+ * Why a process may not be traced, for each obstacle, most of which this machine does not have; and
+ * the kernel's text about the links of other processes.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -122,7 +122,9 @@ static void compare_at(Dwarf_CFI *cfi, uint64_t va, const struct cfi_rule *rule)
 	}
 	dwarf_frame_info(frame, NULL, NULL, &is_signal);
 	assert_int_equal(is_signal, rule->is_signal);
-	/* It fails where the table is wrong: OCaml 5.3's caml_c_call_stack_args has such a place. */
+	/*
+	 * It fails where the table is wrong: OCaml 5.3's caml_c_call_stack_args has such a place.
+	 */
 	if (dwarf_frame_cfa(frame, &ops, &n) != 0)
 		n = 0;
 	if (!same_cfa(rule, ops, n))

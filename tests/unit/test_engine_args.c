@@ -497,7 +497,9 @@ TEST(nested_pairs_do_not_mismatch)
 	measured_finish(&m);
 }
 
-/* Two pairs of the same probes: by the first argument, and by thread with the second one compared. */
+/*
+ * Two pairs of the same probes: by the first argument, and by thread with the second one compared.
+ */
 TEST(pairs_of_both_kinds)
 {
 	struct engine_role roles[] = {

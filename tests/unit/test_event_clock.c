@@ -27,7 +27,9 @@ static struct event_clock start(const struct tick_moment *moments, size_t n)
 	start((const struct tick_moment[]){ __VA_ARGS__ },                                         \
 	      sizeof((const struct tick_moment[]){ __VA_ARGS__ }) / sizeof(struct tick_moment))
 
-/* Three ticks a nanosecond, then three and a half: each time lies on the line of its own two looks. */
+/*
+ * Three ticks a nanosecond, then three and a half: each time lies on the line of its own two looks.
+ */
 TEST(times_lie_between_looks)
 {
 	struct event_clock clock = START({ 3000, 1000 }, { 6000, 2000 }, { 13000, 4000 });

@@ -204,7 +204,9 @@ TEST(one_float_is_its_own_sum)
 	}
 }
 
-/* Of all sizes, so that most are lost when they are added one to another; many nearly cancel out. */
+/*
+ * Of all sizes, so that most are lost when they are added one to another; many nearly cancel out.
+ */
 TEST(sums_are_rounded_once)
 {
 	uint64_t seed = 99;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Files that other processes name: what is opened, and what is not. An open that waits fails by the alarm. */
+/*
+ * Files that other processes name: what is opened, and what is not. An open that waits fails by the
+ * alarm.
+ */
 #include "base/foreign_file.h"
 
 #include <errno.h>

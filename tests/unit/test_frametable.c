@@ -44,8 +44,8 @@ static void put_entry(struct test *test, uint64_t off, uint64_t name_off, uint64
 #define OLD_PLACE ((UINT64_C(97) << 44) | (UINT64_C(3) << 36) | (UINT64_C(300) << 26))
 
 /*
- * A list of one table with four descriptors: without debug information, with it, with two allocations of
- * which one has it, and the end of a chunk.
+ * A list of one table with four descriptors: without debug information, with it, with two
+ * allocations of which one has it, and the end of a chunk.
  */
 static int make(void **state)
 {

@@ -170,8 +170,8 @@ static void put(struct made *made, uint64_t off, uint64_t value, size_t bytes)
 enum { LIST = 0x7c0, FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
 
 /*
- * A frame table of four descriptors: without debug information, with it, with four allocations, of which
- * one has it, and that of the bottom of a stack.
+ * A frame table of four descriptors: without debug information, with it, with four allocations, of
+ * which one has it, and that of the bottom of a stack.
  */
 static void add_frames(struct made *made)
 {
@@ -349,7 +349,9 @@ TEST(marks_that_lie)
 	assert_int_equal(made_function(made, "outside")->language, FUNCTION_C);
 }
 
-/* Whatever the bytes of the tables are: nothing is read outside of them (the sanitizers look on). */
+/*
+ * Whatever the bytes of the tables are: nothing is read outside of them (the sanitizers look on).
+ */
 TEST(noise)
 {
 	struct made *made = *state;

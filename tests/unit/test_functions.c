@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The functions of executables of 4.x and 5.x that are made by hand: whose they are, names, places. */
+/*
+ * The functions of executables of 4.x and 5.x that are made by hand: whose they are, names, places.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Counting inside a process (src/inside): the oracle is the fixture's own books, and its text before.
+ * Counting inside a process (src/inside): the oracle is the fixture's own books, and its text
+ * before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +105,10 @@ TEST(counts_equal_the_books)
 	count_exactly("v1-nopie");
 }
 
-/* The words of the block say whose handler runs, and how the sites are restored: also by a later tool. */
+/*
+ * The words of the block say whose handler runs, and how the sites are restored: also by a later
+ * tool.
+ */
 TEST(private_gates_are_kept)
 {
 	for (int later = 0; later < 2; later++) {
@@ -196,8 +200,9 @@ static uint64_t trampoline_of(const struct program *p)
 }
 
 /*
- * Blocks stay while a word of a stack points to them. Then a tool is killed that has written one byte of a
- * displacement: the same one for all blocks, as these begin at pages. The block of that tool is found.
+ * Blocks stay while a word of a stack points to them. Then a tool is killed that has written one
+ * byte of a displacement: the same one for all blocks, as these begin at pages. The block of that
+ * tool is found.
  */
 TEST(the_newest_block_is_found)
 {
@@ -273,7 +278,10 @@ TEST(a_foreign_switch_is_seen)
 
 /* ---- kills ---------------------------------------------------------------------------------- */
 
-/* Attach, read and detach in a child that is killed at its system call number STOPS. True: it ended first. */
+/*
+ * Attach, read and detach in a child that is killed at its system call number STOPS. True: it ended
+ * first.
+ */
 static bool work_until_killed(struct program *p, long stops)
 {
 	int status = 0;
@@ -311,7 +319,10 @@ static bool work_until_killed(struct program *p, long stops)
 	return WIFEXITED(status);
 }
 
-/* The process may still be carrying out the munmap of the tool that was killed: then the block is gone now. */
+/*
+ * The process may still be carrying out the munmap of the tool that was killed: then the block is
+ * gone now.
+ */
 static void detach_unless_gone(struct program *p, struct inside *inside)
 {
 	struct inside *again;
@@ -402,8 +413,8 @@ TEST(a_munmap_that_comes_late_removes_nothing_else)
 }
 
 /*
- * From this read of the maps on they are empty, as those of a process whose main thread has ended. After this one
- * another tool has begun to count. 0: never.
+ * From this read of the maps on they are empty, as those of a process whose main thread has ended.
+ * After this one another tool has begun to count. 0: never.
  */
 static int first_empty, first_counted, n_reads;
 static struct program *counted_program;

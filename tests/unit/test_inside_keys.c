@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Pairs by key inside a process: against a model, from each place, by threads, forked children, and full. */
+/*
+ * Pairs by key inside a process: against a model, from each place, by threads, forked children, and
+ * full.
+ */
 #include <errno.h>
 #include <linux/types.h>
 #include <pthread.h>
@@ -217,7 +220,10 @@ static void hit_at(const struct inside_place *place, struct code_block *block, u
 			ocaml_int(key)));
 }
 
-/* The key of PLACE is read: a stop with another one ends nothing. A constant is the same in each call. */
+/*
+ * The key of PLACE is read: a stop with another one ends nothing. A constant is the same in each
+ * call.
+ */
 static void check_place(struct inside_place place)
 {
 	const struct code_spec spec = key_spec(16, place);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* How sites are divided among the parts of a block, and where the parts are put: made-up addresses. */
+/*
+ * How sites are divided among the parts of a block, and where the parts are put: made-up addresses.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

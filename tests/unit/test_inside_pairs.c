@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Pairs inside a process: the trampolines against a model, and slots of threads that come and go. */
+/*
+ * Pairs inside a process: the trampolines against a model, and slots of threads that come and go.
+ */
 #include <errno.h>
 #include <linux/types.h>
 #include <pthread.h>
@@ -179,8 +181,8 @@ TEST(roles_are_played_in_order)
 /* ---- times ---------------------------------------------------------------------------------- */
 
 /*
- * Multiplications that wait for each other: pair_work_alone(0, 0, N) does them N times, pair_work(START, STOP, N)
- * between two sites.
+ * Multiplications that wait for each other: pair_work_alone(0, 0, N) does them N times,
+ * pair_work(START, STOP, N) between two sites.
  */
 #define WORK "	.rept 24\n	imul %rax, %rax\n	.endr\n"
 __asm__(".pushsection .text\n"
@@ -202,7 +204,10 @@ __asm__(".pushsection .text\n"
 void pair_work(uint64_t start, uint64_t stop, uint64_t n);
 void pair_work_alone(uint64_t start, uint64_t stop, uint64_t n);
 
-/* The processor works ahead: what stands between the sites must not be done before or behind the pair. */
+/*
+ * The processor works ahead: what stands between the sites must not be done before or behind the
+ * pair.
+ */
 TEST(a_pair_contains_the_work_between_its_sites)
 {
 	enum { BATCHES = 50, N = 1000 };
@@ -222,12 +227,18 @@ TEST(a_pair_contains_the_work_between_its_sites)
 	}
 	totals = code_pair(block, 0);
 	assert_int_equal(totals.count, BATCHES * N);
-	/* Also the shortest one. The processor may have been a little faster than in the fastest batch. */
+	/*
+	 * Also the shortest one. The processor may have been a little faster than in the fastest
+	 * batch.
+	 */
 	assert_true((double)totals.min_ns >= 0.9 * (double)least / N);
 	code_block_free(block);
 }
 
-/* Let the newest start have begun TICKS ago, and stop it. Returns what the test itself took, in ticks. */
+/*
+ * Let the newest start have begun TICKS ago, and stop it. Returns what the test itself took, in
+ * ticks.
+ */
 static uint64_t stop_after(struct code_block *block, uint64_t ticks)
 {
 	struct pairs_slot *slot;
@@ -317,7 +328,9 @@ TEST(ticks_are_nanoseconds)
 		hit(block, EXIT);
 		after = clock_ns(CLOCK_MONOTONIC);
 		ns = code_pair(block, 0).sum_ns - sum;
-		/* NTP may speed up the kernel's clock by 1/2000; a microsecond is for its reading. */
+		/*
+		 * NTP may speed up the kernel's clock by 1/2000; a microsecond is for its reading.
+		 */
 		assert_in_range(ns, (uint64_t)(stopping - started) * 1998 / 2000 - 1000,
 				(uint64_t)(after - before) * 2002 / 2000 + 1000);
 	}

@@ -55,8 +55,9 @@ TEST(signal_handlers_may_hit_sites)
 }
 
 /*
- * One signal at each instruction of a start that looks for a slot, or of the stop. The handler frees an
- * earlier slot, so that the thread can get two slots: the handler takes the one, and the start the other.
+ * One signal at each instruction of a start that looks for a slot, or of the stop. The handler
+ * frees an earlier slot, so that the thread can get two slots: the handler takes the one, and the
+ * start the other.
  */
 static uint64_t act_at;
 static struct pairs_slot *to_free;

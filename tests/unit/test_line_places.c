@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Where lines begin: in an assembled file with the line table that ocamlopt would write. A label at each
- * place is the line and a letter: L12a.
+ * Where lines begin: in an assembled file with the line table that ocamlopt would write. A label at
+ * each place is the line and a letter: L12a.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,7 +58,9 @@ static const char source[] = ".file 1 \"src/m.ml\"\n.file 2 \"lib/other.ml\"\n.t
 	F("handler_6",
 	  P("50a", 50, 4) "mov %rax, %rcx\n" P("51a", 51, 4) "lea 1f(%rip), %r11\npush %r11\ncall camlM__plain_1\n" R(
 		  50, 20) "add $8, %rsp\n" R(52, 2) "ret\n1:\n" P("50b", 50, 20) "inc %rax\nret\n")
-	/* Rows in the middle of an instruction, mov %rbx, %rax, and at one that the kernel refuses. */
+	/*
+	 * Rows in the middle of an instruction, mov %rbx, %rax, and at one that the kernel refuses.
+	 */
 	F("wrong_7",
 	  P("60a", 60, 4) "inc %rax\n.byte 0x48\n" P("61a", 61, 4) "mov %ebx, %eax\n" P(
 		  "62a", 62,

@@ -121,7 +121,9 @@ TEST(a_piece_at_the_end_of_the_addresses)
 	assert_int_equal(memory_read(area->memory, pieces, 2, got), -EFAULT);
 }
 
-/* Each piece goes where the caller wants it, and is what the memory has at the time of the reading. */
+/*
+ * Each piece goes where the caller wants it, and is what the memory has at the time of the reading.
+ */
 TEST(a_plan_reads_again)
 {
 	static uint8_t expected[PIECES * MAX_BYTES], got[PIECES * MAX_BYTES];

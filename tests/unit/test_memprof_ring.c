@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The reader of the ring that a program writes: whole records, the end of the circle, and damage. */
+/*
+ * The reader of the ring that a program writes: whole records, the end of the circle, and damage.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +70,10 @@ static unsigned int words_of(unsigned int flags, unsigned int fresh)
 	       fresh;
 }
 
-/* KEPT frames of the writer's last allocation, and FRESH ones before them: FRAME and the next numbers. */
+/*
+ * KEPT frames of the writer's last allocation, and FRESH ones before them: FRAME and the next
+ * numbers.
+ */
 static void write_stack(unsigned int writer, unsigned int kept, unsigned int fresh, uint64_t frame)
 {
 	uint64_t *const record = take(words_of(FIRST, fresh)), *at = begin(record, 1, FIRST);
@@ -213,7 +218,10 @@ TEST(ticks_are_converted)
 		assert_true(ring_reader_next(&reader, &event));
 		assert_int_equal(event.time_ns, ns[i]);
 	}
-	/* Who has read all looks at the clocks: a time before that is not the time of the next look. */
+	/*
+	 * Who has read all looks at the clocks: a time before that is not the time of the next
+	 * look.
+	 */
 	assert_int_equal(reader.clock.last.ticks, 3000);
 	assert_false(ring_reader_next(&reader, &event));
 	assert_int_equal(reader.clock.last.ticks, 4000);
@@ -271,7 +279,9 @@ TEST(damage_is_seen)
 	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, change, 4096, 0 }, change);
 	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc - 1, 0, 0 }, 20);
 	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc + 1025, 0, 0 }, 4000);
-	/* The first record of a writer lacks something; no samples; more words than the ring has. */
+	/*
+	 * The first record of a writer lacks something; no samples; more words than the ring has.
+	 */
 	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, 0, LEAST, 0, 0 }, LEAST);
 	assert_damaged((struct memprof_head){ ALLOC, MEMPROF_HAS_TIME, 5, 0, 0 }, 5);
 	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc, 0, 0 }, alloc);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Made-up events that are written as a memtrace file, against what tests/e2e/memtrace_reader.py reads there.
- * MEMTRACE_SEEDS=N makes N small traces.
+ * Made-up events that are written as a memtrace file, against what tests/e2e/memtrace_reader.py
+ * reads there. MEMTRACE_SEEDS=N makes N small traces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static uint64_t any(struct subject *s, uint64_t below)
 	return (s->random >> 33 ^ s->random << 17) % below;
 }
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static const struct named_frame none = { .function = "[no OCaml code]" };
 
@@ -137,7 +137,7 @@ static void expect_frame(struct test *t, uint64_t number)
 			lines[i] % 1024, i + 1 < n ? "" : "]");
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The callers of the last stack, some frames more, and perhaps a function that calls itself. */
 static void call(struct subject *s)
@@ -251,7 +251,7 @@ static void make_event(struct test *t)
 		assert_int_equal(memtrace_writer_flush(t->writer), 0);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int set_up(void **state)
 {
@@ -346,7 +346,7 @@ static void make_trace(struct test *t, uint64_t seed, uint32_t pool, uint32_t ma
 	forget_texts(t);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 TEST(traces_are_read)
 {
@@ -368,7 +368,7 @@ TEST(frames_are_bounded)
 	make_trace(*state, 7, 500, 100, 400);
 }
 
-/* ---- names and numbers that the format does not have ------------------------------------------- */
+/* ---- names and numbers that the format does not have ----------------------------------------- */
 
 enum { LONG = 50000, INLINED = 64 };
 

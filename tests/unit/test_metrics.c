@@ -544,8 +544,8 @@ static double best_ms(struct watch *watch, size_t n, enum exposition exposition,
 }
 
 /*
- * Ten times as many probes take about ten times as long, 100 times if it is quadratic. How long 10 000 take is a
- * matter of `make bench`.
+ * Ten times as many probes take about ten times as long, 100 times if it is quadratic. How long 10
+ * 000 take is a matter of `make bench`.
  */
 TEST(ten_thousand_probes)
 {

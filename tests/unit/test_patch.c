@@ -96,9 +96,9 @@ static void check_failure(struct ocp_ctx *ctx, struct patch_write *writes, size_
 }
 
 /*
- * Each write in its turn is the one that fails, of as many as two threads take. Of more than go into
- * one call some of each phase do, with those around the end of the first thread's half and of the
- * first call, and the last ones.
+ * Each write in its turn is the one that fails, of as many as two threads take. Of more than go
+ * into one call some of each phase do, with those around the end of the first thread's half and of
+ * the first call, and the last ones.
  */
 TEST(whatever_fails_nothing_is_written)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What is written of a made-up profile, in pprof's format and as a page. See also profile_formats.sh. */
+/*
+ * What is written of a made-up profile, in pprof's format and as a page. See also
+ * profile_formats.sh.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

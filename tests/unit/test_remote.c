@@ -3,8 +3,8 @@
  * Calls in other processes: children of this test that keep books of what they notice
  * (called_program.c). The tool that makes the calls is killed at each stop at the beginning or end
  * of each of its system calls. With WHOLE=yes there are more rounds of it, and REMOTE_PROGRAMS are
- * programs (words are separated by spaces, programs by colons) that write lines `ok` to stdout while
- * all is well.
+ * programs (words are separated by spaces, programs by colons) that write lines `ok` to stdout
+ * while all is well.
  */
 #include "unit.h"
 #include "called_program.h"
@@ -236,7 +236,9 @@ TEST(stopped_process_stays_stopped)
 	called_end(&called);
 }
 
-/* Real-time signals are queued: each is delivered once, also those that the thread was stopped at. */
+/*
+ * Real-time signals are queued: each is delivered once, also those that the thread was stopped at.
+ */
 TEST(signals_are_delivered_once)
 {
 	enum { SIGNALS = 3000 };
@@ -346,8 +348,8 @@ static struct mapping first_stack(pid_t pid)
 }
 
 /*
- * A child that runs at the lower end of its stack, and whose stack may have MORE bytes. It ends when *RUNS is 2, with
- * status 0 if its stack pointer and what it points to are as they were.
+ * A child that runs at the lower end of its stack, and whose stack may have MORE bytes. It ends
+ * when *RUNS is 2, with status 0 if its stack pointer and what it points to are as they were.
  */
 static pid_t start_at_end_of_stack(uint32_t *runs, uint64_t more)
 {
@@ -394,7 +396,10 @@ static void end_at_end_of_stack(pid_t pid, uint32_t *runs)
 	*runs = 0;
 }
 
-/* The first thread's stack gets larger, also while the program is stopped. At its limit nothing is written. */
+/*
+ * The first thread's stack gets larger, also while the program is stopped. At its limit nothing is
+ * written.
+ */
 TEST(first_stack_grows)
 {
 	uint32_t *runs =

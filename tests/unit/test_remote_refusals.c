@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What /proc/PID/status says of seccomp and of shadow stacks, and what is refused for it. The kernel writes
- * these lines in arch_proc_pid_thread_features() and task_seccomp(); here they are made up, as this
- * processor may have no shadow stacks.
+ * What /proc/PID/status says of seccomp and of shadow stacks, and what is refused for it. The
+ * kernel writes these lines in arch_proc_pid_thread_features() and task_seccomp(); here they are
+ * made up, as this processor may have no shadow stacks.
  */
 #include "unit.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Which OCaml runtime a file contains: files made of the few things that tell it, and spoilt ones. */
+/*
+ * Which OCaml runtime a file contains: files made of the few things that tell it, and spoilt ones.
+ */
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>

@@ -20,8 +20,8 @@ struct area {
 };
 
 /*
- * The sites are in an order that is none, every seventh has a private gate, and up to three neighbours
- * have one semaphore.
+ * The sites are in an order that is none, every seventh has a private gate, and up to three
+ * neighbours have one semaphore.
  */
 static int set_up(void **state)
 {

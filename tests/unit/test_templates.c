@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The machine code that counts inside a process: counters, gates, registers, and what is refused. */
+/*
+ * The machine code that counts inside a process: counters, gates, registers, and what is refused.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -181,8 +183,8 @@ static void do_nothing(int signal)
 }
 
 /*
- * A signal after each instruction: the kernel takes each one in the sequence out of it. The hit counts
- * once, in the last shard, and no signal is met with rseq_cs pointing to the block.
+ * A signal after each instruction: the kernel takes each one in the sequence out of it. The hit
+ * counts once, in the last shard, and no signal is met with rseq_cs pointing to the block.
  */
 TEST(interrupted_hits_count_in_the_last_shard)
 {
@@ -225,7 +227,9 @@ TEST(all_registers_are_kept)
 	}
 }
 
-/* The handler runs if the two bytes are not 0, whatever is beside them; the hit counts in any case. */
+/*
+ * The handler runs if the two bytes are not 0, whatever is beside them; the hit counts in any case.
+ */
 TEST(gates_say_whether_the_handler_runs)
 {
 	static uint16_t semaphores[3];

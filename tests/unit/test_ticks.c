@@ -49,7 +49,10 @@ TEST(the_rate_is_that_of_the_clock)
 	assert_true(-difference < (end.ns - begin.ns) / 1000);
 }
 
-/* The first CPU is the one that the thread runs on; the shift is on another, or the rate is another. */
+/*
+ * The first CPU is the one that the thread runs on; the shift is on another, or the rate is
+ * another.
+ */
 TEST(counters_that_disagree_are_found)
 {
 	const uint64_t ns_per_tick = rate();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sites that call trampolines: what they are taken for, and how they are switched. The target is a child
- * of the test, with the probes below. It builds the block itself, with the machine code written out
- * here, so the handlers that run while others write its gates are real ones.
+ * Sites that call trampolines: what they are taken for, and how they are switched. The target is a
+ * child of the test, with the probes below. It builds the block itself, with the machine code
+ * written out here, so the handlers that run while others write its gates are real ones.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,9 @@
 #include "process/trampolines.h"
 #include "unit.h"
 
-/* Two sites of `shared`, one each of `private` and `plain`; pad puts them on a page of their own. */
+/*
+ * Two sites of `shared`, one each of `private` and `plain`; pad puts them on a page of their own.
+ */
 __asm__(".macro inside_site n, name, semaphore\n"
 	"inside_site_\\n: nop\n"
 	"1: .byte 0x3d\n .long inside_wrapper_\\name - 1b - 5\n"
@@ -325,7 +327,10 @@ static void switch_to(const char *name, bool on)
 	ocp_actions_free(actions);
 }
 
-/* Let the child run: the sites of the block count as often, and these handlers run so often a round. */
+/*
+ * Let the child run: the sites of the block count as often, and these handlers run so often a
+ * round.
+ */
 static void expect_run(uint64_t hits, int shared, int private, int plain)
 {
 	const uint64_t wanted[] = { (uint64_t)shared * ROUNDS, (uint64_t) private * ROUNDS,

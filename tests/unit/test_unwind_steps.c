@@ -139,7 +139,10 @@ static void fail_at(const struct stepped *s, const struct thread *t, size_t i, u
 		 (unsigned long long)t->shadow.calls[t->shadow.n - 1 - i].address);
 }
 
-/* Compare the stack that the rules give with ours. Returns an enum walk_end: why the first one is shorter. */
+/*
+ * Compare the stack that the rules give with ours. Returns an enum walk_end: why the first one is
+ * shorter.
+ */
 static uint32_t compare_stacks(struct stepped *s, const struct thread *t)
 {
 	struct walk_scratch *w = &s->walk;
@@ -200,8 +203,8 @@ static struct thread *find_thread(struct stepped *s, pid_t tid)
 }
 
 /*
- * Stacks may end where an exception has left the stack, where a callback begins that hides the parent of
- * its fibre, and in the code of the C compiler that has no call frame information.
+ * Stacks may end where an exception has left the stack, where a callback begins that hides the
+ * parent of its fibre, and in the code of the C compiler that has no call frame information.
  */
 static bool may_end_at(const struct stepped *s, uint64_t at)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Updates whose process or whose system calls change under their hands. The process has a seccomp filter, and
- * so it is written to byte by byte, in slices; in some tests it has none, and stores all by itself.
+ * Updates whose process or whose system calls change under their hands. The process has a seccomp
+ * filter, and so it is written to byte by byte, in slices; in some tests it has none, and stores
+ * all by itself.
  */
 #include "unit.h"
 #include "updated_process.h"
@@ -127,7 +128,10 @@ static int lead_back(void)
 	return 0;
 }
 
-/* Another tool restores the sites and removes its memory between the reading of the code and the stop. */
+/*
+ * Another tool restores the sites and removes its memory between the reading of the code and the
+ * stop.
+ */
 TEST(counting_ends_before_the_stop)
 {
 	t.lead = (uint8_t)peek(lead(), 1);
@@ -181,7 +185,9 @@ static int begin_counting(void)
 			     &t.inside);
 }
 
-/* Another tool begins to count between the reading of the code and the stop: it goes on counting. */
+/*
+ * Another tool begins to count between the reading of the code and the stop: it goes on counting.
+ */
 TEST_WITH(free_counting_begins_before_the_stop, start_free, end_update)
 {
 	struct inside_state counting;

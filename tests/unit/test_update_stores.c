@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Updates of many probes that the process carries out by its own stores, and of processes that cannot. */
+/*
+ * Updates of many probes that the process carries out by its own stores, and of processes that
+ * cannot.
+ */
 #include "unit.h"
 #include "updated_process.h"
 
@@ -127,7 +130,10 @@ TEST_WITH(another_file_in_place_of_the_image, start_with_file, end_with_file)
 	assert_int_equal(count_journals(), 0);
 }
 
-/* A counter of another size, and an order of phases that the kernel's half of the semaphore survives. */
+/*
+ * A counter of another size, and an order of phases that the kernel's half of the semaphore
+ * survives.
+ */
 TEST(own_stores_write_two_bytes)
 {
 	for (size_t i = 0; i < N; i++) {

@@ -183,7 +183,9 @@ TEST(test_a_counter_is_switched_everywhere_or_nowhere)
 	end(&w);
 }
 
-/* Hits before the cost of a hit is known, in the first of two ticks; the budget covers these, too. */
+/*
+ * Hits before the cost of a hit is known, in the first of two ticks; the budget covers these, too.
+ */
 static struct watching watch_early_hits(const struct watch_spec *spec, struct running *running)
 {
 	struct watching w = watch_it(spec, 1, false);

@@ -365,7 +365,9 @@ static void end_some(double seconds)
 		    !info.si_pid && !is_late)
 			continue;
 		is_late = !info.si_pid;
-		/* While the process is not waited for, the number of its process group is its own. */
+		/*
+		 * While the process is not waited for, the number of its process group is its own.
+		 */
 		kill(-group->pid, SIGKILL);
 		waitpid(group->pid, &status, 0);
 		group->pid = 0;

@@ -87,10 +87,10 @@ void unit_add(struct unit_entry *entry);
 	static int name_(int argc __attribute__((unused)), char **argv)
 
 /*
- * WRAP(type, name, (type parameter, ...), (parameter, ...)) { ... }: in this group, all calls of the
- * function NAME from other objects do this instead. __real_NAME is the function itself. The make
- * rule of unit-tests passes --wrap=NAME to the linker for all that have this macro; in other groups
- * the calls are passed on.
+ * WRAP(type, name, (type parameter, ...), (parameter, ...)) { ... }: in this group, all calls of
+ * the function NAME from other objects do this instead. __real_NAME is the function itself. The
+ * make rule of unit-tests passes --wrap=NAME to the linker for all that have this macro; in other
+ * groups the calls are passed on.
  *
  * With WRAP_LATER, wrap_now(name) begins it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of the test with many probes, whose updates change under their hands. At each step of an update the
- * test can act: the functions that an update calls are wrapped (tests.mk).
+ * A child of the test with many probes, whose updates change under their hands. At each step of an
+ * update the test can act: the functions that an update calls are wrapped (tests.mk).
  */
 #ifndef TESTS_UNIT_UPDATED_PROCESS_H
 #define TESTS_UNIT_UPDATED_PROCESS_H

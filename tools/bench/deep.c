@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* deep FRAMES: call a function by itself that often, and work there until a signal ends the program. */
+/*
+ * deep FRAMES: call a function by itself that often, and work there until a signal ends the
+ * program.
+ */
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * inside_times PID READS: attach the engine `inside` (inside/inside.h) to all sites of PID, read them READS
- * times, and detach. Prints
+ * inside_times PID READS: attach the engine `inside` (inside/inside.h) to all sites of PID, read
+ * them READS times, and detach. Prints
  *
  *	ATTACH_MS READ_US STATE_US DETACH_MS
  *
- * without the reading of the executable: READ is one reading of all counters, STATE one of all sites; their
- * medians.
+ * without the reading of the executable: READ is one reading of all counters, STATE one of all
+ * sites; their medians.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * tables PID: make the unwind tables of PID's files and load them into the kernel. Prints the time in ms,
- * the CPU time in ms, the memory in MB (at its peak here, and that of the rows in the kernel), and the
- * number of rows.
+ * tables PID: make the unwind tables of PID's files and load them into the kernel. Prints the time
+ * in ms, the CPU time in ms, the memory in MB (at its peak here, and that of the rows in the
+ * kernel), and the number of rows.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,14 +3,15 @@
  * A process with one probe, `hit`, controlled by commands on stdin. With -DPAIR it has a second
  * probe, `hit_end`, which follows each pass of the first.
  *
- * run N [THREADS]: pass the site N times, or so often in each of two to eight threads; print the nanoseconds
- * of CPU time per pass.
+ * run N [THREADS]: pass the site N times, or so often in each of two to eight threads; print the
+ * nanoseconds of CPU time per pass.
  *
  * bare N [THREADS]: the same with a `lock inc` of one counter in place of the site.
  *
- * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe) or calls (the engine
- * `inside`), or until it does neither, and then once more. Print the time after that in microseconds since the epoch, or
- * "timeout" after 30 seconds. (Without the pause, the measured tool might have to wait for a CPU.)
+ * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe) or calls (the
+ * engine `inside`), or until it does neither, and then once more. Print the time after that in
+ * microseconds since the epoch, or "timeout" after 30 seconds. (Without the pause, the measured
+ * tool might have to wait for a CPU.)
  *
  * watch: pass the site every 50 us until the next line of any text. Print the time after the first
  * pass that began with an int3, as above, or 0.

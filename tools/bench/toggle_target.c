@@ -12,8 +12,8 @@
  *
  * pass: pass each site once; print the number of handlers that ran.
  *
- * With the argument `filtered` it has a seccomp filter, which allows all: tools cannot make it switch its
- * probes by its own stores.
+ * With the argument `filtered` it has a seccomp filter, which allows all: tools cannot make it
+ * switch its probes by its own stores.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -5,8 +5,8 @@
  *
  * Run PROGRAM. `record` writes a line per system call into LOG: its name and, behind a tab, what it
  * is about (a path, what a descriptor stands for, a request). The other form makes the Nth call of
- * that name (from 1) fail with the errno (a number), with `+` also all later ones: the kernel does not
- * carry it out. LOG then has the line `injected` for each call that failed.
+ * that name (from 1) fail with the errno (a number), with `+` also all later ones: the kernel does
+ * not carry it out. LOG then has the line `injected` for each call that failed.
  *
  * A seccomp filter hands the calls to us (seccomp_unotify(2)). strace(1) cannot do it: it would
  * also trace what PROGRAM starts, which PROGRAM wants to trace itself. Counted are the calls of

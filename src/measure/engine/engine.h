@@ -119,7 +119,10 @@ struct engine_spec {
 	size_t max_processes; /* processes that can be listed at the same time */
 	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* see check_exe; NULL: none */
-	/* Arguments are read if there is a filter or a histogram, if hits are printed, or for a role. */
+	/*
+	 * Arguments are read if there is a filter or a histogram, if hits are printed, or for a
+	 * role.
+	 */
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */
 	unsigned int hist_arg;	     /* the argument of the histograms */

@@ -6,21 +6,21 @@
  * raised semaphore for the life of the process. On Linux 6.18, 38 of 40 SIGKILLs during a close of
  * 10 000 sites did this.
  *
- * No fatal signal is pending in a task that exits: the kernel clears the SIGKILL that it handles, and
- * a dying process receives no more signals. So a child with copies of the descriptors closes them by
- * its death:
+ * No fatal signal is pending in a task that exits: the kernel clears the SIGKILL that it handles,
+ * and a dying process receives no more signals. So a child with copies of the descriptors closes
+ * them by its death:
  *
  *   - The child closes all other descriptors, and waits.
  *   - The tool closes its descriptors, which are not the last ones, and releases the child.
- *   - The child sends itself SIGKILL. (A SIGKILL of another process could stay pending during _exit(),
- *     if it came before the kernel marks the process as dying.)
+ *   - The child sends itself SIGKILL. (A SIGKILL of another process could stay pending during
+ *     _exit(), if it came before the kernel marks the process as dying.)
  *
- * A kill of the tool ends the child, which reads the end of the pipe. Both are dying then, so it does
- * not matter which of them closes the last descriptor. A leak needs two kills: one of the child, then
- * one of the tool.
+ * A kill of the tool ends the child, which reads the end of the pipe. Both are dying then, so it
+ * does not matter which of them closes the last descriptor. A leak needs two kills: one of the
+ * child, then one of the tool.
  *
- * The exit signal of the child is 0: programs that use the library get no SIGCHLD, and their wait() does
- * not return the child. Other threads may hold locks, so the child makes system calls only.
+ * The exit signal of the child is 0: programs that use the library get no SIGCHLD, and their wait()
+ * does not return the child. Other threads may hold locks, so the child makes system calls only.
  *
  * Test: uprobe_leaks.sh: test_a_kill_while_uprobes_are_removed.
  */
@@ -107,8 +107,8 @@ void links_close(const int *fds, size_t n)
 	pid = start_holder(fds, n, release);
 	close_all(fds, n);
 	/*
-	 * Write a byte, since a process that another thread forks may have the pipe open. The read end
-	 * is still open here, so that there is no SIGPIPE if the child was killed.
+	 * Write a byte, since a process that another thread forks may have the pipe open. The read
+	 * end is still open here, so that there is no SIGPIPE if the child was killed.
 	 */
 	if (write(release[1], "", 1) < 0)
 		errno = 0;

@@ -10,8 +10,8 @@
 #include "profile/formats/numbering.h"
 
 /*
- * Write JSON that may stand in a script element: `<`, `>` and `&`, which are nowhere but in strings,
- * are escaped there; so are U+2028 and U+2029, which end lines in older JavaScript.
+ * Write JSON that may stand in a script element: `<`, `>` and `&`, which are nowhere but in
+ * strings, are escaped there; so are U+2028 and U+2029, which end lines in older JavaScript.
  */
 static void write_escaped(const char *json, FILE *to)
 {

@@ -18,8 +18,8 @@
  *	E		[%probe_is_enabled]
  *	any other	a newer ppx wrote it
  *
- * ARGS are the names and types of the arguments, in the format of program/arg_names.c. (An older ppx
- * does not write them, and older readers ignore what follows "#".)
+ * ARGS are the names and types of the arguments, in the format of program/arg_names.c. (An older
+ * ppx does not write them, and older readers ignore what follows "#".)
  *
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and "..." and the

@@ -25,9 +25,9 @@
  *	8f@%xmm3  8f@16(%rsp)  8f@(%rbx)			a float, not boxed
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
- * SystemTap's operands read memory once at most. A variable that a closure has captured may need more
- * than that: the stack has the closure, and the closure has the variable. So does a field of a record
- * on the stack. Their operands are of our own form, memory at an address in memory:
+ * SystemTap's operands read memory once at most. A variable that a closure has captured may need
+ * more than that: the stack has the closure, and the closure has the variable. So does a field of a
+ * record on the stack. Their operands are of our own form, memory at an address in memory:
  *
  *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
  *
@@ -73,7 +73,9 @@ struct value {
 	enum kind kind;
 	unsigned int reg;
 	int64_t number;
-	/* SLOT, FIELD and DATA: the word is an address; then[0] from there is the next, and so on. */
+	/*
+	 * SLOT, FIELD and DATA: the word is an address; then[0] from there is the next, and so on.
+	 */
 	int32_t then[X86_MAX_THEN];
 	unsigned int n_then;
 };
@@ -118,7 +120,9 @@ static char *put_offset(char *at, const char *end, int64_t number)
 	return at + n;
 }
 
-/* The word of VALUE, whose first address is NUMBER from BASE_NAME, with PREFIX. The longest fits. */
+/*
+ * The word of VALUE, whose first address is NUMBER from BASE_NAME, with PREFIX. The longest fits.
+ */
 static bool put_memory(char *operand, const char *prefix, struct value value, int64_t number,
 		       const char *base_name)
 {

@@ -51,7 +51,9 @@ value calls_hit(value name)
 	return Val_unit;
 }
 
-/* A time between the first and the last instruction of a call; one that the caller took around it. */
+/*
+ * A time between the first and the last instruction of a call; one that the caller took around it.
+ */
 value calls_inner(value name, value ns)
 {
 	note(String_val(name), 0, (uint64_t)Long_val(ns), 0);
@@ -123,8 +125,8 @@ static void protect(uint8_t *code, int protection)
 }
 
 /*
- * Make F, which adds 1, add 2: the code of OCaml's integers adds 2 times as much. An int3 in the place of
- * the first byte stays.
+ * Make F, which adds 1, add 2: the code of OCaml's integers adds 2 times as much. An int3 in the
+ * place of the first byte stays.
  */
 value calls_change(value f)
 {

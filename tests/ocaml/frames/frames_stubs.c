@@ -8,7 +8,10 @@ extern char caml_frametable[];
 
 value frames_return_address(value entry);
 
-/* An entry is the address of a descriptor with bit 0 set, and a descriptor begins with the return address. */
+/*
+ * An entry is the address of a descriptor with bit 0 set, and a descriptor begins with the return
+ * address.
+ */
 value frames_return_address(value entry)
 {
 	const uintptr_t *descr = (const uintptr_t *)(entry & ~(value)1);

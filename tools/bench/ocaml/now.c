@@ -12,7 +12,9 @@ double bench_now_ns(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-/* The time that the thread has run, in the program and in the kernel. Other load does not matter. */
+/*
+ * The time that the thread has run, in the program and in the kernel. Other load does not matter.
+ */
 double bench_cpu_ns(void)
 {
 	struct timespec ts;

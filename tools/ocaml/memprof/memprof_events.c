@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The callbacks of Gc.Memprof write their events into a tool's ring, unless the tool reads them at the
- * probes. They never wait.
+ * The callbacks of Gc.Memprof write their events into a tool's ring, unless the tool reads them at
+ * the probes. They never wait.
  */
 #define CAML_INTERNALS
 #include <caml/mlvalues.h>
@@ -34,27 +34,30 @@ enum {
 enum told { TOLD_ID, TOLD_MINORS, TOLD_MAJORS, TOLD_DOMAIN, TOLD_FIELDS };
 
 /*
- * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what the records
- * of the writer have said in the session EPOCH: the next one has what differs.
+ * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what
+ * the records of the writer have said in the session EPOCH: the next one has what differs.
  */
 struct writer {
 	uint64_t is_writing;
 	uint64_t epoch, collections;
-	uint64_t
-		change_time; /* of the last event, if that was a promotion or deallocation; else 0 */
+	/* The time of the last event, if that was a promotion or a deallocation; else 0. */
+	uint64_t change_time;
 	uint32_t domain;
 	uint32_t depth; /* of the last allocation */
-	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
+	/*
+	 * Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last;
+	 * NULL: none yet
+	 */
 	value *stack;
 	header_t told_header;
 	value told[TOLD_FIELDS];
 } __attribute__((aligned(64)));
 
 /*
- * IS_WRITING is set before RING is read, and RING is set before IS_WRITING is read: a writer that comes late
- * finds no ring, and the end of the profile waits for one that has found it. membarrier(2) at the end keeps
- * the writer's order, or a fence of the writer where the kernel has no such call. FORKS: threads that count
- * a fork there.
+ * IS_WRITING is set before RING is read, and RING is set before IS_WRITING is read: a writer that
+ * comes late finds no ring, and the end of the profile waits for one that has found it.
+ * membarrier(2) at the end keeps the writer's order, or a fence of the writer where the kernel has
+ * no such call. FORKS: threads that count a fork there.
  */
 static struct {
 	struct memprof_ring *ring;
@@ -115,7 +118,7 @@ void memprof_events_count_fork(void)
 	__atomic_sub_fetch(&events.forks, 1, __ATOMIC_SEQ_CST);
 }
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Nanoseconds or ticks, as the tool wants. */
 static __always_inline uint64_t time_now(void)
@@ -204,7 +207,10 @@ static __always_inline struct memprof_ring *enter(struct writer *writer, value e
 	return ring;
 }
 
-/* No locked instruction, there and here: it would wait until the reader's processor has given memory away. */
+/*
+ * No locked instruction, there and here: it would wait until the reader's processor has given
+ * memory away.
+ */
 static void leave(struct writer *writer)
 {
 	__atomic_store_n(&writer->is_writing, 0, __ATOMIC_RELEASE);
@@ -227,7 +233,9 @@ static __always_inline bool move_head(struct memprof_ring *ring, uint64_t *from,
 	return true;
 }
 
-/* The tool can write anything there. It moves its tail often, so that is looked at when it matters. */
+/*
+ * The tool can write anything there. It moves its tail often, so that is looked at when it matters.
+ */
 static __always_inline bool has_room(const struct memprof_ring *ring, uint64_t head, uint64_t bytes,
 				     uint64_t limit)
 {
@@ -255,8 +263,8 @@ static __always_inline void finish(uint64_t *record, struct memprof_head head)
 }
 
 /*
- * Room for a record of WORDS, or NULL. The last quarter of the ring is for promotions and deallocations:
- * blocks whose end is not known would look like leaks.
+ * Room for a record of WORDS, or NULL. The last quarter of the ring is for promotions and
+ * deallocations: blocks whose end is not known would look like leaks.
  */
 static __always_inline uint64_t *reserve(struct memprof_ring *ring, uint64_t words,
 					 bool is_allocation)
@@ -287,9 +295,12 @@ static void lose(struct memprof_ring *ring, enum memprof_kind kind, uint64_t n_s
 		__atomic_add_fetch(&ring->lost_samples, n_samples, __ATOMIC_RELAXED);
 }
 
-/* ---- what a record has ------------------------------------------------------------------------ */
+/* ---- what a record has ----------------------------------------------------------------------- */
 
-/* Has the next record a context, since the collections so far, AT, or the domain are not those of the last? */
+/*
+ * Has the next record a context, since the collections so far, AT, or the domain are not those of
+ * the last?
+ */
 static __always_inline bool needs_context(const struct writer *writer, uint64_t at)
 {
 	return writer->collections != at || writer->epoch != events.epoch ||
@@ -313,9 +324,11 @@ static __always_inline uint64_t *begin(struct writer *writer, uint64_t *record, 
 	return record + MEMPROF_CONTEXT_WORDS;
 }
 
-/* ---- allocations ------------------------------------------------------------------------------ */
+/* ---- allocations ----------------------------------------------------------------------------- */
 
-/* SLOT of a raw backtrace: a frame descriptor, which begins with the return address, or debuginfo. */
+/*
+ * SLOT of a raw backtrace: a frame descriptor, which begins with the return address, or debuginfo.
+ */
 static uint64_t frame_of(value slot)
 {
 	const uintnat address = (uintnat)slot & ~(uintnat)3;
@@ -335,7 +348,10 @@ static __always_inline bool is_same_chunk(const value *a, const value *b)
 	return !(differ[0] | differ[1]);
 }
 
-/* How many of the outermost of the DEPTH slots that end before END are those of the last allocation? */
+/*
+ * How many of the outermost of the DEPTH slots that end before END are those of the last
+ * allocation?
+ */
 static uint64_t count_kept(const struct writer *writer, const value *end, uint64_t depth)
 {
 	const uint64_t most = writer->depth < depth ? writer->depth : depth;
@@ -406,8 +422,8 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 }
 
 /*
- * INFO is a Gc.Memprof.allocation. The id that is told is the block's number, 0 if the event is lost, or -1 if
- * the session has ended.
+ * INFO is a Gc.Memprof.allocation. The id that is told is the block's number, 0 if the event is
+ * lost, or -1 if the session has ended.
  */
 EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 {
@@ -445,7 +461,9 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 					      .writer = number_of(writer) });
 }
 
-/* Something has happened to the block ID. What is told is the same, or -1 if the session has ended. */
+/*
+ * Something has happened to the block ID. What is told is the same, or -1 if the session has ended.
+ */
 EXPORT value ocaml_probes_memprof_change(value epoch, value kind, value id)
 {
 	struct writer *writer = own_writer();

@@ -38,7 +38,7 @@ static struct {
 	ino_t signpost_ino, socket_ino;
 } own;
 
-/* ---- a session: only the thread uses it ------------------------------------------------------- */
+/* ---- a session: only the thread uses it ------------------------------------------------------ */
 
 struct server {
 	int listen;  /* -1: the program has closed the other end */
@@ -115,7 +115,7 @@ static void end_session(struct server *s)
 	}
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Map the ring in FD, which cannot shrink and is there already: no write to it can fail. */
 static const char *map_ring(struct server *s, int fd)
@@ -232,7 +232,7 @@ static void receive(struct server *s)
 	close(fds[0]);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void send_news(struct server *s)
 {
@@ -366,7 +366,7 @@ static bool start_thread(int listen)
 	return runs && start.listen >= 0;
 }
 
-/* ---- descriptors of the program --------------------------------------------------------------- */
+/* ---- descriptors of the program -------------------------------------------------------------- */
 
 /* FD with a number that the program hardly expects. */
 static int move_up(int fd)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the library: memprof_server.c, a thread that waits for tools; memprof_events.c, which
- * writes events into a tool's ring; memprof_stubs.c, which OCaml's signal handler calls, where profiles
- * are started and stopped.
+ * The parts of the library: memprof_server.c, a thread that waits for tools; memprof_events.c,
+ * which writes events into a tool's ring; memprof_stubs.c, which OCaml's signal handler calls,
+ * where profiles are started and stopped.
  *
  * A session is one profile of one tool. Its number, the epoch, is in all that belongs to it.
  */
@@ -15,10 +15,11 @@
 
 #include "memprof/ring.h"
 
-/* ---- memprof_events.c: for any thread that runs OCaml code ------------------------------------ */
+/* ---- memprof_events.c: for any thread that runs OCaml code ----------------------------------- */
 
 /*
- * Events of EPOCH go to RING, which has DATA bytes of records, from now on; FLAGS are those of the request.
+ * Events of EPOCH go to RING, which has DATA bytes of records, from now on; FLAGS are those of the
+ * request.
  */
 void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, uint32_t flags);
 /* No event is under way when it returns. */
@@ -27,7 +28,7 @@ void memprof_events_close(void);
 void memprof_events_forget(void);
 void memprof_events_count_fork(void);
 
-/* ---- memprof_stubs.c: what the domains have done ---------------------------------------------- */
+/* ---- memprof_stubs.c: what the domains have done --------------------------------------------- */
 
 enum memprof_phase { PHASE_IDLE, PHASE_RUNNING, PHASE_STOPPING };
 
@@ -42,7 +43,7 @@ void memprof_want_server(void);
 bool memprof_wants_server(void);
 
 struct memprof_news {
-	bool all_seen; /* every running domain was in the handler since the last memprof_new_round */
+	bool all_seen;	  /* each running domain was in the handler since memprof_new_round() */
 	bool all_stopped; /* no domain has a profile of ours */
 };
 
@@ -51,7 +52,7 @@ struct memprof_news memprof_news(void);
 /* Take an answer that was not sent yet. */
 bool memprof_take_answer(struct memprof_answer *answer);
 
-/* ---- memprof_server.c ------------------------------------------------------------------------- */
+/* ---- memprof_server.c ------------------------------------------------------------------------ */
 
 /* Make the signpost, the socket and the thread. Without them there are no profiles. */
 void memprof_server_open(uint32_t ocaml);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OCaml's signal handler asks: is there something to do in this domain? Profiles belong to domains
- * (OCaml 4 has one), so each is started and stopped by a handler that runs in its domain.
+ * What OCaml's signal handler asks: is there something to do in this domain? Profiles belong to
+ * domains (OCaml 4 has one), so each is started and stopped by a handler that runs in its domain.
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
@@ -39,8 +39,8 @@ struct entry {
 	uint32_t domain;
 	enum entry_state state;
 	uint64_t round;
-	bool is_unsaid; /* the refusal: it has the profile of a domain that has spawned it, perhaps */
-	value profile; /* once it has started: a global root, in OCaml 4 of the tracker; else 0 */
+	bool is_unsaid; /* refused: it may have the profile of the domain that spawned it */
+	value profile;	/* once it has started: a global root, in OCaml 4 of the tracker; else 0 */
 };
 
 static struct {
@@ -70,7 +70,7 @@ static uint32_t domain(void)
 #endif
 }
 
-/* ---- for the server --------------------------------------------------------------------------- */
+/* ---- for the server -------------------------------------------------------------------------- */
 
 void memprof_begin(double rate, uint32_t depth)
 {
@@ -167,7 +167,7 @@ bool memprof_take_answer(struct memprof_answer *answer)
 	return is_there;
 }
 
-/* ---- entries: under the lock ------------------------------------------------------------------ */
+/* ---- entries: under the lock ----------------------------------------------------------------- */
 
 static struct entry *find_entry(void)
 {
@@ -226,11 +226,13 @@ static void add_answer(enum memprof_answer_kind kind, const char *text)
 	strncpy(answer->text, text, sizeof(answer->text) - 1);
 }
 
-/* ---- for OCaml -------------------------------------------------------------------------------- */
+/* ---- for OCaml ------------------------------------------------------------------------------- */
 
 enum what_to_do { DO_NOTHING, DO_START, DO_STOP, DO_SERVE, DO_CALL };
 
-/* The handler runs in the domain of ENTRY. What has refused for a whole round is no passing domain. */
+/*
+ * The handler runs in the domain of ENTRY. What has refused for a whole round is no passing domain.
+ */
 static void visit(struct entry *entry)
 {
 	if (entry->is_unsaid && entry->round < state.round) {
@@ -349,8 +351,8 @@ static bool is_running(const value *tracker)
 #endif
 
 /*
- * Is the profile of this domain ours? The program may have stopped ours, and have started another. It is, if
- * there is no entry: then a callback of ours asks.
+ * Is the profile of this domain ours? The program may have stopped ours, and have started another.
+ * It is, if there is no entry: then a callback of ours asks.
  */
 EXPORT value ocaml_probes_memprof_is_ours(value unit)
 {
@@ -385,12 +387,12 @@ EXPORT value ocaml_probes_memprof_take(value unit)
 	return profile;
 }
 
-/* ---- domains ---------------------------------------------------------------------------------- */
+/* ---- domains --------------------------------------------------------------------------------- */
 
 #if OCAML_VERSION >= 50300
 /*
- * The first domain that polls takes a signal. One that is busy would take all of them, so it calls the others:
- * each runs the handler by itself when it does what is pending.
+ * The first domain that polls takes a signal. One that is busy would take all of them, so it calls
+ * the others: each runs the handler by itself when it does what is pending.
  */
 static void (*interrupted_before)(void);
 
@@ -493,7 +495,7 @@ EXPORT value ocaml_probes_memprof_discard(value profile)
 	return Val_unit;
 }
 
-/* ---- fork ------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 static void before_fork(void)
 {
@@ -507,8 +509,9 @@ static void in_parent(void)
 }
 
 /*
- * The child has neither the server nor other domains. Its handler stops the profile that it has got from
- * its parent, and makes a server: not here, since most children execute another program at once.
+ * The child has neither the server nor other domains. Its handler stops the profile that it has got
+ * from its parent, and makes a server: not here, since most children execute another program at
+ * once.
  */
 static void in_child(void)
 {
@@ -530,7 +533,7 @@ static void in_child(void)
 	memprof_ring_bell();
 }
 
-/* ---- the start of the program ----------------------------------------------------------------- */
+/* ---- the start of the program ---------------------------------------------------------------- */
 
 /* A real-time signal that nobody uses, or 0. It is never sent: OCaml only has to believe so. */
 EXPORT value ocaml_probes_memprof_signal(value unit)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What src/unwind/frame_names.c asks of libdw, of .eh_frame and of BPF's walker. Probes_lib has none of
- * them: the frames of Gc.Memprof are calls of OCaml, and the frame tables and symbols have their names and
- * lines.
+ * What src/unwind/frame_names.c asks of libdw, of .eh_frame and of BPF's walker. Probes_lib has
+ * none of them: the frames of Gc.Memprof are calls of OCaml, and the frame tables and symbols have
+ * their names and lines.
  */
 #include "elf/address_lines.h"
 #include "elf/eh_frame.h"

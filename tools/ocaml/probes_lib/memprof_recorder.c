@@ -61,7 +61,7 @@ static void recorder_free(struct recorder *r)
 	free(r);
 }
 
-/* ---- the thread: under the lock --------------------------------------------------------------- */
+/* ---- the thread: under the lock -------------------------------------------------------------- */
 
 static int keep_event(struct recorder *r, const struct memprof_event *event, size_t stack)
 {
@@ -153,7 +153,7 @@ static bool step(struct recorder *r, bool *has_asked)
 	return is_end;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 struct start {
 	struct recorder *recorder;
@@ -162,8 +162,8 @@ struct start {
 };
 
 /*
- * The thread has the session's socket alone, in a table of its own: a child of the program would keep it
- * open, and the profile would not end with this process.
+ * The thread has the session's socket alone, in a table of its own: a child of the program would
+ * keep it open, and the profile would not end with this process.
  */
 static bool take_files(int socket)
 {
@@ -228,7 +228,7 @@ static int start_thread(struct recorder *r)
 	return 0;
 }
 
-/* ---- for the stubs ---------------------------------------------------------------------------- */
+/* ---- for the stubs --------------------------------------------------------------------------- */
 
 static int check(struct ocp_ctx *ctx, const struct recorder_spec *spec)
 {
@@ -438,7 +438,7 @@ const struct named_frame **recorder_frames(struct recorder *r, size_t number, si
 	return copy;
 }
 
-/* ---- reports ---------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static struct recorder_summary summary_of(const struct recorder *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profile by Gc.Memprof that a thread of C reads for Probes_lib.Memprof, so that the program's ring
- * does not fill while nobody asks. Errors are messages that the caller frees.
+ * A profile by Gc.Memprof that a thread of C reads for Probes_lib.Memprof, so that the program's
+ * ring does not fill while nobody asks. Errors are messages that the caller frees.
  */
 #ifndef MEMPROF_RECORDER_H
 #define MEMPROF_RECORDER_H
@@ -64,8 +64,8 @@ char *recorder_open(const struct recorder_spec *spec, struct recorder **out);
 void recorder_drop(struct recorder *recorder);
 
 /*
- * Wait for at most MS milliseconds until there is news. IN_DOMAIN: is the profile running there, and not
- * only somewhere? (-1: somewhere.) *WHY is NULL, or the reason of RECORDER_FAILED.
+ * Wait for at most MS milliseconds until there is news. IN_DOMAIN: is the profile running there,
+ * and not only somewhere? (-1: somewhere.) *WHY is NULL, or the reason of RECORDER_FAILED.
  */
 enum recorder_state recorder_await(struct recorder *recorder, int64_t in_domain, int ms,
 				   char **why);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stubs of Probes_lib.Memprof: a session is a recorder, which a thread of C fills. The runtime lock is
- * released while a recorder works. A session that is collected ends its profile.
+ * The stubs of Probes_lib.Memprof: a session is a recorder, which a thread of C fills. The runtime
+ * lock is released while a recorder works. A session that is collected ends its profile.
  *
- * A program that profiles itself starts and stops the profile in a handler of OCaml, which runs when a
- * thread enters or leaves a blocking section. So the waiting is in OCaml, in small steps.
+ * A program that profiles itself starts and stops the profile in a handler of OCaml, which runs
+ * when a thread enters or leaves a blocking section. So the waiting is in OCaml, in small steps.
  */
 #define CAML_NAME_SPACE
 #define CAML_INTERNALS
@@ -60,7 +60,7 @@ static int64_t this_domain(void)
 #endif
 }
 
-/* ---- start and stop --------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 STUB probes_lib_memprof_start(value v_pid, value v_rate, value v_depth, value v_events);
 STUB probes_lib_memprof_start(value v_pid, value v_rate, value v_depth, value v_events)
@@ -116,7 +116,7 @@ STUB probes_lib_memprof_stop(value v_recorder)
 	CAMLreturn(Val_unit);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Where Probes_lib.Memprof finds the members. */
 _Static_assert(offsetof(struct recorded_event, id) == 0 &&
@@ -203,7 +203,7 @@ STUB probes_lib_memprof_frame(value v_recorder, value v_frame)
 	CAMLreturn(v_result);
 }
 
-/* ---- reports ---------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static value copy_usage(const struct heap_stack *from)
 {
