@@ -59,7 +59,7 @@ test_notes_hide_nothing() {
 	! small_lint || fail "the format of a header is not looked at"
 	finds '^clang-format: status' "$TMP/out"
 	cp "$TMP/add.h" src
-	printf '/* "%099d */\nconst char *text = "/* %099d";\n' 0 0 >src/wide.h
+	printf '/* "%099d */\nconst char *text =\n\t"/* %099d";\n' 0 0 >src/wide.h
 	git add src/wide.h
 	! small_lint || fail "a wide comment is not found"
 	eq "$(grep wide "$TMP/out")" 'src/wide.h:1: a comment is wider than 100 columns'
