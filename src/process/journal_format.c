@@ -46,14 +46,8 @@
 /* The length of the line "progress DONE BEGUN", which is overwritten. */
 enum { PROGRESS_BYTES = 30 };
 
-/*
- * Tools of other versions leave journals too. Versions 1 and 2 have "target" instead of "process".
- * Version 1 has promises only: "applied" or "pending" stands for the kind and the progress; there
- * is no program and no COUNT-AFTER. Tests: version_1s_lines_are_checked, version_2_says_target.
- */
-enum { VERSION = 3 };
-
-#define MAGIC "ocaml-probes journal"
+/* Journals of other versions are refused: they were written by tools that were never released. */
+#define FIRST_LINE "ocaml-probes journal 3"
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
@@ -149,7 +143,7 @@ void journal_write(FILE *f, const struct journal_header *header,
 {
 	char progress[PROGRESS_BYTES + 1];
 
-	fprintf(f, MAGIC " %d\nboot %s\npid-namespace %" PRIu64 "\n", VERSION, header->where.boot,
+	fprintf(f, FIRST_LINE "\nboot %s\npid-namespace %" PRIu64 "\n", header->where.boot,
 		header->where.pid_namespace);
 	fprintf(f, "process %d %" PRIu64 "\n", (int)header->process.pid,
 		header->process.start_time);
@@ -238,11 +232,8 @@ static bool parse_count(const char *text, int *count, const char **end)
 	return true;
 }
 
-/*
- * "enable NAME COUNT-BEFORE COUNT-AFTER", in version 1 without COUNT-AFTER. The name may be empty.
- * Test: new_lines_are_checked.
- */
-static bool parse_entry(char *line, int version, struct journal_entry *entry)
+/* "enable NAME COUNT-BEFORE COUNT-AFTER". The name may be empty. Test: lines_are_checked. */
+static bool parse_entry(char *line, struct journal_entry *entry)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_";
@@ -260,14 +251,8 @@ static bool parse_entry(char *line, int version, struct journal_entry *entry)
 		return false;
 	rest[bytes] = '\0';
 	entry->name = rest;
-	if (!parse_count(rest + bytes + 1, &entry->count_before, &end))
-		return false;
-	if (version > 1)
-		return *end == ' ' && parse_count(end + 1, &entry->count_after, &end) && !*end;
-	entry->count_after = entry->count_before == JOURNAL_UNKNOWN ? JOURNAL_UNKNOWN
-			     : entry->verb == ACTION_ENABLE	    ? entry->count_before + 1
-								    : entry->count_before - 1;
-	return *end == '\0';
+	return parse_count(rest + bytes + 1, &entry->count_before, &end) && *end == ' ' &&
+	       parse_count(end + 1, &entry->count_after, &end) && !*end;
 }
 
 static int bad_journal(struct ocp_ctx *ctx, const char *path, const char *what)
@@ -275,7 +260,7 @@ static int bad_journal(struct ocp_ctx *ctx, const char *path, const char *what)
 	return ctx_error(ctx, -EBADMSG, "%s: is damaged: %s", path, what);
 }
 
-static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, int version,
+static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text,
 			 struct stale_journal *journal)
 {
 	struct journal_entry entry;
@@ -283,7 +268,7 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, int 
 	int err = 0;
 
 	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
-		if (!parse_entry(line, version, &entry))
+		if (!parse_entry(line, &entry))
 			return bad_journal(ctx, path, "an action is malformed");
 		err = journal_add_entry(ctx, &journal->entries, &journal->n, &entry);
 	}
@@ -294,16 +279,12 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, int 
 	return err;
 }
 
-/* Parse the kind and, from version 2 on, the progress. */
-static bool parse_state(char **text, const char *start, int version, bool *is_applied,
-			struct stale_journal *journal)
+/* Parse the kind and the progress. */
+static bool parse_state(char **text, const char *start, struct stale_journal *journal)
 {
 	const char *line = next_line(text);
 	uint64_t done, begun;
 
-	*is_applied = version == 1 && line && strcmp(line, "applied") == 0;
-	if (version == 1)
-		return *is_applied || (line && strcmp(line, "pending") == 0);
 	journal->kind = line && strcmp(line, "update") == 0 ? JOURNAL_UPDATE : JOURNAL_PROMISE;
 	if (!line || (journal->kind == JOURNAL_PROMISE && strcmp(line, "promise") != 0))
 		return false;
@@ -324,31 +305,22 @@ static bool parse_program(char **text, uint64_t *program)
 	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
 }
 
-/* "ocaml-probes journal VERSION". Returns 0 if the line is missing or the version is unknown. */
-static int parse_version(const char *line)
-{
-	const char *digit = after(line, MAGIC);
-
-	return digit && *digit >= '1' && *digit <= '0' + VERSION && !digit[1] ? *digit - '0' : 0;
-}
-
 /* Parse the boot, the pid namespace, the process, the program and the tool. */
-static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, int version,
+static int parse_header(struct ocp_ctx *ctx, const char *path, char **text,
 			struct journal_text *about)
 {
 	struct process_id process, tool;
 	struct surroundings here;
 	const char *line, *boot, *end;
-	uint64_t pid_namespace, program = 0;
+	uint64_t pid_namespace, program;
 	bool same_boot;
 
 	boot = after(next_line(text), "boot");
 	line = after(next_line(text), "pid-namespace");
 	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
 		return bad_journal(ctx, path, "the boot or the pid namespace is missing");
-	if (!parse_process(next_line(text), version < 3 ? "target" : "process", &process) ||
-	    (version > 1 && !parse_program(text, &program)) ||
-	    !parse_process(next_line(text), "tool", &tool))
+	if (!parse_process(next_line(text), "process", &process) ||
+	    !parse_program(text, &program) || !parse_process(next_line(text), "tool", &tool))
 		return bad_journal(ctx, path, "the process, the program or the tool is missing");
 	surroundings_read(&here);
 	same_boot = strcmp(boot, here.boot) == 0;
@@ -366,25 +338,19 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, int 
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal)
 {
-	const char *start = text;
-	const int version = parse_version(next_line(&text));
-	bool is_applied;
+	const char *start = text, *first = next_line(&text);
 	int err;
 
 	*about = (struct journal_text){ 0 };
-	if (!version)
+	if (!first || strcmp(first, FIRST_LINE) != 0)
 		return bad_journal(ctx, path, "not a journal of this version");
-	err = parse_header(ctx, path, &text, version, about);
+	err = parse_header(ctx, path, &text, about);
 	if (err)
 		return err;
 	journal->tool = about->tool;
-	if (!parse_state(&text, start, version, &is_applied, journal))
+	if (!parse_state(&text, start, journal))
 		return bad_journal(ctx, path, "the kind or the progress is malformed");
-	err = parse_entries(ctx, path, text, version, journal);
-	if (!err && version == 1) {
-		journal->n_begun = journal->n;
-		journal->n_done = is_applied ? journal->n : 0;
-	}
+	err = parse_entries(ctx, path, text, journal);
 	if (!err && journal->n_begun > journal->n)
 		err = bad_journal(ctx, path, "the progress exceeds the number of actions");
 	return err;

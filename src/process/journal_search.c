@@ -261,11 +261,8 @@ bool journal_was_done(const struct stale_journal *journal, size_t entry, int cou
 
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal)
 {
-	int dir_fd, fd, err;
+	int dir_fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), fd, err;
 
-	if (!journal->progress_at)
-		return 0;
-	dir_fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN);
 	if (dir_fd < 0)
 		return ctx_error(ctx, -ENOENT, "%s: can no longer be used", journal->dir);
 	fd = openat(dir_fd, journal->file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -18,7 +18,7 @@ struct stale_journal {
 	size_t n;
 	char *dir, *file;
 	uid_t owner;
-	size_t progress_at; /* offset in the file; 0: version 1, which has no progress line */
+	size_t progress_at; /* offset in the file */
 	bool settled;	    /* set by the caller that undoes or completes the journal */
 };
 

@@ -368,17 +368,20 @@ test_sigkill_of_the_repair() {
 }
 
 # A journal as `attach --for` leaves it when it is killed: written by hand here.
-journal() { # TOOL-PID TOOL-START APPLIED LINE...
+journal() { # TOOL-PID TOOL-START DONE LINE...
 	local dir=$TMP/run/ocaml-probes start
 	(umask 077 && mkdir -p "$dir")
 	start=$(start_of "$TARGET")
 	{
-		echo "ocaml-probes journal 1"
+		echo "ocaml-probes journal 3"
 		echo "boot $(cat /proc/sys/kernel/random/boot_id)"
 		echo "pid-namespace $(readlink /proc/self/ns/pid | tr -dc 0-9)"
-		echo "target $TARGET $start"
+		echo "process $TARGET $start"
+		echo "program 0"
 		echo "tool $1 $2"
-		printf '%s\n' "${@:3}" end
+		echo promise
+		printf 'progress %010d %010d\n' "$3" $(($# - 3))
+		printf '%s\n' "${@:4}" end
 	} >"$dir/$TARGET.$start.$1"
 }
 
@@ -392,7 +395,7 @@ test_what_a_killed_tool_left_on() {
 	start_fixture v0
 	before=$(memory_of "$TARGET")
 	"$TOOL" attach -pid "$TARGET" -enable everywhere,once
-	journal 4194303 1 applied 'enable everywhere 0' 'enable nosuch 0'
+	journal 4194303 1 2 'enable everywhere 0 1' 'enable nosuch 0 1'
 	doctor 1
 	says '^everywhere: left on by ocaml-probes pid 4194303, which was killed: to be disabled'
 	eq "$(wc -l <"$TMP/doctor")" 1 "lines"
@@ -402,16 +405,16 @@ test_what_a_killed_tool_left_on() {
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "everywhere disabled once enabled started_on enabled" "states"
 	"$TOOL" attach -pid "$TARGET" -disable once
 	# Announced, but killed before the deed.
-	journal 4194303 1 pending 'enable once 0' 'disable started_on 1'
+	journal 4194303 1 0 'enable once 0 1' 'disable started_on 1 0'
 	doctor 0 --fix
 	eq "$(cat "$TMP/doctor")$(ls "$TMP/run/ocaml-probes")" "" "findings, journals"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	# Its tool lives.
-	journal $$ "$(start_of $$)" applied 'disable once 1'
+	journal $$ "$(start_of $$)" 1 'disable once 1 0'
 	doctor 0 --fix
 	[[ -e $TMP/run/ocaml-probes/$TARGET.$(start_of "$TARGET").$$ ]] || fail "the journal of a living tool is gone"
 	# Damaged journals are left out.
-	journal 4194303 1 applied 'enable on;ce 0'
+	journal 4194303 1 1 'enable on;ce 0 1'
 	doctor 0 --fix
 	matches "$(cat "$TMP/doctor.err")" 'warning: .*is damaged'
 	chmod 755 "$TMP/run/ocaml-probes"

@@ -319,8 +319,9 @@ TEST(files_that_are_no_journals)
 	expect_none(place, "not a journal of this version");
 }
 
-/* A sound journal about this very process, with LINE among its actions and TAIL at its end. */
-static void make_text(char *text, size_t bytes, const char *line, const char *tail)
+/* A journal about this very process: its FIRST line, its STATE (the kind and the progress), its LINES. */
+static void make_text_of(const char *first, char *text, size_t bytes, const char *state,
+			 const char *lines)
 {
 	char boot[64];
 	uint64_t start;
@@ -333,10 +334,16 @@ static void make_text(char *text, size_t bytes, const char *line, const char *ta
 	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
 	assert_int_equal(proc_start_time(getpid(), &start), 0);
 	snprintf(text, bytes,
-		 "ocaml-probes journal 1\nboot %s\npid-namespace %lu\ntarget %d %lu\n"
-		 "tool 4194303 1\napplied\n%s%s",
-		 boot, (unsigned long)st.st_ino, getpid(), start, line, tail);
+		 "%s\nboot %s\npid-namespace %lu\nprocess %d %lu\nprogram 0\ntool 4194303 1\n%s%s",
+		 first, boot, (unsigned long)st.st_ino, getpid(), start, state, lines);
 }
+
+static void make_text(char *text, size_t bytes, const char *state, const char *lines)
+{
+	make_text_of("ocaml-probes journal 3", text, bytes, state, lines);
+}
+
+static const char no_progress[] = "promise\nprogress 0000000000 0000000000\n";
 
 static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *about, size_t *n)
 {
@@ -354,47 +361,6 @@ static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *abo
 	return err;
 }
 
-TEST(version_1s_lines_are_checked)
-{
-	static const char *const bad[] = {
-		"enable a b\n",
-		"enable a\n",
-		"enable a;b 1\n",
-		"enable ../x 1\n",
-		"enable a -2\n",
-		"enable a 65536\n",
-		"enable a +1\n",
-		"enable\n",
-		"enabled a 1\n",
-		" enable a 1\n",
-		"\n",
-		"enable a 1 \n",
-		"enable a 1\r\n",
-		"enable a",
-	};
-	struct journal_place *place = *state;
-	struct journal_text about;
-	char text[1000];
-	size_t n;
-
-	make_text(text, sizeof(text), "enable a 1\ndisable  0\n", "end\n");
-	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
-	assert_int_equal(n, 2);
-	assert_true(about.process_lives);
-	assert_false(about.tool_lives);
-	assert_false(about.other_namespace);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		make_text(text, sizeof(text), bad[i], "end\n");
-		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
-			fail_msg("was taken: %s", bad[i]);
-	}
-	make_text(text, sizeof(text), "enable a 1\n", "");
-	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
-	make_text(text, sizeof(text), "enable a 1\n", "end\nenable b 1\n");
-	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
-}
-
-/* Of old and new ones; what an unknown counter becomes is as unknown. */
 TEST(counters_may_be_unknown)
 {
 	struct journal_place *place = *state;
@@ -402,14 +368,16 @@ TEST(counters_may_be_unknown)
 	struct journal_text about;
 	char text[1000];
 
-	make_text(text, sizeof(text), "enable a -1\ndisable b -1\nenable c 65535\n", "end\n");
+	make_text(text, sizeof(text), "promise\nprogress 0000000003 0000000003\n",
+		  "enable a -1 -1\ndisable b -1 -1\nenable c 65534 65535\nend\n");
 	assert_int_equal(journal_parse(place->ctx, "journal", text, &about, &journal), 0);
 	assert_int_equal(journal.n, 3);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(journal.entries[i].count_before, JOURNAL_UNKNOWN);
 		assert_int_equal(journal.entries[i].count_after, JOURNAL_UNKNOWN);
 	}
-	assert_int_equal(journal.entries[2].count_before, 65535);
+	assert_int_equal(journal.entries[2].count_before, 65534);
+	assert_int_equal(journal.entries[2].count_after, 65535);
 	journal_free_entries(journal.entries, journal.n);
 }
 
@@ -432,74 +400,39 @@ TEST(pids_of_elsewhere_mean_nothing)
 	char text[1000];
 	size_t n;
 
-	make_text(text, sizeof(text), "", "end\n");
+	make_text(text, sizeof(text), no_progress, "end\n");
 	*(strstr(text, "pid-namespace ") + 14) = '1' + '9' - *(strstr(text, "pid-namespace ") + 14);
 	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
 	assert_true(about.other_namespace);
-	make_text(text, sizeof(text), "", "end\n");
+	make_text(text, sizeof(text), no_progress, "end\n");
 	*(strstr(text, "boot ") + 5) = 'x';
 	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
 	assert_false(about.other_namespace);
 	assert_false(about.process_lives);
 }
 
-/* A sound journal of a later VERSION, with KEY before the process: like make_text. */
-static void make_text_of(const char *version, const char *key, char *text, size_t bytes,
-			 const char *state, const char *lines)
+TEST(other_versions_are_refused)
 {
-	char old[1000], *process, *tool, *end;
-
-	make_text(old, sizeof(old), "", "");
-	process = strstr(old, "target ");
-	assert_non_null(process);
-	tool = strstr(process, "tool ");
-	assert_non_null(tool);
-	end = strstr(tool, "applied");
-	assert_non_null(end);
-	snprintf(text, bytes, "ocaml-probes journal %s%.*s%s%.*sprogram 0\n%.*s%s%s", version,
-		 (int)(process - strchr(old, '\n')), strchr(old, '\n'), key,
-		 (int)(tool - process - 6), process + 6, (int)(end - tool), tool, state, lines);
-}
-
-static void make_new_text(char *text, size_t bytes, const char *state, const char *lines)
-{
-	make_text_of("3", "process", text, bytes, state, lines);
-}
-
-/* The tools of one version before left journals with another word for the process. */
-TEST(version_2_says_target)
-{
-	static const struct {
-		const char *version, *key;
-		int err;
-	} cases[] = {
-		{ "3", "process", 0 },	       { "2", "target", 0 },
-		{ "3", "target", -EBADMSG },   { "2", "process", -EBADMSG },
-		{ "1", "target", -EBADMSG }, /* it has no program */
-		{ "0", "target", -EBADMSG },   { "4", "process", -EBADMSG },
-		{ "33", "process", -EBADMSG }, { "3 ", "process", -EBADMSG },
-		{ "", "process", -EBADMSG },
+	static const char *const first[] = {
+		"ocaml-probes journal 0", "ocaml-probes journal 1",  "ocaml-probes journal 2",
+		"ocaml-probes journal 4", "ocaml-probes journal 33", "ocaml-probes journal 3 ",
+		"ocaml-probes journal",	  "ocaml-probes journal ",   "",
 	};
 	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1200];
 	size_t n;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		make_text_of(cases[i].version, cases[i].key, text, sizeof(text),
-			     "update\nprogress 0000000001 0000000002\n",
-			     "enable a 1 2\ndisable b 1 0\nend\n");
-		if (parse(place->ctx, text, &about, &n) != cases[i].err)
-			fail_msg("version '%s' with '%s'", cases[i].version, cases[i].key);
-		if (cases[i].err)
-			continue;
-		assert_int_equal(n, 2);
-		assert_int_equal(about.process, getpid());
-		assert_true(about.process_lives);
+	make_text(text, sizeof(text), no_progress, "end\n");
+	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		make_text_of(first[i], text, sizeof(text), no_progress, "end\n");
+		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
+			fail_msg("was taken: '%s'", first[i]);
 	}
 }
 
-TEST(new_lines_are_checked)
+TEST(lines_are_checked)
 {
 	static const char actions[] = "enable a 1 2\ndisable b 1 0\nend\n";
 	static const char sound[] = "update\nprogress 0000000001 0000000002\n";
@@ -513,18 +446,38 @@ TEST(new_lines_are_checked)
 		"update\nprogress 000000000x 0000000002\n",
 	};
 	static const char *const bad_actions[] = {
-		"enable a 1\nend\n",	  "enable a 1 65536\nend\n", "enable a 1 2 3\nend\n",
-		"enable a 1 -2\nend\n",	  "enable a 1 2\n",	     "enable a 1  2\nend\n",
+		"enable a 1\nend\n",
+		"enable a 1 65536\nend\n",
+		"enable a 1 2 3\nend\n",
+		"enable a 1 -2\nend\n",
+		"enable a 1 2\n",
+		"enable a 1  2\nend\n",
 		"enable a 1 2\nend\nx\n",
+		"enable a b 1\nend\n",
+		"enable a;b 1 2\nend\n",
+		"enable ../x 1 2\nend\n",
+		"enable a 65536 1\nend\n",
+		"enable a +1 2\nend\n",
+		"enable\nend\n",
+		"enabled a 1 2\nend\n",
+		" enable a 1 2\nend\n",
+		"\nend\n",
+		"enable a 1 2 \nend\n",
+		"enable a 1 2\r\nend\n",
+		"enable a 1 2",
 	};
 	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1200];
 	size_t n;
 
-	make_new_text(text, sizeof(text), sound, actions);
+	make_text(text, sizeof(text), sound, actions);
 	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
 	assert_int_equal(n, 2);
+	assert_int_equal(about.process, getpid());
+	assert_true(about.process_lives);
+	assert_false(about.tool_lives);
+	assert_false(about.other_namespace);
 	for (size_t i = 0; i < strlen(text); i++) {
 		char prefix[1200];
 
@@ -532,13 +485,13 @@ TEST(new_lines_are_checked)
 		assert_int_equal(parse(place->ctx, prefix, &about, &n), -EBADMSG);
 	}
 	for (size_t i = 0; i < sizeof(bad_states) / sizeof(bad_states[0]); i++) {
-		make_new_text(text, sizeof(text), bad_states[i], actions);
+		make_text(text, sizeof(text), bad_states[i], actions);
 		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
 			fail_msg("was taken: %s", bad_states[i]);
 	}
 	for (size_t i = 0; i < sizeof(bad_actions) / sizeof(bad_actions[0]); i++) {
-		make_new_text(text, sizeof(text), "update\nprogress 0000000000 0000000001\n",
-			      bad_actions[i]);
+		make_text(text, sizeof(text), "update\nprogress 0000000000 0000000001\n",
+			  bad_actions[i]);
 		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
 			fail_msg("was taken: %s", bad_actions[i]);
 	}
@@ -553,7 +506,8 @@ TEST(noise)
 	unsigned int seed = 3;
 	size_t n, bytes;
 
-	make_text(text, sizeof(text), "enable alpha 1\ndisable beta 0\n", "end\n");
+	make_text(text, sizeof(text), "update\nprogress 0000000001 0000000002\n",
+		  "enable alpha 1 2\ndisable  0 -1\nend\n");
 	bytes = strlen(text);
 	for (size_t i = 0; i < bytes; i++) {
 		snprintf(spoilt, sizeof(spoilt), "%.*s", (int)i, text);
