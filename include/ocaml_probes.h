@@ -88,7 +88,10 @@ typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *lin
 OCP_API struct ocp_ctx *ocp_ctx_new(void);
 OCP_API void ocp_ctx_free(struct ocp_ctx *ctx);
 
-/* Call FN(DATA, ...) for each message up to and including LEVEL. If FN is NULL, log nothing. */
+/*
+ * Call FN(DATA, ...) for each message whose level is LEVEL or comes before LEVEL in the enum. If FN
+ * is NULL, log nothing.
+ */
 OCP_API void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data,
 			     enum ocp_log_level level);
 
@@ -116,7 +119,10 @@ OCP_API const char *ocp_version(void);
 OCP_API int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out);
 OCP_API void ocp_program_free(struct ocp_program *prog);
 
-/* The number of probes, and the name of one. They are numbered from 0, sorted by name (strcmp). */
+/*
+ * The number of probes, and the name of probe number PROBE. Probes are numbered from 0, sorted by
+ * name (strcmp).
+ */
 OCP_API size_t ocp_program_probe_count(const struct ocp_program *prog);
 OCP_API const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe);
 /* The number of sites of a probe. It is 0 if the compiler optimised all of them away. */
@@ -126,9 +132,9 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
 
 /*
  * Open process PID: find the ELF files that it maps, read their notes, and locate every site and
- * semaphore in its memory. The process is not stopped. The caller needs the right to ptrace it (the
- * same user, or CAP_SYS_PTRACE). To see files that it maps later (plugins), open it again. Free
- * *OUT with ocp_process_free().
+ * semaphore in its memory. The process is not stopped. The caller needs the right to ptrace the
+ * process (the same user, or CAP_SYS_PTRACE). To see files that the process maps later (plugins),
+ * open it again. Free *OUT with ocp_process_free().
  *
  * PID may be the caller's own. An update then stops no thread: it switches one byte after the
  * other, and other threads may run the sites meanwhile. Each site is on or off at any moment.
@@ -144,7 +150,7 @@ OCP_API void ocp_process_free(struct ocp_process *proc);
  */
 OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
 
-/* The id that the process was opened by. */
+/* The id with which the process was opened. */
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 /*
  * The thread group id: the pid that the kernel and samples use for the process. It differs from
@@ -158,8 +164,8 @@ OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
  */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
 /*
- * The id of the container of the process, and that of its pod (the UID in Kubernetes, the id in
- * podman), taken from the names of its cgroups. NULL if these name none.
+ * The id of the container of the process, and the id of its pod (the UID in Kubernetes, the id in
+ * podman), taken from the names of the process's cgroups. NULL if the names contain no such id.
  */
 OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
@@ -195,16 +201,17 @@ OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags
 				    enum ocp_state *states);
 
 /*
- * Stop all threads of PROC until ocp_process_release(). All reads and updates until then happen at
- * one moment for the process. If the caller dies, the process resumes.
+ * Stop all threads of PROC until ocp_process_release(). To the process, all reads and updates in
+ * between happen at one moment. If the caller dies, the process resumes.
  */
 OCP_API int ocp_process_hold(struct ocp_process *proc);
 
 /*
  * Start the program PATH as a child process and hold it before any code of the program or of its
- * shared libraries runs, constructors included. The probes of both can be switched. ARGV ends with
- * NULL; ARGV[0] is the program's name by convention. If the caller dies before
- * ocp_process_release(), the child is killed. The program need not have probes.
+ * shared libraries runs, constructors included. While the child is held, the probes of the program
+ * and of its libraries can be switched. ARGV ends with NULL; ARGV[0] is the program's name by
+ * convention. If the caller dies before ocp_process_release(), the child is killed. The program
+ * need not have probes.
  */
 OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 			      struct ocp_process **out);
@@ -231,7 +238,7 @@ OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_prog
 /* The processes that a scan could not read. Later versions may add members at the end. */
 struct ocp_scan_summary {
 	size_t denied; /* processes that the caller may not inspect */
-	size_t failed; /* processes that could not be read for other reasons; the log has these */
+	size_t failed; /* processes that could not be read for other reasons, which are logged */
 };
 
 /*
@@ -275,13 +282,14 @@ enum ocp_site_state {
 	OCP_SITE_OFF,
 	OCP_SITE_ON,
 	OCP_SITE_ABSENT,  /* optimised away: the program tests the semaphore instead */
-	OCP_SITE_DAMAGED, /* its bytes have neither form: see fault */
+	OCP_SITE_DAMAGED, /* its bytes are neither on nor off: see fault */
 };
 
 /*
  * The site that one note describes. A program that was built with probes but not post-linked has no
- * notes. Its sites have the abi "dormant" and are found in its code; each is a load, a comparison
- * and a conditional jump, which is switched. Later versions may add members at the end.
+ * notes. The sites of such a program have the abi "dormant" and are found in its code. A dormant
+ * site is a load, a comparison and a conditional jump; the jump is what is switched. Later versions
+ * may add members at the end.
  */
 struct ocp_site {
 	size_t probe;	    /* the number of its probe in the process */
@@ -290,14 +298,14 @@ struct ocp_site {
 	const char *abi;    /* "v0", "transitional", "v1", "v2" or "dormant" */
 	/*
 	 * The locations of the probe's arguments as SystemTap operands, or "". The notes of the
-	 * forked compilers have wrong locations for arguments on the stack. These are corrected
-	 * here. The operand is "8@?" if the location is unknown. Unlike in SystemTap, an operand
-	 * can read memory several times: 8@24(16(%rsp)).
+	 * forked compilers have wrong locations for arguments on the stack; `args` has the
+	 * corrected locations. The operand is "8@?" if the location is unknown. Unlike in
+	 * SystemTap, an operand can read memory several times: 8@24(16(%rsp)).
 	 */
 	const char *args;
 	bool has_code;	     /* if false, addr, va, code and symbol have no meaning */
 	uint64_t addr;	     /* the address of its first byte in the process */
-	uint64_t va;	     /* the same address, as linked */
+	uint64_t va;	     /* the same address in the ELF file, as linked */
 	const char *symbol;  /* the function that contains it; NULL if unknown or not requested */
 	uint64_t symbol_off; /* the offset of its first byte in that function */
 	/*
@@ -310,9 +318,9 @@ struct ocp_site {
 	const char *fault;		/* why the site is damaged; NULL if it is not */
 	bool has_int3;			/* its first byte has a uprobe or breakpoint of a tracer */
 	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: no counter */
-	int semaphore;			/* its value; -1 if the linker has dropped it */
+	int semaphore;			/* value of that counter; -1 if the linker has dropped it */
 	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0: no counter */
-	int tracer_semaphore;		/* its value; -1 if this ABI has none */
+	int tracer_semaphore;		/* value of that counter; -1 if this ABI has none */
 	/*
 	 * The position of the probe in the source, also if it was inlined: the file as it was given
 	 * to the compiler, the line, from 1, and the column in bytes, from 0. NULL, 0 and 0 if the
@@ -373,12 +381,13 @@ OCP_API int ocp_actions_enable(struct ocp_actions *actions, const char *name);
 OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 
 /*
- * Enable or disable a pair of probes. START marks the begin and STOP the end of an operation; their
- * names differ. STOP is on whenever START is on: it is enabled before START and disabled after
- * START, or both are switched while the process is stopped once. So for an operation that begins
- * and ends while the pair is on, both probes are hit. For an operation that is under way when the
- * pair is disabled, only START is hit; for one that is under way when the pair is enabled, only
- * STOP. To see the last operations end, disable START alone, and STOP when they have ended.
+ * Enable or disable a pair of probes. START marks the beginning and STOP the end of an operation;
+ * their names differ. STOP is on whenever START is on: it is enabled before START and disabled
+ * after START, or both are switched while the process is stopped once. So for an operation that
+ * begins and ends while the pair is on, both probes are hit. For an operation that is under way
+ * when the pair is disabled, only START is hit. For an operation that is under way when the pair is
+ * enabled, only STOP is hit. To see the last operations end, disable START alone first, and disable
+ * STOP when these operations have ended.
  */
 OCP_API int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start,
 				    const char *stop);
@@ -388,8 +397,8 @@ OCP_API int ocp_actions_disable_pair(struct ocp_actions *actions, const char *st
 /*
  * Enable or disable each probe whose name matches RE, a regular expression in the syntax of OCaml's
  * Str. As with Str.string_match, the match begins at the start of the name and may end anywhere in
- * it. -EINVAL if RE is invalid. A probe that several actions enable is enabled once; the same holds
- * for disabling. Probes that are off already are not disabled.
+ * it. -EINVAL if RE is invalid. A probe that several actions enable is enabled once, and a probe
+ * that several actions disable is disabled once. Probes that are off already are not disabled.
  */
 OCP_API int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re);
 OCP_API int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *re);
@@ -398,9 +407,10 @@ OCP_API int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *
 typedef bool (*ocp_predicate_fn)(void *data, const char *name);
 
 /*
- * Enable or disable each probe for which FN(DATA, name) is true; it need not be true for any. FN is
- * called when the actions are applied to a process. It may be called several times for a probe and
- * must return the same value each time. Probes that are off already are not disabled.
+ * Enable or disable each probe for which FN(DATA, name) is true. It is no error if FN is true for
+ * no probe. FN is called when the actions are applied to a process. It may be called several times
+ * for a probe and must return the same value each time. Probes that are off already are not
+ * disabled.
  */
 OCP_API int ocp_actions_enable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
 OCP_API int ocp_actions_disable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
@@ -414,9 +424,9 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1. A probe
- * is on while its semaphore is above 0. If the linker has dropped the semaphore of a probe, its
- * updates are not counted: one disable switches it off. FLAGS is 0 or any of OCP_ATOMICALLY,
- * OCP_FORCE and OCP_DRY_RUN.
+ * is on while its semaphore is above 0. If the linker has dropped the semaphore of a probe, the
+ * updates of this probe are not counted: one disable switches the probe off. FLAGS is 0 or any of
+ * OCP_ATOMICALLY, OCP_FORCE and OCP_DRY_RUN.
  *
  * The update is done completely or not at all. It is verified before the first byte is written, and
  * a failure undoes what was written. All threads of the process are stopped while bytes are
@@ -424,9 +434,9 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
  * one of them. With OCP_ATOMICALLY there is one stop.
  *
  * A journal file records the update and its progress, so that ocp_process_diagnose() and
- * ocp_process_repair() can deal with it if the caller is killed. If the file cannot be written, the
- * update is done without it and a message is logged (OCP_LOG_INFO). Updates of one probe and of the
- * caller's own process have no journal.
+ * ocp_process_repair() can deal with it if the caller is killed. If the journal file cannot be
+ * written, the update is done without a journal, and a message is logged (OCP_LOG_INFO). Updates of
+ * one probe and of the caller's own process have no journal.
  */
 OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 			       unsigned int flags);
@@ -435,15 +445,15 @@ OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_action
  * Start the program PATH as a child process and enable the probes of ACTIONS before its first
  * instruction runs. ARGV ends with NULL; ARGV[0] is the program's name by convention. Actions that
  * disable are ignored: the other probes start as they were compiled. ACTIONS may be NULL. The child
- * inherits the environment and the open files. On success it is running and *PID is its pid; the
- * caller waits for it. On failure no child is left.
+ * inherits the environment and the open files. On success the child is running and *PID is its pid;
+ * the caller must wait(2) for it. On failure no child is left.
  */
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
 
 /*
- * The same, but the program is held, as by ocp_process_spawn(). A meter that is attached before
- * ocp_process_release() measures from the first instruction on.
+ * Like ocp_trace(), but the program is held, as by ocp_process_spawn(). A meter that is attached
+ * before ocp_process_release() measures from the first instruction on.
  */
 OCP_API int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const argv[],
 			   const struct ocp_actions *actions, struct ocp_process **out);
@@ -457,7 +467,7 @@ enum ocp_finding_kind {
 	OCP_DAMAGED_SITE,     /* the bytes of a site have neither of its forms */
 	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but no tracer is on the sites */
 	OCP_LEFT_SWITCHED,    /* a tool was killed before it undid its update */
-	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints there; no inconsistency */
+	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints on sites; no inconsistency */
 	OCP_NO_SEMAPHORE,     /* the linker has dropped the semaphore; no inconsistency */
 	OCP_INTERRUPTED,      /* a tool was killed during its update */
 	OCP_COUNTED_INSIDE,   /* sites call trampolines; no inconsistency */
@@ -468,7 +478,7 @@ enum ocp_finding_kind {
 struct ocp_finding {
 	enum ocp_finding_kind kind;
 	const char *name;     /* the name of the kind for machines, for example "sites-on" */
-	const char *probe;    /* the name of the probe; NULL if it concerns the whole process */
+	const char *probe;    /* the name of the probe; NULL: the finding concerns the process */
 	char *what;	      /* a description with numbers and addresses */
 	const char *cause;    /* the likely cause, and the remedy if repairing does not help */
 	bool is_disagreement; /* false: informational */
@@ -477,8 +487,9 @@ struct ocp_finding {
 
 /*
  * Find the inconsistencies between the sites, semaphores and journals of PROC, sorted by probe. The
- * process is not stopped. If there are any, the function reads again until nothing changes, for up
- * to a second, so that an update in progress is not reported. Free *OUT with ocp_findings_free().
+ * process is not stopped. If there are inconsistencies, the function reads again until nothing
+ * changes, for up to a second, so that an update in progress is not reported. Free *OUT with
+ * ocp_findings_free().
  */
 OCP_API int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out);
 OCP_API void ocp_findings_free(struct ocp_findings *findings);
@@ -502,9 +513,9 @@ enum {
 
 /*
  * Repair the inconsistencies that are repairable, under one stop, completely or not at all. First
- * the updates that a killed tool had to undo are undone in the semaphores, and so are interrupted
- * updates; if FLAGS has OCP_COMPLETE, interrupted updates are completed instead. Then the sites
- * follow the semaphores that OCaml reads:
+ * the semaphores are repaired: updates that a tool was to undo but was killed before are undone,
+ * and interrupted updates are undone, or completed if FLAGS has OCP_COMPLETE. Then the sites follow
+ * the semaphores that OCaml reads:
  *
  *	a semaphore is not 0     all sites on, all semaphores of the probe set to the highest
  *	all semaphores are 0     all sites off
@@ -517,21 +528,23 @@ OCP_API int ocp_process_repair(struct ocp_process *proc, unsigned int flags,
 			       struct ocp_repaired *repaired);
 
 /*
- * The same as ocp_process_update(), and *UNDO can undo the update. The journal file keeps a record
- * of it until then, so that `ocaml-probes doctor --fix` can undo it if the caller is killed. Free
- * *UNDO with ocp_undo_free() before PROC.
+ * Like ocp_process_update(), but also set *UNDO to an object that can undo the update. The journal
+ * file keeps a record of the update until it is undone, so that `ocaml-probes doctor --fix` can
+ * undo it if the caller is killed. Free *UNDO with ocp_undo_free() before PROC.
  */
 OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
 					unsigned int flags, struct ocp_undo **undo);
 
 /*
- * Undo the update. A probe that has not been switched since gets its previous state. If another
- * tool has switched it since, the opposite of the update is done, and the change of that tool
- * remains. If the process has ended or has executed another program, nothing is done. Call it once.
+ * Undo the update. Probes that no other tool has switched since the update get back the state they
+ * had before it. If another tool has switched some of them, this function only takes back what the
+ * update did: it disables what the update enabled, and enables what it disabled. The other tool's
+ * changes stay in effect. Does nothing if the process has ended or has executed another program.
+ * Call this at most once.
  */
 OCP_API int ocp_undo_run(struct ocp_undo *undo);
 
-/* Free UNDO. If ocp_undo_run() was not called, the update remains. Accepts NULL. */
+/* Free UNDO. If ocp_undo_run() was not called, the update stays in effect. Accepts NULL. */
 OCP_API void ocp_undo_free(struct ocp_undo *undo);
 
 #ifdef __cplusplus

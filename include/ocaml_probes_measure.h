@@ -6,7 +6,8 @@
  *	ocp_meter     a measurement of probes in any number of processes
  *	ocp_sample    the results of a meter at one moment
  *
- * Include ocaml_probes.h instead. Its rules on errors, ownership and threads apply here too.
+ * Include ocaml_probes.h instead. The rules of ocaml_probes.h on errors, ownership and threads
+ * apply here, too.
  */
 #ifndef OCAML_PROBES_MEASURE_H
 #define OCAML_PROBES_MEASURE_H
@@ -41,8 +42,8 @@ OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
 /*
  * Measure in PROC, which must outlive the meter. A process that gets the same pid after the end of
- * PROC is not measured. On kernels before 6.6 or without BTF this holds only from the next
- * ocp_meter_refresh() on.
+ * PROC is not measured. On kernels before 6.6 or without BTF, such a process is measured until the
+ * next ocp_meter_refresh().
  *
  * If PROC executes the same file again, it is still measured. There is one exception: PROC is the
  * only process and a thread other than its main thread calls exec. This ends the kernel's filter,
@@ -81,23 +82,23 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 /*
  * Measure the time from a hit of the probe START to a hit of the probe STOP in the same thread, or
  * with the same key (see ocp_meter_set_key()). A stop ends the newest open start of its thread that
- * has the same stack pointer: the same call of a function passed both. The starts after that one
- * have lost their stops to an exception; they are orphan starts. If no open start has the stack
- * pointer of the stop, the stop ends the newest one. -EINVAL if the names are equal or there are
- * more than 64 pairs.
+ * has the same stack pointer: the same call of a function passed both. Open starts that are newer
+ * than this start have lost their stops to an exception; they become orphan starts. If no open
+ * start has the stack pointer of the stop, the stop ends the newest open start. -EINVAL if the
+ * names are equal or there are more than 64 pairs.
  *
  * If STOP is NULL, START is a function ("fn:Service.find", "c:caml_alloc_shr"), and its calls are
  * timed: from the entry to any exit, each call by its own frame. A call that an exception ends has
  * no exit; it becomes an orphan start when the next call has the same frame, or when the thread
- * ends. The depth does not matter.
+ * ends. ocp_meter_set_depth() has no effect on calls of functions.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
 /*
  * Set the number of starts of one pair that a thread can have open: 1 to OCP_MAX_DEPTH, which is
- * the default. If there is one more, the oldest becomes an orphan start. Use 1 for pairs that are
- * not nested and whose stops may be skipped by exceptions: each start then replaces the previous
- * one.
+ * the default. If a further start begins, the oldest one becomes an orphan start. Use 1 for pairs
+ * that are not nested and whose stops may be skipped by exceptions: each start then replaces the
+ * previous one.
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
@@ -108,8 +109,8 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  * The arguments of a probe are called arg0, arg1 ... arg15, or by the names that the program gives
  * them (see ocp_arg_name()). Reading them needs Linux 6.6. If a probe lacks a requested argument,
  * or has it in a location that cannot be read, ocp_meter_open() leaves out the probe and logs a
- * warning that names it. It fails with -EINVAL if no probe remains, or if the probe is part of a
- * pair that needs the argument.
+ * warning that names the probe. ocp_meter_open() fails with -EINVAL if no probe remains, or if the
+ * probe is part of a pair that needs the argument.
  */
 
 /*
@@ -129,16 +130,16 @@ OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
 /*
  * Match the starts and stops of all pairs by the argument ARG ("arg0") of both probes instead of by
- * thread. The argument is an integer or a string. Starts and stops match within one process. A
- * start replaces an open start with the same value, which becomes an orphan start. Strings are
- * compared by a hash of their length and first 64 bytes.
+ * thread. The argument is an integer or a string. Starts and stops match within one process. If a
+ * start has the same value as an open start, it replaces the open start, which becomes an orphan
+ * start. Strings are compared by a hash of their length and first 64 bytes.
  */
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * For each counted probe that has the argument ARG ("arg0"), make one histogram of its values that
- * are integers, and one of its values that are floats. A warning is logged for the other probes;
- * they are counted without a histogram.
+ * For each counted probe that has the argument ARG ("arg0"), make one histogram of the argument's
+ * values that are integers, and one of its values that are floats. Counted probes without this
+ * argument have no histogram; a warning is logged for each.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
@@ -154,7 +155,7 @@ OCP_API int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re);
  */
 OCP_API void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits);
 
-/* The kind of a value, as far as OCaml's memory shows it. This is less than its type. */
+/* The kind of a value, as far as OCaml's memory shows it. A kind can stand for several types. */
 enum ocp_value_kind {
 	OCP_INT,   /* also a bool, a char or a constant constructor */
 	OCP_C_INT, /* an argument of a C probe, which is not an OCaml value */
@@ -173,7 +174,7 @@ enum ocp_value_kind {
 	OCP_CUSTOM, /* bytes are its identifier, or empty if it is unknown */
 	OCP_ABSTRACT,
 	OCP_UNREADABLE,
-	OCP_UNSUPPORTED, /* in a location that the library does not read */
+	OCP_UNSUPPORTED, /* the argument is in a location that the library does not read */
 };
 
 /* A value. Later versions may add members at the end. */
@@ -199,7 +200,7 @@ struct ocp_hit {
 	const char *image; /* the path of the file */
 	uint64_t va;	   /* the address of the site, as linked */
 	size_t n_args;
-	size_t n_left_out;     /* arguments beyond the 16th */
+	size_t n_left_out;     /* number of arguments beyond the 16th */
 	const void *record;    /* private to the library */
 	const void *stack;     /* private to the library */
 	const char *arg_names; /* the names and types of the arguments: see ocp_arg_name() */
@@ -239,23 +240,23 @@ OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
  * Find the sites to measure and load the BPF programs. No process is changed. -ENOENT if a probe
  * does not exist or there is nothing to measure.
  *
- * A program may have no probes yet, because it loads them with plugins. A warning is logged, and
- * the probes are measured from the first ocp_meter_refresh() after they are loaded. If the program
- * has no dynamic loader either, the error is -ENOENT.
+ * If a program has no probes yet, because it loads them with plugins, a warning is logged, and the
+ * probes are measured from the first ocp_meter_refresh() after they are loaded. If the program has
+ * neither probes nor a dynamic loader, the error is -ENOENT.
  */
 OCP_API int ocp_meter_open(struct ocp_meter *meter);
 
-/* Start measuring. All probes start at one moment. */
+/* Start measuring. All probes start to be measured at the same moment. */
 OCP_API int ocp_meter_attach(struct ocp_meter *meter);
 
 /*
  * Find new processes and newly loaded files with probes, and measure them too. *N_SITES is set to
  * the number of sites added. Call it about every second, and at least every 45 s
  * (/proc/sys/fs/lease-break-time): a program that overwrites a measured file in place (`cp new
- * app`) is blocked until this function notices it. The file is then measured no longer, its counts
- * remain, and this and all later calls return -ESTALE; everything else is still measured. If a file
- * is replaced (rename), the meter continues to measure the processes that run the old file; the
- * caller can find this out with stat(2).
+ * app`) is blocked until this function notices it. From then on the overwritten file is no longer
+ * measured. Its counts remain, and all other files are still measured, but this and all later calls
+ * return -ESTALE. If a file is replaced (rename), the meter continues to measure the processes that
+ * run the old file; the caller can find this out with stat(2).
  *
  * A loaded file that was deleted and that no process maps any more, such as a private copy of a
  * plugin, is dropped after some calls; its counts remain. A file with more sites than there is room
@@ -273,10 +274,10 @@ OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, siz
 				bool *complete);
 
 /*
- * Stop or resume counting the probe NAME. Before the attach, it sets how the probe is attached. A
- * probe that is off costs nothing: the meter has no uprobe on its sites. Its counts remain. The
- * counts of all other probes stay exact. The call takes up to 0.1 s. -ENOENT if the probe is not
- * measured; -EINVAL if it is part of a pair or printed.
+ * Stop or resume counting the probe NAME. Before the attach, this decides whether the probe is
+ * attached at all. A probe that is off costs nothing: the meter has no uprobe on its sites. The
+ * counts of the probe remain. The counts of all other probes stay exact. The call takes up to 0.1
+ * s. -ENOENT if the probe is not measured; -EINVAL if it is part of a pair or printed.
  */
 OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
 
@@ -293,18 +294,19 @@ OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 
 /*
- * What the sites of an open meter will cost. Later versions may add members at the end. The costs
- * come from a first, rough measurement; 0 if no site is single-stepped, or if the measurement
- * failed.
+ * The estimated cost of the sites of an open meter. Later versions may add members at the end. The
+ * costs per hit come from a first, rough measurement; they are 0 if no site is single-stepped, or
+ * if the measurement failed.
  */
 struct ocp_estimate {
 	size_t n_sites;
-	size_t n_stepped; /* of these: the kernel single-steps the instruction, ten times slower */
+	/* of n_sites: the kernel single-steps the instruction, ten times slower */
+	size_t n_stepped;
 	double cost_per_hit_ns, cost_per_stepped_hit_ns;
 };
 
 /*
- * Estimate the cost before the attach. It takes up to 30 ms if sites are single-stepped; less, if
+ * Estimate the cost before the attach. This takes up to 30 ms if sites are single-stepped; less, if
  * ocp_meter_expect_estimate() was called before the meter was opened.
  */
 OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
@@ -318,20 +320,26 @@ struct ocp_costs {
 	double cost_per_hit_ns; /* the time that a hit takes from the process */
 	double empty_pair_ns;	/* the time measured for an empty pair; 0 without pairs */
 	/*
-	 * The same costs at sites whose instruction the kernel single-steps (dormant probes, most
-	 * exits of functions) instead of emulating it. 0: there was no such site at the attach.
+	 * cost_per_hit_ns and empty_pair_ns at sites whose instruction the kernel single-steps
+	 * (dormant probes, most exits of functions) instead of emulating it. 0: there was no such
+	 * site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
-	double cost_per_paired_hit_ns; /* of a hit that begins or ends a pair; 0: as of any hit */
+	/* of a hit that begins or ends a pair; 0: as for other hits */
+	double cost_per_paired_hit_ns;
 };
 
 /*
- * Read the cost of measuring. After the attach, a thread of the library measures it on sites of its
- * own; this function waits for the thread, about 40 ms for each meter that the caller attached at
- * the same time. Returns -ENODATA and sets all members to 0 if the cost could not be measured.
+ * Read the cost of measuring. After the attach, a thread of the library measures the cost on sites
+ * in the library itself; this function waits for the thread, about 40 ms for each meter that the
+ * caller attached at the same time. Returns -ENODATA and sets all members to 0 if the cost could
+ * not be measured.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
-/* The same without waiting. Returns -EAGAIN and sets all members to 0 while it is unknown. */
+/*
+ * Like ocp_meter_costs(), without waiting. Returns -EAGAIN and sets all members to 0 while the cost
+ * is unknown.
+ */
 OCP_API int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /* Stop measuring. The next sample contains all hits up to now, and no later ones. */
@@ -340,19 +348,19 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /*
- * The hits of a measured probe, in sum over all parts that they are split by. Later versions may
- * add members at the end.
+ * The hits of a measured probe: the sum over all threads, processes or sites by which they are
+ * split. Later versions may add members at the end.
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits;	 /* of all its sites, including those of files that were dropped */
+	uint64_t hits;	 /* of all its sites, including sites of files that were dropped */
 	size_t n_sites;	 /* the current number of its sites */
 	bool is_counted; /* chosen by ocp_meter_count, _count_regexp or _count_all */
 	bool is_in_pair; /* chosen by ocp_meter_time */
 	/*
 	 * Its uses in the source according to the notes of the measured files, and the number of
-	 * these for which the compiler (provider ocaml_2) made no site. Hits of the latter are not
-	 * counted.
+	 * these uses for which the compiler (provider ocaml_2) made no site. Uses without a site
+	 * are not counted when they are executed.
 	 */
 	size_t n_uses, n_uses_without_site;
 };
@@ -376,23 +384,24 @@ struct ocp_hits {
 	 */
 	const char *source;
 	int line;
-	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0 if not split by these */
+	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0 if not split by thread or process */
 	pid_t pid, tid;
 	const char *comm; /* the name of the thread at its first hit */
-	int column;	  /* of the probe in its line, from 0, in bytes */
+	int column;	  /* the column of the probe in its line, from 0, in bytes */
 };
 
 /*
  * The results of a pair. Each start is counted in exactly one of count, orphan_starts, map_full,
  * not_keyed and open. Later versions may add members at the end.
  *
- * A start becomes an orphan start if an earlier start is stopped before it, if too many are open,
- * or if its thread ends. With a key: if a start with the same key follows, or its process ends.
+ * If pairs are matched by thread, a start becomes an orphan start if an earlier start is stopped
+ * before it, if too many are open, or if its thread ends. If pairs are matched by a key, a start
+ * becomes an orphan start if a later start has the same key, or if its process ends.
  */
 struct ocp_pair {
 	const char *start, *stop; /* STOP is "" if START is a function whose calls are timed */
 	uint64_t count;		  /* completed pairs */
-	uint64_t sum_ns;	  /* the sum of their times */
+	uint64_t sum_ns;	  /* the sum of the times of completed pairs */
 	uint64_t min_ns, max_ns;  /* 0 if count is 0 */
 	uint64_t starts;
 	uint64_t orphan_starts;	 /* starts that will have no stop; see above */
@@ -403,9 +412,9 @@ struct ocp_pair {
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* matched by an argument, not by thread */
 	/*
-	 * Of `count`: pairs in which an argument of both probes differs, so that the stop belongs
-	 * to another request, and the time is wrong. Only for pairs by thread, if the caller has
-	 * requested this comparison.
+	 * Of `count`: pairs whose start and stop have different values of an argument that both
+	 * probes have, so that the stop belongs to another request, and the time is wrong. Only for
+	 * pairs by thread, if the caller has requested this comparison.
 	 */
 	uint64_t mismatched;
 };
@@ -415,8 +424,8 @@ enum { OCP_BUCKETS = 496 };
 /* The smallest value of bucket number BUCKET. */
 OCP_API uint64_t ocp_bucket_start(size_t bucket);
 /*
- * The quantile QUANTILE (0 to 1) of a histogram of OCP_BUCKETS entries, interpolated within its
- * bucket; 0 if the histogram is empty.
+ * Return the quantile QUANTILE (0 to 1) of a histogram of OCP_BUCKETS entries, interpolated within
+ * one bucket; 0 if the histogram is empty.
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
@@ -432,9 +441,9 @@ enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
 OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 
 /*
- * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^63, on both
- * sides of 0. Between these are one bucket for 0.0 and -0.0, and one on each side for floats closer
- * to 0; beyond them is one on each side for all other floats. Buckets are sorted by value.
+ * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^64, on both
+ * sides of 0. There are a bucket for 0.0 and -0.0, a bucket on each side for floats closer to 0
+ * than 2^-32, and a bucket on each side for all floats beyond 2^64. Buckets are sorted by value.
  */
 enum { OCP_FLOAT_BUCKETS = 1541, OCP_FLOAT_ZERO_BUCKET = OCP_FLOAT_BUCKETS / 2 };
 /* The smallest value of bucket number BUCKET; infinity for the number after the last. */
@@ -454,18 +463,18 @@ struct ocp_histogram {
 	const char *probe;
 	unsigned int arg; /* its position at the first site that has it */
 	uint64_t count;	  /* hits whose argument was an integer; sum to buckets are about these */
-	uint64_t not_int; /* hits whose argument was something else, also a float */
+	uint64_t not_int; /* hits whose argument was not an integer; includes floats */
 	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it does not fit */
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
 	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
 	const char *arg_name;	 /* its name at that site; "" if it has none */
 	uint64_t not_number;	 /* hits whose argument was neither an integer nor a float */
-	/* NULL: no value has been a float so far. It belongs to the sample. */
+	/* NULL: no value has been a float so far. The struct belongs to the sample. */
 	const struct ocp_float_histogram *floats;
 };
 
-/* Hits that were not measured, or only in part. They cost time too. */
+/* Hits that were not measured, or only in part. Such hits cost time, too. */
 struct ocp_losses {
 	uint64_t passed_over;	 /* hits of processes that are not measured */
 	uint64_t rows_full;	 /* hits without a row by thread or process: no room */
@@ -504,9 +513,9 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 /*
- * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. The
- * sites of hits that a filter rejected are not known: the function assumes the same share for
- * these.
+ * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. For
+ * hits that a filter rejected, the sites are not known: the function assumes that the same share of
+ * them was single-stepped.
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
 /* The average cost of all hits, in nanoseconds. Without hits, COSTS->cost_per_hit_ns. */
@@ -529,9 +538,9 @@ OCP_API size_t ocp_sample_histogram_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i);
 
 /*
- * Compute the difference of two samples of the same meter: what happened from EARLIER to LATER. The
- * minimum and maximum of pairs and histograms are then only known to the bucket. Free *OUT with
- * ocp_sample_free().
+ * Set *OUT to the difference of two samples of the same meter: what happened from EARLIER to LATER.
+ * The minimum and maximum of pairs and histograms are then known only with the precision of a
+ * bucket. Free *OUT with ocp_sample_free().
  */
 OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 				  struct ocp_sample **out);
@@ -539,14 +548,14 @@ OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct o
 /* ---- pinned meters -------------------------------------------------------------------------- */
 
 /*
- * Pin METER, which is attached: it continues to measure after it is freed and the caller has ended.
- * Its maps and links get names below OCP_PINNED_FOLDER/NAME; bpf/measure.h describes the maps. NAME
- * consists of A-Z a-z 0-9 _ -. -EEXIST if NAME is taken. No process calls ocp_meter_refresh() for a
- * pinned meter: do not overwrite the measured files in place.
+ * Pin METER, which must be attached: it continues to measure after it is freed and the caller has
+ * ended. Its maps and links get names below OCP_PINNED_FOLDER/NAME; bpf/measure.h describes the
+ * maps. NAME consists of A-Z a-z 0-9 _ -. -EEXIST if NAME is taken. No process calls
+ * ocp_meter_refresh() for a pinned meter: do not overwrite the measured files in place.
  */
 #define OCP_PINNED_FOLDER "/sys/fs/bpf/ocaml-probes"
 OCP_API int ocp_meter_pin(struct ocp_meter *meter, const char *name);
-/* Check whether a meter could be pinned as NAME. It needs no meter. */
+/* Check whether a meter could be pinned as NAME. No meter is needed. */
 OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
@@ -589,12 +598,14 @@ enum ocp_bpftrace {
 
 /*
  * Write a shell command that makes bpftrace do WHAT with probes of PROC. NAMES is a list of names
- * separated by commas. If it contains other characters, it is a regular expression as in
- * ocp_actions_enable_regexp(). The caller frees *SCRIPT with free().
+ * separated by commas. If NAMES contains other characters than names and commas do, it is a regular
+ * expression as in ocp_actions_enable_regexp(). The caller frees *SCRIPT with free().
  */
 OCP_API int ocp_process_bpftrace(struct ocp_process *proc, enum ocp_bpftrace what,
 				 const char *names, char **script);
-/* The same for every process that runs the file PATH, from which PROG was read. */
+/*
+ * Like ocp_process_bpftrace(), for every process that runs the file PATH, from which PROG was read.
+ */
 OCP_API int ocp_program_bpftrace(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
 				 const char *names, char **script);
 

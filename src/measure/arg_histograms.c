@@ -63,7 +63,7 @@ static double float_of_ordered(uint64_t ordered)
 	return number;
 }
 
-/* Returns false if there is no float. */
+/* Fill in the floats of VALUES from READ. Return false if READ contains no float. */
 static bool take_floats(struct histogram_values *values, const struct engine_floats *read)
 {
 	values->floats = (struct ocp_float_histogram){
@@ -135,8 +135,8 @@ static void find_extreme_ints(struct ocp_histogram *histogram)
 }
 
 /*
- * Return the largest float in BUCKET. The bucket of 0.0 also has -0.0, which is next to 0.0 in the
- * order.
+ * Return the largest float in BUCKET: the float before the start of the next bucket. Before 0.0,
+ * this skips -0.0, which belongs to the bucket of 0.0.
  */
 static double largest_in(__u32 bucket)
 {
@@ -179,7 +179,7 @@ static void subtract(struct ocp_histogram *histogram, struct histogram_values *v
 	subtract_floats(values, old_values);
 }
 
-/* For a probe that is new in LATER, nothing is subtracted. */
+/* Subtract probe by probe. A probe that is only in LATER keeps its values. */
 int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
 			    const struct arg_histograms *earlier, struct arg_histograms *out)
 {
@@ -194,7 +194,7 @@ int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *la
 		*histogram = later->list[i];
 		*values = later->values[i];
 		point_to_values(histogram, values);
-		/* Both are sorted by name. */
+		/* Both lists are sorted by the name of the probe. */
 		while (old < earlier->n && strcmp(earlier->list[old].probe, histogram->probe) < 0)
 			old++;
 		if (old < earlier->n && strcmp(earlier->list[old].probe, histogram->probe) == 0)

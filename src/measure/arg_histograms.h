@@ -10,10 +10,10 @@
 
 struct histogram_values;
 
-/* Sorted by the name of the probe. All 0: none. */
+/* Histograms, sorted by the name of the probe. If all members are 0, there are none. */
 struct arg_histograms {
 	struct ocp_histogram *list;
-	struct histogram_values *values; /* of each histogram */
+	struct histogram_values *values; /* by histogram: the memory that list[i] points to */
 	size_t n;
 };
 
@@ -23,7 +23,7 @@ struct arg_histograms {
  */
 int arg_histograms_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 			struct arg_histograms *out);
-/* Subtract EARLIER from LATER, with OUT as above. */
+/* Set *OUT to LATER minus EARLIER. The caller frees OUT, also on failure (-ENOMEM). */
 int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
 			    const struct arg_histograms *earlier, struct arg_histograms *out);
 void arg_histograms_free(struct arg_histograms *histograms);

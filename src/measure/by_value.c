@@ -84,7 +84,7 @@ static void copy_times(struct group_times *to, const struct measure_by_times *fr
 	memcpy(to->buckets, from->buckets, sizeof(to->buckets));
 }
 
-/* The type of the argument at the starts of the pair. */
+/* Return the type of the grouping argument at the starts of PAIR. */
 static enum ocp_arg_type type_at_start(const struct ocp_meter *meter, size_t pair)
 {
 	const ptrdiff_t probe = site_table_find(&meter->table, meter->pairs[pair].start);
@@ -167,7 +167,10 @@ struct ocp_pair value_group_pair(const struct value_group *group)
 	};
 }
 
-/* The minimum and maximum of a difference are known only to the bucket. */
+/*
+ * Set the times of GROUP to LATER minus the times of OLD, or to LATER if OLD is NULL. The minimum
+ * and maximum of a difference are known only with the precision of a bucket.
+ */
 static void subtract_times(struct value_group *group, const struct group_times *later,
 			   const struct value_group *old)
 {

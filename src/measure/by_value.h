@@ -18,22 +18,23 @@ struct group_times {
 struct value_group {
 	const char *probe;	   /* the probe of the hits; NULL: a pair */
 	size_t number;		   /* number of the probe, or index of the pair in the sample */
-	uint64_t hits;		   /* of a pair: the number of completions */
+	uint64_t hits;		   /* of a probe; for a pair, the number of completions */
 	struct group_times *times; /* NULL for hits of a probe */
 	struct measure_by value;
-	enum ocp_arg_type type; /* of the argument, as far as it is known */
-	bool is_others;		/* the sum of all values without room for a group */
+	enum ocp_arg_type type; /* type of the argument, as far as it is known */
+	bool is_others;		/* the sum over all values for which there was no room */
 };
 
 /*
  * Groups, sorted: probes by name, then pairs by number; within each by value, is_others last. The
- * hits of the groups of a probe or pair add up to its hits. All 0: no groups.
+ * hits of the groups of a probe or pair add up to its hits. If all members are 0, there are no
+ * groups.
  */
 struct value_groups {
 	struct value_group *list;
 	size_t n;
 	struct group_times *times;
-	char arg[OCP_ARG_NAME_BYTES]; /* as the user named it; "": nothing is grouped */
+	char arg[OCP_ARG_NAME_BYTES]; /* the argument as the user named it; "": no groups */
 };
 
 /*
@@ -42,7 +43,10 @@ struct value_groups {
  */
 int value_groups_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 		      struct value_groups *out);
-/* Subtract EARLIER from LATER, with OUT as above. Groups without hits are left out. */
+/*
+ * Set *OUT to LATER minus EARLIER, without groups that have no hits. The caller frees OUT, also on
+ * failure (-ENOMEM).
+ */
 int value_groups_subtract(struct ocp_ctx *ctx, const struct value_groups *later,
 			  const struct value_groups *earlier, struct value_groups *out);
 void value_groups_free(struct value_groups *groups);
@@ -50,13 +54,16 @@ void value_groups_free(struct value_groups *groups);
 /* Return the groups of SAMPLE. */
 const struct value_groups *sample_value_groups(const struct ocp_sample *sample);
 
-/* Compare two groups by their order in the list, for qsort(3). */
+/* Compare two groups in the order of value_groups.list, for qsort(3). */
 int value_group_compare(const void *a, const void *b);
 
 /* Return the times of GROUP as a pair, for ocp_pair_quantile_ns(); start and stop are "". */
 struct ocp_pair value_group_pair(const struct value_group *group);
 
-/* Is the value of GROUP a string with only its first MEASURE_BY_TEXT bytes known and compared? */
+/*
+ * Return true if the value of GROUP is a string of which only the first MEASURE_BY_TEXT bytes are
+ * known.
+ */
 bool value_group_is_cut(const struct value_group *group);
 
 /*

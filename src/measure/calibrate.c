@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * Measures the cost of a hit and the time of an empty pair. An engine with the settings of the
- * meter is attached to two sites of our own, one after the other, which are run some thousand
- * times. The median of the batches is used, since other load on the machine hardly affects it.
+ * meter is attached to two sites in this file, which follow each other and are run some thousand
+ * times. The median of the batches is used, since other load on the machine hardly affects the
+ * median.
  *
- * This takes about 40 ms, and 80 ms with sites that are single-stepped. Most of it is waiting: for
- * the kernel to attach and detach the uprobes, and between the rounds. A thread does it while the
- * meter measures. The first round is an estimate, for callers that need the cost before they
- * measure.
+ * This takes about 40 ms, and 80 ms with sites that are single-stepped. Most of this time is
+ * waiting: for the kernel to attach and detach the uprobes, and between the rounds. A separate
+ * thread calibrates while the meter measures. The first round is an estimate, for callers that need
+ * the cost before they measure.
  */
 #include "measure/calibrate.h"
 
@@ -33,15 +34,15 @@ enum {
 	N_BATCHES = 13,
 	PASSES_A_BATCH = 40,
 	SITES = 2,
-	KINDS = 2, /* of sites: emulated, single-stepped */
+	KINDS = 2, /* kinds of sites: emulated, single-stepped */
 	PATH_BYTES = 4200,
 	INT3 = 0xcc,
 };
 
 /*
- * Two sites as in OCaml code, disabled, each in a function that returns. After a trap, the
- * processor cannot predict the return, which costs a quarter of a hit. A program pays this only
- * while it is traced.
+ * Two sites as in OCaml code, disabled. Each is in a function that returns: after a trap, the
+ * processor cannot predict the return, which costs a quarter of a hit. A program has this cost only
+ * while it is traced, so it belongs to the cost of a hit.
  */
 #define TWO_SITES(name, site)                                                                      \
 	__asm__(".pushsection .text\n"                                                             \
@@ -72,8 +73,8 @@ struct code {
 struct run {
 	const struct code *code;
 	struct engine *engine;
-	double idle_ns;		       /* of a pass without uprobes */
-	uint64_t buckets[OCP_BUCKETS]; /* of the pairs so far */
+	double idle_ns;		       /* time of a pass without uprobes */
+	uint64_t buckets[OCP_BUCKETS]; /* the times of the pairs so far */
 	double cost_per_hit_ns, empty_pair_ns;
 	bool was_timed;
 };
@@ -84,14 +85,14 @@ struct calibration {
 	struct engine_spec spec;
 	struct run runs[KINDS];
 	size_t n_runs;
-	double cost_per_paired_hit_ns; /* 0: the same as for any other hit */
+	double cost_per_paired_hit_ns; /* 0: the same as cost_per_hit_ns */
 	struct engine_role roles[SITES];
 	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool is_done; /* costs and err are set */
+	bool is_done; /* `costs` and `err` are set */
 	bool is_estimated, is_cancelled;
 	bool is_joined;
 	int err;
@@ -176,7 +177,10 @@ static int read_pair(struct calibration *c, struct run *run, double *ns)
 	return err;
 }
 
-/* Time a round, and keep the least times: on a busy machine, the quietest round counts. */
+/*
+ * Time a round, and keep the least times of all rounds: on a busy machine, the quietest round is
+ * the best measurement.
+ */
 static int time_round(struct calibration *c, struct run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
@@ -322,8 +326,8 @@ static int calibrate(struct calibration *c)
 static void *run(void *arg)
 {
 	/*
-	 * All meters of the process use the same sites. With the uprobes of another meter on them,
-	 * the measured costs would be wrong.
+	 * The calibrations of all meters in this process use the same sites. If the uprobes of
+	 * another calibration were on them, the measured costs would be wrong.
 	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
@@ -343,8 +347,8 @@ static void *run(void *arg)
 
 /*
  * Copy the settings for arguments from SPEC. Our sites have integer arguments. The filter gets "...
- * || arg0 == 1", so that it accepts them and takes as long as the original. Print each hit only if
- * SPEC has no limit; a meter with a limit prints few of its hits.
+ * || arg0 == 1", so that it accepts the arguments of our sites and takes as long as the original
+ * filter. Print each hit only if SPEC has no limit; a meter with a limit prints few of its hits.
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
@@ -394,7 +398,7 @@ static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 	c->roles[1].is_stop = true;
 }
 
-/* Signals must be handled by the caller's threads only. */
+/* Start the thread with all signals blocked: only threads of the caller may handle signals. */
 static int create_thread(struct calibration *c)
 {
 	sigset_t all, before;
@@ -423,7 +427,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	c->n_runs = has_stepped ? KINDS : 1;
 	c->ctx = ocp_ctx_new();
 	copy_roles(c, spec);
-	/* The settings of the meter, but for one pair in one process. */
+	/* The settings of the meter, reduced to one pair in one process. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
 		.split = spec->split,
@@ -447,7 +451,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	return c;
 }
 
-/* An ended thread keeps its stack until it is joined. */
+/* Join the thread, once. An ended thread keeps its stack until it is joined. */
 static void join(struct calibration *c)
 {
 	if (!c->is_joined)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the cost of measuring on this machine, on sites of our own and in a separate thread. */
+/*
+ * Measures the cost of measuring on this machine: in a separate thread, on sites in this library.
+ */
 #ifndef MEASURE_CALIBRATE_H
 #define MEASURE_CALIBRATE_H
 
@@ -21,11 +23,14 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
  */
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);
-/* Wait for a first, rough measurement, 30 ms at most. Return false if it failed. */
+/*
+ * Wait for a first, rough measurement, 30 ms at most, and set *COSTS to it. Return false if it
+ * failed.
+ */
 bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
 /*
- * Set *COSTS to the result or, as long as it is not known, to the first measurement. Does not wait.
- * Return false if neither is known, or if measuring failed.
+ * Set *COSTS to the result or, while the result is not known, to the first, rough measurement. Do
+ * not wait. Return false if neither is known, or if measuring failed.
  */
 bool calibration_so_far(struct calibration *calibration, struct ocp_costs *costs);
 /* Wait until the uprobes are removed, and free CALIBRATION. Accepts NULL. */

@@ -33,8 +33,8 @@ void code_files_remember(struct code_files *files, const struct stat *st)
 }
 
 /*
- * Does user UID own the file NAME of PID in /proc? NAME "" is the directory of PID, whose owner is
- * the user of the process.
+ * Return true if user UID owns the file NAME of PID in /proc. NAME "" is the directory of PID,
+ * whose owner is the user of the process.
  */
 static bool is_owner(pid_t pid, const char *name, uid_t uid)
 {

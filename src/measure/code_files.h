@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remembers files whose code a meter need not read, or must not. A process can map any file, and
- * processes come and go: without this memory, a meter would read the same files many times.
+ * Remembers files whose code a meter need not read or must not read. A process can map any file,
+ * and processes come and go: without this memory, a meter would read the same files many times.
  */
 #ifndef MEASURE_CODE_FILES_H
 #define MEASURE_CODE_FILES_H
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include "ocaml_probes.h"
 
-/* A file at one moment. A file that has changed since is another one. */
+/* The state of a file. A file that has been changed since has another state. */
 struct code_file_state {
 	dev_t dev;
 	ino_t ino;
@@ -22,21 +22,21 @@ struct code_file_state {
 
 enum { CODE_FILES_REMEMBERED = 64 };
 
-/* The last files that were remembered. All 0: none. */
+/* The last files that were remembered. If all members are 0, there are none. */
 struct code_files {
 	struct code_file_state states[CODE_FILES_REMEMBERED];
 	size_t next;
 };
 
-/* Is the file of ST remembered, and unchanged since? */
+/* Return true if the file with status ST was remembered and has not changed since. */
 bool code_files_has(const struct code_files *files, const struct stat *st);
 void code_files_remember(struct code_files *files, const struct stat *st);
 
 /*
- * May METER read the code of the file of ST, which PID maps? The program that the user named is
- * read. A monitor that runs for long reads other files only if their owner is root, the user of the
- * monitor, or the owner of the program or process that was named: a hostile file can keep it busy
- * for seconds.
+ * Return true if METER may read the code of the file with status ST, which PID maps. A monitor that
+ * runs for long only reads files that belong to root, to its own user, or to the owner of the
+ * program that was named; if processes were named, to the user of PID or the owner of its
+ * executable. A hostile file could keep the monitor busy for seconds.
  */
 bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid);
 

@@ -9,19 +9,19 @@
 struct domain_pair {
 	size_t pair; /* index of the pair in the sample */
 	uint32_t domain;
-	struct ocp_pair times; /* without starts that have no stop */
+	struct ocp_pair times; /* of completed calls; `starts` equals `count` */
 	uint64_t buckets[OCP_BUCKETS];
 };
 
-/* Sorted by pair, then by domain. All 0: none. */
+/* Rows, sorted by pair, then by domain. If all members are 0, there are none. */
 struct domain_pairs {
 	struct domain_pair *list;
 	size_t n;
 };
 
 /*
- * Also split the calls that METER times by the domain of OCaml 5 that makes them. For meters that
- * time C functions of the runtime in one process. Call it before ocp_meter_open().
+ * Also split the calls that METER times by the domain of OCaml 5 that makes the call. METER must
+ * time C functions of the runtime in one process. Call this before ocp_meter_open().
  */
 void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains);
 
@@ -31,7 +31,7 @@ void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains 
  */
 int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 		      struct domain_pairs *out);
-/* Subtract EARLIER from LATER, with OUT as above. */
+/* Set *OUT to LATER minus EARLIER. The caller frees OUT, also on failure (-ENOMEM). */
 int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
 			  const struct domain_pairs *earlier, struct domain_pairs *out);
 void domain_pairs_free(struct domain_pairs *pairs);

@@ -9,15 +9,16 @@
 enum {
 	WORD_BITS = 64,
 	NUMBER_BITS = 128,
-	GROUP_BITS = 1 << MEASURE_FLOAT_GROUP_BITS, /* between the factors of two groups */
-	MOST_WORDS = FLOAT_SUM_WORDS + 1,	    /* one word for the fraction of a mean */
-	LOWEST_BIT = DBL_MIN_EXP - DBL_MANT_DIG,    /* 2^LOWEST_BIT is the smallest float above 0 */
+	/* log2 of the factor between two neighbouring groups */
+	GROUP_BITS = 1 << MEASURE_FLOAT_GROUP_BITS,
+	MOST_WORDS = FLOAT_SUM_WORDS + 1,	 /* one word for the fraction of a mean */
+	LOWEST_BIT = DBL_MIN_EXP - DBL_MANT_DIG, /* 2^LOWEST_BIT is the smallest float above 0 */
 };
 
 _Static_assert(DBL_MANT_DIG == FLOAT_MANTISSA_BITS + 1 && DBL_MAX_EXP == FLOAT_BIAS + 1,
 	       "floats are those of OCaml");
 
-/* Add NUMBER << SHIFT. */
+/* Add NUMBER << SHIFT to SUM. */
 static void add_shifted(struct float_sum *sum, __int128 number, size_t shift)
 {
 	const size_t bits = shift % WORD_BITS;
@@ -64,7 +65,7 @@ void float_sum_subtract(struct float_sum *sum, const struct float_sum *other)
 
 /* ---- rounding ------------------------------------------------------------------------------- */
 
-/* An integer without sign in units of 2^unit. */
+/* A sign, and an absolute value that is an integer in units of 2^unit. */
 struct number {
 	uint64_t words[MOST_WORDS];
 	int unit;
@@ -111,7 +112,8 @@ static bool has_bits_below(const struct number *number, int end)
 static double rounded(const struct number *number)
 {
 	const int highest = highest_bit(number);
-	int lowest = highest - DBL_MANT_DIG + 1; /* the lowest bit that the float has */
+	/* the lowest bit of NUMBER that the float can represent */
+	int lowest = highest - DBL_MANT_DIG + 1;
 	uint64_t kept = 0;
 	double size;
 
@@ -141,8 +143,9 @@ double float_sum_mean(const struct float_sum *sum, uint64_t count)
 	unsigned __int128 rest = 0;
 
 	/*
-	 * One word for the fraction is enough: a fraction other than 0 is larger than 2^-64, so it
-	 * sets a bit of this word, and the word is below the last bit of every float.
+	 * One word for the fraction of the quotient is enough. A fraction other than 0 is larger
+	 * than 2^-64, so it sets a bit of this word; and all bits of this word are below the last
+	 * bit of every float, so they only decide the rounding.
 	 */
 	memmove(number.words + 1, number.words, FLOAT_SUM_WORDS * sizeof(*number.words));
 	number.words[0] = 0;

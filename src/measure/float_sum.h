@@ -12,13 +12,11 @@
 
 enum {
 	/*
-	 * The integers of a group have the factor 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS),
-	 * with the smallest exponent of the group: 0 for group 0.
+	 * An integer of a group counts units of 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS).
+	 * Here exponent is the smallest biased exponent of the group; it is 0 for group 0.
 	 */
 	FLOAT_SUM_UNIT = -FLOAT_BIAS - FLOAT_MANTISSA_BITS,
-	/*
-	 * The sum of 2^64 of the largest floats is below 2^(1024 + 64). One more bit is the sign.
-	 */
+	/* The sum of 2^64 floats is below 2^(1024 + 64). One more bit is for the sign. */
 	FLOAT_SUM_WORDS = (1024 + 64 - FLOAT_SUM_UNIT) / 64 + 1,
 };
 

@@ -46,8 +46,8 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 
 /*
  * Return 1 if PID counts inside, 0 if not, or a negative errno. A block whose sites are all
- * restored no longer counts: it only waits for its removal. If the meta is damaged or of another
- * version (-EBADMSG, -EPROTO), FOUND has everything else.
+ * restored no longer counts: it only waits for its removal. If the meta is damaged (-EBADMSG) or of
+ * another version (-EPROTO), all of FOUND except `meta` is set.
  */
 static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct found *found)
@@ -81,8 +81,8 @@ static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
 }
 
 /*
- * Are A and B the same block, which forked children share? Its time of attach and number of sites
- * identify it.
+ * Return true if A and B are the same block, which forked children share. A block is identified by
+ * its time of attach and its number of sites.
  */
 static bool is_same_block(const struct inside *a, const struct inside *b)
 {
@@ -90,8 +90,8 @@ static bool is_same_block(const struct inside *a, const struct inside *b)
 }
 
 /*
- * Do A and B belong to one meter? A tool that counts in several processes leaves the same name and
- * text in all of them.
+ * Return true if A and B belong to one meter. A tool that counts in several processes leaves the
+ * same name and text in all of them.
  */
 static bool is_same(const struct found *a, const struct found *b)
 {
@@ -105,9 +105,9 @@ static bool is_same(const struct found *a, const struct found *b)
 /* ---- all processes -------------------------------------------------------------------------- */
 
 /*
- * Does PID belong to another user? Other users could waste our time and memory, or that of root,
- * with blocks under any name. The owner of /proc/PID is not the user: it is root for a process that
- * is not dumpable.
+ * Return true if PID belongs to another user. With blocks under any name, other users could waste
+ * the time and memory of our user, or of root. The owner of /proc/PID is not always the user of the
+ * process: it is root for a process that is not dumpable.
  */
 static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -119,9 +119,9 @@ static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 
 /*
  * Call FN(DATA, found) for each process that counts inside and can be inspected, until FN returns a
- * value other than 0. FN may take over the contents of FOUND, and leave it empty. Blocks of other
- * users are read up to INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning names each process
- * beyond these limits.
+ * value other than 0. FN may take over the contents of FOUND; it must then set FOUND to zeros.
+ * Blocks of other users are read up to INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning
+ * names each process beyond these limits.
  */
 static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *found), void *data)
 {
@@ -153,7 +153,7 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *fou
 struct search {
 	struct ocp_ctx *ctx;
 	const char *name;
-	struct found first; /* its ctx has been freed */
+	struct found first; /* the ctx of first.inside has been freed */
 	pid_t another;	    /* process with another meter of this name; 0: none */
 };
 
@@ -200,7 +200,7 @@ int found_check_name_free(struct ocp_ctx *ctx, const char *name)
 
 /* ---- a meter -------------------------------------------------------------------------------- */
 
-/* The processes of a meter. Those that share a block are one member. */
+/* The processes of a meter. All processes that share a block are one member. */
 struct members {
 	struct ocp_meter *meter;
 	const struct found *first;
@@ -260,7 +260,10 @@ static int look_for_members(void *data, struct found *found)
 	return err ? err : add_pid(members->meter, found->pid);
 }
 
-/* Does METER fit the counters of FOUND? It was read from memory that others can write to. */
+/*
+ * Return true if METER fits the counters of FOUND. The description of METER comes from memory that
+ * others can write to.
+ */
 static bool fits(const struct ocp_meter *meter, const struct found *found)
 {
 	const int64_t start_ns = inside_start_ns(found->inside);
@@ -273,7 +276,7 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Mark the probes of pairs: their hits cost more. */
+/* Mark the probes of pairs, because their hits cost more. */
 static void mark_paired(struct ocp_meter *meter)
 {
 	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
@@ -307,7 +310,7 @@ static int describe(struct ocp_meter *meter, const struct found *found)
 	return is_damaged(meter->ctx, found->pid, err);
 }
 
-/* Add the counters of FOUND to the engine of METER, which takes them over. */
+/* Add the counters of FOUND to the engine of METER, which then owns them. */
 static int add_found(struct ocp_meter *meter, struct found *found)
 {
 	struct inside *inside = found->inside;
@@ -405,7 +408,10 @@ static int remove_from(struct ocp_ctx *ctx, pid_t pid)
 	return err;
 }
 
-/* The processes with a meter called NAME. find_name() makes sure that it is one meter. */
+/*
+ * The processes with a meter called NAME. find_name() has checked that all of them belong to one
+ * meter.
+ */
 struct named {
 	struct ocp_ctx *ctx;
 	const char *name;
@@ -461,7 +467,10 @@ static int remove_named(struct ocp_ctx *ctx, const char *name)
 		if (!err)
 			err = remove_from_all(ctx, &named);
 		free(named.pids);
-		/* A conflict that arises now concerns other meters than the one that was ended. */
+		/*
+		 * If there are now several meters of this name, none of them is the one that was
+		 * ended.
+		 */
 		if (!err && find_name(ctx, name, &pid) != 0)
 			return 0;
 	}
@@ -478,8 +487,8 @@ int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 }
 
 /*
- * Did PID start after NS of CLOCK_MONOTONIC? Start times are of CLOCK_BOOTTIME, which also runs
- * while the machine sleeps.
+ * Return true if PID started after the time NS of CLOCK_MONOTONIC. Start times of processes are
+ * times of CLOCK_BOOTTIME, which also runs while the machine sleeps.
  */
 static bool started_after(pid_t pid, int64_t ns)
 {
@@ -517,8 +526,8 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Are there counters without a name in PID, left by a tool that has ended, that count nothing that
- * TEXT does not request? Set *MAKER to that tool.
+ * Return true if PID has counters without a name, if the tool that left them has ended, and if they
+ * count nothing that TEXT does not request. Set *MAKER to that tool.
  */
 static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t *maker)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds meters that count inside of a process after their tool has ended or was killed. They exist
- * only in the process. Those who may trace the process find them through /proc. Forked children
- * share the counters: all processes that share them are one meter. So are the processes that one
- * tool attached to at the same time.
+ * Finds meters that count inside of a process after their tool has ended or was killed. Such a
+ * meter exists only in the process; a tool that may trace the process finds the meter through
+ * /proc. Forked children share the counters of their parent: all processes that share counters
+ * belong to one meter. All processes that one tool attached to at the same time belong to one
+ * meter, too.
  */
 #ifndef MEASURE_FOUND_H
 #define MEASURE_FOUND_H
@@ -17,9 +18,9 @@ struct ocp_meter;
 
 /*
  * Open the meter NAME, or the meter that counts in PID, whatever its name. The meter can be read;
- * ocp_meter_free() leaves it measuring, ocp_meter_detach() ends it in all processes. Its processes
- * are those that the tool attached to, which may have ended, and those that share their counters.
- * The errors are:
+ * ocp_meter_free() leaves it measuring, ocp_meter_detach() ends it in all processes. The processes
+ * of the meter are those that the tool attached to, which may have ended, and all processes that
+ * share counters with these. The errors are:
  *
  *	-ENOENT   no such meter; without a message for NAME
  *	-EEXIST   several meters have this NAME
@@ -30,30 +31,31 @@ int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 
 /*
- * End the meter NAME, or the meter in PID, without reading it, even if it is damaged. NAME is NULL,
- * or PID is 0.
+ * End the meter NAME, or the meter in PID, without reading it, even if it is damaged. Either NAME
+ * is NULL or PID is 0.
  */
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 
 /*
- * Return the running tool that counts in PID and has not kept its meter under a name. Return 0 if
- * there is none, or if PID cannot be inspected. The tool is recognised by its process name, and
- * must have started before its counters did.
+ * Return the pid of the running tool that counts in PID and has not kept its meter under a name.
+ * Return 0 if there is no such tool, or if PID cannot be inspected. The tool is recognised by its
+ * process name, and must have started before its counters did.
  */
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
 
 /*
- * Call this if METER cannot attach to its process because the process already counts inside. If the
- * counters are left from a tool that was killed, and count nothing that METER does not count, end
- * them, and log a warning. Return false if they are left as they are.
+ * Call this if METER cannot attach to its process because the process already counts inside. If a
+ * killed tool has left these counters, and they count nothing that METER does not count, end them,
+ * log a warning, and return true. Otherwise leave them as they are, and return false.
  */
 bool found_take_over(struct ocp_meter *meter);
 
-/* Return -EEXIST, with a message, if NAME is the name of such a meter. */
+/* Return -EEXIST, with a message, if a meter that counts inside has the name NAME. */
 int found_check_name_free(struct ocp_ctx *ctx, const char *name);
 
 /*
- * List the names of all such meters. *NAMES and the strings are one block, which the caller frees.
+ * List the names of all meters that count inside. *NAMES and the strings are one block, which the
+ * caller frees.
  */
 int found_list_names(struct ocp_ctx *ctx, char ***names, size_t *n);
 

@@ -48,7 +48,10 @@ uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
 	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
 }
 
-/* A bucket below 0 contains the values above the negated start of the next bucket. */
+/*
+ * Return the smallest value of BUCKET. Bucket OCP_BUCKETS - 1 - N contains the negated values of
+ * bucket OCP_BUCKETS + N.
+ */
 int64_t ocp_signed_bucket_start(size_t bucket)
 {
 	uint64_t start;

@@ -33,7 +33,7 @@ static int describe(const struct site_table *table, const struct arg_requests *r
 	/* The maps of a pinned meter are input from outside: check the numbers. */
 	if (probe_index >= table->n_probes || type >= FILTER_TYPES || arg >= ARGS_ALL)
 		return 0;
-	/* A pinned meter does not contain the names. */
+	/* The names of arguments are not stored with a pinned meter. */
 	if (arg < ARGS_MAX)
 		snprintf(name, sizeof(name), "arg%u", arg);
 	else

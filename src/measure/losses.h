@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts the losses that an engine counts into those of a sample. */
+/* Converts the losses that an engine counts into the losses of a sample. */
 #ifndef MEASURE_LOSSES_H
 #define MEASURE_LOSSES_H
 
@@ -14,7 +14,7 @@
  */
 int losses_make(const struct site_table *table, const struct arg_requests *requests,
 		const struct measure_losses *read, struct ocp_losses *losses);
-/* Subtract EARLIER from LATER, with LOSSES as above. */
+/* Set *LOSSES to LATER minus EARLIER. The caller frees LOSSES, also on failure (-ENOMEM). */
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
 		    const struct ocp_losses *earlier, struct ocp_losses *losses);
 void losses_free(struct ocp_losses *losses);

@@ -3,8 +3,8 @@
  * Opens, attaches and refreshes a meter, which maps probe names to the numbered sites of an engine.
  *
  * The data flows in one direction: list the processes (meter_processes.c), add the files that they
- * map to the table (meter_files.c), attach to these (meter_attach.c). None of the three calls an
- * earlier one.
+ * map to the table (meter_files.c), attach to these (meter_attach.c). None of these three steps
+ * calls an earlier step.
  *
  * Open resolves the request: it finds the requested probes in the files that the processes map, and
  * all sites of these probes (site_table.c). The engine gets one struct per file, for any number of
@@ -27,13 +27,13 @@
 #include "process/process.h"
 
 enum {
-	SPARE_SITES = 4096, /* for later files, in addition to a quarter of the sites */
+	SPARE_SITES = 4096, /* room for later files, in addition to a quarter of the sites */
 	MAX_PROCESSES = 32768,
-	MAX_OPEN_STARTS =
-		16384,	     /* (thread, pair); 520 bytes each, taken when the meter is opened */
+	/* (thread, pair) with open starts; 520 bytes each, allocated when the meter is opened */
+	MAX_OPEN_STARTS = 16384,
 	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
 	MAX_KEYS = 65536,    /* (thread or process, probe); 40 bytes each */
-	MAX_ROLES = 8,	     /* per probe */
+	MAX_ROLES = 8,	     /* pairs that one probe can belong to */
 };
 
 /* ---- a meter, and where it measures --------------------------------------------------------- */
@@ -252,12 +252,12 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	return 0;
 }
 
-/* Roles are made by name, because the probes may be loaded later. */
+/* Make the roles of all pairs, by the names of the probes, because probes may be loaded later. */
 static int make_roles(struct ocp_meter *meter)
 {
 	int err = 0;
 
-	/* Open may be called again after a failure. */
+	/* ocp_meter_open() may be called again after a failure. */
 	free(meter->ends);
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
@@ -274,8 +274,8 @@ static int make_roles(struct ocp_meter *meter)
 }
 
 /*
- * The kernel puts uprobes only into mappings that are not writable (valid_vma() in
- * kernel/events/uprobes.c) and ignores the others without an error. Warn about them.
+ * Warn of sites of PROC in writable memory. The kernel puts uprobes only into mappings that are not
+ * writable (valid_vma() in kernel/events/uprobes.c) and ignores other mappings without an error.
  */
 static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
@@ -309,8 +309,9 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 }
 
 /*
- * True if the main thread of the first process has exited. The kernel cannot filter by such a
- * process: it compares the memory of a process with that of its main thread.
+ * Return true if the main thread of the first process has exited. The kernel cannot filter by such
+ * a process: it compares the address space of the thread that hits the uprobe with that of the
+ * process's main thread, and a main thread that has exited has none.
  */
 static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 {
@@ -367,7 +368,7 @@ static int open_engine(struct ocp_meter *meter)
 	return err;
 }
 
-/* Does the output contain the places of sites in the source? */
+/* Return true if the output contains the places of sites in the source. */
 static bool needs_source(const struct ocp_meter *meter)
 {
 	return meter->split == OCP_BY_SITE || meter->stack_depth;

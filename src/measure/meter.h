@@ -18,9 +18,13 @@ struct meter_pair {
 	char *start, *stop;
 	bool is_calls; /* times the calls of function START; STOP is "" */
 	/* Numbers of arguments, as in filter.h; -1: none. See meter_keys.c. */
-	int key_arg;	  /* matches starts with stops; none: they are matched by thread */
-	int compared_arg; /* if matched by thread: pairs in which it differs are counted */
-	bool is_chosen;	  /* meter_find_keys() chose key_arg */
+	int key_arg; /* matches starts with stops; -1: by thread */
+	/*
+	 * If matched by thread: pairs whose start and stop differ in this argument are also counted
+	 * in `mismatched`.
+	 */
+	int compared_arg;
+	bool is_chosen; /* meter_find_keys() chose key_arg */
 };
 
 /* How the key of pairs is determined. */
@@ -30,12 +34,16 @@ enum meter_keys {
 	KEYS_COMPARED, /* by thread; an argument that both probes have is compared */
 };
 
-/* A probe that begins or ends pairs, and its part of meter->roles. Its file may be loaded later. */
+/*
+ * A probe that begins or ends pairs, and the probe's part of meter->roles. The file of the probe
+ * may be loaded later.
+ */
 struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
-	uint32_t key_args, compared_args; /* bit N: the key_arg, compared_arg of a pair is N */
+	/* bit N: argument N is the key_arg (compared_arg) of a pair */
+	uint32_t key_args, compared_args;
 	/*
 	 * The probe is a function whose calls are timed. The last of its n_roles is the beginning
 	 * of a call. Four more roles follow, which are not counted in n_roles: the end and the
@@ -45,21 +53,21 @@ struct meter_end {
 	bool has_calls;
 };
 
-/* A process of the latest list, and what the last look at it found. */
+/* A process of the latest list, and what the last inspection of the process found. */
 struct measured_process {
 	pid_t pid;  /* its id in /proc */
 	pid_t tgid; /* differs from pid if the main thread has exited */
 	unsigned int looks;
 	unsigned int changed; /* the round in which its files were seen to change */
-	uint64_t signature;   /* 0: unknown */
-	uint64_t start_time;  /* only of single processes */
+	uint64_t signature;   /* hash of the files from which it runs code; 0: unknown */
+	uint64_t start_time;  /* only set for single processes */
 	bool is_walked;	      /* its stacks can be walked */
 };
 
-/* Must a program without probes be native OCaml code when the meter is opened? */
+/* Whether a program without probes must be native OCaml code when the meter is opened. */
 enum meter_ocaml {
-	METER_OCAML_LATER,  /* no: it may load OCaml code later */
-	METER_NOT_BYTECODE, /* no, but it must not be bytecode, which loads no native code */
+	METER_OCAML_LATER,  /* no: the program may load OCaml code later */
+	METER_NOT_BYTECODE, /* no, but it must not be bytecode, which cannot load native code */
 	METER_OCAML_NOW,
 };
 
@@ -79,7 +87,7 @@ struct ocp_meter {
 	struct selection counted;
 	struct meter_pair *pairs;
 	size_t n_pairs;
-	const struct line_spans *spans; /* of the request; NULL: none */
+	const struct line_spans *spans; /* see measure_request.spans */
 	enum ocp_split split;
 	unsigned int depth;
 	bool children, wants_estimate;
@@ -102,33 +110,35 @@ struct ocp_meter {
 	size_t n_processes;
 	struct find_memory known, *shared; /* shared: used by other meters too, or NULL */
 	struct warned_pids hidden; /* processes that may run the program, but cannot be inspected */
-	struct code_files without_code;	 /* files without a requested function, or not to be read */
-	uint64_t *forgotten;		 /* hits of ended processes, by probe */
-	size_t n_forgotten;		 /* probes */
-	int64_t start_ns, end_ns;	 /* CLOCK_MONOTONIC; 0: not yet */
-	unsigned int round;		 /* rounds of listing the processes */
-	struct frame_names *frame_names; /* NULL: none was needed yet */
+	/* files that have no requested function or must not be read */
+	struct code_files without_code;
+	uint64_t *forgotten;		  /* hits of ended processes, by probe */
+	size_t n_forgotten;		  /* entries of `forgotten` */
+	int64_t start_ns, end_ns;	  /* CLOCK_MONOTONIC; 0: not yet */
+	unsigned int round;		  /* number of the latest round of listing the processes */
+	struct frame_names *frame_names;  /* NULL: no frame was named yet */
 	struct named_frame **site_frames; /* by site: the frames of probes; NULL: not needed yet */
 	size_t n_site_frames;
-	bool sees_all; /* processes is complete, except for hidden ones */
+	bool sees_all; /* `processes` has all measured processes, except hidden ones */
 	bool is_attached;
-	bool is_pinned;	      /* it continues to measure after it is freed */
+	bool is_pinned;	      /* the meter continues to measure after ocp_meter_free() */
 	bool is_foreign;      /* at open, the program had no probes and was not an OCaml program */
 	bool is_found;	      /* an earlier tool made it, and it counts inside of processes */
 	bool has_passed_over; /* see meter_passes_over() */
 	/*
-	 * If is_found: the first n_asked pids are those that the tool attached to; the others share
-	 * their counters. n_alive of the first ones still count.
+	 * If is_found: the first n_asked of `pids` are the processes that the tool attached to, and
+	 * n_alive of these still count. The other `pids` are processes that share their counters.
 	 */
 	size_t n_asked;
 	size_t n_alive;
-	const char *kept_name; /* the name to keep it under, if it counts inside; NULL: none */
+	/* if the meter counts inside: the name to keep it under; NULL: none */
+	const char *kept_name;
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
 	pid_t *pids;
 	size_t n_pids;
-	char pin_folder[PIN_PATH_BYTES]; /* "" unless it is a pinned meter */
+	char pin_folder[PIN_PATH_BYTES]; /* "" unless the meter was opened from bpffs */
 	struct ocp_costs pinned_costs;
 };
 
@@ -141,24 +151,26 @@ int64_t meter_start_ns(const struct ocp_meter *meter);
  */
 char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
 
-/* meter_request.c, meter_arg_requests.c: count, or print the hits of, the probes of ITEM. */
+/* meter_request.c, meter_arg_requests.c: count the probes of ITEM, or print their hits. */
 int meter_count_item(struct ocp_meter *meter, const struct item *item);
 int meter_print_item(struct ocp_meter *meter, const struct item *item);
 /*
- * Group hits, and the times of pairs by their starts, by the value of argument ARG: see by_value.h.
+ * Group hits by the value of argument ARG, and the times of pairs by its value at the start: see
+ * by_value.h.
  */
 int meter_group_by(struct ocp_meter *meter, const char *arg);
 
 /*
- * meter_files.c: add the program, or the new files that PROC maps, to the table. *N_NEW counts
- * their sites. If OURS, the files take over their programs from PROC, and the caller can free PROC.
+ * meter_files.c: add the program, or the new files that PROC maps, to the table. *N_NEW is set to
+ * (meter_add_images: increased by) the number of added sites. If OURS, the files take over their
+ * programs from PROC, and the caller can free PROC.
  */
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
 		     size_t *n_new);
 /*
- * For site_table_add_file(): is the probe NAME requested? Fill in how PROBE is measured. DATA is
- * the meter.
+ * A callback for site_table_add_file(). Return true if the probe NAME is requested, and fill in how
+ * PROBE is measured. DATA is the meter.
  */
 bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe);
 /* Remove the files that no process maps any more and none can map again. */
@@ -173,21 +185,25 @@ void meter_give_up_files(struct ocp_meter *meter);
 int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid_t pid,
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
-/* Are phases of the garbage collector requested? Some of their sites have conditions. */
+/*
+ * Return true if phases of the garbage collector are requested: some of their sites have
+ * conditions.
+ */
 bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
 /*
- * meter_changed.c: leave out the functions of the file of ST that PID has changed in memory. PID
- * maps the file at M. Return -EBADMSG if the user named one of them and the meter is not open yet.
+ * meter_changed.c: leave out the functions that PID has changed in memory. PID maps their file at
+ * M, and ST is the status of the file. Return -EBADMSG if the user named one of these functions and
+ * the meter is not open yet.
  */
 int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
 			    const struct stat *st);
 bool meter_asks_for_code(const struct ocp_meter *meter);
 
 /*
- * meter_keys.c: meter_find_keys() decides by what each pair is matched, once the sites are known.
- * meter_drop_keys() undoes its choices if the kernel cannot read arguments: pairs without a
- * requested key are then matched by thread. It returns false if nothing was chosen.
+ * meter_keys.c: meter_find_keys() decides how each pair is matched, once the sites are known. Call
+ * meter_drop_keys() if the kernel cannot read arguments: it undoes these decisions, so that pairs
+ * without a requested key are matched by thread, and returns false if there was nothing to undo.
  * meter_keys_text() says which keys were chosen, meter_threads_text() why pairs that are matched by
  * thread may mix up requests. Both return a text for the user, which the caller frees, or NULL if
  * there is nothing to say.
@@ -203,11 +219,11 @@ const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char
 const char *meter_where(const struct ocp_meter *meter);
 
 /*
- * meter_none_yet.c: meter_has_none_yet() is true if no file has probes. meter_check_can_load()
- * returns -ENOENT if no process can load any, and -ENODATA if the program is not what
- * meter_need_ocaml() requires. meter_log_none_yet() logs which probes are missing.
- * meter_remained_foreign() is true if there was no OCaml program at the start, and there are still
- * no probes.
+ * meter_none_yet.c: meter_has_none_yet() returns true if no file has probes yet.
+ * meter_check_can_load() returns -ENOENT if no process can load a file with probes, and -ENODATA if
+ * the program is not what meter_need_ocaml() requires. meter_log_none_yet() logs which probes are
+ * missing. meter_remained_foreign() returns true if the program was not an OCaml program at the
+ * start, and there are still no probes.
  */
 bool meter_has_none_yet(const struct ocp_meter *meter);
 void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs);
@@ -217,8 +233,8 @@ void meter_log_none_yet(const struct ocp_meter *meter);
 
 /*
  * meter_processes.c: list the processes and add the files that they have loaded since the last
- * round. meter_forget_round() makes the next round find the files of this round again; call it if
- * they could not be measured.
+ * round. Call meter_forget_round() if files that were found in this round could not be measured:
+ * the next round then finds these files again.
  */
 int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new);
 void meter_forget_round(struct ocp_meter *meter);
@@ -242,17 +258,19 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
 
-/* True if BPF is not permitted, or if this kernel is too old for it. The ctx has the reason. */
+/*
+ * Return true if BPF is not permitted, or if this kernel is too old for it. The ctx has the reason.
+ */
 bool meter_lacks_bpf(struct ocp_ctx *ctx);
 
 /*
  * meter_inside.c: meter_use_inside() makes METER count inside of the processes (engine_inside.c)
  * instead of in the kernel. Call it before the meter is opened. The checks need the files:
  * meter_check_inside() returns -ENOTSUP if no process can be counted inside,
- * meter_check_all_inside() if one of them cannot. meter_tell_without_sites() warns, after the
- * attach, of processes that are not counted. meter_passes_over() is true, with a warning, for a
- * file that was loaded too late to be counted. meter_tell_late() warns if the process of FROM has
- * loaded a file too late that is counted in other processes.
+ * meter_check_all_inside() if at least one cannot. meter_tell_without_sites() warns, after the
+ * attach, of processes that are not counted. meter_passes_over() returns true, and warns, if FILE
+ * was loaded too late to be counted. meter_tell_late() warns if the process of FROM has loaded a
+ * file too late that is counted in other processes.
  */
 void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
@@ -272,11 +290,16 @@ int meter_name_inside(struct ocp_meter *meter, const char *name);
  * after the end of this process. Call this before the attach.
  */
 int meter_describe(struct ocp_meter *meter);
-/* Set *TEXT to this description, without the costs. The caller frees it, also after an error. */
+/*
+ * Set *TEXT to the description of meter_describe(), without the costs. The caller frees *TEXT, also
+ * after an error.
+ */
 int meter_text(struct ocp_meter *meter, char **text);
 void meter_tell_late(const struct ocp_meter *meter, const struct new_file *from);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
-/* Does PID, a process of METER or a forked child of one, count inside for METER now? */
+/*
+ * Return true if PID, a process of METER or a child forked from one, counts for METER inside now.
+ */
 bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
@@ -305,7 +328,7 @@ int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file)
  * process much. Unlike ocp_meter_switch(), it also switches probes of pairs.
  */
 int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts);
-/* Detach from files that are being overwritten. -ESTALE if there are or were any. */
+/* Detach from files that are being overwritten. Return -ESTALE if a file is or was overwritten. */
 int meter_check_files(struct ocp_meter *meter);
 
 #endif

@@ -7,9 +7,11 @@
 #include "measure/slower.h"
 
 enum {
-	LIMITED_PRINT_BYTES = 4 << 20, /* 1361 records: more than a second at the default limit */
-	UNLIMITED_PRINT_BYTES = 16 << 20, /* 270 000 records a second, if taken every 20 ms */
-	SPARE_ARGS = 256,		  /* for files that are loaded later */
+	/* room for 1361 records: more than a second at the default limit */
+	LIMITED_PRINT_BYTES = 4 << 20,
+	/* enough for 270 000 records a second, if they are taken every 20 ms */
+	UNLIMITED_PRINT_BYTES = 16 << 20,
+	SPARE_ARGS = 256, /* for files that are loaded later */
 	SPARE_HISTOGRAMS = 16,
 };
 
@@ -106,7 +108,7 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 	spec->print_bytes = requests->print_bytes   ? requests->print_bytes
 			    : requests->print_limit ? LIMITED_PRINT_BYTES
 						    : UNLIMITED_PRINT_BYTES;
-	/* Records with stacks, and those of slow pairs, are larger. */
+	/* Records with stacks and records of slow pairs are larger. */
 	if ((meter->stack_depth || requests->slower) && !requests->print_bytes)
 		spec->print_bytes *= 2;
 	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;

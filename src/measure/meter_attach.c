@@ -9,7 +9,10 @@
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-/* Set the roles of SITE: see struct meter_end. Calls that are flat need no frames. */
+/*
+ * Set the roles of OUT for SITE: see struct meter_end. A flat function (site.is_flat), whose calls
+ * do not nest in a thread, is matched by thread and needs no frames.
+ */
 static void fill_roles(const struct measured_probe *probe, const struct site *site,
 		       struct engine_site *out)
 {
@@ -178,7 +181,7 @@ int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file)
 	return err;
 }
 
-/* Switch the probe in all files, or in none on failure. */
+/* Switch PROBE on or off in all files. On failure, switch it in no file. */
 static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe, bool on)
 {
 	const size_t number = (size_t)(probe - meter->table.probes);

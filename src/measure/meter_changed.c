@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Leaves out functions that a process has changed in memory. The contents of the file are wrong for
- * them, and a uprobe would run the instruction of the file. They are left out for all processes,
- * since all processes that map a file share its sites. A process that changes its code while it is
- * measured overwrites the uprobe, which the kernel then leaves as it is.
+ * Leaves out functions that a process has changed in memory. The code of such a function differs
+ * from the file, and a uprobe would run the instruction of the file. These functions are left out
+ * for all processes, since all processes that map a file share its sites. A process that changes
+ * its code while it is measured overwrites the uprobe, which the kernel then leaves as it is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,9 @@ static bool selection_names(const struct selection *selection, const char *name)
 	return false;
 }
 
-/* Is NAME requested as such, not by a regular expression? */
+/*
+ * Return true if the request contains NAME itself, not only a regular expression that matches it.
+ */
 static bool is_named(const struct ocp_meter *meter, const char *name)
 {
 	for (size_t i = 0; i < meter->n_pairs; i++)
@@ -62,8 +64,8 @@ static bool leave_out(struct ocp_meter *meter, const struct measured_file *file,
 }
 
 /*
- * Leave out the functions of FILE that have a site with CHANGED. SITES are the sites of its code,
- * and CHANGED has the same indexes.
+ * Leave out the functions of FILE that have a changed site. SITES are the sites in the code of
+ * FILE; CHANGED[i] is true if SITES[i] has changed.
  */
 static int leave_out_all(struct ocp_meter *meter, const struct measured_file *file, pid_t pid,
 			 const struct site *sites, const bool *changed)
@@ -118,7 +120,9 @@ int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct map
 		return ctx_no_memory(meter->ctx);
 	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
 	if (err && err != -ENOMEM) {
-		/* The process has ended, or may not be inspected: then it is not measured. */
+		/*
+		 * The process has ended, or may not be inspected. In both cases it is not measured.
+		 */
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		err = 0;
 	} else if (!err && n) {

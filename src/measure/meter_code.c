@@ -85,7 +85,7 @@ static void wish_pair(struct wishes *wishes, const struct meter_pair *pair, bool
 		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop };
 }
 
-/* The caller frees the list, also after an error. */
+/* List the requested functions in WISHES. The caller frees the list, also after an error. */
 static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 {
 	const struct arg_requests *args = &meter->arg_requests;
@@ -147,7 +147,10 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 	return err;
 }
 
-/* Open the program of the first process, to look for names in it. *WHERE names it in messages. */
+/*
+ * Open the program of the first process, to look for names in it. Set *WHERE to its name in
+ * messages.
+ */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {
 	const pid_t pid = meter->procs[0]->pid;
@@ -184,7 +187,10 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 			 text, pid, (int)bytes, item_body(text));
 }
 
-/* Record why c:LIBRARY:NAME was not found. LIBRARY has BYTES bytes. */
+/*
+ * Set the error to the reason why TEXT, which is c:LIBRARY:NAME, was not found. LIBRARY has BYTES
+ * bytes.
+ */
 static int explain_library(struct ocp_meter *meter, const char *text, size_t bytes)
 {
 	struct file_origin origin = { .pid = meter->procs[0]->pid, .is_library = true };
@@ -207,7 +213,7 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 	return err;
 }
 
-/* Does the file of M, which PID has mapped, define the function SYMBOL? */
+/* Return true if the file of M, which PID has mapped, defines the function SYMBOL. */
 static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, const char *symbol)
 {
 	struct named_symbol asked = { .name = symbol };
@@ -228,8 +234,8 @@ static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, con
 enum { LIBRARIES_BYTES = 512 };
 
 /*
- * Find NAME of TEXT, which is c:NAME, in the libraries of PID. Write "'c:libc.so.6:NAME' or ..." to
- * LIST, or "" if no library has it.
+ * TEXT is c:NAME. Find the libraries of PID that define NAME, and write "'c:libc.so.6:NAME' or ..."
+ * to LIST, or "" if there is none.
  */
 static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 			      char list[LIBRARIES_BYTES])
@@ -269,8 +275,8 @@ static pid_t any_process(const struct ocp_meter *meter)
 }
 
 /*
- * Record why the line TEXT was not found, if a library or plugin of the first process has its
- * source. Return -ENODATA if none has it.
+ * If a library or plugin of the first process has code of the source file in TEXT, set the error to
+ * the reason why the line TEXT was not found. Otherwise return -ENODATA.
  */
 static int explain_line_of_library(struct ocp_meter *meter, const char *text)
 {
@@ -293,7 +299,7 @@ static int explain_line_of_library(struct ocp_meter *meter, const char *text)
 	return err;
 }
 
-/* Record why TEXT was not found. */
+/* Set the error to the reason why TEXT was not found. */
 static int explain_unknown(struct ocp_meter *meter, const char *text)
 {
 	const bool is_line =
@@ -379,7 +385,10 @@ static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const 
 	return err;
 }
 
-/* Files that cannot be read are left out: process/mapped_files.c has warned of them. */
+/*
+ * Add the file that PID maps at M if it has requested functions. Files that cannot be read are left
+ * out: process/mapped_files.c has warned of them.
+ */
 static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *m, size_t *n_new)
 {
 	struct file_origin origin = { .name = m->path, .pid = pid };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What measuring costs: before the attach, an estimate; after it, the calibrated costs. */
+/* What measuring costs: an estimate before the attach, and the calibrated costs after it. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -22,8 +22,8 @@ void meter_start_calibration(struct ocp_meter *meter)
 }
 
 /*
- * Do not start if hits are filtered or printed or have a histogram: arguments are known only when
- * the sites are.
+ * Do not start if hits are filtered or printed or have a histogram: the engine needs the arguments
+ * then, which are known only when the sites are known.
  */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {
@@ -102,7 +102,9 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
 	if (err)
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why);
-	/* A calibration that began early includes single-stepped sites, even if there are none. */
+	/*
+	 * A calibration that began early includes single-stepped sites, even if the meter has none.
+	 */
 	if (!count_stepped(&meter->table))
 		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
 	return 0;

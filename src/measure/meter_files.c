@@ -4,8 +4,8 @@
  *
  * Programs load private copies of plugins and delete them (Dynlink has a function for this). Each
  * copy needs a link, descriptors and site numbers, and a meter that runs for weeks would run out of
- * these. A deleted file cannot be run again once no process maps it. It is then removed from the
- * table, and its counts are added to the sums.
+ * these. Once no process maps a deleted file, no process can run it again. The file is then removed
+ * from the table, and its counts are added to the sums of its probes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,9 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 	return probe->is_counted || probe->is_printed || end;
 }
 
-/* Add a file, which PID maps, unless it is known. *FILE is NULL if it is. */
+/*
+ * Add the file of FROM, which PID maps, unless the table has it. *FILE is NULL if the table has it.
+ */
 static int add_file(struct ocp_meter *meter, const struct new_file *from, pid_t pid,
 		    struct measured_file **file)
 {
@@ -96,7 +98,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 
 /* ---- files that are gone -------------------------------------------------------------------- */
 
-/* True if only processes that map the file can reach it. */
+/* Return true if FILE was deleted: only processes that map it can reach it. */
 static bool is_deleted(const struct measured_file *file)
 {
 	struct stat st;
@@ -121,7 +123,7 @@ static bool is_of_deleted(const struct mapping *m)
 	       strcmp(m->path + bytes - its, deleted) == 0;
 }
 
-/* Mark the files with the identity of FD as in use, or all files if FD is unknown. */
+/* Mark the files that FD is open on as in use, or all files if the file of FD is unknown. */
 static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 {
 	struct stat st;
@@ -162,7 +164,10 @@ static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 
 static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 {
-	/* Rows by site remain, and the buffer may still contain hits to be printed. */
+	/*
+	 * Keep the site numbers if rows by site need them, or if the buffer may contain hits to
+	 * print.
+	 */
 	const bool keeps = meter->split == OCP_BY_SITE || meter->spec.prints || meter->spec.slower;
 	const struct measured_site *sites = meter->table.sites + file->first_site;
 	uint64_t *hits = calloc(file->n_sites + 1, sizeof(*hits));
@@ -182,9 +187,9 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 }
 
 /*
- * A process that was forked after the processes were listed may map the files of its parent. A file
- * is therefore removed only if no process maps it in two successive lists, and only if all measured
- * processes are known.
+ * Remove deleted files that are not in use. A process that was forked after the processes were
+ * listed may map the files of its parent. A file is therefore removed only if no process maps it in
+ * two successive lists, and only if all measured processes are known.
  */
 static void give_up_unused(struct ocp_meter *meter, const bool *in_use)
 {
@@ -204,7 +209,7 @@ static void give_up_unused(struct ocp_meter *meter, const bool *in_use)
 	}
 }
 
-/* True if all deleted files are known to be in use. */
+/* Return true if all deleted files are known to be in use. */
 static bool all_in_use(const struct ocp_meter *meter, const bool *in_use)
 {
 	for (size_t i = 0; i < meter->table.n_files; i++)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Meters that count inside of processes, and checks for what they cannot count. */
+/*
+ * Meters that count inside of processes, and checks for sites and processes that they cannot count.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -35,7 +37,7 @@ static bool is_in_process(const struct measured_file *file, pid_t pid)
 	return false;
 }
 
-/* -ENOTSUP if the sites of process number I cannot be counted inside. */
+/* Return -ENOTSUP if the sites of process number I cannot be counted inside. */
 static int check_process(const struct ocp_meter *meter, size_t i)
 {
 	size_t n_sites = 0, n_unfit = 0;

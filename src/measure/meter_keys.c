@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The arguments that match pairs. Threads match a start with its stop only where a thread handles
- * one request at a time. Lwt, Async, Eio and Miou run many requests in one thread: the stop of one
- * request would end the start of another one, and no count would show it.
+ * The arguments that match pairs. Matching a start with its stop by thread is right only where a
+ * thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one thread:
+ * the stop of one request would end the start of another one, and no count would show it.
  *
  * So, if the user names no key, a pair is matched by an argument that its two probes have under the
  * same name, at all of their sites, in a place that can be read. If several arguments qualify, the
@@ -14,9 +14,9 @@
  *	4. a string
  *
  * and then the order of the start's arguments. Floats, bools and chars do not identify a request.
- * If a pair is still matched by thread, this argument is compared: a stop whose value differs from
- * that of its start belongs to another request. The engine `inside` matches by ints that are in a
- * register or on the stack, and compares nothing.
+ * If a pair is still matched by thread, this argument is compared: if a stop and its start have
+ * different values, the stop belongs to another request. The engine `inside` matches by ints that
+ * are in a register or on the stack, and compares nothing.
  *
  * Keys are found before the engine is opened. Files that are loaded later do not change them.
  */
@@ -39,7 +39,7 @@ enum fitness { IS_ID, IS_INT, IS_OF_ANY_TYPE, IS_STRING, IS_UNFIT };
 
 enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
 
-/* The sites of a pair: n_starts sites of its start, then those of its stop. */
+/* The sites of a pair: first the n_starts sites of its start, then the sites of its stop. */
 struct pair_sites {
 	const struct site **list;
 	size_t n, n_starts;
@@ -90,7 +90,7 @@ static enum fitness fitness_of_type(enum ocp_arg_type type, bool is_inside)
 	}
 }
 
-/* Can the argument at position AT of SITE be read? */
+/* Return true if the argument at position AT of SITE can be read. */
 static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bool is_inside)
 {
 	struct inside_place place;
@@ -104,7 +104,7 @@ static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bo
 	       args.args[at].type != ARG_FLOAT;
 }
 
-/* Return how well the argument NAME fits. It must exist at all SITES. */
+/* Return how well the argument NAME identifies a request. It is IS_UNFIT if a site lacks it. */
 static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			       const char *name)
 {
@@ -164,7 +164,7 @@ static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair,
 	if (!err && sites.n_starts && sites.n > sites.n_starts)
 		choose_key_name(meter->ctx, &sites, name);
 	free(sites.list);
-	/* *ARG is negative if there is no room for one more name. */
+	/* *ARG becomes negative if there is no room for one more name. */
 	if (!err && name[0])
 		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
 	return err;
@@ -323,8 +323,8 @@ char *meter_keys_text(const struct ocp_meter *meter)
 }
 
 /*
- * Find a library in the files of METER that runs many requests in one thread. Return its name, and
- * set *FILE to the name of the file; NULL: none.
+ * Find a file of METER that contains a library which runs many requests in one thread. Return the
+ * name of the library, and set *FILE to the name of the file. Return NULL if there is none.
  */
 static const char *find_scheduler(const struct ocp_meter *meter, const char **file)
 {

@@ -2,7 +2,7 @@
 /*
  * Meters of processes that have no probes yet. A program without probes may load plugins with
  * probes, so the meter starts measuring and logs which probes are missing. It is an error if the
- * program has probes but not the requested one, or if it cannot load any files.
+ * program has probes but not the requested ones, or if it has no probes and cannot load files.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +20,10 @@
 
 bool meter_has_none_yet(const struct ocp_meter *meter)
 {
-	/* The functions of files that are loaded later are measured, but not waited for. */
+	/*
+	 * Functions of files that are loaded later are measured, but the meter does not wait for
+	 * them.
+	 */
 	if (meter_asks_for_code(meter))
 		return false;
 	for (size_t i = 0; i < meter->table.n_files; i++)
@@ -31,7 +34,10 @@ bool meter_has_none_yet(const struct ocp_meter *meter)
 
 /* ---- can a file with probes be loaded? ------------------------------------------------------ */
 
-/* Can a program load files? A dynamic loader that runs as a program has no interpreter. */
+/*
+ * Return true if the program ELF can load files. The dynamic loader itself can, too, if it runs as
+ * a program; it has no interpreter.
+ */
 static bool can_load(struct elf_file *elf)
 {
 	uint64_t va;
@@ -39,7 +45,7 @@ static bool can_load(struct elf_file *elf)
 	return elf_file_has_interpreter(elf) || dynsym_find(elf, "_dl_debug_state", &va) > 0;
 }
 
-/* Can the program of PROC load files? If this cannot be found out, assume that it can. */
+/* Return true if the program of PROC can load files, or if this cannot be found out. */
 static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
 	struct elf_file *elf;
@@ -72,7 +78,7 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 	if (kind != PROGRAM_FOREIGN ||
 	    ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
 		return kind;
-	/* Its processes may have loaded a library with OCaml code. */
+	/* The processes of the program may have loaded a library with OCaml code. */
 	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
 		kind = process_kind(meter->ctx, pids[i]);
 	free(pids);
@@ -80,8 +86,8 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 }
 
 /*
- * Return PROGRAM_NATIVE if any process runs native code, else the kind of the first process, which
- * is the one that messages name.
+ * Return PROGRAM_NATIVE if any process runs native code, otherwise the kind of the first process:
+ * messages name the first process.
  */
 static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 {

@@ -87,7 +87,7 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 	return err;
 }
 
-/* Inspect the process again if its files have changed. */
+/* Add the files of PROCESS if it is its turn and its files have changed since the last look. */
 static int look_at(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	const uint64_t before = process->signature;
@@ -105,7 +105,10 @@ static int look_at(struct ocp_meter *meter, struct measured_process *process, si
 
 /* ---- all processes of a program ------------------------------------------------------------- */
 
-/* Replace the list by the processes in FOUND, and keep what is known of those in both. */
+/*
+ * Replace the list by the processes in FOUND. Keep what is known of processes that are in both
+ * lists.
+ */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
 	struct measured_process *processes = calloc(found->n + 1, sizeof(*processes));
@@ -157,7 +160,7 @@ static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
-/* False if the process has ended, even if another process has its pid. */
+/* Return true if the process has not ended. Another process may have its pid. */
 static bool is_still_there(const struct measured_process *process)
 {
 	uint64_t start_time;
@@ -173,7 +176,10 @@ static bool is_measured(const struct ocp_meter *meter, pid_t tgid)
 	return false;
 }
 
-/* Is PID a zombie? Its pid is not reused. If it is the main thread, other threads may still run. */
+/*
+ * Return true if PID is a zombie: its pid is not reused yet, and if PID is a main thread, other
+ * threads of the process may still run.
+ */
 static bool is_zombie(pid_t pid)
 {
 	uint64_t start_time;
@@ -227,7 +233,7 @@ static int look_at_processes(struct ocp_meter *meter, size_t *n_new)
 	}
 	meter->sees_all = !meter->children;
 	meter_drop_ended(meter);
-	/* In the first round, the table already contains their files. */
+	/* In the first round, the table already contains the files of these processes. */
 	for (size_t i = 0; !err && !is_first && i < meter->n_processes; i++)
 		err = look_at(meter, &meter->processes[i], n_new);
 	return err;
@@ -263,8 +269,8 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 /* ---- rows of ended processes ---------------------------------------------------------------- */
 
 /*
- * Has thread or process ID, of process TGID, ended? A zombie has not. Do not ask /proc, which may
- * hide processes of other users (hidepid).
+ * Return true if thread or process ID, of process TGID, has ended. A zombie has not ended. Do not
+ * use /proc, which may hide processes of other users (hidepid).
  */
 static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 {
@@ -302,7 +308,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 	err = make_room_for_forgotten(meter);
 	if (!err)
 		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
-	/* Count the removed rows: DROPPED has them also on failure. */
+	/* Keep the hits of the removed rows, which are in DROPPED also on failure. */
 	for (size_t i = 0; i < n; i++)
 		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;
 	free(dropped);

@@ -29,7 +29,10 @@ int meter_walk_processes(struct ocp_meter *meter)
 		err = meter->ops->walk(meter->engine, process->pid);
 		if (err == -ENOMEM)
 			return err;
-		/* The process has ended, or must not be inspected: then its hits do not count. */
+		/*
+		 * The process has ended, or may not be inspected: in both cases its hits do not
+		 * count.
+		 */
 		if (err)
 			ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		process->is_walked = !err;
@@ -52,7 +55,7 @@ static int push(struct ocp_meter *meter, struct named_frames *frames,
 	return 0;
 }
 
-/* Is FRAME at SITE? Returns false if the source position of the probe is unknown. */
+/* Return true if FRAME is at SITE, and the source position of the probe is known. */
 static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct measured_site *site)
 {
 	const struct measured_file *file;
@@ -68,7 +71,7 @@ static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct me
 }
 
 /*
- * Return the site at which FRAME is. NULL if there is none, or if the source position of its probe
+ * Return the site at which FRAME is, or NULL if there is none or the source position of its probe
  * is unknown.
  */
 static const struct measured_site *find_site(const struct ocp_meter *meter, uint64_t frame)
@@ -83,8 +86,8 @@ static const struct measured_site *find_site(const struct ocp_meter *meter, uint
 }
 
 /*
- * Make the frame of SITE: like FROM, the frame of its code, but at the source position of the
- * probe.
+ * Set *FRAME to the frame of SITE: it is like FROM, the frame of the code at SITE, but has the
+ * source position of the probe.
  */
 static int make_site_frame(struct ocp_meter *meter, const struct measured_site *site,
 			   const struct named_frame *from, const struct named_frame **frame)
@@ -132,8 +135,8 @@ static const struct named_frame lost_stack = { .function = "[truncated: no room 
 				};
 
 /*
- * Name the frames of STACK, the stack of a hit of SITE. SITE is NULL if the source position of its
- * probe is unknown. The caller frees the list, also on failure.
+ * Name the frames of STACK, the stack of a hit of SITE. SITE is NULL if the source position of the
+ * probe is unknown. The caller frees frames->list, also on failure.
  */
 static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 		      const struct measured_site *site, struct named_frames *frames)

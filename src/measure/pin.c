@@ -67,8 +67,8 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 }
 
 /*
- * Keep a meter that counts inside. Tools can find it already: the engine has had its description
- * since the attach.
+ * Keep a meter that counts inside. Other tools can find it already, because the engine was given
+ * its description before the attach.
  */
 static int keep_inside(struct ocp_meter *meter, const char *name)
 {
@@ -241,7 +241,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Return both lists in one block, sorted, each name once. NULL: out of memory. */
+/* Return the names of both lists in one block, sorted, each name once. NULL: out of memory. */
 static char **join(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
 {
 	const size_t n_all = n_a + n_b;
@@ -279,7 +279,10 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 
 	*names = NULL;
 	*n = 0;
-	/* If bpffs cannot be read, list at least what an ordinary user counts inside. */
+	/*
+	 * If bpffs cannot be read, list at least the meters that count inside, which ordinary users
+	 * can have.
+	 */
 	if (folder_err && n_found)
 		ctx_log(ctx, OCP_LOG_WARN, "what counts in the kernel is not listed: %s",
 			ocp_error(ctx));

@@ -47,9 +47,9 @@ int pin_need_bpffs(struct ocp_ctx *ctx)
 }
 
 /*
- * Check that PATH is a directory that only root and we can change. In a SHARED one, other users may
- * make files but not change ours (the sticky bit). Returns 0 or a negative errno; -ENOENT has no
- * message.
+ * Check that PATH is a directory that only root and we can change. If it is SHARED, other users may
+ * make files in it, but not change our files (the sticky bit). Return 0 or a negative errno;
+ * -ENOENT has no message.
  */
 static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 {
@@ -76,7 +76,7 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 	return 0;
 }
 
-/* Check the directory of all pinned meters and the one that contains it. */
+/* Check the directory of all pinned meters and its parent. */
 static int check_top(struct ocp_ctx *ctx)
 {
 	int err = check_folder(ctx, BPFFS, true);

@@ -7,7 +7,10 @@
 
 enum { PIN_PATH_BYTES = 128 };
 
-/* Write the path for NAME to FOLDER, which has PIN_PATH_BYTES. -EINVAL if NAME is invalid. */
+/*
+ * Write the path of the directory for NAME to FOLDER, which has room for PIN_PATH_BYTES. Return
+ * -EINVAL if NAME is invalid.
+ */
 int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 
 /*
@@ -19,23 +22,27 @@ int pin_check_name_free(struct ocp_ctx *ctx, const char *name);
 int pin_need_bpffs(struct ocp_ctx *ctx);
 
 /*
- * Check that FOLDER, of the pinned meter NAME, exists and that only root and we can write to it and
- * to the directories above. Returns 0, -ENOENT, -EACCES or -EPERM.
+ * Check that FOLDER, the directory of the pinned meter NAME, exists, and that only root and we can
+ * write to FOLDER and to the directories above it. Return 0, -ENOENT, -EACCES or -EPERM.
  */
 int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
 /*
- * List the names of all directories. *NAMES and the strings are one block, which the caller frees.
+ * List the names of all pinned meters that have directories. *NAMES and the strings are one block,
+ * which the caller frees.
  */
 int pin_list_folders(struct ocp_ctx *ctx, char ***names, size_t *n);
 
-/* Record the error that NAME is in use. Return -EEXIST. */
+/* Set the error that NAME is in use. Return -EEXIST. */
 int pin_is_taken(struct ocp_ctx *ctx, const char *name);
 
-/* Make the directory. Return -EEXIST if NAME is in use, -EPERM as in pin_check_folder(). */
+/*
+ * Make the directory FOLDER for NAME. Return -EEXIST if NAME is in use, -EPERM as in
+ * pin_check_folder().
+ */
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
-/* Remove all names in FOLDER, and FOLDER. The objects are freed with their last descriptor. */
+/* Remove all names in FOLDER, and FOLDER. An object is freed when its last descriptor is closed. */
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

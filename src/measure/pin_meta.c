@@ -102,7 +102,9 @@ static char *put_number(char *to, uint64_t number, unsigned int base)
 	return to;
 }
 
-/* There can be 100000 sites, most of them without words. */
+/*
+ * Write the line of SITE, fast if it has no words: there can be 100 000 sites, most without words.
+ */
 static void put_site(struct strbuf *text, const struct measured_site *site)
 {
 	const bool has_words = site->symbol || site->source;
@@ -199,7 +201,7 @@ char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Decode the two digits of %xx at FROM; -1 if they are missing, or if they are 00. */
+/* Decode the two digits of %xx at FROM. Return -1 if they are missing, or if they are 00. */
 static int take_escape(const char *from)
 {
 	const char digits[] = { from[0], from[0] ? from[1] : '\0', '\0' };
@@ -212,7 +214,10 @@ static int take_escape(const char *from)
 	return byte ? (int)byte : -1;
 }
 
-/* Remove the next word from *LINE and decode it in place; NULL at the end, or if it is damaged. */
+/*
+ * Remove the next word from *LINE and decode it in place. Return NULL at the end of *LINE, or if
+ * the word is damaged.
+ */
 static char *take_word(char **line)
 {
 	char *word = strsep(line, " "), *to = word;
@@ -234,7 +239,7 @@ static char *take_word(char **line)
 	return word;
 }
 
-/* Remove the next number, in BASE and at most MAX, from *LINE. */
+/* Remove the next number from *LINE. It is in BASE. Return false if it is damaged or above MAX. */
 static bool take_number(char **line, int base, uint64_t max, uint64_t *number)
 {
 	const char *word = strsep(line, " ");
@@ -262,7 +267,7 @@ static bool take_cost(char **line, double *ns)
 /* The result of parsing. The strings of sites stay in the text. */
 struct reader {
 	struct ocp_meter *meter;
-	struct site *sites; /* of each measured site, for its address */
+	struct site *sites; /* by site number: a site that only has its address */
 	bool has_start, has_split, has_costs;
 };
 
@@ -467,7 +472,7 @@ static bool read_line(struct reader *r, char *line)
 	const char *what = strsep(&line, " ");
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		/* After a valid line nothing is left. */
+		/* A line is valid only if nothing is left of it. */
 		if (strcmp(what, lines[i].what) == 0)
 			return lines[i].read(r, &line) && !line;
 	return false;
@@ -480,7 +485,10 @@ static int compare_probes(const void *a, const void *b, void *data)
 	return strcmp(probes[*(const uint32_t *)a].name, probes[*(const uint32_t *)b].name);
 }
 
-/* Complete the table as site_table_add_file does. False: no memory, or a name occurs twice. */
+/*
+ * Complete the table as site_table_add_file() does. Return false if memory is short or a name
+ * occurs twice.
+ */
 static bool finish_table(struct reader *r)
 {
 	struct site_table *table = &r->meter->table;
@@ -559,7 +567,7 @@ int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
 		ctx_error(meter->ctx, err, "%s/meta: damaged", folder);
 	if (err != -EPROTO)
 		return err;
-	/* The sizes of its maps may differ. */
+	/* The maps of another version may have other sizes. */
 	ctx_error(
 		meter->ctx, err,
 		"%s: pinned by another version of ocaml-probes; use that version to read or detach it",
@@ -576,8 +584,8 @@ int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 /* ---- comparing ------------------------------------------------------------------------------ */
 
 /*
- * Is LINE a part of the request? Other lines have the time, the costs, and the places that were
- * found.
+ * Return true if LINE is a part of the request. Other lines contain the time, the costs, and what
+ * was found: files, sites and uses.
  */
 static bool is_wish(const char *line)
 {
@@ -597,7 +605,7 @@ static const char *next_line(const char *line)
 	return line + (*line == '\n');
 }
 
-/* The lines of both texts are in the same order. */
+/* Look for each requesting line of A in B. The lines of both texts are in the same order. */
 bool pin_meta_is_part(const char *a, const char *b)
 {
 	for (; *a; a = next_line(a)) {

@@ -12,21 +12,21 @@
 char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs);
 
 /*
- * Read TEXT, from `meta` in FOLDER, into METER, which is new. The text is overwritten and must
- * outlive the meter. Return -EBADMSG if pin_meta_text() cannot have made the text, -EPROTO if
+ * Read TEXT, which comes from `meta` in FOLDER, into METER, which must be new. TEXT is overwritten
+ * and must outlive METER. Return -EBADMSG if pin_meta_text() cannot have made the text, -EPROTO if
  * another version wrote it.
  */
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 
 /*
- * Do the same with a TEXT from an untrusted writer: replace terminal control characters by '?'. The
- * errors have no message.
+ * Like pin_meta_parse(), for a TEXT whose writer is not trusted: replace terminal control
+ * characters by '?'. The errors have no message.
  */
 int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text);
 
 /*
- * Does text B request everything that text A requests, in the same processes? B may have more
- * probes, of files that were loaded since.
+ * Return true if text B requests everything that text A requests, in the same processes. B may have
+ * more probes, of files that were loaded since.
  */
 bool pin_meta_is_part(const char *a, const char *b);
 

@@ -24,8 +24,8 @@ struct request_pair {
 
 /*
  * The engine: BPF programs in the kernel, code inside of the process, or the better of the two.
- * ENGINE_DEFAULT, if the user chose none: BPF, or `inside` if BPF is not permitted and `inside`
- * supports the request.
+ * ENGINE_DEFAULT, if the user has not chosen an engine: BPF, or `inside` if BPF is not permitted
+ * and `inside` supports the request.
  */
 enum engine_choice { ENGINE_DEFAULT, ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
 /* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
@@ -36,7 +36,7 @@ struct measure_request {
 	struct items counted, printed;
 	struct request_pair *pairs;
 	size_t n_pairs;
-	enum ocp_split split;		/* of the counts */
+	enum ocp_split split;		/* how counts are split */
 	unsigned int depth;		/* 0: not given */
 	unsigned int stack_depth;	/* 0: no stacks */
 	char *key, *filter, *hist, *by; /* NULL: not given */
@@ -51,25 +51,32 @@ struct measure_request {
 };
 
 void measure_request_free(struct measure_request *request);
-/* True if the request names no probe to count, print or time. */
+/* Return true if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
-/* True if the request names an argument that matches pairs. The key "none" means: by thread. */
+/*
+ * Return true if the request names an argument that matches pairs. The key "none" means: by thread.
+ */
 bool measure_request_has_key(const struct measure_request *request);
-/* True if the request names a function, or other code without probes. */
+/* Return true if the request names a function, or other code without probes. */
 bool measure_request_has_code(const struct measure_request *request);
 
-/* Both return 0 or -ENOMEM. STOP is NULL for a function. TEXT replaces *TO. */
+/*
+ * measure_request_add_pair(): STOP is NULL if START is a function whose calls are timed.
+ * measure_request_set_text() replaces *TO by a copy of TEXT, which may be NULL. Both return 0 or
+ * -ENOMEM.
+ */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);
 int measure_request_set_text(char **to, const char *text);
 
 /*
- * Free the copy with measure_request_drop(), which accepts NULL. Returns NULL if memory is short.
+ * Copy REQUEST. Return NULL if memory is short. Free the copy with measure_request_drop(), which
+ * accepts NULL.
  */
 struct measure_request *measure_request_copy(const struct measure_request *request);
 void measure_request_drop(struct measure_request *copy);
 bool measure_request_equal(const struct measure_request *a, const struct measure_request *b);
 
-/* Invalid combinations. Each surface has its own message for them. */
+/* Invalid combinations. The command line and `serve` have different messages for them. */
 enum request_fault {
 	REQUEST_FINE,
 	REQUEST_SPLIT_WITHOUT_COUNT,

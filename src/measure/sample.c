@@ -33,7 +33,7 @@ struct ocp_sample {
 	struct row *rows;
 	size_t n_rows;
 	struct ocp_pair *pairs;
-	uint64_t (*buckets)[OCP_BUCKETS]; /* of each pair */
+	uint64_t (*buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
 	size_t n_pairs;
 	struct arg_histograms histograms;
 	struct domain_pairs domains;
@@ -179,7 +179,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		const struct engine_keyed *keyed = &reading->keyed[i];
 		struct row *row = &sample->rows[sample->n_rows++];
 
-		/* The table and the map of a pinned meter may not fit together. */
+		/* For a pinned meter, the map may contain numbers that are not in the table. */
 		if (keyed->probe_index >= meter->table.n_probes)
 			return ctx_error(meter->ctx, -EBADMSG,
 					 "measuring: hits of a probe that is not measured");
@@ -243,7 +243,10 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			.orphan_stops = pair->orphan_stops,
 			.map_full = pair->map_full,
 			.not_keyed = pair->not_keyed,
-			/* During measuring, the counters are not read at one moment. */
+			/*
+			 * While the meter is attached, the counters are not all read at the same
+			 * moment.
+			 */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
 			.by_key = meter->pairs[i].key_arg >= 0,
@@ -334,7 +337,8 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /*
- * The rows of an earlier sample, to find by key. They are usually in the order of the later sample.
+ * The rows of an earlier sample, which are looked up by key. Usually the lookups are in their
+ * order.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;
@@ -360,9 +364,9 @@ static const struct row *find_earlier(struct earlier_rows *earlier, const struct
 }
 
 /*
- * Subtract the rows of EARLIER from those of OUT. If GONE is not NULL, it gets the hits of rows
- * that were removed since, by probe: these hits are now in the row of ended processes. A row with
- * fewer hits than before belongs to a new process with the same id.
+ * Subtract the rows of EARLIER from the rows of OUT. If GONE is not NULL, set it, by probe, to the
+ * hits in rows of EARLIER that were removed since: these hits are now in the row of ended
+ * processes. A row with fewer hits than before belongs to a new process with the same id.
  */
 static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
 {
@@ -409,7 +413,10 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 	return 0;
 }
 
-/* Both are sorted by name. For a probe that is new in LATER, nothing is subtracted. */
+/*
+ * Set the probes of OUT to LATER minus EARLIER. Both samples are sorted by name. A probe that is
+ * only in LATER keeps its hits.
+ */
 static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *later,
 			   const struct ocp_sample *earlier)
 {
@@ -470,7 +477,10 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	sample->meter = later->meter;
 	sample->time_ns = later->time_ns - earlier->time_ns;
 	sample->sums.all = later->sums.all - earlier->sums.all;
-	/* The sums may shrink: a site that was removed in between takes its hits along. */
+	/*
+	 * The sums may shrink: if a site was removed in between, its hits are missing in the later
+	 * sums.
+	 */
 	if (later->sums.stepped > earlier->sums.stepped)
 		sample->sums.stepped = later->sums.stepped - earlier->sums.stepped;
 	if (later->sums.paired > earlier->sums.paired)

@@ -62,8 +62,8 @@ static void add_up(const struct ocp_meter *meter, const struct engine_reading *r
 }
 
 /*
- * Split the hits by process. A single process has made all hits except those passed over, which are
- * of other processes.
+ * Split the hits by process. If only one process is measured, it has made all hits except those
+ * that were passed over, which other processes have made.
  */
 static int take_processes(const struct ocp_meter *meter, const struct engine_reading *reading,
 			  struct spending *spending)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hits of each process so far, from which the cost of measuring follows. Reading them is cheap:
- * callers compare them with the CPU time of the processes ten times a second.
+ * The hits of each process so far, from which the cost of measuring follows. Reading these hits is
+ * cheap: callers do so ten times a second, and compare the cost with the CPU time of the processes.
  */
 #ifndef MEASURE_SPENDING_H
 #define MEASURE_SPENDING_H
@@ -13,7 +13,7 @@
 struct ocp_costs;
 struct ocp_meter;
 
-/* Sums of hits by what they cost, and the time of all stack walks. */
+/* Sums of hits by what the hits cost, and the time of all stack walks. */
 struct hit_sums {
 	uint64_t all, stepped, paired, walk_ns;
 	/*
@@ -35,16 +35,20 @@ struct spending_process {
 
 struct spending {
 	struct hit_sums sums;
-	struct spending_process *processes; /* empty: which process made the hits is unknown */
+	/* if n is 0, it is unknown which process made the hits */
+	struct spending_process *processes;
 	size_t n;
 };
 
 /*
- * Count the hits of each process, which is necessary only with several processes. Call this before
- * the meter is opened.
+ * Make METER count the hits of each process; this is necessary only with several processes. Call it
+ * before METER is opened.
  */
 void meter_count_processes(struct ocp_meter *meter);
-/* Return 0 or a negative errno. The caller frees SPENDING with spending_free(), also on failure. */
+/*
+ * Read the hits and sums so far. Return 0 or a negative errno. The caller frees SPENDING with
+ * spending_free(), also on failure.
+ */
 int meter_read_spending(struct ocp_meter *meter, struct spending *spending);
 void spending_free(struct spending *spending);
 

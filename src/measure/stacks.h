@@ -10,8 +10,8 @@
 enum { MAX_STACK_DEPTH = WALK_MAX_DEPTH };
 
 /*
- * Frames, the innermost one first. If callers are missing, the last frame is of kind
- * FRAME_TRUNCATED. The frames exist as long as the meter.
+ * Frames, the innermost frame first. If callers are missing, the last frame is of kind
+ * FRAME_TRUNCATED. The frames are valid as long as the meter exists.
  */
 struct named_frames {
 	const struct named_frame **list;
@@ -20,36 +20,44 @@ struct named_frames {
 
 /* The hits of a probe at one stack, or the times of a pair that ended there. */
 struct stack_row {
-	const char *probe; /* NULL: a pair */
-	size_t pair;	   /* its index in the sample */
+	const char *probe; /* NULL: the row is of a pair */
+	size_t pair;	   /* index of the pair in the sample */
 	uint64_t n, sum_ns, max_ns;
 	struct named_frames frames;
 };
 
 /*
- * Rows of probes, by name, then rows of pairs. The rows of a probe are sorted by hits, those of a
- * pair by their sum.
+ * First the rows of probes, sorted by the probe's name, then the rows of pairs. The rows of one
+ * probe are sorted by hits, the rows of one pair by the sum of their times.
  */
 struct stack_rows {
 	struct stack_row *list;
 	size_t n;
 	uint64_t walks;	    /* stacks that were walked */
-	uint64_t truncated; /* of these: stacks that lack callers */
-	uint64_t lost; /* hits and times without a stack: no room for it, or its hash is taken */
+	uint64_t truncated; /* of `walks`: stacks that lack callers */
+	/*
+	 * Hits and times whose stack was not stored: no room, or another stack has the same hash.
+	 */
+	uint64_t lost;
 	uint64_t not_counted; /* hits and times that are in no row: no room */
 };
 
 /*
- * Walk the stacks of hits, with DEPTH frames at most, up to MAX_STACK_DEPTH. Call it before
- * ocp_meter_open().
+ * Walk the stacks of hits, up to DEPTH frames each; DEPTH is at most MAX_STACK_DEPTH. Call this
+ * before ocp_meter_open().
  */
 void meter_walk_stacks(struct ocp_meter *meter, unsigned int depth);
 
-/* The caller frees ROWS with stack_rows_free(), also on failure. */
+/*
+ * Read the hits and times by stack. The caller frees ROWS with stack_rows_free(), also on failure.
+ */
 int meter_read_stacks(struct ocp_meter *meter, struct stack_rows *rows);
 void stack_rows_free(struct stack_rows *rows);
 
-/* Name the frames of HIT; none if stacks are not walked. The caller frees FRAMES->list. */
+/*
+ * Set FRAMES to the named frames of HIT, to none if stacks are not walked. The caller frees
+ * FRAMES->list.
+ */
 int meter_name_hit(struct ocp_meter *meter, const struct ocp_hit *hit, struct named_frames *frames);
 
 #endif

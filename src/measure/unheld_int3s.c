@@ -2,8 +2,8 @@
 /*
  * The holders of an int3 are found in /proc/PID/fdinfo of all processes, and in all links of the
  * machine, which only CAP_SYS_ADMIN can list. Three kinds of holders do not show where their int3s
- * are: debuggers, perf events without a link, and events of tracefs. If one of these exists, the
- * int3s may belong to it, and unheld_int3s.doubt names it.
+ * are: debuggers, perf events without a link, and events of tracefs. If there is such a holder, the
+ * int3s may belong to it, and unheld_int3s.doubt names this holder.
  *
  * A removal does not need to know the holders: the kernel counts the users of a uprobe. When the
  * last user goes, the kernel restores the byte of the file, in all processes that map the file.
@@ -55,8 +55,8 @@ static void add_doubt(struct unheld_int3s *found, const char *text)
 }
 
 /*
- * Mark the int3s of the N links FDS, and close the descriptors with links_close(): they may have
- * become the last ones of their links.
+ * Mark the int3s of the N links FDS. Close the descriptors with links_close(), because each may
+ * have become the last descriptor of its link.
  */
 static int look_at_links(struct ocp_process *proc, struct holders *holders, const int *fds,
 			 size_t n)
@@ -113,7 +113,10 @@ static void doubt_holders(const struct holders *holders, struct unheld_int3s *fo
 	}
 }
 
-/* Events of tracefs need no process. Without tracefs there are none. */
+/*
+ * Add a doubt if tracefs may have uprobe events, which no process needs to hold. If there is no
+ * tracefs, there are no such events.
+ */
 static void doubt_tracefs(struct unheld_int3s *found)
 {
 	static const char *const paths[] = { "/sys/kernel/tracing/uprobe_events",
@@ -132,7 +135,7 @@ static void doubt_tracefs(struct unheld_int3s *found)
 	}
 }
 
-/* Keep only the INT3S without a known holder. */
+/* Remove the int3s with a known holder from INT3S. Note in FOUND what may hold the others. */
 static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
 {
 	struct holder_place *places = calloc(int3s->n + 1, sizeof(*places));
@@ -178,7 +181,7 @@ static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *
 	return n;
 }
 
-/* The caller frees INT3S, also after an error. */
+/* Read the int3s without a known holder, once. The caller frees INT3S, also after an error. */
 static int read_once(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
 {
 	struct ocp_sites *sites = NULL;
@@ -209,7 +212,10 @@ static bool same(const struct int3s *a, const struct int3s *b)
 	return true;
 }
 
-/* The caller frees INT3S, also after an error. */
+/*
+ * Read the int3s without a known holder until two readings in a row are the same. The caller frees
+ * INT3S, also after an error.
+ */
 static int read_settled(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
 {
 	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_NS };
@@ -280,7 +286,7 @@ static void touch(struct removal *r, size_t first, size_t end)
 	}
 }
 
-/* Touch the N int3s LIST of FILE. */
+/* Attach to the N int3s LIST of FILE and detach from them, with touch(). */
 static int touch_file(struct ocp_process *proc, int prog_fd, const struct int3_file *file,
 		      const struct int3 *list, size_t n)
 {

@@ -13,22 +13,26 @@
 enum { DOUBT_BYTES = 256 };
 
 struct unheld_int3s {
-	size_t n;	/* int3s without a link that the kernel shows */
-	size_t n_sites; /* of these, at sites of probes */
-	/* Who may hold them nevertheless, as text. "": nobody does, and they are left over. */
+	size_t n;	/* int3s without a known holder */
+	size_t n_sites; /* of `n`: int3s at sites of probes */
+	/*
+	 * What may hold these int3s nevertheless, as text. "": nothing; a killed tool has left
+	 * them.
+	 */
 	char doubt[DOUBT_BYTES];
 };
 
 /*
- * Find the int3s of PROC without a known holder. Read again until two readings are the same, since
- * other tools attach and detach.
+ * Find the int3s of PROC without a known holder. Since other tools attach and detach, read until
+ * two readings in a row are the same.
  */
 int unheld_int3s_find(struct ocp_process *proc, struct unheld_int3s *found);
 
 /*
- * Attach a uprobe to each of these int3s and detach it. The kernel then removes the int3 and lowers
- * the semaphore, unless another uprobe is there. LEFT gets the int3s that remain. Return -EBUSY if
- * a debugger traces the process: the kernel would remove its breakpoints, too.
+ * Attach a uprobe to each int3 of PROC without a known holder, and detach it. The kernel then
+ * removes the int3 and lowers the semaphore, unless another uprobe is there. LEFT gets the int3s
+ * that remain. Return -EBUSY if a debugger traces the process: the kernel would remove its
+ * breakpoints, too.
  */
 int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left);
 

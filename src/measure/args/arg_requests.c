@@ -50,14 +50,14 @@ void arg_requests_free(struct arg_requests *requests)
 	arg_table_free(&requests->table);
 }
 
-/* True if the request reads arguments. */
+/* Return true if the request reads arguments. */
 static bool are_read(const struct arg_requests *requests)
 {
 	return requests->has_filter || requests->has_pairs || requests->hist_arg >= 0 ||
 	       requests->by_arg >= 0 || !selection_is_empty(&requests->printed) || requests->slower;
 }
 
-/* True if all arguments of the probe's hits are printed. */
+/* Return true if all arguments of the probe's hits are printed. */
 static bool is_shown(const struct arg_requests *requests, const struct measured_probe *probe)
 {
 	return probe->is_printed || (requests->slower && probe->n_roles);
@@ -98,13 +98,13 @@ struct checked_site {
 	const struct site_args *args;
 };
 
-/* Why locations of the site's arguments are unknown; NULL if they are known. */
+/* Return why locations of the site's arguments are unknown; NULL if they are known. */
 static const char *args_fault(const struct measured_site *site)
 {
 	return site->site->corrected ? site->site->corrected->fault : NULL;
 }
 
-/* Warn once per probe. */
+/* Warn, once per probe, that a printed argument of SITE is at an unknown location. */
 static void warn_of_unknown_places(struct arg_requests *requests, const struct measured_site *site)
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
@@ -122,7 +122,10 @@ const char *arg_requests_name(const struct arg_requests *requests, unsigned int 
 	return arg < ARGS_MAX ? NULL : requests->asked.names[arg - ARGS_MAX];
 }
 
-/* The position of the argument ARG at a site with NAMES; -1 if no argument has the name. */
+/*
+ * Return the position of argument ARG at a site whose arguments have NAMES; -1 if none has its
+ * name.
+ */
 static int position_of(const struct arg_requests *requests, unsigned int arg, const char *names)
 {
 	const char *name = arg_requests_name(requests, arg);
@@ -130,7 +133,7 @@ static int position_of(const struct arg_requests *requests, unsigned int arg, co
 	return name ? arg_names_find(names, name) : (int)arg;
 }
 
-/* The type with which the argument ARG is declared at a site with NAMES. */
+/* Return the declared type of argument ARG at a site whose arguments have NAMES. */
 static enum ocp_arg_type declared_type(const struct arg_requests *requests, unsigned int arg,
 				       const char *names)
 {
@@ -200,8 +203,8 @@ static const char *operand_at(const struct measured_site *site, unsigned int pos
 }
 
 /*
- * Refuse an argument whose place is known but cannot be read, or that the compiler has put in no
- * place. The remedy in the message is for probes of the ppx: no other writer of notes emits 8@$0.
+ * Refuse an argument whose place is known but cannot be read, or that the compiler has stored
+ * nowhere. The remedy in the message is for probes of the ppx: no other writer of notes emits 8@$0.
  */
 static int refuse_place(const struct checked_site *checked, unsigned int position)
 {
@@ -255,7 +258,10 @@ static void suggest_name(const char *names, const char *name, char text[MEANT_BY
 		snprintf(text, MEANT_BYTES, "; did you mean '%s'?", suggestion.best);
 }
 
-/* Refuse argument ARG: no argument of the site has its name. WHAT needs it, for the message. */
+/*
+ * Set the error that no argument of the site has the name of ARG. WHAT is the feature that needs
+ * ARG. Return -EINVAL or -ENOMEM.
+ */
 static int refuse_name(const struct checked_site *checked, unsigned int arg, const char *what)
 {
 	const struct arg_requests *requests = checked->requests;
@@ -291,7 +297,7 @@ static int refuse_name(const struct checked_site *checked, unsigned int arg, con
 	return err;
 }
 
-/* Check that argument ARG can be read. WHAT needs it, for the message. */
+/* Check that argument ARG can be read. WHAT is the feature that needs ARG, for the message. */
 static int check_arg(const struct checked_site *checked, unsigned int arg, const char *what)
 {
 	const struct arg_requests *requests = checked->requests;
@@ -320,8 +326,8 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 
 /*
  * Refuse a filter that compares an argument, given by name, with a literal of another type than the
- * declared one. An argument given by its position may have other types at other sites: hits of such
- * sites are counted as mismatches.
+ * declared one. An argument given by its position is not checked, since it may have other types at
+ * other sites: the hits of these sites are counted as mismatches.
  */
 static int check_types(const struct checked_site *checked)
 {
@@ -391,7 +397,7 @@ static int check_histogram(const struct checked_site *checked)
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* Save the error message for arg_requests_tell_left_out(). */
+/* Save the error message, and the consequence HOW, for arg_requests_tell_left_out(). */
 static int note_left_out(struct arg_requests *requests, const char *how)
 {
 	struct left_out *new = array_add(requests->left_out, requests->n_left_out);
@@ -405,7 +411,7 @@ static int note_left_out(struct arg_requests *requests, const char *how)
 	return ctx_no_memory(requests->ctx);
 }
 
-/* Leave out PROBE. If it is part of a pair, it stays in the pair. */
+/* Stop counting and printing PROBE. Remove it, too, unless it is part of a pair. */
 static int leave_out(struct arg_requests *requests, struct measured_probe *probe)
 {
 	const bool is_in_pair = probe->n_roles != 0;
@@ -419,7 +425,7 @@ static int leave_out(struct arg_requests *requests, struct measured_probe *probe
 			     &(struct item){ item_kind_of_name(probe->name), probe->name });
 }
 
-/* Give SITE an entry without arguments: they are not read. */
+/* Give SITE an entry without arguments, since its arguments are not read. */
 static int add_no_args(struct arg_requests *requests, struct measured_site *site)
 {
 	return arg_table_add(requests->ctx, &requests->table, "", "", &requests->asked,
@@ -440,8 +446,8 @@ static int leave_site_out(struct arg_requests *requests, struct measured_probe *
 }
 
 /*
- * Report that a probe is counted only in part, as HOW says: after all checks if IS_STRICT, else at
- * once.
+ * Report that a probe is counted only in part; HOW says in which way. Report it after all checks if
+ * IS_STRICT, otherwise at once.
  */
 static int leave_part_out(struct arg_requests *requests, const char *how, bool is_strict)
 {
@@ -459,8 +465,8 @@ static int leave_histogram_out(struct arg_requests *requests, struct measured_pr
 }
 
 /*
- * If IS_STRICT, leave out the groups of PROBE. Otherwise they stay, and hits at a site of a file
- * that was loaded later have no value.
+ * If IS_STRICT, leave out the groups of PROBE. Otherwise keep its groups: hits at a site that lacks
+ * the argument, in a file that was loaded later, have no value.
  */
 static int leave_groups_out(struct arg_requests *requests, struct measured_probe *probe,
 			    bool is_strict)
@@ -485,7 +491,8 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 }
 
 /*
- * Fail with the first reason if no probe is left, or no probe with a requested histogram or group.
+ * Return -EINVAL, with the reason for the first probe that was left out, if no probe is left, or no
+ * probe with a requested histogram or group.
  */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {
@@ -522,8 +529,8 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 }
 
 /*
- * Does a pair of PROBE need an argument? A site that lacks it is then an error, and is not left
- * out.
+ * Return true if a pair of PROBE needs an argument. A site that lacks the argument is then an
+ * error, instead of being left out.
  */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
@@ -533,7 +540,7 @@ static bool pair_needs_args(const struct arg_requests *requests, const struct me
 
 /*
  * Check the arguments that filter, pair groups and key need at a site. After -EINVAL, the site can
- * be left out if *CAN_DO_WITHOUT is true; otherwise a pair needs it.
+ * be left out if *CAN_DO_WITHOUT is true; otherwise a pair needs the argument.
  */
 static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
 		      bool *can_do_without)
@@ -557,8 +564,8 @@ static int check_site(const struct checked_site *checked, const struct measured_
 }
 
 /*
- * Set the probe's by_type to the type of the argument that groups hits, or to OCP_ARG_ANY if its
- * sites differ.
+ * Set by_type of the probe of SITE to the type of the argument that groups hits, or to OCP_ARG_ANY
+ * if the type differs between sites.
  */
 static void note_by_type(const struct arg_requests *requests, const struct measured_site *site)
 {

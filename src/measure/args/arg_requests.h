@@ -16,11 +16,11 @@
 
 /* A probe without an argument that the request needs. */
 struct left_out {
-	const char *how; /* how far it is measured: a static string */
+	const char *how; /* the consequence, such as "not counted"; a static string */
 	char *why;
 };
 
-enum { MAX_HISTOGRAMS = 1024 }; /* each takes 24 KB per CPU */
+enum { MAX_HISTOGRAMS = 1024 }; /* a histogram takes 24 KB per CPU */
 
 struct arg_requests {
 	struct ocp_ctx *ctx;
@@ -32,10 +32,10 @@ struct arg_requests {
 	struct asked_names asked; /* names of arguments in filter, key, histogram and groups */
 	/* Arguments are numbered as in filter.h. */
 	__u32 filter_args; /* bit N: the filter uses the argument N */
-	int key_arg;	   /* of all pairs; -1: none */
-	bool has_pairs;	   /* pairs read arguments: see struct measured_probe */
+	int key_arg;	   /* the key of all pairs; -1: none */
+	bool has_pairs;	   /* a pair reads an argument: see measured_probe.key_args */
 	int hist_arg;	   /* -1: none */
-	int by_arg;	   /* hits and times are grouped by its value; -1: none */
+	int by_arg;	   /* the argument by which hits and times are grouped; -1: none */
 	struct selection printed;
 	bool slower; /* pairs that take slower_ns or longer are printed */
 	uint64_t slower_ns;
@@ -56,7 +56,7 @@ void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx,
 		       struct site_table *sites);
 void arg_requests_free(struct arg_requests *requests);
 
-/* True if the filter applies to the hits of the probe. */
+/* Return true if the filter applies to the hits of PROBE. */
 bool arg_requests_filter(const struct arg_requests *requests, const struct measured_probe *probe);
 
 /*
@@ -68,12 +68,13 @@ int arg_requests_resolve(struct arg_requests *requests);
 /* Log a warning for each removed probe. */
 void arg_requests_tell_left_out(const struct arg_requests *requests);
 /*
- * Do the same for the N sites from FIRST on, of a file that was loaded later. A site that lacks a
- * requested argument is left out, not its probe.
+ * Like arg_requests_resolve(), for the N sites from number FIRST on, which are in a file that was
+ * loaded later. Leave out a site that lacks a requested argument, but not the other sites of its
+ * probe.
  */
 int arg_requests_resolve_later(struct arg_requests *requests, size_t first, size_t n);
 
-/* True if pairs that begin at PROBE are grouped by the value of an argument. */
+/* Return true if pairs that begin at PROBE are grouped by the value of an argument. */
 bool arg_requests_group_pairs(const struct arg_requests *requests,
 			      const struct measured_probe *probe);
 

@@ -48,7 +48,7 @@ static int make_room(struct ocp_ctx *ctx, struct arg_table *table)
 	return 0;
 }
 
-/* Copy the specs of the arguments whose names are in ASKED behind those by position. */
+/* Append copies of the arguments whose names are in ASKED to the arguments by position. */
 static void add_named(struct site_args *args, const char *names, const struct asked_names *asked)
 {
 	for (unsigned int i = 0; i < asked->n; i++) {
@@ -59,7 +59,10 @@ static void add_named(struct site_args *args, const char *names, const struct as
 	}
 }
 
-/* Add an entry with TEXT, which now belongs to the table unless an error is returned. */
+/*
+ * Add an entry with TEXT at PLACE of by_text. The table then owns TEXT, unless an error is
+ * returned.
+ */
 static int add(struct ocp_ctx *ctx, struct arg_table *table, char *text, const char *operands,
 	       size_t place)
 {

@@ -14,8 +14,8 @@
 #include "measure/args/filter.h"
 
 struct arg_table {
-	struct site_args *entries; /* numbers never change */
-	char **texts;		   /* of each entry: operands, a newline, names */
+	struct site_args *entries; /* by entry number; the numbers never change */
+	char **texts;		   /* by entry number: operands, a newline, names */
 	uint32_t *by_text;	   /* entry numbers, sorted by text */
 	size_t n, room;
 };
@@ -23,9 +23,10 @@ struct arg_table {
 void arg_table_free(struct arg_table *table);
 
 /*
- * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h). In the entry, the
- * arguments by position are followed by those whose names are in ASKED, which must be the same in
- * all calls. Return -EINVAL with a message if OPERANDS are malformed.
+ * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h), and set *NUMBER
+ * to its number. In the entry, the arguments by position are followed by the arguments whose names
+ * are in ASKED. ASKED must be the same in all calls. Return -EINVAL with a message if OPERANDS are
+ * malformed.
  */
 int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *operands,
 		  const char *names, const struct asked_names *asked, uint32_t *number);

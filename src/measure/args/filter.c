@@ -37,7 +37,7 @@ struct parser {
 	struct asked_names *asked;
 	__u32 args_used;
 	unsigned int nesting;
-	int code; /* of the error */
+	int code; /* the negative errno of the error */
 	size_t column;
 	char why[WHY_BYTES];
 };
@@ -108,7 +108,10 @@ static bool push(struct parser *p, const struct filter_op *op)
 
 /* ---- arguments, numbers and strings --------------------------------------------------------- */
 
-/* Returns the end of "argN" at AT, or NULL if there is no such word. */
+/*
+ * Parse "argN" at AT, and set *ARG to N, or to ARGS_MAX if N is too large. Return the end, or NULL
+ * if there is no such word.
+ */
 static const char *parse_arg(const char *at, unsigned int *arg)
 {
 	char *end;
@@ -133,7 +136,10 @@ static size_t name_bytes(const char *at)
 	return n;
 }
 
-/* Return the argument number of NAME, of N bytes. Add a new name to ASKED; ARGS_ALL: no room. */
+/*
+ * Return the argument number of NAME, which has N bytes. Add NAME to ASKED if it is new. Return
+ * ARGS_ALL if there is no room for it.
+ */
 static unsigned int ask_for(struct asked_names *asked, const char *name, size_t n)
 {
 	unsigned int i = 0;
@@ -240,7 +246,7 @@ static void set_int(struct filter_op *op, __s64 number)
 	op->number = number;
 }
 
-/* strtod(3) with a decimal point in every locale. */
+/* Like strtod(3), with a decimal point in every locale. */
 static double read_real(const char *text, char **end)
 {
 	locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -254,7 +260,8 @@ static double read_real(const char *text, char **end)
 }
 
 /*
- * Returns the end of "inf" or "infinity" with an optional sign, or NULL if there is no such word.
+ * Return the end of "inf" or "infinity" with an optional minus sign, or NULL if there is no such
+ * word.
  */
 static const char *after_infinity(const char *at)
 {
@@ -366,7 +373,10 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 	return take_string(p, &filter->strings[filter->n_strings++]);
 }
 
-/* Is the word at AT, or the character in quotes, a number in OCaml's memory: true, false or 'x'? */
+/*
+ * Return true if AT has a word or quoted character that is a number in OCaml's memory: true, false,
+ * 'x'.
+ */
 static bool is_named_number(const char *at)
 {
 	const size_t n = name_bytes(at);

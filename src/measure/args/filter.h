@@ -30,8 +30,8 @@ int filter_parse(struct ocp_ctx *ctx, const char *text, struct asked_names *aske
 		 struct filter *filter, __u32 *args_used);
 
 /*
- * Parse the argument of an option like `--hist arg0` or `--hist price`. Return its number, as
- * above, or -EINVAL or -E2BIG with a message.
+ * Parse the argument of an option like `--hist arg0` or `--hist price`. Add a name to ASKED. Return
+ * the argument's number as in filter_parse(), or -EINVAL or -E2BIG with a message.
  */
 int filter_parse_arg(struct ocp_ctx *ctx, const char *text, struct asked_names *asked);
 

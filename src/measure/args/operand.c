@@ -89,8 +89,8 @@ static bool is_name_char(char c)
 }
 
 /*
- * A number in C syntax. As in the assembler, a number above INT64_MAX wraps around to a negative
- * one.
+ * Parse a number in C syntax. As in the assembler, a number above INT64_MAX wraps around to a
+ * negative one.
  */
 static bool take_number(struct operand *op, __s64 *number)
 {
@@ -167,7 +167,7 @@ static bool take_scale(struct operand *op, struct arg_spec *spec)
 	return true;
 }
 
-/* Parse the rest after '(': BASE,INDEX,SCALE). */
+/* Parse the rest of an address after '(': BASE,INDEX,SCALE). */
 static bool parse_address(struct operand *op, struct arg_spec *spec)
 {
 	enum register_part part;
@@ -207,7 +207,7 @@ static bool take_symbol(struct operand *op)
 	return op->at > start || bad(op, "a register, constant or address is expected");
 }
 
-/* Does an operand begin at AT whose address is a word of memory: DISPLACEMENT(DISPLACEMENT(...? */
+/* Return true if the operand at AT reads its address from memory: DISPLACEMENT(DISPLACEMENT(... */
 static bool is_nested(const char *at)
 {
 	at += *at == '-' || *at == '+';
@@ -217,7 +217,10 @@ static bool is_nested(const char *at)
 
 static bool parse_memory(struct operand *op, struct arg_spec *spec);
 
-/* The first offset in the text is applied last. */
+/*
+ * Parse an operand that may read memory several times. Its first offset in the text is applied
+ * last.
+ */
 static bool parse_nested(struct operand *op, struct arg_spec *spec)
 {
 	__s64 offsets[ARG_MAX_THEN];
@@ -324,7 +327,7 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	} else if (*op->at == '$') {
 		is_right = parse_constant(op, spec);
 	} else if (*op->at == '%' || strcmp(op->at, UNKNOWN_PLACE) == 0) {
-		/* A segment (%fs:16), or an unknown place. */
+		/* The operand has a segment register (%fs:16), or its place is unknown. */
 		is_readable = false;
 		is_right = true;
 		op->at += strlen(op->at);
@@ -338,7 +341,10 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	/* No kernel helper reads vector registers. */
 	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
 		is_readable = false;
-	/* 0 is not an OCaml value: it marks an argument that is computed only by the handler. */
+	/*
+	 * 0 is not an OCaml value: such an operand stands for an argument that only the handler
+	 * computes.
+	 */
 	if (spec->kind == ARG_CONSTANT && spec->type == ARG_VALUE && spec->number == 0)
 		is_readable = false;
 	if (!is_readable || spec->kind == ARG_UNSUPPORTED)

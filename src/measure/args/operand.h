@@ -11,9 +11,10 @@
 #include "base/ctx.h"
 
 /*
- * Parse TEXT, for example "8@%rax -4@16(%rsp)". -EINVAL with a message that names the operand if it
- * is malformed. An operand that is well-formed but cannot be read becomes ARG_UNSUPPORTED; so does
- * 8@$0, an argument that has no place.
+ * Parse TEXT, for example "8@%rax -4@16(%rsp)". Return -EINVAL, with a message that names the
+ * operand, if an operand is malformed. A well-formed operand that cannot be read becomes
+ * ARG_UNSUPPORTED, and so does 8@$0, which stands for an argument that the compiler has stored
+ * nowhere.
  */
 int operand_parse(struct ocp_ctx *ctx, const char *text, struct site_args *args);
 

@@ -53,7 +53,10 @@ static bool node_is_sound(const struct hit_record *record, const struct value_no
 	return has_children(node) && node->n <= node->size;
 }
 
-/* Children come after their parents, in the same order: each node is reached in one way. */
+/*
+ * Require that children come after their parents, in the same order: each node has exactly one
+ * parent.
+ */
 bool value_record_is_sound(const struct hit_record *record, size_t n)
 {
 	unsigned int next;
@@ -91,7 +94,7 @@ static bool is_cell(const struct value_node *node)
 	return node->kind == NODE_BLOCK && node->tag == 0 && node->size == 2;
 }
 
-/* The rest of the list after CELL, or NULL if CELL was cut before it. */
+/* Return the rest of the list after CELL, or NULL if CELL was cut before it. */
 static const struct value_node *rest_of(const struct hit_record *record,
 					const struct value_node *cell)
 {
@@ -99,8 +102,8 @@ static const struct value_node *rest_of(const struct hit_record *record,
 }
 
 /*
- * True if NODE and its successors look like a list: cells that end with [], or that continue when
- * the record is full. Counts the recorded elements.
+ * Return true if NODE and its successors look like a list: cells that end with [], or that were cut
+ * because the record was full (*IS_CUT). Set *N_ELEMENTS to the number of recorded elements.
  */
 static bool is_list(const struct hit_record *record, const struct value_node *node,
 		    unsigned int *n_elements, bool *is_cut)
@@ -195,7 +198,7 @@ struct value value_item(const struct value *value, unsigned int i)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at AT; 0 if these bytes are no printable character. */
+/* Return the number of bytes of the UTF-8 character at AT; 0 if it is not a printable character. */
 static size_t printable_utf8(const unsigned char *at, size_t n)
 {
 	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -386,7 +389,7 @@ static void write_value(FILE *out, const struct value *value)
 	}
 }
 
-/* Write an int as a bool or char of TYPE only if its number is in the range of the type. */
+/* Write VALUE. Write an int as a bool or char if TYPE says so and the number is in its range. */
 static void write_typed(FILE *out, const struct value *value, enum ocp_arg_type type)
 {
 	if (value->kind == OCP_INT && type == OCP_ARG_BOOL && (value->number & ~1LL) == 0) {

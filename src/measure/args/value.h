@@ -17,28 +17,34 @@
 
 struct value {
 	enum ocp_value_kind kind;
-	__u8 tag;	      /* of a block */
+	__u8 tag;	      /* the tag of a block */
 	bool is_cut;	      /* some bytes or items were not recorded */
 	unsigned int n_items; /* the number of recorded items */
-	__s64 number;	      /* of the integers */
-	double real;	      /* of a float */
-	const char *bytes;    /* of a string; no NUL follows them */
+	__s64 number;	      /* the value of an integer of any kind */
+	double real;	      /* the value of a float */
+	const char *bytes;    /* of a string or custom value; no NUL follows */
 	size_t n_bytes;
 	__u64 size; /* bytes of a string, words of a block, elements of floats; unknown for lists */
 	const struct hit_record *record;
 	unsigned int node;
 };
 
-/* Check that the N bytes at RECORD are a valid record. All other functions require this. */
+/*
+ * Return true if the N bytes at RECORD are a valid record. All other functions require a valid
+ * record.
+ */
 bool value_record_is_sound(const struct hit_record *record, size_t n);
 
-/* Return argument number ARG of RECORD. ARG is less than record->n_args. */
+/* Return argument number ARG of RECORD. ARG must be less than record->n_args. */
 struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 
-/* Return item number I of VALUE. I is less than value->n_items. */
+/* Return item number I of VALUE. I must be less than value->n_items. */
 struct value value_item(const struct value *value, unsigned int i);
 
-/* Write VALUE, an argument of TYPE, in the syntax of value_write_args(). VALUE has no items. */
+/*
+ * Write VALUE, which is an argument of type TYPE, in the syntax of value_write_args(). VALUE must
+ * not be a value with items, such as a block or list.
+ */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 
 /* Write the shortest text that reads back as REAL to TEXT: 0.1, 50, nan, inf, -inf. Return TEXT. */

@@ -14,14 +14,14 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF
 
 /* The number of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
-	uint32_t hits; /* for all CPUs */
+	uint32_t hits; /* the sum over all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
 		marks, processes;
 	/* not for BPF_MULTI and BPF_PERF */
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 	/* only for BPF_STACKS */
-	uint32_t walked_processes, walks; /* walks: at the same time */
+	uint32_t walked_processes, walks; /* walks: room for walks at the same time */
 	/* only for BPF_BY; by_times has config.by_max_times + MEASURE_MAX_PAIRS entries */
 	uint32_t by_hits, by_probes;
 };
@@ -48,7 +48,10 @@ struct bpf_object {
 	int by_hits, by_others, by_pairs, by_times;
 };
 
-/* Returns 0, or the negative errno of the kernel; then there is nothing to unload. */
+/*
+ * Load VARIANT into the kernel with SETUP, and fill in OBJECT. Return 0, or the kernel's negative
+ * errno; then there is nothing to unload.
+ */
 int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
 		    struct bpf_object *object);
 void bpf_object_unload(struct bpf_object *object);

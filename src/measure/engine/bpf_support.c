@@ -7,8 +7,8 @@
  * Features are tested by system calls, because distributions backport features to older versions.
  * The version is used only in error messages.
  *
- *   - The kernel never makes a link for the path "/". EBADF means that it looked at the path and so
- *     supports uprobe_multi; EINVAL means that it does not.
+ *   - The kernel never makes a link for the path "/". EBADF means that the kernel looked at the
+ *     path, so it supports uprobe_multi. EINVAL means that it does not support uprobe_multi.
  *   - Before Linux 6.10 (and its stable backports), the pid of a link selected one thread, the main
  *     thread. The fix also made the kernel reject negative pids with EINVAL before it looks at the
  *     path. Earlier kernels look at the path and return EBADF.
@@ -26,7 +26,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Debian 12's linux/capability.h has these, but its names clash with libcap's. */
+/*
+ * The bits of capabilities. Debian 12's linux/capability.h has them, but its names clash with those
+ * of libcap.
+ */
 enum { SYS_PTRACE_BIT = 19, SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
 
 /* The fields of /proc/self/status that matter for bpf() and for inspecting processes. */
@@ -37,13 +40,13 @@ struct privileges {
 	bool has_ids, has_effective;
 };
 
-/* The last of the four ids after "Uid:" or "Gid:": real, effective, saved, file system. */
+/* Read the last of the four ids after "Uid:" or "Gid:": real, effective, saved, file system. */
 static bool read_fs_id(const char *line, unsigned int *id)
 {
 	return sscanf(line, "%*[^:]: %*u %*u %*u %u", id) == 1;
 }
 
-/* Returns 0 or a negative errno; on failure no privilege is set. */
+/* Read the privileges of this process. Return 0 or a negative errno. What was not read is 0. */
 static int read_privileges(struct privileges *privileges)
 {
 	char line[256];
@@ -194,7 +197,10 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 	}
 }
 
-/* A plain system call: libbpf's wrapper would raise RLIMIT_MEMLOCK, and print if it cannot. */
+/*
+ * Load a program that does nothing. Return its descriptor or a negative errno. Use the plain system
+ * call: libbpf's wrapper would raise RLIMIT_MEMLOCK, and print if it cannot.
+ */
 static int load_idle_program(enum bpf_attach_type attach_type)
 {
 	static const struct bpf_insn insns[] = {
@@ -215,7 +221,7 @@ static int load_idle_program(enum bpf_attach_type attach_type)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The errno with which the kernel rejects a link for the path "/" and PID. */
+/* Return the errno with which the kernel rejects a link for the path "/" and PID. */
 static int refusal_of_root_path(int prog_fd, pid_t pid)
 {
 	static const unsigned long offset;
@@ -232,7 +238,10 @@ static int refusal_of_root_path(int prog_fd, pid_t pid)
 	return fd < 0 ? fd : -EINVAL;
 }
 
-/* The kernel rejects an unknown program type or attach type with EINVAL. */
+/*
+ * Test for uprobe_multi links. Return -EINVAL if the kernel lacks them: it rejects an unknown
+ * program type or attach type with EINVAL.
+ */
 static int probe_multi(struct bpf_support *support)
 {
 	int fd = load_idle_program(ATTACH_UPROBE_MULTI), err;

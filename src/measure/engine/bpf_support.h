@@ -25,19 +25,24 @@ struct bpf_support {
 };
 
 /*
- * On success, *SUPPORT has a descriptor that the caller closes. On failure, the message names what
- * is missing: -EPERM for a privilege, -EOPNOTSUPP for the kernel.
+ * Test whether this process can measure on this kernel, and fill in SUPPORT. On success, the caller
+ * closes support->idle_prog_fd. On failure, the message names what is missing: -EPERM for a
+ * privilege, -EOPNOTSUPP for the kernel.
  */
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
 
 /*
- * Set the conditions in CONFIG for the hits that count: none if this process has CAP_SYS_PTRACE,
- * else the conditions under which it may inspect another process (bpf/measure_access.bpf.h).
- * Returns 0, or a negative errno with a message if our own ids cannot be read.
+ * Set the conditions in CONFIG under which a hit counts. If this process has CAP_SYS_PTRACE, there
+ * are none. Otherwise only hits in processes count that this process may inspect
+ * (bpf/measure_access.bpf.h). Return 0, or a negative errno with a message if our own ids cannot be
+ * read.
  */
 int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config);
 
-/* Set the message for errno CODE (negative) of a bpf() call that failed while DOING something. */
+/*
+ * Set the message for CODE, the negative errno of a bpf() call that failed while DOING something.
+ * Return the errno for the caller, which may differ from CODE.
+ */
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing);
 
 #endif

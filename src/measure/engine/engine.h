@@ -29,15 +29,16 @@ struct stack_store;
 struct stack_walker;
 struct stored_stack;
 
-/* A site begins or ends pair number `pair`. */
+/* What a site does for pair number `pair`: it begins the pair, ends it, or confirms a call. */
 struct engine_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_frame; /* matched by the frame of the call, not by thread or key */
-	bool confirms; /* neither start nor stop: a hit marks the active call to be timed */
+	bool confirms; /* neither start nor stop: a hit marks the active call as one to time */
 	/*
-	 * is_keyed: matched by the argument key_arg. is_compared: matched by thread; pairs whose
-	 * start and stop differ in key_arg are counted.
+	 * is_keyed: starts and stops are matched by the argument key_arg. is_compared: they are
+	 * matched by thread, and pairs whose start and stop have different values of key_arg are
+	 * also counted in `mismatched`.
 	 */
 	bool is_keyed, is_compared;
 	unsigned int key_arg;
@@ -47,11 +48,12 @@ struct engine_role {
 struct engine_site {
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
 	/*
-	 * File offset of the 2-byte semaphore for tracers (S+0 of provider ocaml_1 and ocaml_2). 0
-	 * for none: in provider `ocaml`, raising it would run the OCaml handler.
+	 * File offset of the 2-byte semaphore that tracers raise: in providers ocaml_1 and ocaml_2,
+	 * the first half of the site's semaphore. 0: raise none. Provider `ocaml` has only the
+	 * semaphore that OCaml reads; raising it would run the OCaml handler.
 	 */
 	uint64_t ref_ctr_off;
-	uint32_t probe_index; /* the number of its probe; keyed counts contain it */
+	uint32_t probe_index; /* the number of its probe, as in struct engine_keyed */
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
 	bool is_off;		 /* do not attach to it now; see switch_sites */
@@ -59,10 +61,11 @@ struct engine_site {
 	bool is_keyed;		 /* its hits are split by engine_spec.split */
 	bool needs_confirmation; /* time only confirmed calls: see engine_role.confirms */
 	uint8_t condition;	 /* enum measure_condition */
-	uint32_t unless;	 /* do not count a hit whose argument has this value */
-	bool is_return;		 /* a hit is the return of the function that begins at the site */
-	int32_t frame_depth;	 /* rsp at the entry of its function minus rsp at the site */
-	bool is_on_ocaml_stack;	 /* OCaml 5 runs its function on the stack of a fibre */
+	/* if `condition` names an argument: hits where it has this value do not count */
+	uint32_t unless;
+	bool is_return;		/* a hit is the return of the function that begins at the site */
+	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
+	bool is_on_ocaml_stack; /* OCaml 5 runs the site's function on the stack of a fibre */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -78,20 +81,25 @@ struct engine_file {
 	const char *name;  /* the name for messages */
 	const pid_t *pids; /* the processes to measure */
 	size_t n_pids;	   /* 0: every process, also later ones */
-	bool check_exe;	   /* only processes that run engine_spec.exe */
+	bool check_exe;	   /* hits count only in processes that run engine_spec.exe */
 	const struct engine_site *sites;
 	size_t n_sites;
-	size_t first_site; /* number of the first site; the others follow */
-	/* Arguments of the sites. Later calls may append entries, but not change them. */
+	size_t first_site; /* number of sites[0]; sites[i] has number first_site + i */
+	/*
+	 * Arguments of the sites: see engine_site.args. A later attach may pass more entries, but
+	 * the entries of earlier attaches must stay the same.
+	 */
 	const struct site_args *args;
 	size_t n_args;
 };
 
-/* How to find the OCaml 5 domain of a thread. All 0: calls are not split by domain. */
+/*
+ * How to find the OCaml 5 domain of a thread. If all members are 0, calls are not split by domain.
+ */
 struct engine_domains {
-	size_t max;  /* rows, one per pair and domain */
+	size_t max;  /* room for rows, one per pair and domain */
 	int32_t tls; /* offset of the pointer to the domain's state from the FS base */
-	uint16_t id; /* offset of the unique id in the state */
+	uint16_t id; /* offset of the domain's unique id in that state */
 };
 
 /*
@@ -101,50 +109,53 @@ struct engine_domains {
 struct engine_by {
 	bool is_on;
 	unsigned int arg;
-	size_t max_hits, max_times; /* groups */
+	size_t max_hits, max_times; /* room for groups of hits, of times */
 };
 
 struct engine_spec {
 	size_t max_sites;     /* site numbers are less than this */
-	enum ocp_split split; /* OCP_BY_THREAD or OCP_BY_PROCESS: also count hits by it */
-	size_t max_keys;      /* rows by (thread or process, probe) */
+	enum ocp_split split; /* OCP_BY_THREAD, OCP_BY_PROCESS: also count by thread or process */
+	size_t max_keys;      /* room for rows, one per (thread or process, probe) */
 	const struct engine_role *roles;
 	size_t n_roles;
 	size_t n_pairs;
-	size_t max_open;      /* (thread, pair) combinations with open starts */
-	size_t max_frames;    /* active calls; 0: no role is_frame */
-	bool has_conditions;  /* sites may have conditions */
+	size_t max_open;      /* room for (thread, pair) combinations with open starts */
+	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
+	bool has_conditions;  /* engine_site.condition may be used */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
-	bool many_processes;  /* a file may have more than one process */
+	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
 	bool children;	      /* also list the children of listed processes */
-	const char *exe;      /* see check_exe; NULL: none */
+	const char *exe;      /* the program for check_exe; NULL: none */
 	/*
-	 * Arguments are read if there is a filter or a histogram, if hits are printed, or for a
-	 * role.
+	 * Arguments are read for a filter, histograms, groups, printed hits, slow pairs, and roles
+	 * with is_keyed or is_compared.
 	 */
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */
-	unsigned int hist_arg;	     /* the argument of the histograms */
+	unsigned int hist_arg;	     /* number of the argument for the histograms */
 	bool prints;
 	bool slower;	      /* pairs that take slower_ns or longer are printed, too */
 	bool can_switch;      /* switch_sites may be called */
 	uint64_t print_limit; /* printed hits per second; 0: no limit */
 	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
 	uint64_t slower_ns;
-	size_t max_args; /* entries of site_args in all files */
+	size_t max_args; /* room for entries of engine_file.args */
 	struct engine_domains domains;
 	struct engine_by by;
 	unsigned int stack_depth; /* frames per stack; 0: stacks are not walked */
-	bool counts_processes;	  /* readings have `processes` */
+	bool counts_processes;	  /* count the hits of each process: engine_reading.processes */
 	/*
-	 * A process that is measured; 0 before the first one is known. Process ids are those of its
-	 * pid namespace, unless ours is the initial one.
+	 * One of the measured processes; 0: none is known yet. The engine uses process ids of the
+	 * pid namespace of this process, unless the tool is in the initial pid namespace.
 	 */
 	pid_t pid;
 };
 
-/* The totals of a pair. bpf/measure.h explains the sums of `starts` and `stops`. */
+/*
+ * The totals of a pair. For how the counts of starts add up, see struct measure_pair in
+ * bpf/measure.h.
+ */
 struct engine_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, map_full, not_keyed, mismatched;
@@ -161,10 +172,10 @@ struct engine_domain_pair {
 };
 
 struct engine_keyed {
-	uint32_t id; /* of the thread or process */
+	uint32_t id; /* id of the thread or process */
 	uint32_t tgid;
 	uint32_t probe_index;
-	char comm[16]; /* of the thread, at its first hit */
+	char comm[16]; /* name of the thread at its first hit */
 	uint64_t hits;
 };
 
@@ -192,15 +203,15 @@ struct engine_process {
 
 /* A group: a value of an argument at a probe, or at the start of a pair. */
 struct engine_group {
-	bool is_others;		 /* the sum of the values for which there was no room */
+	bool is_others;		 /* the sum over all values for which there was no room */
 	struct measure_by value; /* if is_others, only `what` is set */
 	uint64_t hits;
-	const struct measure_by_times *times; /* of a pair; NULL for a probe */
+	const struct measure_by_times *times; /* the times of a pair; NULL for a probe */
 };
 
 /*
- * The result of a read. The caller provides the arrays, except those that are sized by the
- * engine, which it frees.
+ * The result of a read. The caller provides hits, pairs, histograms and floats. The engine
+ * allocates the other arrays, and the caller frees them.
  */
 struct engine_reading {
 	/* Read only hits, losses, walk_ns and `processes`: the other arrays may be NULL. */
@@ -217,9 +228,10 @@ struct engine_reading {
 	size_t n_groups;
 	struct measure_by_times *group_times;
 	struct measure_losses losses;
-	uint64_t walk_ns; /* spent on stacks */
+	uint64_t walk_ns; /* time spent on walking stacks */
 	/*
-	 * Set if only_hits and counts_processes. A process that has ended is in one more reading.
+	 * The hits of each process: filled if only_hits and engine_spec.counts_processes are set.
+	 * The BPF engine includes a process that has ended in one more reading.
 	 */
 	struct engine_process *processes;
 	size_t n_processes;
@@ -227,8 +239,8 @@ struct engine_reading {
 
 /* The hits of a probe, or the times of a pair, at one stack. */
 struct engine_stack {
-	const struct stored_stack *stack; /* NULL: it was lost */
-	uint32_t number;		  /* of the probe or pair */
+	const struct stored_stack *stack; /* NULL: the stack was lost */
+	uint32_t number;		  /* number of the probe or pair */
 	bool is_pair;
 	struct measure_stack_count count;
 };
@@ -243,12 +255,14 @@ struct engine_stacks {
 
 struct engine;
 
-/* Returns true if thread or process ID of process TGID has ended and can never hit a site again. */
+/*
+ * Return true if thread or process ID, of process TGID, has ended and can never hit a site again.
+ */
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
 /*
- * A callback for a record. RECORD has been checked, including the data that follow it by its kind.
- * STACK is NULL if the record has no stack. Both are valid only during the call.
+ * A callback for a record. RECORD was checked, including the data that follow it in a record of its
+ * kind. STACK is NULL if the record has no stack. RECORD and STACK are valid only during the call.
  */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 				const struct stored_stack *stack);
@@ -259,19 +273,19 @@ struct engine_ops {
 	bool has_no_costs;
 
 	/*
-	 * Measure the cost of measuring with SPEC, without attaching to any site. NULL: calibrate.c
-	 * measures it with an engine on sites of the tool itself.
+	 * Measure the cost of measuring with SPEC, without attaching to any site. If `costs` is
+	 * NULL, calibrate.c measures the cost: with an engine on sites of the tool itself.
 	 */
 	int (*costs)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs);
 
-	/* Check that privileges and kernel allow an open. */
+	/* Check that the kernel and the privileges of this process allow an open. */
 	int (*check)(struct ocp_ctx *ctx);
 	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N files; all start to count at one moment. No attached site has
-	 * their numbers. The structs are not kept. On failure no site is attached that was not
-	 * attached before.
+	 * Attach to the sites of N files. All these sites start to count at the same moment. Their
+	 * numbers must not belong to attached sites. The structs are not kept. On failure none of
+	 * these sites is attached.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_file *files, size_t n);
 	/*
@@ -282,8 +296,8 @@ struct engine_ops {
 	int (*switch_sites)(struct engine *engine, const struct engine_file *file);
 	/*
 	 * Detach permanently from the N sites from number FIRST on, which belong to one file. If
-	 * HITS is not NULL, move their counts to HITS and reset them to 0. The numbers can then be
-	 * reused.
+	 * HITS is not NULL, move the counts of these sites to HITS, and reset the engine's counts
+	 * to 0. The numbers can then be reused.
 	 */
 	void (*give_up)(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 	/*
@@ -293,10 +307,10 @@ struct engine_ops {
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
-	 * Only if the spec has a stack_depth. Call walk before PID is attached: the stacks of PID
-	 * can then be walked from the first hit on. Stacks of other processes can be walked after a
-	 * refresh_stacks has seen these processes. refresh_stacks also reads which code processes
-	 * have loaded since the last call.
+	 * These may be called only if the spec has a stack_depth. Call walk before PID is attached:
+	 * the stacks of PID can then be walked from the first hit on. Stacks of other processes can
+	 * be walked after a refresh_stacks has seen these processes. refresh_stacks also reads
+	 * which code processes have loaded since the last call.
 	 */
 	int (*walk)(struct engine *engine, pid_t pid);
 	int (*refresh_stacks)(struct engine *engine);
@@ -304,8 +318,8 @@ struct engine_ops {
 	/* Read the counts by stack. The caller frees the list and the store, also on failure. */
 	int (*read_stacks)(struct engine *engine, struct engine_stacks *stacks);
 	/*
-	 * Remove the rows for which has_ended(data, id, tgid) is true from `keyed`. *DROPPED is set
-	 * to the N removed rows, also on failure; the caller frees it. Does nothing if the ids
+	 * Remove the rows for which has_ended(data, id, tgid) is true from `keyed`. Set *DROPPED to
+	 * the *N removed rows, also on failure; the caller frees *DROPPED. Do nothing if the ids
 	 * belong to another pid namespace.
 	 */
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
@@ -322,19 +336,20 @@ struct engine_ops {
 	/*
 	 * Called before the attach, for an engine that still counts after the tool is killed: store
 	 * NAME ("" for none) and TEXT, which describes the numbers, where a later tool can find
-	 * them. The engine frees TEXT, also after an error. NULL: the engine ends with the tool.
+	 * them. The engine frees TEXT, also after an error. If `describe` is NULL, the engine stops
+	 * counting when the tool ends.
 	 */
 	int (*describe)(struct engine *engine, const char *name, char *text);
 	/*
 	 * Continue to measure after close: pin the maps and links in FOLDER, which is empty.
-	 * Removing the contents of FOLDER removes everything. An engine that was described needs no
-	 * FOLDER.
+	 * Removing the contents of FOLDER removes everything. An engine with `describe` ignores
+	 * FOLDER, which may be NULL.
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*
 	 * Open the engine that was pinned in FOLDER. Of SPEC, only max_sites (the number of
-	 * attached sites), n_pairs and split are used. The engine can be read, detached and closed;
-	 * close alone leaves it measuring.
+	 * attached sites), n_pairs and split are used. The engine can be read, detached and closed.
+	 * If it is closed without a detach, it continues to measure.
 	 */
 	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);

@@ -4,13 +4,14 @@
  * each hit (bpf/measure.bpf.c), and one uprobe_multi link per file.
  *
  * Which hits count. If a file is measured in one process, the kernel filters by that process.
- * Before Linux 6.10 it filtered by a thread (bpf_support.c tests this). There, and with several
- * processes, the uprobes and raised semaphores are in every process that maps the file, and the
- * program looks up the process in `tgids`. If our pid namespace is the initial one, process ids are
- * global. Otherwise they are ids in the namespace of the process: the helper for ids in a namespace
- * works only for tasks whose own namespace it is. If ids are not reported, as for the sums over the
- * processes of a file, they are always global, because these processes may be in containers below
- * us.
+ * Before Linux 6.10 the kernel filtered by a thread (bpf_support.c tests this). On such kernels,
+ * and if a file is measured in several processes, the uprobes and raised semaphores are in every
+ * process that maps the file, and the program looks up the process in `tgids`. If our pid namespace
+ * is the initial one, the program uses the ids of the initial namespace. Otherwise the program uses
+ * ids in the namespace of the measured process: the helper that returns the ids of the current task
+ * in a namespace works only if this is the task's own namespace. If only sums over the processes of
+ * a file are reported, and no ids, the program always uses the ids of the initial namespace,
+ * because these processes may be in containers with their own pid namespaces.
  *
  * Reused pids. The kernel's filter is for a process, but `tgids` contains numbers. If the kernel
  * has BTF and uprobe_multi, a process leaves `tgids` in its own exit, before its number is free, so
@@ -18,8 +19,8 @@
  * its end is noticed (unlist). Until then, a process that gets the number and runs the same file is
  * counted: for a second if the caller refreshes every second, and without end if the engine is
  * pinned. A process that ended between open and attach is removed right after the attach. If
- * children are followed it is not removed, and its number is counted until the next process that
- * has it ends.
+ * children are followed, such a process is not removed, and a later process that gets its number is
+ * counted until that process ends.
  *
  * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory. It
  * is opened when all sites are attached and closed before the first one is detached. Closing a link
@@ -54,13 +55,13 @@ enum {
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
-/* True if there are records in the ring buffer. */
+/* Return true if the programs write records to the ring buffer. */
 static bool makes_records(const struct engine_spec *spec)
 {
 	return spec->prints || spec->slower;
 }
 
-/* True if ids are reported or looked up. Pairs only need unique thread ids. */
+/* Return true if the programs report or look up ids. Pairs need only unique thread ids. */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
@@ -77,7 +78,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 	if (!is_chosen && !spec->counts_processes)
 		return 0;
 	err = pid_namespace_choose(ctx, is_chosen ? spec->pid : 0, &ns);
-	/* Ids of the initial namespace mean nothing to a tool in another one. */
+	/* A tool in another pid namespace cannot use ids of the initial namespace. */
 	config->counts_processes = spec->counts_processes && (is_chosen || !ns.ino);
 	if (err || !is_chosen)
 		return err;
@@ -86,7 +87,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 	return err;
 }
 
-/* How the roles of SPEC are matched: struct measure_config, matching. */
+/* Return how the roles of SPEC are matched, as the value of measure_config.matching. */
 static __u32 matching_of(const struct engine_spec *spec)
 {
 	__u32 matching = 0;
@@ -109,7 +110,10 @@ static bool reads_args(const struct engine_spec *spec)
 	       matching_of(spec) & (MEASURE_SOME_BY_KEY | MEASURE_SOME_COMPARED);
 }
 
-/* A process may always inspect itself, also if it is not dumpable because of file capabilities. */
+/*
+ * Return true if this process measures only itself. A process may always inspect itself, even if it
+ * is not dumpable because of file capabilities.
+ */
 static bool measures_itself(const struct engine_spec *spec)
 {
 	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
@@ -171,7 +175,10 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	return choose_pid_namespace(engine->ctx, spec, config);
 }
 
-/* Choose the best variant for this kernel, or return a negative errno. */
+/*
+ * Set *VARIANT to the best variant for this kernel. Return 0, or a negative errno if SPEC needs a
+ * feature that the kernel lacks.
+ */
 static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 			  const struct engine_bpf_options *options, enum bpf_variant *variant)
 {
@@ -323,7 +330,10 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
-/* Suppress the messages that libbpf would print to stderr: we return the error. */
+/*
+ * Return the number of possible CPUs, or a negative errno. Suppress the messages that libbpf would
+ * print to stderr.
+ */
 static int count_cpus(void)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -408,7 +418,9 @@ static int add_tracepoint(struct engine *engine, int prog, const char *name)
 	return 0;
 }
 
-/* Attach these only if they are needed: all threads of the machine run them. */
+/*
+ * Attach to the tracepoints that are needed, and to no others: all threads of the machine run them.
+ */
 static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
@@ -460,12 +472,12 @@ static void engine_unlist(struct engine *engine, pid_t pid)
 		return;
 	id = listed->id;
 	*listed = engine->listed[--engine->n_listed];
-	/* If children are followed, a child may have the number by now. */
+	/* If children are followed, the number may belong to a child by now. */
 	if (!engine->config.children)
 		bpf_map_delete_elem(engine->object.tgids, &id);
 }
 
-/* Write the arguments of FILE that are new. */
+/* Write the arguments of FILE that are not in site_args yet. */
 static int write_args(struct engine *engine, const struct engine_file *file)
 {
 	if (file->n_args > engine->max_args)
@@ -492,7 +504,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* Write what the program does at the sites of FILE to site_table. */
+/* Write to site_table what the program must do at the sites of FILE. */
 static int write_sites(struct engine *engine, const struct engine_file *file)
 {
 	struct measure_site *sites = calloc(file->n_sites + 1, sizeof(*sites));

@@ -13,7 +13,7 @@
 
 enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
 
-/* The value of measure_config.hits_stride for N_SITES. */
+/* Return the value of measure_config.hits_stride for N_SITES. */
 static inline size_t engine_bpf_hits_stride(size_t n_sites)
 {
 	return (n_sites + HITS_A_PAGE) & ~(size_t)(HITS_A_PAGE - 1);
@@ -26,7 +26,7 @@ struct engine_bpf_options {
 	bool perf_events;
 };
 
-/* The same as engine_bpf.open; OPTIONS may be NULL. */
+/* Like engine_bpf.open, with OPTIONS, which may be NULL. */
 int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		    const struct engine_bpf_options *options, struct engine **out);
 
@@ -34,10 +34,13 @@ struct print_ring;
 
 struct engine_link {
 	int fd;
-	uint32_t serial; /* in its cookies; perf events made by one call share it */
-	size_t first,
-		n_sites; /* first site of its file (perf: its site); n_sites: 0 for tracepoints */
-	bool is_return;	 /* the link is for return probes */
+	uint32_t serial; /* in the link's cookies; perf events made by one call share a serial */
+	/*
+	 * first: number of the first site of the link's file (perf event: of its site). n_sites:
+	 * number of sites of the link; 0 for a tracepoint.
+	 */
+	size_t first, n_sites;
+	bool is_return; /* the link is for return probes */
 };
 
 /* A process in `tgids`. */
@@ -51,27 +54,27 @@ struct engine {
 	struct bpf_support support;
 	struct bpf_object object;
 	struct measure_config config;
-	size_t max_sites, n_sites; /* all attached numbers are below n_sites */
+	size_t max_sites, n_sites; /* the numbers of attached sites are below n_sites */
 	size_t n_pairs;
 	struct engine_by by;
-	bool *is_stop; /* for each role */
+	bool *is_stop; /* by role: it ends a pair */
 	size_t n_cpus;
-	bool kernel_filters; /* by process, for files with one process */
-	bool uses_perf;	     /* one link per site */
+	bool kernel_filters; /* the kernel selects the process, for files with one process */
+	bool uses_perf;	     /* perf events: one link per site */
 	bool sees_exits;     /* the programs remove an exiting process from `tgids` */
-	bool is_pinned;	     /* it continues to measure after close */
+	bool is_pinned;	     /* the engine continues to measure after close */
 	bool is_attached;
 	struct listed_process *listed;
 	size_t n_listed;
 	struct engine_link *links; /* close these to detach */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;
-	volatile __u64
-		*serials;   /* the mapped map: serial of the link that counts a site, 0: none */
-	bool *no_semaphore; /* by site: another tracer's uprobe has none (uprobe_link.c) */
+	/* The mapped map `serials`. By site: the serial of the link that counts it; 0: none. */
+	volatile __u64 *serials;
+	bool *no_semaphore; /* by site: do not use its semaphore, see uprobe_link.c */
 	size_t n_histograms;
-	size_t max_args, n_args; /* the first n_args have been written */
-	volatile __u64 *hits;	 /* the mapped map: n_cpus * hits_stride, see bpf/measure.h */
+	size_t max_args, n_args; /* the first n_args entries of site_args are written */
+	volatile __u64 *hits;	 /* the mapped map `hits`: n_cpus * hits_stride entries */
 	size_t hits_stride, hits_bytes;
 	struct print_ring *ring;     /* NULL: nothing is printed */
 	struct stack_walker *walker; /* NULL: stacks are not walked */
@@ -86,7 +89,7 @@ int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_r
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
-/* Return the kind of ids by which hits are counted for SPLIT. */
+/* Return by which kind of ids hits are counted for SPLIT. */
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
 
 /* Create an engine without loading any program. */
@@ -115,7 +118,7 @@ int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading
 int engine_bpf_make_links(struct engine *engine, const struct engine_file *file);
 int engine_bpf_switch(struct engine *engine, const struct engine_file *file);
 void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
-/* Make room for N more links; close all links but the first N. */
+/* Make room for N more links. engine_bpf_close_links() closes all links except the first N. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
 void engine_bpf_close_links(struct engine *engine, size_t n);
 void engine_bpf_set_gate(struct engine *engine, uint32_t open);
@@ -126,8 +129,8 @@ void engine_bpf_unmap_serials(struct engine *engine);
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 /*
- * Move the counts of the N sites from FIRST on to HITS, and reset them to 0. No program may count
- * these sites any more.
+ * Move the counts of the N sites from number FIRST on to HITS, and reset them to 0. The sites must
+ * be detached, so that no program counts them any more.
  */
 void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);

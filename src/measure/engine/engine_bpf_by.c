@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Reads the groups of hits and times: see bpf/measure_by.h. A group is created before anything is
- * counted in it, and is never removed. So the times that are read last belong to the groups that
- * were read before them.
+ * counted in it, and is never removed. So times can be read after the groups to which they belong.
  */
 #include <bpf/bpf.h>
 #include <stdlib.h>

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
  * The links of an engine, and the sites in each link. At first a file has one link for all its
- * sites. Links cannot be changed, and closing one takes the kernel about 60 ms, for any number of
- * sites (an RCU grace period). One link per site or probe would therefore be too slow. Instead:
+ * sites. Links cannot be changed, and closing a link takes the kernel about 60 ms (an RCU grace
+ * period), whatever its number of sites. One link per site or probe would therefore be too slow.
+ * Instead:
  *
  *   - Sites that are switched on get a new link.
  *   - A link is closed when all of its sites are switched off.
- *   - If only some of its sites are switched off, or if a file has MAX_LINKS_A_FILE links, one new
- *     link replaces all links of the file. For the sites that stay on this is a handover
- *     (bpf/measure.h): no hit is lost or counted twice. Sites that are switched off may lose some
- *     hits meanwhile.
+ *   - If only some sites of a link are switched off, or if a file would have more than
+ *     MAX_LINKS_A_FILE links, one new link replaces all links of the file. For the sites that stay
+ *     on, this is a handover (bpf/measure.h): no hit is lost or counted twice. Sites that are
+ *     switched off may lose some hits meanwhile.
  *
  * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
- * raised semaphores. Its hits are not counted: the program looks up in `serials` which link counts
- * a site.
+ * raised semaphores. The hits of such a link are not counted: the program looks up in `serials`
+ * which link counts a site.
  *
  * There is one handover at a time, for one file, which the gate names. Closing a link waits for
  * running handlers, so no handler of the old link runs when the handover ends.
@@ -246,7 +247,7 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* Replace all links of FILE by a new one. */
+/* Replace all links of FILE by a new link on the WANTED sites. */
 static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
 {
 	const size_t first = file->first_site;
@@ -274,7 +275,7 @@ static int hand_over(struct engine *engine, const struct engine_file *file, cons
 
 /* The sites of a file that are switched, and the effect on its links. */
 struct change {
-	bool *added, *all; /* sites to switch on; all sites that are on afterwards */
+	bool *added, *all; /* by site: to switch on; on after the change */
 	size_t n_added, n_all;
 	size_t *left; /* by link: the number of its sites that stay on */
 };
@@ -298,7 +299,10 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site, bool is_retur
 	return -1;
 }
 
-/* The caller frees CHANGE, also on failure. */
+/*
+ * Find out which sites of FILE must be switched, and how this affects the links. The caller frees
+ * CHANGE, also on failure.
+ */
 static int find_change(struct engine *engine, const struct engine_file *file, struct change *change)
 {
 	const size_t first = file->first_site;
@@ -330,7 +334,7 @@ static int find_change(struct engine *engine, const struct engine_file *file, st
 	return 0;
 }
 
-/* True if a link keeps only some of its sites, or if there are too many links. */
+/* Return true if a link keeps only some of its sites, or if there are too many links. */
 static bool needs_handover(const struct engine *engine, const struct engine_file *file,
 			   const struct change *change)
 {

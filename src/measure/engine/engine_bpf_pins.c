@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Engines that outlive their process: their maps and links get names in bpffs. Opening the names
- * gives an engine again, which can be read and detached.
+ * Engines that outlive their process: their maps and links get names in bpffs. A later process can
+ * open these names as an engine, which it can read and detach.
  *
  * Links are closed in addition to being unlinked: the kernel removes the uprobes of a link at once
  * when its last descriptor is closed, but later, by a worker, when its last name is removed.
@@ -21,7 +21,7 @@ enum { PIN_PATH_BYTES = 256, MANY = 1 << 24, BSS_BYTES = 4096 };
 /* The maps of a pinned engine. Flags are those of bpf/measure_core.bpf.h. */
 static const struct {
 	const char *name;
-	size_t offset; /* of the descriptor in struct bpf_object */
+	size_t offset; /* offset of the descriptor in struct bpf_object */
 	struct map_shape shape;
 } maps[] = {
 #define MAP(NAME, MEMBER, TYPE, KEY, VALUE, FLAGS, MOST)                                           \
@@ -82,7 +82,7 @@ int engine_bpf_pin(struct engine *engine, const char *folder)
 	return err;
 }
 
-/* The shape that the map must have according to `meta`. */
+/* Return the shape that map number I must have according to `meta`. */
 static struct map_shape shape_in(const struct engine *engine, size_t i)
 {
 	const __u32 n_pairs = engine->n_pairs ? (__u32)engine->n_pairs : 1;
@@ -159,7 +159,7 @@ static int open_links(struct engine *engine, const char *folder)
 	}
 }
 
-/* bpf_object_unload for the maps that open_maps has opened. */
+/* Close the maps that open_maps() has opened. For bpf_object.destroy. */
 static void close_maps(void *skel)
 {
 	struct bpf_object *object = skel;

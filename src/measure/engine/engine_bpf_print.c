@@ -5,13 +5,15 @@
  *
  * The kernel maps the data twice in a row, so that every record is contiguous. Records are in the
  * order in which they were reserved. This differs from the order of their times if a task was
- * interrupted in between, for any length of time. But the time of a record is taken after the
- * reservation: a record that is reserved after a moment has a later time. So each call sets a mark,
- * which is the time and then the end of the reserved records. When all records before the last mark
- * are complete, a call passes on, sorted, the records that are not newer than the mark; all records
- * to come are newer. The rest stays in the buffer. The buffer can only be consumed from its
- * beginning. A record that was passed on but is after a newer one is recognised by its time in the
- * next call.
+ * interrupted between the reservation and the reading of the time; the interruption can be of any
+ * length. But the time of a record is taken after the reservation: a record that is reserved after
+ * a moment has a later time. So each call of print_ring_take() sets a mark: it reads the time
+ * first, and then the end of the reserved records. Every record reserved after that end has a later
+ * time. When all records before the mark of the previous call are complete, a call sorts and passes
+ * on those that are not newer than the time of that mark; no older record can come later. The
+ * buffer can only be consumed from its beginning. So a record that was passed on must stay in the
+ * buffer if a newer one, not yet passed on, precedes it. The next call recognises such a record by
+ * its position and time (seen, seen_ns), and does not pass it on again.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -28,7 +30,10 @@
 #include "measure_slower.h"
 #include "unwind/stack_store.h"
 
-/* After this time, other processors see a reservation. The real time is much shorter. */
+/*
+ * An upper bound of the time until other processors see a reservation; the real time is much
+ * shorter.
+ */
 enum { SETTLED_NS = 1000 * 1000 };
 
 /* A record to pass on. */
@@ -42,10 +47,10 @@ struct print_ring {
 	const char *data;
 	void *producer_page;
 	size_t page, bytes, record_bytes;
-	unsigned long mark; /* records that are not before this position ... */
-	uint64_t mark_ns;   /* ... are newer than this */
-	unsigned long seen; /* the last call looked at the records before this position */
-	uint64_t seen_ns;   /* and passed on those that are not newer than this */
+	unsigned long mark; /* end of the reserved records at the previous call */
+	uint64_t mark_ns;   /* records from `mark` on are newer than this */
+	unsigned long seen; /* the previous call looked at the records before this position */
+	uint64_t seen_ns;   /* of the records before `seen`, those up to this time were passed on */
 	struct found *batch;
 	size_t n;
 };
@@ -126,7 +131,7 @@ static unsigned long next_of(unsigned long at, uint32_t header)
 	return at + ((BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL);
 }
 
-/* The end of the complete records at the beginning of the buffer. */
+/* Return the end of the complete records at the beginning of the buffer. */
 static unsigned long find_end(const struct print_ring *ring, unsigned long produced)
 {
 	unsigned long at = *ring->consumer;
@@ -148,7 +153,10 @@ static bool is_whole(const struct print_ring *ring, const struct hit_record *rec
 	return record->kind != RECORD_SLOW || n >= sizeof(struct slow_record);
 }
 
-/* Return true if the arguments of RECORD are valid and, for a slow pair, those of its start. */
+/*
+ * Return true if the arguments of RECORD are valid and, for a slow pair, the arguments of its
+ * start.
+ */
 static bool is_valid(const struct hit_record *record)
 {
 	const struct slow_record *slow;
@@ -165,8 +173,8 @@ static bool is_valid(const struct hit_record *record)
 }
 
 /*
- * Collect the records before END and up to UNTIL_NS that have not been passed on. *KEEP is set to
- * the position of the first record that must stay in the buffer.
+ * Collect the records before position END that are not newer than UNTIL_NS and have not been passed
+ * on. Set *KEEP to the position of the first record that must stay in the buffer.
  */
 static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns,
 		   unsigned long *keep)

@@ -113,7 +113,7 @@ static int read_pairs(struct engine *engine, struct engine_pair *pairs)
 	return err ? explain(engine, err) : 0;
 }
 
-/* The number of 128 bits in two's complement whose halves are HALVES, the lower one first. */
+/* Return the signed number of 128 bits that consists of HALVES, the lower half first. */
 static __int128 signed_128(const __u64 halves[2])
 {
 	return (__int128)((unsigned __int128)halves[1] << 64 | halves[0]);
@@ -218,7 +218,7 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* Read all entries of `keyed`. None is deleted meanwhile, so the batches visit each of them. */
+/* Read all entries of `keyed`. No entry is deleted meanwhile, so the batches visit all of them. */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -245,7 +245,7 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
-/* Read all entries of domain_pairs. Programs may add entries meanwhile, but delete none. */
+/* Read all entries of domain_pairs. Programs may add entries meanwhile, but do not delete any. */
 static int read_domain_pairs(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.domain_pairs;
@@ -417,7 +417,10 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 
 		if (!has_ended(data, row->id, row->tgid))
 			continue;
-		/* The thread has ended, but it may have hit the site after the entry was read. */
+		/*
+		 * The thread or process has ended, but it may have hit the site after the entry was
+		 * read.
+		 */
 		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
 		if (err) {
 			err = explain(engine, err);

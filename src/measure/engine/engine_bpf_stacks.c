@@ -60,8 +60,9 @@ int engine_bpf_walk(struct engine *engine, pid_t pid)
 }
 
 /*
- * Add newcomers to the walker, which speeds up their walks. A newcomer whose id differs between the
- * two pid namespaces is not added.
+ * Refresh the walker. Then add the newcomers, the processes whose stacks were walked without having
+ * been added, which makes their walks faster. A newcomer whose id in the pid namespace of the
+ * programs differs from its id in ours is not added.
  */
 int engine_bpf_refresh_stacks(struct engine *engine)
 {
@@ -150,7 +151,7 @@ int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks)
 	int err;
 
 	*stacks = (struct engine_stacks){ 0 };
-	/* Counts are read first: a stack is stored before it is counted. */
+	/* Read the counts before the stacks: a stack is stored before it is counted. */
 	err = read_counts(engine, &keys, &counts, &n);
 	if (!err)
 		err = stack_store_read(engine->ctx, &maps, &stacks->store);

@@ -123,7 +123,7 @@ static bool has_pid(const pid_t *pids, size_t n, pid_t pid)
 	return false;
 }
 
-/* Set *PIDS to the *N processes that the files list; the caller frees it. */
+/* Set *PIDS to the *N processes that the files list. The caller frees *PIDS. */
 static int list_pids(struct engine *engine, const struct engine_file *files, size_t n_files,
 		     pid_t **pids, size_t *n)
 {
@@ -199,7 +199,7 @@ static int attach_processes(struct engine *engine, const pid_t *pids, size_t n_p
 }
 
 /*
- * Detach from all processes. Return an error only if all of them failed. If TELLS, warn about each
+ * Detach from all processes. Return an error only if every detach failed. If TELLS, warn about each
  * process that still counts.
  */
 static int detach_processes(struct engine *engine, bool tells)

@@ -15,11 +15,11 @@ extern const struct engine_ops engine_inside;
 const char *engine_inside_cannot(const struct engine_spec *spec);
 
 /*
- * Create an engine for counters that earlier tools left in processes. It can be read, detached and
- * closed; close alone leaves it measuring. engine_inside_add_found() adds INSIDE, which
- * inside_find() found in PID, with the numbers of its sites in NUMBERS. The engine owns both, also
- * after an error. A detach also ends the counting in forked children and in the process that forked
- * PID.
+ * Create an engine for counters that earlier tools left in processes. The engine can be read,
+ * detached and closed. If it is closed without a detach, the processes continue to count.
+ * engine_inside_add_found() adds INSIDE, which inside_find() found in PID, with the numbers of its
+ * sites in NUMBERS. The engine then owns INSIDE and NUMBERS, also after an error. A detach also
+ * ends the counting in children forked from PID and in the process that forked PID.
  */
 int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out);
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,

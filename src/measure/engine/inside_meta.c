@@ -40,7 +40,7 @@ static int compare_numbers(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* Check that the numbers differ. Returns 0, -EBADMSG or -ENOMEM. */
+/* Check that all NUMBERS differ from each other. Return 0, -EBADMSG or -ENOMEM. */
 static int check_numbers(const uint32_t *numbers, size_t n)
 {
 	uint32_t *sorted = malloc((n + 1) * sizeof(*sorted));
@@ -66,13 +66,16 @@ static bool is_good_name(const char name[INSIDE_META_NAME_BYTES])
 	return length < INSIDE_META_NAME_BYTES && (!length || pin_name_is_valid(name));
 }
 
-/* Is the only NUL of TEXT its last byte? */
+/* Return true if the only NUL of TEXT is its last byte. */
 static bool is_one_string(const char *text, size_t bytes)
 {
 	return memchr(text, '\0', bytes) == text + bytes - 1;
 }
 
-/* Check HEAD, and that it gives the length of the N bytes. Returns 0, -EBADMSG or -EPROTO. */
+/*
+ * Check HEAD, and that N is the number of bytes that follows from HEAD. Return 0, -EBADMSG or
+ * -EPROTO.
+ */
 static int check_head(const struct inside_meta_head *head, size_t n, size_t n_sites)
 {
 	const size_t rest = n - sizeof(*head);
@@ -104,8 +107,8 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	if (err)
 		return err;
 	/*
-	 * Check the text before the copy, which takes long if the text is long, and check the copy
-	 * again.
+	 * Check the text before copying it, since the copy of a long text takes long. Then check
+	 * the copy.
 	 */
 	if (!is_one_string(text, head.text_bytes))
 		return -EBADMSG;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The meta bytes of the block that the engine `inside` leaves in a process. They describe the
- * counters to tools that find the block later. Anyone who can write to the process can change them.
+ * The meta bytes of the block that the engine `inside` leaves in a process. The meta bytes describe
+ * the counters to tools that find the block later. Anyone who can write to the memory of the
+ * process can change these bytes.
  *
  *	"ocInMeta"              8 bytes
  *	INSIDE_META_VERSION     4 bytes
@@ -22,11 +23,11 @@
 enum { INSIDE_META_VERSION = 1, INSIDE_META_NAME_BYTES = 72 };
 
 struct inside_meta {
-	char name[INSIDE_META_NAME_BYTES]; /* of a kept meter; "" if it has none */
+	char name[INSIDE_META_NAME_BYTES]; /* name of a kept meter; "" if it was not kept */
 	uint32_t *numbers;		   /* the engine's number of each site of the block */
 	size_t n_sites;
-	char *text;	   /* describes the numbers of the engine */
-	size_t text_bytes; /* with the NUL */
+	char *text;	   /* describes the engine's numbers: see pin_meta.c */
+	size_t text_bytes; /* including the NUL */
 };
 
 struct inside_meta_head {

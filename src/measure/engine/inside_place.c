@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "measure/engine/inside_place.h"
 
-/* By enum arg_register: the processor's number of the register. */
+/* By enum arg_register: the number that the processor gives the register; -1 for rip. */
 static const int numbers[ARG_REGISTERS] = {
 	[ARG_RAX] = 0,	[ARG_RCX] = 1,	[ARG_RDX] = 2,	[ARG_RBX] = 3,	[ARG_RSP] = 4,
 	[ARG_RBP] = 5,	[ARG_RSI] = 6,	[ARG_RDI] = 7,	[ARG_R8] = 8,	[ARG_R9] = 9,

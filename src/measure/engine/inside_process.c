@@ -18,26 +18,29 @@
 #include "tracee/proc_file.h"
 
 enum {
-	MAX_THREADS = 1024,    /* that can time pairs at the same time */
-	OCAML_COUNTER_OFF = 2, /* of the half of a semaphore that OCaml reads */
+	MAX_THREADS = 1024,    /* threads that can time pairs at the same time */
+	OCAML_COUNTER_OFF = 2, /* offset of the half of a semaphore that OCaml reads */
 	NO_PROBE = UINT32_MAX,
-	MAX_CHILD_ROUNDS =
-		100, /* searches for forked children; the next finds those forked meanwhile */
+	/*
+	 * Searches for forked children. Each search finds children that were forked during the
+	 * previous one.
+	 */
+	MAX_CHILD_ROUNDS = 100,
 };
 
 struct inside_process {
 	struct ocp_ctx *ctx;
 	struct inside *inside;
-	uint32_t *numbers; /* by site: the engine's number */
-	uint32_t
-		*probes; /* by site: the probe whose row has its hits, or NO_PROBE; NULL: no rows */
-	uint32_t n_probes; /* the probes in `probes` are less */
+	uint32_t *numbers; /* by site: its number in the engine */
+	/* By site: the probe to whose row its hits are added, or NO_PROBE. NULL: no rows. */
+	uint32_t *probes;
+	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
 	pid_t pid;
 	uint64_t start_time;
 	struct stat exe;
-	char base[FIND_NAME_BYTES + 1]; /* name of its executable */
+	char base[FIND_NAME_BYTES + 1]; /* name of its executable, without the path */
 	bool is_detached, has_warned;
 	bool is_found; /* an earlier tool has attached it */
 };
@@ -46,7 +49,7 @@ struct inside_process {
 struct sites_to_count {
 	const struct inside_plan *plan;
 	struct inside_site *sites;
-	struct inside_place *places; /* of the keys; NULL: no role has a key */
+	struct inside_place *places; /* of the key arguments; NULL: no role has a key */
 	size_t n_places;
 };
 
@@ -61,8 +64,9 @@ struct mapped_file {
 };
 
 /*
- * On overlayfs and btrfs, the device of a mapping differs from the device of its file. So compare
- * the inodes, and then the file that has the path, if there is one.
+ * Return true if M maps FILE. On overlayfs and btrfs, the device of a mapping differs from the
+ * device of its file. So compare the inodes. If there is a file at the path of the mapping, it must
+ * be FILE, too.
  */
 static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 {
@@ -89,8 +93,9 @@ static int find_mappings(struct inside_process *process, const struct maps *maps
 }
 
 /*
- * Set *ADDR to where the process has mapped the byte at OFF of FILE. Returns how often it is
- * mapped.
+ * Set *ADDR to the address at which the process has mapped the byte at OFF of FILE: in an
+ * executable mapping if EXECUTABLE, otherwise in a writable one. Return the number of such
+ * mappings.
  */
 static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
 			 uint64_t *addr)
@@ -206,7 +211,7 @@ int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t 
 	return 0;
 }
 
-/* Check that all sites can be counted in those of the N FILES that list the process. */
+/* Check that all sites can be counted in the files of FILES[0..N) that list the process. */
 static int check_files(const struct inside_process *process, const struct engine_file *files,
 		       size_t n)
 {
@@ -372,7 +377,7 @@ int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside, 
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Add the pair FROM of a process to the totals of all. */
+/* Add FROM, the counts of a pair in one process, to TO, the totals of all processes. */
 static void add_pair(const struct inside_pair *from, struct engine_pair *to)
 {
 	if (from->count && (!to->count || from->min_ns < to->min_ns))
@@ -390,7 +395,10 @@ static void add_pair(const struct inside_pair *from, struct engine_pair *to)
 		to->buckets[i] += from->buckets[i];
 }
 
-/* Warn, once, if another tool has changed sites: the counts are then too small. */
+/*
+ * Warn, once, if another tool has changed sites: the counts are then too small, because hits at
+ * these sites are missing.
+ */
 static void warn_of_changes(struct inside_process *process)
 {
 	struct inside_state state = { 0 };
@@ -491,8 +499,9 @@ static bool process_has_ended(const struct inside_process *process)
 }
 
 /*
- * Detach from PID if it shares the block of PROCESS: a forked child does, and has copies of the
- * sites. The block is recognised by its start time. Returns true after a detach.
+ * Detach from PID if it shares the block of PROCESS. A forked child does, and has copies of the
+ * sites. The block is recognised by its start time and number of sites. Return true if PID was
+ * detached.
  */
 static bool detach_child(struct inside_process *process, pid_t pid)
 {
@@ -516,8 +525,8 @@ static bool detach_child(struct inside_process *process, pid_t pid)
 }
 
 /*
- * Detach from all children that have not executed another program. Search until no new one is
- * found: they may fork meanwhile.
+ * Detach from all forked children that have not executed another program. Search until no new child
+ * is found: children may fork meanwhile.
  */
 static void detach_children(struct inside_process *process)
 {
@@ -552,7 +561,7 @@ int inside_process_detach(struct inside_process *process)
 	if (process->is_found)
 		detach_children(process);
 	err = inside_detach(process->inside);
-	/* It is no error if the process has ended: its counts can still be read. */
+	/* Do not fail if the process has ended: its counts can still be read. */
 	if (err && process_has_ended(process)) {
 		err = 0;
 	} else if (err == -ESRCH) {

@@ -25,8 +25,8 @@ struct inside_plan {
 	const unsigned int *key_args; /* by role: its key argument; NULL: no role is keyed */
 	size_t n_pairs, max_sites;
 	unsigned int depth;
-	bool by_process;		/* hits are also rows by process and probe */
-	const struct inside_meta *meta; /* its name and text; no text: no meta bytes */
+	bool by_process;		/* also count hits by process and probe */
+	const struct inside_meta *meta; /* name and text of the meta bytes; text NULL: none */
 };
 
 /*
@@ -36,22 +36,23 @@ struct inside_plan {
 int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
 
 /*
- * Make PID count at the sites of those of the N FILES that list PID. On failure PID is unchanged.
+ * Make PID count at the sites of the files in FILES[0..N) that list PID. On failure PID is
+ * unchanged.
  */
 int inside_process_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_plan *plan,
 			  const struct engine_file *files, size_t n, struct inside_process **out);
 
 /*
  * Create a process from INSIDE, which inside_find() found in PID, and the numbers of its sites in
- * NUMBERS. The new struct owns both, also after an error. A detach also ends the counting in the
- * process that forked PID and in its other children.
+ * NUMBERS. The new struct then owns INSIDE and NUMBERS, also after an error. A detach also ends the
+ * counting in the process that forked PID, and in the other children of that process.
  */
 int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside, uint32_t *numbers,
 			 struct inside_process **out);
 
 /*
- * Add the hits and pairs to READING. This works after the process has ended, too, unless PROCESS
- * comes from inside_process_found().
+ * Add the hits and pairs of PROCESS to READING. This also works after the process has ended, unless
+ * PROCESS comes from inside_process_found().
  */
 int inside_process_add(struct inside_process *process, struct engine_reading *reading);
 
@@ -59,14 +60,11 @@ int inside_process_add(struct inside_process *process, struct engine_reading *re
 bool inside_process_counts_in(const struct inside_process *process, pid_t pid);
 
 /*
- * End the counting, also in children. It is no error if the process has ended or has executed
- * another program.
+ * End the counting in the process and its forked children. Return 0 also if the process has ended
+ * or has executed another program.
  */
 int inside_process_detach(struct inside_process *process);
-/*
- * After a failed detach, warn that the process still counts, with the error in the ctx as the
- * reason.
- */
+/* Warn that the process still counts after a failed detach. The reason is the error in the ctx. */
 void inside_process_tell_left(const struct inside_process *process);
 
 /* Free PROCESS, which may be NULL. Without a detach the process continues to count. */

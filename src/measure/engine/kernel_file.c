@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The numbers of a file in stat(2) may differ from those of its inode in the kernel. btrfs has a
- * device number for each subvolume, and overlayfs one for each layer if the layers are on different
- * file systems; the inode has the number of its superblock. The description of an inotify instance
- * is the only place that shows the superblock's number for any file, in any mount namespace:
+ * The device and inode numbers of a file in stat(2) may differ from the numbers that its inode has
+ * in the kernel. btrfs has a device number for each subvolume, and overlayfs one for each layer if
+ * the layers are on different file systems; the inode has the number of its superblock. The
+ * description of an inotify instance is the only place that shows the superblock's number for any
+ * file, in any mount namespace:
  *
  *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *

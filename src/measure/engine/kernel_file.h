@@ -14,10 +14,10 @@ struct kernel_file {
 
 /* Convert DEV of stat(2) to the kernel's format: MKDEV in linux/kdev_t.h. */
 uint64_t kernel_file_dev(dev_t dev);
-/* Returns 0 or a negative errno. */
+/* Find the identity of the file PATH in the kernel. Return 0 or a negative errno. */
 int kernel_file_find(const char *path, struct kernel_file *file);
 
-/* True if the open file FD is on a file system that shares the code of its files with others. */
+/* Return true if FD is a file on overlayfs: files of other overlays can share its code. */
 bool kernel_file_is_layered(int fd);
 
 #endif

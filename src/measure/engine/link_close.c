@@ -7,17 +7,17 @@
  * 10 000 sites did this.
  *
  * No fatal signal is pending in a task that exits: the kernel clears the SIGKILL that it handles,
- * and a dying process receives no more signals. So a child with copies of the descriptors closes
- * them by its death:
+ * and a dying process receives no more signals. So a child process that has copies of the
+ * descriptors closes the last copies when it dies:
  *
  *   - The child closes all other descriptors, and waits.
  *   - The tool closes its descriptors, which are not the last ones, and releases the child.
  *   - The child sends itself SIGKILL. (A SIGKILL of another process could stay pending during
  *     _exit(), if it came before the kernel marks the process as dying.)
  *
- * A kill of the tool ends the child, which reads the end of the pipe. Both are dying then, so it
- * does not matter which of them closes the last descriptor. A leak needs two kills: one of the
- * child, then one of the tool.
+ * If the tool is killed, the child reads the end of the pipe, and kills itself. Both processes are
+ * dying then, so it does not matter which of them closes the last descriptor. A leak needs two
+ * kills: one of the child, then one of the tool.
  *
  * The exit signal of the child is 0: programs that use the library get no SIGCHLD, and their wait()
  * does not return the child. Other threads may hold locks, so the child makes system calls only.
@@ -56,7 +56,10 @@ static void close_from_to(unsigned int first, unsigned int last)
 		syscall(SYS_close_range, first, last, 0);
 }
 
-/* The child: close all descriptors but the N sorted ones of KEPT, wait for RELEASE, and die. */
+/*
+ * Run the child: close all descriptors except the N in KEPT, which is sorted, wait for RELEASE, and
+ * die.
+ */
 __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int release)
 {
 	unsigned int next = 0;
@@ -74,7 +77,7 @@ __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int 
 	_exit(0); /* the first process of a pid namespace survives its own SIGKILL */
 }
 
-/* Start the child, which waits for the read end of RELEASE. Returns its pid, or -1. */
+/* Start the child, which waits for a byte from the pipe RELEASE. Return its pid, or -1. */
 static pid_t start_holder(const int *fds, size_t n, const int release[2])
 {
 	int *kept = calloc(n + 1, sizeof(*kept));
@@ -99,7 +102,7 @@ void links_close(const int *fds, size_t n)
 
 	if (!n)
 		return;
-	/* Without a descriptor or process to spare, close the links here. */
+	/* If no pipe can be made, close the links in this process. */
 	if (pipe2(release, O_CLOEXEC)) {
 		close_all(fds, n);
 		return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Before Linux 6.6, each uprobe is a perf event. Only the cost differs from uprobe_multi: attaching
- * takes 0.2 to 1 ms per site, and detaching 80 to 125 ms (each waits for several RCU grace
- * periods), also when the kernel does it at the exit of a killed tool. CAP_BPF and CAP_PERFMON are
- * not enough: perf requires CAP_SYS_ADMIN for uprobes.
+ * takes 0.2 to 1 ms per site, and detaching takes 80 to 125 ms per site (the kernel waits for
+ * several RCU grace periods), also when the kernel does it at the exit of a killed tool. CAP_BPF
+ * and CAP_PERFMON are not enough: perf requires CAP_SYS_ADMIN for uprobes.
  *
  * The descriptor of an event can be closed at once, because the link keeps the event. One
  * descriptor per site is needed, so the soft limit on descriptors is raised as far as the hard
@@ -28,7 +28,7 @@ enum {
 	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */
 	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
 	IS_RETPROBE = 1,	/* /sys/bus/event_source/devices/uprobe/format/retprobe */
-	SPARE_DESCRIPTORS = 64, /* for everything else */
+	SPARE_DESCRIPTORS = 64, /* descriptors for other uses */
 };
 
 #define UPROBE_PMU_TYPE "/sys/bus/event_source/devices/uprobe/type"
@@ -87,7 +87,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	bool *without = &spec->no_semaphore[site];
 	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
 
-	/* See uprobe_link.c: another tracer has a uprobe without the semaphore. */
+	/* Another tracer has a uprobe without the semaphore on this site: see uprobe_link.c. */
 	if (event == -EINVAL && s->ref_ctr_off && !*without) {
 		event = open_event(type, spec, s->nop_off, 0);
 		*without = event >= 0;
@@ -119,7 +119,10 @@ static size_t count_descriptors(void)
 	return n;
 }
 
-/* A new descriptor is the lowest free number, so the limit must exceed the number of open ones. */
+/*
+ * Raise the soft limit on descriptors for N more. A new descriptor is the lowest free number, so
+ * the limit must exceed the number of open descriptors.
+ */
 static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, size_t n)
 {
 	const size_t n_open = count_descriptors();

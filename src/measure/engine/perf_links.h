@@ -7,8 +7,8 @@
 
 /*
  * Put a uprobe on each wanted site of SPEC (idle_prog_fd is not used). Log the expected duration of
- * the detach first. FDS has room for one descriptor per site; closing these removes the uprobes. On
- * failure no descriptor is left open.
+ * the detach first. FDS has room for one descriptor per wanted site; closing the descriptors
+ * removes the uprobes. On failure no descriptor is left open.
  */
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds);
 

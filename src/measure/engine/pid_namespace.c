@@ -31,7 +31,7 @@ int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *n
 	return 0;
 }
 
-/* The pid of PID in the innermost of its pid namespaces. */
+/* Set *OWN to the id that process PID has in the innermost of its pid namespaces. */
 static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
 {
 	char path[64], line[256];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pid namespace whose ids a BPF program sees. In the initial one it sees the ids that all
- * processes have there. Elsewhere it can look up the processes of one namespace only.
+ * The pid namespace whose ids a BPF program uses. In the initial namespace, these are the ids that
+ * all processes have there. In any other namespace, the program can look up ids only for the
+ * processes of that namespace.
  */
 #ifndef MEASURE_PID_NAMESPACE_H
 #define MEASURE_PID_NAMESPACE_H
@@ -17,12 +18,12 @@ struct pid_namespace {
 };
 
 /*
- * Set *NS to the initial namespace if we are in it; otherwise to that of process PID, or to ours if
- * PID is 0.
+ * Set *NS to the initial namespace if we are in it. Otherwise set *NS to the namespace of process
+ * PID, or to our own namespace if PID is 0.
  */
 int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *ns);
 
-/* Set *ID to the id that a program sees for PID. -EINVAL: PID is in another namespace than NS. */
+/* Set *ID to the id that a program sees for PID. Return -EINVAL if PID is in another namespace. */
 int pid_namespace_id(struct ocp_ctx *ctx, const struct pid_namespace *ns, pid_t pid, __u32 *id);
 
 #endif

@@ -37,7 +37,7 @@ static int has_field(int fd, const char *field)
 	return found;
 }
 
-/* Return what is wrong with the map, as part of a message, or NULL if nothing is. */
+/* Return how the map differs from SHAPE, as part of a message, or NULL if it does not differ. */
 static const char *fault_of(const struct bpf_map_info *info, const struct map_shape *shape)
 {
 	const __u32 most_bytes =
@@ -54,7 +54,10 @@ static const char *fault_of(const struct bpf_map_info *info, const struct map_sh
 	return info->map_flags != shape->flags ? "has other flags" : NULL;
 }
 
-/* Returns 0 or a negative errno, -EBADMSG for a map of the wrong shape. FD is open. */
+/*
+ * Check that FD is a map of SHAPE, and fill in INFO. Return 0 or a negative errno, -EBADMSG for a
+ * map of the wrong shape.
+ */
 static int check_map(struct ocp_ctx *ctx, const char *path, int fd, const struct map_shape *shape,
 		     struct bpf_map_info *info)
 {
@@ -86,7 +89,7 @@ int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shap
 	return err ? err : fd;
 }
 
-/* Returns 1, 0 or a negative errno. */
+/* Return 1 if FD is a link of a type that we make, 0 if not, or a negative errno. */
 static int is_link_of_ours(int fd)
 {
 	int found = has_field(fd, "link_type:");
@@ -100,7 +103,7 @@ static int is_link_of_ours(int fd)
 		info.type == LINK_UPROBE_MULTI);
 }
 
-/* Only CAP_SYS_ADMIN may read the type of the program; the type of the link is enough. */
+/* Check only the type of the link, not of its program, which only CAP_SYS_ADMIN may read. */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 {
 	int fd = bpf_obj_get(path), found;

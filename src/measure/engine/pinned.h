@@ -15,19 +15,19 @@ struct map_shape {
 	__u32 key_bytes, value_bytes;
 	__u32 flags;
 	__u32 least_entries, most_entries;
-	__u32 most_value_bytes; /* if not 0: value_bytes or more, up to this */
+	__u32 most_value_bytes; /* if not 0: values have from value_bytes up to this size */
 };
 
 /*
- * Open the map PATH. Returns its descriptor and sets *INFO; or a negative errno: -EBADMSG if PATH
- * is not a map or has another shape.
+ * Open the map PATH, and set *INFO. Return its descriptor or a negative errno: -EBADMSG if PATH is
+ * not a map or has another shape.
  */
 int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
 		    struct bpf_map_info *info);
 
 /*
- * Open the link PATH, of a program on uprobes or on a tracepoint. Returns its descriptor; or
- * -ENOENT if it does not exist, -EBADMSG if it is something else.
+ * Open PATH, the link of a program to uprobes or to a tracepoint. Return its descriptor or a
+ * negative errno: -ENOENT if PATH does not exist, -EBADMSG if it is something else.
  */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path);
 

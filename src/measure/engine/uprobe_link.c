@@ -3,15 +3,15 @@
  * Makes a uprobe_multi link when other tracers use the same sites.
  *
  * The kernel has one uprobe for a place (file, offset) in the whole machine, for all processes.
- * This uprobe either maintains a semaphore (ref_ctr) or does not. The first user decides; later
- * users who ask for something else get EINVAL. So, for a site whose note has a semaphore for
+ * This uprobe either maintains a semaphore (ref_ctr) or does not. The first user decides; a later
+ * user whose request differs in this gets EINVAL. So, for a site whose note has a semaphore for
  * tracers:
  *
  *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do, so that there is no
- *     conflict with these. A hit of an OCaml site does not need it, but without it such a tracer
- *     could not attach after us.
+ *     conflict with these. An OCaml site is hit without the semaphore, too, but if our uprobe did
+ *     not have it, such a tracer could not attach after us.
  *   - If another tracer has a uprobe without semaphore there (bpftrace's uprobe:, perf probe with
- *     an address, tracefs), we do without it too. The hits are the same.
+ *     an address, tracefs), our uprobe has none, either. The hits are the same.
  *
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
  * bisection with links that are closed at once. Their program does nothing, so the counts do not
@@ -39,10 +39,10 @@ enum {
 	MAX_ATTEMPTS = 128,
 	MAX_NAMED_SITES = 4,
 	MULTI_RETURN = 1 << 0, /* BPF_F_UPROBE_MULTI_RETURN in linux/bpf.h, which may be older */
-	KERNEL_ENOTSUPP = 524, /* internal to the kernel, but uprobes return it */
+	KERNEL_ENOTSUPP = 524, /* an errno internal to the kernel, but uprobes return it */
 };
 
-/* A spec in the form of the system call: parallel arrays. */
+/* The wanted sites of a spec as parallel arrays, as the system call takes them. */
 struct request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
@@ -99,7 +99,10 @@ static int explain_refused_site(const struct request *req, size_t site)
 			  "%s: the kernel refuses a uprobe at file offset 0x%lx, "
 			  "with and without its semaphore",
 			  req->spec->file->name, req->offsets[site]);
-		/* The record names a file by the address of its inode, which a new file can get. */
+		/*
+		 * The kernel's record names a file by the address of its inode, which the inode of
+		 * a new file can get.
+		 */
 		ctx_hint(req->ctx,
 			 "the kernel may have a record of a uprobe that a killed tool left "
 			 "(dmesg: \"leaking uprobe\"): use a copy of the file, or "
@@ -154,7 +157,10 @@ static int drop_conflicts(struct request *req, size_t first, size_t n)
 	return err ? explain_refusal(req, err) : 0;
 }
 
-/* Record and log the sites that are newly known to do without their semaphore. */
+/*
+ * Record and log the sites whose semaphore is not used, except those for which this was known
+ * before.
+ */
 static void note_dropped(const struct request *req)
 {
 	const struct engine_site *sites = req->spec->file->sites;
@@ -189,7 +195,7 @@ static void free_request(struct request *req)
 	free(req->cookies);
 }
 
-/* Returns false if memory is short. The caller frees REQ in any case. */
+/* Fill in REQ from SPEC. Return false if memory is short. The caller frees REQ in any case. */
 static bool init_request(struct request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {

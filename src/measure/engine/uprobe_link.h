@@ -11,17 +11,18 @@ struct uprobe_link_spec {
 	int idle_prog_fd; /* runs at each hit while conflicts are searched for */
 	const struct engine_file *file;
 	const bool *wanted; /* the sites to attach to */
-	bool *no_semaphore; /* by site: do without the semaphore; in and out */
-	uint32_t first_site,
-		serial; /* for the cookies: number of the first site; the link's serial */
+	bool *no_semaphore; /* by site: do not use its semaphore; read and updated */
+	/* For the cookies: the number of the first site in `file`, and the serial of the link. */
+	uint32_t first_site, serial;
 	pid_t pid;	/* the process to measure; 0: all */
-	bool is_return; /* return probes */
+	bool is_return; /* the uprobes are return probes */
 };
 
 /*
- * Put uprobes on the sites and raise their semaphores. A site that another tracer uses without a
- * semaphore (see uprobe_link.c) does without it, and this is logged. The link is *FD. Closing it
- * removes the uprobes and waits until no hit is being handled.
+ * Put uprobes on the wanted sites, raise the semaphores of these sites, and set *FD to the link. If
+ * another tracer uses a site without its semaphore (see uprobe_link.c), the link does not use this
+ * semaphore either, and logs that. Closing *FD removes the uprobes and waits until no hit is being
+ * handled.
  */
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 

@@ -9,15 +9,15 @@
  *
  * Therefore we hold a read lease (fcntl(2), F_SETLEASE) while there are uprobes. An open() for
  * writing then blocks until we give up the lease, for at most 45 s (/proc/sys/fs/lease-break-time).
- * Each ocp_meter_refresh checks for this. The signal that belongs to a lease is not used: a library
- * must not claim one.
+ * Each ocp_meter_refresh() checks whether an open() is waiting. The signal that belongs to a lease
+ * is not used: a library must not claim one.
  *
  * A lease is granted to the owner of the file and to CAP_LEASE, on file systems that support
  * leases, and while no process has the file open for writing. Without a lease, a file is safe while
- * it is running as an executable (ETXTBSY), and each refresh checks its times and size. A change of
- * these alone (chmod, touch, a new name) does not count if the file has the same sites as before.
- * Two cases remain: a file is overwritten and run between two refreshes, or a shared object is
- * overwritten while it is mapped.
+ * it is running as an executable (ETXTBSY), and each refresh checks its times and size. If only
+ * times or size have changed (chmod, touch, a new name), and the file has the same sites as before,
+ * the file does not count as overwritten. Two cases remain: a file is overwritten and run between
+ * two refreshes, or a shared object is overwritten while it is mapped.
  */
 #include "measure/sites/file_guard.h"
 
@@ -47,9 +47,9 @@ static bool is_same(const struct file_identity *a, const struct file_identity *b
 }
 
 /*
- * Take a read lease if possible. The kernel sends a signal to the owner of a broken lease, so
- * remove the owner. Until then the signal is SIGURG, which is ignored unless a handler is
- * installed.
+ * Take a read lease if possible. The kernel would send a signal to the owner when the lease is
+ * broken, so remove the owner afterwards. Until then the signal is SIGURG, which is ignored unless
+ * a handler is installed.
  */
 static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
 {
@@ -61,7 +61,10 @@ static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char
 	fcntl(guard->fd, F_SETOWN, 0);
 }
 
-/* The next site of PROG from *AT on that belongs to a probe of its own file; NULL at the end. */
+/*
+ * Return the next site of PROG, from *AT on, that belongs to a probe of the same file, and increase
+ * *AT beyond it. NULL: there is none.
+ */
 static const struct site *next_own(const struct ocp_program *prog, size_t *at)
 {
 	while (*at < prog->n_sites && prog->sites[*at].is_external)
@@ -80,7 +83,10 @@ static bool is_same_site(const struct ocp_program *x, const struct site *a,
 	       off_a == off_b;
 }
 
-/* True if NOW has the code of SITE, which belongs to another file's probe, at the same address. */
+/*
+ * Return true if NOW has the code of SITE, which belongs to a probe of another file, at the same
+ * address.
+ */
 static bool has_code_of(const struct ocp_program *now, const struct site *site)
 {
 	uint8_t code[UINT8_MAX];
@@ -91,7 +97,7 @@ static bool has_code_of(const struct ocp_program *now, const struct site *site)
 				   memcmp(code, site->dormant->code, site->n_bytes) == 0);
 }
 
-/* True if NOW, which the file contains now, has the sites of PROG. */
+/* Return true if NOW, which the file contains now, has the sites of PROG. */
 static bool has_same_sites(const struct ocp_program *now, const struct ocp_program *prog)
 {
 	const struct site *a, *b;
@@ -110,8 +116,8 @@ static bool has_same_sites(const struct ocp_program *now, const struct ocp_progr
 }
 
 /*
- * Have the sites of the file changed? ST is its current status. While the file rules of the ctx
- * forbid reading it (-EAGAIN), return false, at most MAX_UNREAD times in a row.
+ * Return true if the sites of the file have changed. ST is its current status. While the file rules
+ * of the ctx forbid reading the file (-EAGAIN), return false, at most MAX_UNREAD times in a row.
  */
 static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
 			const struct guarded *what)
@@ -177,13 +183,16 @@ bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const s
 		return fcntl(guard->fd, F_GETLEASE) != F_RDLCK;
 	if (guard->may_retry)
 		take_lease(ctx, guard, what->name);
-	/* If its status cannot be read, the file counts as changed. */
+	/* If the status of the file cannot be read, the file counts as changed. */
 	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, what);
 }
 
 void file_guard_release(struct file_guard *guard)
 {
-	/* Closing is not enough: a child of the caller has the open file description too. */
+	/*
+	 * Closing is not enough to release the lease: a child of the caller may have the open file
+	 * description, too.
+	 */
 	if (guard->has_lease)
 		fcntl(guard->fd, F_SETLEASE, F_UNLCK);
 	if (guard->fd >= 0)

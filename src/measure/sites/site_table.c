@@ -14,8 +14,8 @@
 #include "elf/symbols.h"
 
 /*
- * Add the uses of FILE's probes to the table's probes if HAS, otherwise subtract them. INDEX_OF has
- * the numbers of FILE's probes in the table; NULL: look them up.
+ * If HAS, add the uses of FILE's probes to the table's probes; otherwise subtract them. INDEX_OF
+ * has the indexes of FILE's probes in the table; if it is NULL, look them up.
  */
 static void count_uses(struct site_table *table, struct measured_file *file,
 		       const ptrdiff_t *index_of, bool has)
@@ -68,7 +68,10 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 
 void site_table_free(struct site_table *table)
 {
-	/* Removing a file looks up the names of its probes: free the probes afterwards. */
+	/*
+	 * site_table_remove() looks up the names of the file's probes, so free the probes
+	 * afterwards.
+	 */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
 	for (size_t i = 0; i < table->n_probes; i++)
@@ -90,7 +93,7 @@ static const char *name_of(const void *table, uint32_t number)
 	return ((const struct site_table *)table)->probes[number].name;
 }
 
-/* The position of NAME in by_name, or where it must be inserted. */
+/* Return the position of NAME in by_name, or the position at which it must be inserted. */
 static size_t place_of(const struct site_table *table, const char *name, bool *found)
 {
 	return by_name_place(table->by_name, table->n_probes, name_of, table, name, found);
@@ -254,7 +257,10 @@ static size_t add_sites_of(struct site_table *table, const struct measured_file 
 	return next;
 }
 
-/* INDEX_OF has the probes of the file's notes, and after them those of its code. */
+/*
+ * Add the sites of FILE. INDEX_OF has the table's indexes of the probes in the file's notes, and
+ * after them the indexes of the probes in its code.
+ */
 static int add_sites(struct site_table *table, struct measured_file *file,
 		     const ptrdiff_t *index_of)
 {
@@ -278,7 +284,9 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	return 0;
 }
 
-/* Log one warning for all probes. It names the first ones. */
+/*
+ * Log one warning for all probes with uses that have no site. It names the first of these probes.
+ */
 static void warn_of_uses_without_site(const struct site_table *table,
 				      const struct measured_file *file, const ptrdiff_t *index_of)
 {
@@ -292,7 +300,7 @@ static void warn_of_uses_without_site(const struct site_table *table,
 		const struct probe *probe = &prog->probes[i];
 		const size_t n_without = program_uses_without_site(prog, probe);
 
-		/* If all uses have no site, another warning was logged. */
+		/* If no use of the probe has a site, another warning was logged. */
 		if (index_of[i] < 0 || !n_without || n_without == probe->n_sites)
 			continue;
 		if (n++ < MAX_NAMED)
@@ -306,7 +314,10 @@ static void warn_of_uses_without_site(const struct site_table *table,
 	free(names);
 }
 
-/* A dormant site has no nop: the kernel must single-step the instruction that a uprobe replaces. */
+/*
+ * Warn of dormant sites. They have no nop: the kernel must single-step the instruction that a
+ * uprobe replaces.
+ */
 static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
 {
 	size_t n_dormant = 0, n_external = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The probes by name, the files that contain them, and their sites, numbered as in the engine. The
- * table grows when processes load more files. Numbers do not change.
+ * table grows when processes load more files. The number of a site or probe does not change, except
+ * in site_table_drop_left_out().
  */
 #ifndef MEASURE_SITE_TABLE_H
 #define MEASURE_SITE_TABLE_H
@@ -25,17 +26,18 @@ struct measured_probe {
 	bool is_told;	  /* a warning about its left-out sites was logged */
 	bool lacks_histogram;
 	bool has_histogram;
-	/* The same for groups of its hits, by the value of an argument. */
+	/* lacks_groups, is_grouped: as above, for groups of hits by the value of an argument. */
 	bool lacks_groups, is_grouped;
 	bool has_by_type;
-	enum ocp_arg_type by_type;    /* of this argument; OCP_ARG_ANY: unknown, or sites differ */
+	/* type of that argument; OCP_ARG_ANY: unknown, or sites differ */
+	enum ocp_arg_type by_type;
 	bool is_warned_of_args;	      /* a warning about unknown argument locations was logged */
 	uint32_t histogram;	      /* the number of its histogram */
 	uint32_t histogram_args;      /* measured_site.args of a site with the histogram */
-	uint64_t past_hits;	      /* of sites that were removed */
+	uint64_t past_hits;	      /* the hits of sites that were removed */
 	size_t n_uses;		      /* uses in the source, according to notes */
-	size_t n_uses_without_site;   /* of these; their hits are not counted */
-	uint32_t first_role, n_roles; /* the pairs it begins or ends */
+	size_t n_uses_without_site;   /* uses for which there is no site; not counted */
+	uint32_t first_role, n_roles; /* in meter->roles: the pairs it begins or ends */
 	bool begins_pair;
 	uint32_t key_args, compared_args; /* see struct meter_end */
 	bool has_calls; /* its last role is the beginning of a call: see struct meter_end */
@@ -45,20 +47,21 @@ struct measured_file {
 	dev_t dev;
 	ino_t ino;
 	char *name;		  /* as the process sees it */
-	char path[FD_PATH_BYTES]; /* for the kernel: names the open descriptor */
+	char path[FD_PATH_BYTES]; /* for the kernel: /proc/self/fd/N */
 	const struct ocp_program *prog;
 	struct ocp_program *own; /* prog if the file owns it, else NULL */
 	/* The measured functions of the file, which owns CODE; NULL: none. */
 	struct code_probes *code;
-	pid_t *pids; /* the single processes that map it */
+	pid_t *pids; /* processes that map it, if single processes are measured */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
-	size_t n_left_out; /* all its sites, if no numbers were left for them: n_sites is 0 */
+	/* number of its sites, if no numbers were left for them; n_sites is then 0 */
+	size_t n_left_out;
 	bool is_attached;
-	struct file_guard guard; /* while it is attached */
-	bool is_lost;		 /* it was overwritten and is no longer measured */
-	bool has_uses;		 /* its uses are counted in the probes */
-	bool is_gone;		 /* removed: its place can be reused */
+	struct file_guard guard; /* in use while the file is attached */
+	bool is_lost;		 /* the file was overwritten and is no longer measured */
+	bool has_uses;		 /* its uses are included in measured_probe.n_uses */
+	bool is_gone;		 /* removed; the slot can be reused if name is NULL */
 	bool is_idle;		 /* no process mapped it at the last check */
 	unsigned int round;	 /* the round in which it was added */
 };
@@ -66,17 +69,17 @@ struct measured_file {
 enum { NO_FILE = UINT32_MAX };
 
 struct measured_site {
-	const struct site *site; /* NULL: its file was removed */
+	const struct site *site; /* NULL: the file of the site was removed */
 	uint64_t va;
 	uint32_t file, probe_index; /* file is NO_FILE if the number is free */
 	const char *symbol;	    /* NULL: unknown, or not requested */
 	uint64_t symbol_off;
-	const char *source; /* file of the probe's place; NULL: unknown, or not requested */
+	const char *source; /* source file of the probe; NULL: unknown, or not requested */
 	int line, source_column;
 	uint32_t args;	  /* number of its arguments in the meter's arg_table */
 	bool is_left_out; /* the engine does not attach to it */
 	bool is_stepped;  /* the kernel single-steps its instruction */
-	bool counts;	  /* its hits are hits of the probe */
+	bool counts;	  /* a hit of the site counts as a hit of its probe */
 };
 
 struct site_table {
@@ -89,17 +92,17 @@ struct site_table {
 	unsigned int round; /* the current round, stored in new files */
 	struct measured_site *sites;
 	size_t n_sites;	  /* including free numbers */
-	size_t max_sites; /* 0: any number */
-	void **kept;	  /* memory that contains strings of sites */
+	size_t max_sites; /* 0: no limit */
+	void **kept;	  /* memory with strings of sites, freed with the table */
 	size_t n_kept;
 };
 
 void site_table_free(struct site_table *table);
 
-/* The index of the probe NAME, or -1. */
+/* Return the index of the probe NAME, or -1. */
 ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 
-/* A file to add. PROG must outlive the table, unless the caller makes the file its owner. */
+/* A file to add. PROG must outlive the table, unless the caller sets measured_file.own to PROG. */
 struct new_file {
 	const struct ocp_program *prog;
 	const char *name;
@@ -107,8 +110,8 @@ struct new_file {
 };
 
 /*
- * Add the pid of FROM to the processes of its file. Return -ENOENT, without a message, if the table
- * does not have the file.
+ * If the table has the file of FROM, add from->pid to the processes of that file. Otherwise return
+ * -ENOENT, without a message.
  */
 int site_table_know_file(struct site_table *table, const struct new_file *from);
 
@@ -128,18 +131,24 @@ int site_table_add_file(struct site_table *table, const struct new_file *from,
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
 /*
- * Remove the probes that are left out, and their sites. Call it before the numbers are used
- * elsewhere.
+ * Remove the probes that are left out, and their sites, and renumber the others. Call this before
+ * numbers are used elsewhere.
  */
 int site_table_drop_left_out(struct site_table *table);
 
-/* The number of sites, without free numbers. */
+/* Return the number of sites, without free numbers and sites of removed files. */
 size_t site_table_count(const struct site_table *table);
 
-/* Free MEMORY together with the table, or at once on failure. */
+/*
+ * Make the table the owner of MEMORY, which it frees at its end. On failure (-ENOMEM), free MEMORY
+ * at once.
+ */
 int site_table_keep(struct site_table *table, void *memory);
 
-/* Find the functions that contain the sites of FILE, and the source positions of its probes. */
+/*
+ * Find the functions that contain the sites of FILE, and the source positions of the sites' probes,
+ * and store them in the sites.
+ */
 int site_table_read_source(struct site_table *table, const struct measured_file *file);
 
 #endif
