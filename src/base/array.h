@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrays that grow: a pointer and the number of elements. The number of slots follows from the
- * number of elements: it is the next power of two, and at least 8. So only array_add() may
- * allocate such an array. Elements can be removed.
+ * Growing arrays, each kept as a pointer and the number of elements, N. The capacity is not stored:
+ * it is at least N rounded up to a power of two, and at least 8. Only array_add() may allocate such
+ * an array, because it derives the capacity from N. Elements can be removed.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
@@ -13,8 +13,8 @@
 #define ARRAY_FIRST_SLOTS 8
 
 /*
- * Return LIST with room for N + 1 elements of SIZE bytes; NULL if out of memory: LIST is
- * unchanged.
+ * Return LIST, reallocated if necessary, with room for N + 1 elements of SIZE bytes each. Return
+ * NULL if out of memory; LIST is then unchanged.
  */
 static inline void *array_grow(void *list, size_t n, size_t size)
 {
@@ -26,8 +26,8 @@ static inline void *array_grow(void *list, size_t n, size_t size)
 }
 
 /*
- * Append an element to LIST of N elements, and add 1 to N. Return the address of the element, whose
- * bytes are not set, or NULL if there is no memory.
+ * Append an element to LIST, which has N elements, and add 1 to N. Evaluate to the address of the
+ * new element, which is not initialized, or to NULL if out of memory.
  */
 #define array_add(list, n)                                                                         \
 	({                                                                                         \

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays of numbers of named objects, sorted by name. */
+/*
+ * Arrays for finding objects by name. Each element is the number of an object; the elements are
+ * sorted by the names of these objects.
+ */
 #ifndef BASE_BY_NAME_H
 #define BASE_BY_NAME_H
 
@@ -12,7 +15,10 @@
 
 typedef const char *(*by_name_fn)(const void *table, uint32_t number);
 
-/* Return the place of NAME in NUMBERS[0..N), or the place to insert it at; *FOUND says which. */
+/*
+ * Return the index of NAME in NUMBERS[0..N). If NAME is not there, return the index at which to
+ * insert it. Set *FOUND to whether NAME is there.
+ */
 static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn name_of,
 				   const void *table, const char *name, bool *found)
 {
@@ -22,7 +28,7 @@ static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn
 	return place;
 }
 
-/* Insert NUMBER at PLACE of NUMBERS[0..N), which has room for one more. */
+/* Insert NUMBER at index PLACE of NUMBERS[0..N). The array must have room for one more element. */
 static inline void by_name_insert(uint32_t *numbers, size_t n, size_t place, uint32_t number)
 {
 	memmove(numbers + place + 1, numbers + place, (n - place) * sizeof(*numbers));

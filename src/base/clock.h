@@ -23,8 +23,8 @@ static inline int64_t clock_ms(void)
 }
 
 /*
- * Return the CPU time that the threads of PID have used so far, as the kernel counts it; -1: it
- * has ended.
+ * Return the CPU time that the threads of PID have used so far, as the kernel counts it, or -1 if
+ * PID has ended.
  */
 static inline int64_t clock_process_cpu_ns(pid_t pid)
 {

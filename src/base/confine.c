@@ -41,7 +41,10 @@ int confine_drop_capabilities(struct ocp_ctx *ctx)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return fail(ctx, "prctl(PR_SET_NO_NEW_PRIVS)");
-	/* This needs a privilege. For other users NO_NEW_PRIVS is enough. */
+	/*
+	 * Dropping capabilities from the bounding set needs CAP_SETPCAP. Without it the calls fail,
+	 * and NO_NEW_PRIVS is enough.
+	 */
 	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) != 0)

@@ -7,8 +7,8 @@
 #include "base/ctx.h"
 
 /*
- * Close all descriptors from 3 on except the N descriptors in KEPT, which is in ascending order.
- * Make 0 and 1 refer to /dev/null.
+ * Close all descriptors from 3 on except the N descriptors in KEPT, which must be in ascending
+ * order. Make descriptors 0 and 1 refer to /dev/null.
  */
 int confine_close_files(struct ocp_ctx *ctx, const int *kept, size_t n);
 

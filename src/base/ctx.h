@@ -26,17 +26,20 @@ void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((for
 /* Record a hint: what the user can do about the error that was just recorded. */
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Put "PREFIX: " before the recorded message, for a caller that knows the operand. */
+/*
+ * Put "PREFIX: " before the recorded message. For callers that know which object the error
+ * concerns.
+ */
 void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* See ocp_ctx_allow_gigatext. */
+/* Return whether the user has allowed this: see ocp_ctx_allow_gigatext(). */
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);
 
-/* Report a failed allocation. */
+/* Record the message "out of memory", and return -ENOMEM. */
 static inline int ctx_no_memory(struct ocp_ctx *ctx)
 {
 	return ctx_error(ctx, -ENOMEM, "out of memory");

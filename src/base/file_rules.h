@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rules for the files that are read as programs. Usually the user names the files. A monitor of all
- * programs reads files of unknown users, and needs rules.
+ * Rules that restrict which files are read as programs. They are not needed if the user names the
+ * files. A monitor of all programs needs them, because it reads files of unknown users.
  */
 #ifndef BASE_FILE_RULES_H
 #define BASE_FILE_RULES_H
@@ -14,12 +14,12 @@
 /* The origin of a file. */
 struct file_origin {
 	const char *name; /* for messages */
-	pid_t pid;	  /* a process that has it mapped; 0: unknown */
-	bool is_library;  /* it is mapped, but not the executable */
+	pid_t pid;	  /* a process that has the file mapped; 0: unknown */
+	bool is_library;  /* the file is mapped, but is not the executable */
 };
 
 enum file_verdict {
-	FILE_UNKNOWN, /* it may be read */
+	FILE_UNKNOWN, /* the file may be read, to find out */
 	FILE_WITH_PROBES,
 	FILE_WITHOUT_PROBES,
 };
@@ -27,21 +27,22 @@ enum file_verdict {
 struct file_rules {
 	/*
 	 * Called before the file of FD is read. Returns an enum file_verdict, or a negative errno
-	 * with a message in the ctx: -EAGAIN: not yet; -EFBIG: it exceeds the limits.
+	 * with a message in the ctx: -EAGAIN: the file may not be read yet; -EFBIG: the file
+	 * exceeds the limits.
 	 */
 	int (*admit)(void *data, int fd, const struct file_origin *origin);
 	/* Called when the file exceeds the limits; the ctx has the message. */
 	void (*exceeds)(void *data, int fd, const struct file_origin *origin);
 	void *data;
-	size_t max_sites;	  /* of a program; 0: any number */
-	size_t max_library_sites; /* of a library; likewise */
-	/* Read the code of files of trusted owners only, see measure/code_files.h. */
+	size_t max_sites;	  /* limit for an executable; 0: no limit */
+	size_t max_library_sites; /* limit for a library; 0: no limit */
+	/* Read the code of a file only if its owner is trusted, see measure/code_files.h. */
 	bool check_owners;
 };
 
-/* Set the rules of CTX to RULES, which are not copied. NULL, the default: no rules. */
+/* Set the rules of CTX to RULES, which is not copied. RULES is NULL (the default): no rules. */
 void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
-/* Call admit; without rules return FILE_UNKNOWN. */
+/* Return the result of the callback `admit`, or FILE_UNKNOWN if there is no callback. */
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 bool file_rules_check_owners(const struct ocp_ctx *ctx);

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Fill *ST without fstat(2), which the server of a FUSE or network file system could block for
- * ever.
+ * Fill *ST without waiting for the server of a FUSE or network file system: fstat(2) could block
+ * forever if that server does not reply.
  */
 static int look(int fd, struct stat *st)
 {
@@ -41,7 +41,7 @@ int foreign_file_find(const char *path, struct stat *st)
 	return err ? err : found;
 }
 
-/* O_NONBLOCK, since a lease of the file's owner could block open(2). */
+/* O_NONBLOCK, because open(2) could otherwise wait for a lease that the file's owner has taken. */
 int foreign_file_open(int found, int access)
 {
 	char path[32];

@@ -2,8 +2,8 @@
 /*
  * Files that somebody else chose: links below /proc/PID, and paths that a process or its files
  * name. Such a path may lead to a pipe, on which open(2) blocks; to a device, on which open(2) has
- * effects; or to a file that is replaced between two looks. So first find the file without opening
- * it, then check it, and only then open it.
+ * effects; or to a file that is replaced between two system calls. So first find the file without
+ * opening it, then check it, and only then open it.
  */
 #ifndef BASE_FOREIGN_FILE_H
 #define BASE_FOREIGN_FILE_H
@@ -23,9 +23,9 @@ int foreign_file_find(const char *path, struct stat *st);
 int foreign_file_open(int found, int access);
 
 /*
- * Find the file at PATH and open it for reading. Returns -ENOEXEC, as for any file that is not a
- * program, if it is not a regular file; -ENOENT if INODE is not 0 and the file has another inode
- * number.
+ * Find the file at PATH and open it for reading. If it is not a regular file, return -ENOEXEC, the
+ * error for any file that is not a program. If INODE is not 0 and the file has another inode
+ * number, return -ENOENT.
  */
 int foreign_file_read(const char *path, ino_t inode);
 

@@ -2,7 +2,7 @@
 /*
  * The contents of the manual page of a program or a command. --help prints it; the command-line
  * parser and the completion of the shells use it. tools/man/help.awk makes these objects during the
- * build, from tools/man/ocaml-probes-NAME.1. Add or describe an option there.
+ * build, from tools/man/ocaml-probes-NAME.1. To add or describe an option, edit that file.
  */
 #ifndef BASE_HELP_H
 #define BASE_HELP_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repeating a system call after EINTR. A signal interrupts a waiting call now and then. A seccomp
- * filter, a tracer or a broken file system can interrupt the same call for ever; that must not hang
- * the tool. Tests: tests/e2e/eintr.sh.
+ * Repeating a system call after EINTR, but not forever. Signals interrupt a waiting call from time
+ * to time. A seccomp filter, a tracer or a broken file system can make the same call fail with
+ * EINTR each time; that must not hang the tool. Tests: tests/e2e/eintr.sh.
  */
 #ifndef BASE_INTERRUPTED_H
 #define BASE_INTERRUPTED_H
@@ -12,18 +12,18 @@
 
 #include "base/clock.h"
 
-/* For one call; initialize with { 0 }. */
+/* The state of the attempts of one call; initialize with { 0 }. */
 struct interruptions {
-	unsigned int n; /* of calls in a row that did not wait */
+	unsigned int n; /* interruptions in a row, less than 1 ms apart */
 	int64_t last_ns;
 };
 
 enum { MAX_INTERRUPTIONS = 1000 };
 
 /*
- * Should a failed call be repeated, because a signal interrupted it? Returns false, with errno
- * EINTR, after MAX_INTERRUPTIONS interruptions in a row of calls that waited less than a
- * millisecond.
+ * Return true if the call that has just failed was interrupted by a signal and should be repeated.
+ * After MAX_INTERRUPTIONS interruptions in a row that are less than a millisecond apart, return
+ * false, with errno EINTR.
  */
 static inline bool is_interrupted(struct interruptions *so_far)
 {

@@ -10,7 +10,7 @@ static inline const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* "process%s" */
+/* The same for nouns whose plural ends in "es": "process%s" */
 static inline const char *plural_es(size_t n)
 {
 	return n == 1 ? "" : "es";

@@ -13,7 +13,10 @@
 #define MADV_POPULATE_WRITE 23 /* asm-generic/mman-common.h: Linux 5.14 */
 #endif
 
-/* Linux before 5.14 refuses this call; then each page causes a fault. */
+/*
+ * Populate the pages from START on. Linux before 5.14 refuses this call; then each page causes a
+ * fault, which is only slower.
+ */
 static inline void populate(void *start, size_t bytes)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -22,7 +25,10 @@ static inline void populate(void *start, size_t bytes)
 	madvise((void *)from, (uintptr_t)start + bytes - from, MADV_POPULATE_WRITE);
 }
 
-/* A small piece of memory is likely to be populated already. */
+/*
+ * Populate the memory at START if it is large; small memory is likely to be populated already.
+ * Return START, which may be NULL.
+ */
 static inline void *populate_if_large(void *start, size_t bytes)
 {
 	enum { LARGE_BYTES = 256 * 1024 };

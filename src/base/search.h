@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Order, and binary search in sorted arrays. */
+/* Comparing numbers, and binary search in sorted arrays. */
 #ifndef BASE_SEARCH_H
 #define BASE_SEARCH_H
 
@@ -9,8 +9,9 @@
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /*
- * Return the first index I in [0, N) for which the expression IS_BEFORE is false, or N. IS_BEFORE
- * names the index I. It must be true for a first part of the indexes and false for all others.
+ * Evaluate to the first index I in [0, N) for which the expression IS_BEFORE is false, or to N if
+ * there is none. IS_BEFORE refers to the index by the name I. It must be true for all indexes up to
+ * some index, and false for all others.
  */
 #define SEARCH(i, n, is_before)                                                                    \
 	({                                                                                         \

@@ -4,7 +4,10 @@
 
 #include <signal.h>
 
-/* Add SIGNAL to SET unless it is ignored (nohup): sigwait(2) would get an ignored signal too. */
+/*
+ * Add SIGNAL to SET unless the process ignores SIGNAL (nohup): sigwait(2) would return even an
+ * ignored signal.
+ */
 static inline void signals_add_unless_ignored(sigset_t *set, int signal)
 {
 	struct sigaction action;

@@ -15,9 +15,10 @@
  *			in the same alternative. Otherwise Str matches nothing or, in a loop, what
  *			the group matched in the previous iteration
  *
- * No group is added, so that groups keep their numbers. If there is a match at the start of the
- * text, the leftmost match is that one, so its offset is compared with 0. Str matches bytes in any
- * locale, so patterns are compiled in the C locale, which the compiled form keeps.
+ * No group is added, so that groups keep their numbers. str_regexp_match() requires a match at the
+ * start of the text: if there is one, it is the leftmost match, so the offset of the leftmost match
+ * is compared with 0. Str matches bytes in any locale, so patterns are compiled in the C locale,
+ * which the compiled form keeps.
  */
 #include "base/str_regexp.h"
 
@@ -38,13 +39,16 @@ struct str_regexp {
 struct translation {
 	const char *at;
 	FILE *out;
-	const char *why; /* what is wrong with the pattern; NULL: nothing so far */
+	const char *why; /* what is wrong with the pattern; NULL: no error so far */
 	unsigned int n_groups, n_open;
-	uint16_t open[LONGEST_PATTERN / 2]; /* numbers of the groups that are open */
-	bool is_closed[LAST_REFERENCE + 1]; /* groups that can be referred to */
+	uint16_t open[LONGEST_PATTERN / 2]; /* the numbers of the open groups: a stack */
+	bool is_closed[LAST_REFERENCE + 1]; /* groups to which \1 to \9 can refer */
 };
 
-/* Take a sequence of * + ?. Returns the one operator that equals the sequence, 0 if it is empty. */
+/*
+ * Read a sequence of * + ?. Return the one operator that is equivalent to the sequence, or 0 if the
+ * sequence is empty.
+ */
 static char take_repetition(struct translation *t)
 {
 	char repetition = '\0';
@@ -65,7 +69,10 @@ static void put_repetition(struct translation *t)
 		fputc(repetition, t->out);
 }
 
-/* Repeating an assertion has no effect; an assertion that may be absent is left out. */
+/*
+ * Write ASSERTION and its repetition. Repeating an assertion has no effect. With * or ? the
+ * assertion may be absent, so it is left out.
+ */
 static void put_assertion(struct translation *t, const char *assertion)
 {
 	char repetition = take_repetition(t);
@@ -82,7 +89,10 @@ static void put_literal(struct translation *t, char c)
 	put_repetition(t);
 }
 
-/* Write the bytes of SET that are literal anywhere in a bracket expression, as ranges. */
+/*
+ * Write, as ranges, the bytes of SET that are literal anywhere in a bracket expression. Return the
+ * number of ranges.
+ */
 static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
 {
 	size_t n = 0;
@@ -116,14 +126,14 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 	if (set['['])
 		fputc('[', t->out);
 	if (set['^'] && !any_before_caret)
-		/* [-^]; translate_set writes a caret alone as an escape. */
+		/* The set is [-^], since translate_set() writes a caret alone as an escape. */
 		fputs("-^", t->out);
 	else
 		fprintf(t->out, "%s%s", set['^'] ? "^" : "", set['-'] ? "-" : "");
 	fputc(']', t->out);
 }
 
-/* Read the bytes that a set contains; its '[' has been read. */
+/* Read a set, whose '[' has been read. Set SET[C] for each byte C that it contains. */
 static void read_set(struct translation *t, bool set[N_BYTES])
 {
 	bool complement = *t->at == '^';
@@ -274,7 +284,10 @@ static char *translate(const char *pattern, const char **why)
 	return posix;
 }
 
-/* Call regcomp(3) in the C locale. Returns its error code, and puts the message into TEXT. */
+/*
+ * Call regcomp(3) in the C locale. Return the error code of regcomp(3), and put the message into
+ * TEXT.
+ */
 static int compile(regex_t *regex, const char *posix, char *text, size_t text_bytes)
 {
 	locale_t c = newlocale(LC_ALL_MASK, "C", NULL), before;

@@ -16,7 +16,10 @@ struct str_regexp;
 int str_regexp_new(struct ocp_ctx *ctx, const char *pattern, struct str_regexp **out);
 void str_regexp_free(struct str_regexp *re);
 
-/* Does TEXT match from its start, as in Str.string_match? The match need not reach the end. */
+/*
+ * Return true if RE matches TEXT from its start, as Str.string_match does. The match need not reach
+ * the end of TEXT.
+ */
 bool str_regexp_match(const struct str_regexp *re, const char *text);
 
 #endif

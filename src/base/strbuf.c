@@ -40,7 +40,10 @@ void strbuf_str(struct strbuf *buf, const char *string)
 	strbuf_add(buf, string, strlen(string));
 }
 
-/* Write VALUE in front of END, with at least N_LEAST digits. Returns its first byte. */
+/*
+ * Write VALUE in decimal, with at least N_LEAST digits, so that the last digit is before END.
+ * Return the address of the first digit.
+ */
 static char *write_digits(char *end, uint64_t value, unsigned int n_least)
 {
 	char *at = end;
@@ -84,7 +87,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 		strbuf_scaled(buf, INT64_MAX, decimals);
 }
 
-/* ---- strings of others ---------------------------------------------------------------------- */
+/* ---- untrusted strings ---------------------------------------------------------------------- */
 
 /*
  * Return the length of the UTF-8 character at AT, in a string that ends with a zero byte. 0 if the
@@ -124,7 +127,10 @@ static const bool is_plain[256] = {
 	[']' ... '~'] = true,
 };
 
-/* Add STRING. ESCAPE returns the escape of an ASCII character, or NULL to copy it. */
+/*
+ * Add STRING. ESCAPE returns the text that replaces an ASCII character, or NULL if the character is
+ * copied unchanged.
+ */
 static void add_escaped(struct strbuf *buf, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))
 {

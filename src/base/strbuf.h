@@ -34,7 +34,7 @@ static inline void strbuf_add(struct strbuf *buf, const char *bytes, size_t n)
 
 void strbuf_str(struct strbuf *buf, const char *string);
 void strbuf_u64(struct strbuf *buf, uint64_t value);
-/* Add VALUE with a decimal point before its last DECIMALS (1 to 9) digits: 1500, 3: 1.500 */
+/* Add VALUE with a decimal point before its last DECIMALS (1 to 9) digits: 1500 with 3 is 1.500 */
 void strbuf_scaled(struct strbuf *buf, uint64_t value, unsigned int decimals);
 /* Add VALUE with DECIMALS (1 to 9) decimals. Negative, infinite and NaN values become 0. */
 void strbuf_real(struct strbuf *buf, double value, unsigned int decimals);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Longer words are pasted, not typed. */
+/* Longer words are not compared: they are pasted, not typed. */
 enum { LONGEST_WORD = 128, MOST_MISTAKES = 3 };
 
 static size_t least(size_t a, size_t b)
@@ -15,7 +15,10 @@ static size_t least(size_t a, size_t b)
 
 struct suggestion suggestion_for(const char *word)
 {
-	/* Allow one mistake per three letters. Long words have their prefixes in common. */
+	/*
+	 * Allow one mistake per three letters, but no more than MOST_MISTAKES: long words often
+	 * have a common prefix without being mistyped.
+	 */
 	const size_t mistakes = least((strlen(word) + 2) / 3, MOST_MISTAKES);
 
 	return (struct suggestion){ .word = word, .distance = mistakes + 1 };

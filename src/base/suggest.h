@@ -8,13 +8,13 @@
 struct suggestion {
 	const char *word;
 	const char *best; /* NULL: no candidate is close */
-	size_t distance;  /* of the best candidate; without one, the limit */
+	size_t distance;  /* of `best`; if `best` is NULL, the limit: only closer ones count */
 };
 
 /* Start a search for WORD. */
 struct suggestion suggestion_for(const char *word);
 
-/* The few candidates that are closest, the closest one first. */
+/* The number of candidates to keep. */
 enum { SUGGESTIONS = 3 };
 
 struct suggestions {
@@ -25,10 +25,16 @@ struct suggestions {
 
 struct suggestions suggestions_for(const char *word);
 
-/* Compare CANDIDATE, like suggestion_offer. A candidate that is offered twice is kept once. */
+/*
+ * Compare CANDIDATE, which is not copied, and keep it if it is one of the closest so far, the
+ * closest one first. A candidate that is offered twice is kept once.
+ */
 void suggestions_offer(struct suggestions *suggestions, const char *candidate);
 
-/* Compare CANDIDATE, which is not copied. Of equally close candidates the first one is kept. */
+/*
+ * Compare CANDIDATE, which is not copied, and keep it if it is closer than all candidates so far.
+ * Of equally close candidates the first one is kept.
+ */
 void suggestion_offer(struct suggestion *suggestion, const char *candidate);
 
 #endif

@@ -10,12 +10,12 @@
 /* A range of the code of a unit. */
 struct unit_range {
 	uint64_t start, end;
-	Dwarf_Off unit; /* its entry in the debug information */
+	Dwarf_Off unit; /* offset of the unit's entry in the debug information */
 };
 
 struct address_lines {
 	Dwarf *dwarf;
-	struct unit_range *ranges; /* by address */
+	struct unit_range *ranges; /* sorted by start */
 	size_t n;
 };
 

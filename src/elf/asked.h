@@ -10,8 +10,8 @@
 #include "base/search.h"
 
 /*
- * Return the index of the first of ASKED[0..N), sorted by address, that is not below VA; N if
- * there is none. Each structure has BYTES bytes.
+ * ASKED has N structures of BYTES bytes each, sorted by address. Return the index of the first
+ * structure whose address is VA or above, or N if there is none.
  */
 static inline size_t asked_from(const void *asked, size_t n, size_t bytes, uint64_t va)
 {

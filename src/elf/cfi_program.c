@@ -17,7 +17,7 @@ struct machine {
 	uint64_t va, end;
 	cfi_row_fn fn;
 	void *data;
-	struct cfi_rule remembered[MAX_REMEMBERED]; /* the last member */
+	struct cfi_rule remembered[MAX_REMEMBERED]; /* the last member, see cfi_program_run() */
 };
 
 /* ---- registers ------------------------------------------------------------------------------ */
@@ -81,7 +81,8 @@ static void define_cfa(struct machine *m, enum cfi_cfa cfa, uint64_t reg, int64_
 /* ---- expressions ---------------------------------------------------------------------------- */
 
 /*
- * Read DW_OP_bregN and its offset. Returns false, with *REG unchanged, if it is another operator.
+ * Read DW_OP_bregN and its offset. Return false if the next operator is another one; *REG is then
+ * unchanged.
  */
 static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 {
@@ -95,8 +96,9 @@ static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 }
 
 /*
- * Is C the rest of the expression of a PLT, which binutils and lld write for lazily bound
- * functions? *FIRST_BYTE is then add[1] of CFA_PLT.
+ * Return true if C is the rest of the expression that binutils and lld write for the procedure
+ * linkage table (PLT) of lazily bound functions. Then *FIRST_BYTE is the value of add[1] for
+ * CFA_PLT.
  */
 static bool read_plt(struct cursor c, int32_t *first_byte)
 {
@@ -111,7 +113,10 @@ static bool read_plt(struct cursor c, int32_t *first_byte)
 	return *first_byte >= 0 && *first_byte < 16;
 }
 
-/* Read at most two DW_OP_deref, and any number of DW_OP_plus_uconst with their operands. */
+/*
+ * Read at most two DW_OP_deref, and any number of DW_OP_plus_uconst with their operands, into RULE.
+ * Return false if the expression has any other operator.
+ */
 static bool read_loads(struct cursor *c, struct cfi_rule *rule)
 {
 	static const uint8_t kinds[] = { CFA_REGISTER, CFA_LOAD, CFA_LOAD_2 };
@@ -159,7 +164,8 @@ static void define_cfa_by_expression(struct machine *m, struct cursor c)
 }
 
 /*
- * Save that REG is at an offset from rsp, as in the frame of a signal, or from rbp; else unknown.
+ * Record where REG is saved: at an offset from rsp, as in the frame of a signal, or from rbp. Any
+ * other expression makes the place unknown.
  */
 static void save_by_expression(struct machine *m, uint64_t reg, struct cursor c)
 {
@@ -185,7 +191,10 @@ static struct cursor read_block(struct cursor *c)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Continue at VA: the current rule holds up to VA. Pass it to the callback if it has changed. */
+/*
+ * Move on to VA: the current rule holds up to VA. Pass this rule to the callback if it differs from
+ * the rule that was passed last.
+ */
 static int advance_to(struct machine *m, uint64_t va)
 {
 	int err = 0;

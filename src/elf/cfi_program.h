@@ -10,17 +10,17 @@
 struct cfi_common {
 	uint64_t code_align;
 	int64_t data_align;
-	uint8_t encoding; /* of addresses: DW_EH_PE_ */
-	bool has_extra;	  /* the augmentation begins with 'z': its data has a length */
+	uint8_t encoding; /* of addresses: a DW_EH_PE_ value */
+	bool has_extra;	  /* the augmentation begins with 'z': the augmentation data has a length */
 	bool is_signal;
 	const uint8_t *program;
 	size_t program_bytes;
 };
 
 /*
- * Pass the rows of a function at FIRST..END to FN(DATA, ...). COMMON's program runs first, then
- * PROGRAM. Where a program is damaged, the rest of the function is unknown. Returns what FN
- * returned.
+ * Pass the rows of the function at [FIRST, END) to FN(DATA, ...). COMMON's program runs first, then
+ * PROGRAM. If a program is damaged, the rule is CFA_UNKNOWN from there to the end of the function.
+ * Return 0, or the first other value that FN returned.
  */
 int cfi_program_run(const struct cfi_common *common, const struct cursor *program, uint64_t first,
 		    uint64_t end, cfi_row_fn fn, void *data);

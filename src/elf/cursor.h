@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading numbers from bytes that may be damaged. After a read past the end all numbers are 0. */
+/*
+ * Reading numbers from bytes that may be damaged. After an attempt to read past the end, all
+ * numbers are 0.
+ */
 #ifndef ELF_CURSOR_H
 #define ELF_CURSOR_H
 
@@ -18,7 +21,9 @@ static inline size_t cursor_left(const struct cursor *c)
 	return (size_t)(c->end - c->at);
 }
 
-/* Read the next N bytes. NULL if there are fewer. */
+/*
+ * Return the address of the next N bytes, and move past them. Return NULL if fewer bytes are left.
+ */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n)
 {
 	const uint8_t *bytes = c->at;
@@ -39,7 +44,7 @@ static inline uint64_t cursor_unsigned(struct cursor *c, size_t n)
 	uint64_t value = 0;
 
 	if (bytes)
-		memcpy(&value, bytes, n); /* both are little-endian */
+		memcpy(&value, bytes, n); /* the file and this machine are both little-endian */
 	return value;
 }
 

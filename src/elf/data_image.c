@@ -7,7 +7,7 @@
 
 #include "elf/relocations.h"
 
-/* The limit for all parts together. */
+/* The limit for the size of all parts together. */
 #define MAX_DATA_BYTES (UINT64_C(1) << 28)
 
 static int read_part(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_segment *segment,

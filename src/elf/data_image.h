@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The writable data of a file as the dynamic linker leaves it: with the addresses that relocations
- * fill in, as linked (without a load bias). Words that depend on another file stay as they are in
- * the file.
+ * The writable data of a file after the relocations: the words that the dynamic linker fills in
+ * have their addresses as linked (without a load bias). Words that depend on another file stay as
+ * they are in the file.
  */
 #ifndef ELF_DATA_IMAGE_H
 #define ELF_DATA_IMAGE_H
@@ -16,7 +16,8 @@ enum { DATA_IMAGE_PARTS = 8 };
 /* The data of one segment. */
 struct data_part {
 	uint64_t va;
-	uint64_t n; /* the number of bytes that the file has */
+	/* size of `bytes`: the part of the segment that is stored in the file (without .bss) */
+	uint64_t n;
 	uint8_t *bytes;
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tables of a dynamic linker take a few KiB. */
+/* For dynsym_find(), which is for dynamic linkers: their tables take a few KiB. */
 #define MAX_LINKER_TABLE_BYTES (UINT64_C(4) << 20)
 
 static int walk(const uint8_t *symbols, uint64_t symbol_bytes, const char *strings,

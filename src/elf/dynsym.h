@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include "elf/elf_file.h"
 
-/* A value other than 0 ends the walk, which returns it. NAME is valid only during the call. */
+/*
+ * Return 0 to continue; any other value ends the walk and becomes its result. NAME is valid only
+ * during the call.
+ */
 typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
 
 /*
@@ -16,8 +19,8 @@ typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
 int dynsym_each(struct elf_file *elf, uint64_t limit, dynsym_fn fn, void *data);
 
 /*
- * Find the dynamic symbol NAME that ELF defines. Returns 1 and its link-time address, 0 if there is
- * none, or a negative errno.
+ * Find the dynamic symbol NAME that ELF defines. Return 1 and set *VA to the symbol's link-time
+ * address; return 0 if there is no such symbol, or a negative errno.
  */
 int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va);
 

@@ -27,13 +27,13 @@ enum {
 };
 
 struct cie {
-	size_t at; /* offset of the entry */
+	size_t at; /* offset of the entry in the table */
 	struct cfi_common common;
 };
 
 struct fde {
-	uint64_t first, end; /* of the code */
-	size_t cie;	     /* index */
+	uint64_t first, end; /* addresses of the code; end is exclusive */
+	size_t cie;	     /* index in the table's `cies` */
 	struct cursor program;
 };
 
@@ -77,7 +77,10 @@ static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
 	}
 }
 
-/* Read the data that the letters of the augmentation, after 'z', describe. */
+/*
+ * Read the augmentation data at C. LETTERS is the augmentation string after its 'z': each letter
+ * describes one item of the data.
+ */
 static void read_augmentation(const char *letters, struct cursor c, struct cfi_common *common)
 {
 	for (; *letters && !c.has_failed; letters++) {
@@ -94,7 +97,7 @@ static void read_augmentation(const char *letters, struct cursor c, struct cfi_c
 		case 'P':
 			read_encoded(&c, (uint8_t)cursor_unsigned(&c, 1));
 			break;
-		default: /* the rest is unknown; the caller knows where it ends */
+		default: /* the rest of the data is unknown; the caller knows where it ends */
 			return;
 		}
 	}
@@ -130,7 +133,10 @@ static bool read_cie(struct cursor c, struct cfi_common *common)
 	return true;
 }
 
-/* Find the CIE at offset AT; read it at its first use. *INDEX is n_cies if the CIE is damaged. */
+/*
+ * Set *INDEX to the index of the CIE at offset AT, which is read when it is first needed. If the
+ * CIE is damaged, or there are too many, set *INDEX to n_cies.
+ */
 static int find_cie(struct table *t, size_t at, size_t *index)
 {
 	struct cursor c = { t->bytes + at, t->bytes + t->n, false };
@@ -173,7 +179,10 @@ static bool read_addresses(const struct table *t, struct cursor *c, uint8_t enco
 	       !__builtin_add_overflow(fde->first, bytes, &fde->end);
 }
 
-/* Add an FDE, unless it has no code, or it or its CIE is damaged. */
+/*
+ * Add the FDE at C, whose CIE is at offset CIE_AT. Leave the FDE out if it has no code, or if it or
+ * its CIE is damaged.
+ */
 static int add_fde(struct table *t, struct cursor c, size_t cie_at)
 {
 	struct fde fde = { 0 };
@@ -209,7 +218,7 @@ static int read_entries(struct table *t)
 		struct cursor entry = { c.at, NULL, false };
 		uint64_t id;
 
-		if (!bytes) /* crtend.o ends the table; ld may append more */
+		if (!bytes) /* the end mark of crtend.o; ld may append entries after it */
 			continue;
 		if (bytes < 4 || !cursor_bytes(&c, bytes)) /* no tool writes 64-bit entries */
 			return ctx_error(t->ctx, -EBADMSG, "%s: .eh_frame is damaged at offset %zu",
@@ -233,7 +242,7 @@ static int compare_fdes(const void *a, const void *b)
 	return COMPARE(x->end, y->end);
 }
 
-/* Sort the FDEs, unless they are in order, as most linkers write them. */
+/* Sort the FDEs, unless they are sorted already, as most linkers write them. */
 static void sort_fdes(struct table *t)
 {
 	for (size_t i = 1; i < t->n_fdes; i++) {
@@ -244,7 +253,7 @@ static void sort_fdes(struct table *t)
 	}
 }
 
-/* Drops the rows of a function that are beyond the start of the next function. */
+/* Passes rows to `fn`, except rows at or after `end`, which would overlap the next function. */
 struct bounded {
 	cfi_row_fn fn;
 	void *data;

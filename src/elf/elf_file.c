@@ -22,19 +22,19 @@
 #include "base/populate.h"
 
 /*
- * If there are more segments than the header can count, section 0 has their number. Only core dumps
- * have so many. The number of sections is in section 0 from 65 280 on; a program that is built with
- * -ffunction-sections can reach that.
+ * A file with more segments than the header can count has their number in section 0. Only core
+ * dumps have so many segments, so such files are refused. The number of sections is in section 0 if
+ * it is 65 280 or more; a program that is built with -ffunction-sections can reach that.
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
-/* Section headers that are read at one time. Most files have fewer. */
+/* The number of section headers that are read at one time. Most files have fewer. */
 enum { HEADERS_AT_ONCE = 64 };
 
 /* A window on the names of the sections. */
 struct names {
-	uint64_t off, bytes; /* of the table, in the file */
-	uint64_t window_off; /* in the table */
+	uint64_t off, bytes; /* of the table: offset in the file, and size */
+	uint64_t window_off; /* offset of the window in the table */
 	size_t window_bytes;
 	char window[4096];
 };
@@ -45,14 +45,14 @@ struct elf_file {
 	char *name;
 	Elf64_Ehdr ehdr;
 	uint64_t n_sections;
-	uint64_t names_index; /* of the section with the names of sections; SHN_UNDEF: none */
+	uint64_t names_index; /* index of the section with the section names; SHN_UNDEF: none */
 	uint64_t file_bytes;
 	struct elf_segment *segments;
 	size_t n_segments;
 	bool has_interpreter;
 	uint64_t tls_bytes;
-	/* Read when they are first needed. */
-	Elf64_Shdr *headers; /* of all sections but 0, if one read has them */
+	/* The members below are read when they are first needed. */
+	Elf64_Shdr *headers; /* of all sections but 0, if one read can have them all */
 	struct names *names;
 };
 
@@ -81,8 +81,8 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 }
 
 /*
- * Does the file end as OCaml bytecode? ocamlc ends each program with this magic and the number of
- * the format. Without -custom, the program is not an ELF file.
+ * Return true if the file ends as OCaml bytecode does: ocamlc ends each program with this magic and
+ * the number of the format. A program that is linked without -custom is not an ELF file.
  */
 static bool ends_as_bytecode(struct elf_file *elf)
 {
@@ -200,7 +200,10 @@ static int add_segment(struct elf_file *elf, size_t index, const Elf64_Phdr *ph)
 	return 0;
 }
 
-/* Linkers put the protected part first in its segment. Any other position is ignored. */
+/*
+ * Record the size of the part that is made read-only after relocation (PT_GNU_RELRO). Linkers put
+ * this part first in its segment. Any other position is ignored.
+ */
 static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 {
 	for (size_t i = 0; ph->p_type == PT_GNU_RELRO && i < elf->n_segments; i++)
@@ -208,7 +211,10 @@ static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 			elf->segments[i].relro_bytes = ph->p_memsz;
 }
 
-/* The linker of the program rounds in the same way. Impossible sizes are ignored. */
+/*
+ * Record the size of the thread-local variables, rounded up to their alignment as the linker of the
+ * program rounds it. Impossible sizes are ignored.
+ */
 static void add_tls(struct elf_file *elf, const Elf64_Phdr *ph)
 {
 	const uint64_t align = ph->p_align ? ph->p_align : 1;
@@ -416,7 +422,7 @@ static int names_match(const struct elf_file *elf, uint64_t off, const char *nam
 	return memcmp(names->window + (off - names->window_off), name, bytes) == 0;
 }
 
-/* Read the headers from that of section FIRST on, as many as fit. */
+/* Read the headers of section FIRST and of the sections after it, at most HEADERS_AT_ONCE. */
 static int read_headers(const struct elf_file *elf, uint64_t first, Elf64_Shdr *headers)
 {
 	const uint64_t left = elf->n_sections - first,
@@ -426,7 +432,7 @@ static int read_headers(const struct elf_file *elf, uint64_t first, Elf64_Shdr *
 			    elf->ehdr.e_shoff + first * sizeof(*headers));
 }
 
-/* Keep the headers of a file that has few of them. */
+/* If the file has so few sections that one read returns all headers, read and keep them. */
 static int keep_headers(struct elf_file *elf)
 {
 	int err;
@@ -449,7 +455,7 @@ int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 	Elf64_Shdr headers[HEADERS_AT_ONCE];
 	int done = keep_headers(elf);
 
-	/* Section 0 is not a section. */
+	/* Header 0 does not describe a section. */
 	for (uint64_t i = 1; i < elf->n_sections && !done; i++) {
 		const Elf64_Shdr *sh =
 			elf->headers ? &elf->headers[i - 1] : &headers[(i - 1) % HEADERS_AT_ONCE];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The headers of an ELF file. Reads headers only, through a descriptor of the caller. Every size in
- * the headers is checked against the size of the file before memory is allocated for it.
+ * An ELF file: its headers, and parts of its contents, read through a descriptor of the caller.
+ * Every size in the headers is checked against the size of the file before memory is allocated for
+ * it.
  */
 #ifndef ELF_ELF_FILE_H
 #define ELF_ELF_FILE_H
@@ -13,24 +14,24 @@
 
 /* One PT_LOAD program header. Addresses are link-time addresses. */
 struct elf_segment {
-	uint64_t off; /* in the file */
+	uint64_t off; /* offset in the file */
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
-	uint64_t relro_bytes; /* at its start; read-only when the program runs */
+	uint64_t relro_bytes; /* of the part at the start that is read-only when the program runs */
 	bool readable, writable, executable;
 };
 
 /* One section header. */
 struct elf_section {
-	uint64_t off; /* in the file */
+	uint64_t off; /* offset in the file */
 	uint64_t va;
 	uint64_t bytes;
 	uint32_t type;	/* SHT_ */
 	uint64_t flags; /* SHF_ */
 	uint32_t index;
 	uint32_t link; /* the index of another section; its meaning depends on the type */
-	uint32_t name; /* offset in the name table */
+	uint32_t name; /* offset in the table of section names */
 };
 
 struct elf_file;
@@ -47,22 +48,26 @@ int elf_file_open(struct ocp_ctx *ctx, int fd, const char *name, struct elf_file
 void elf_file_close(struct elf_file *elf);
 
 const char *elf_file_name(const struct elf_file *elf);
-/* Is the file ET_DYN? Its addresses are then relative to a load bias. */
+/* Return true if the file is ET_DYN: its addresses are then relative to a load bias. */
 bool elf_file_is_relocatable(const struct elf_file *elf);
 
-/* Does the file name an interpreter, the dynamic linker that the kernel starts with it? */
+/*
+ * Return true if the file names an interpreter: the dynamic linker that the kernel starts with it.
+ */
 bool elf_file_has_interpreter(const struct elf_file *elf);
 
 /*
  * Return the distance from the FS base down to the start of this executable's thread-local
- * variables (variant II of the TLS ABI). 0 if it has none.
+ * variables (variant II of the TLS ABI), or 0 if it has no such variables.
  */
 uint64_t elf_file_tls_bytes(const struct elf_file *elf);
 
 /* Return the PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 
-/* Return -EBADMSG if the file ends before its segments do: it is truncated and would crash. */
+/*
+ * Return 0, or -EBADMSG if the file ends before its segments do: it is truncated and would crash.
+ */
 int elf_file_check_complete(const struct elf_file *elf);
 
 /* Return the segment whose memory image holds BYTES bytes at VA, or NULL. */
@@ -76,14 +81,15 @@ const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64
 bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off);
 
 /*
- * Call FN(DATA, section) for each section. If FN returns a value other than 0, stop and return it.
+ * Call FN(DATA, section) for each section. If FN returns a value other than 0, stop and return that
+ * value.
  */
 typedef int (*elf_section_fn)(void *data, const struct elf_section *section);
 int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data);
 
 /*
- * Find the first section called NAME of the given SHT_ TYPE. Returns 1 and fills *SECTION, 0 if
- * there is none, or a negative errno.
+ * Find the first section called NAME of the given SHT_ TYPE. Return 1 and fill *SECTION; return 0
+ * if there is no such section, or a negative errno.
  */
 int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 			  struct elf_section *section);
@@ -91,7 +97,10 @@ int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 /* Read BYTES bytes at file offset OFF. Returns -EBADMSG if the file ends earlier. */
 int elf_file_read(const struct elf_file *elf, uint64_t off, void *to, size_t bytes);
 
-/* Read SECTION into a buffer that the caller frees. Returns -EBADMSG if it exceeds LIMIT bytes. */
+/*
+ * Read SECTION into *BYTES, which the caller frees. Returns -EBADMSG if it has more than LIMIT
+ * bytes.
+ */
 int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,
 			  uint8_t **bytes);
 

@@ -2,11 +2,11 @@
 /*
  * The assembler writes the compilers' DWARF line tables; libdw reads them.
  *
- * The forked compilers write the source line of each operation before its code, and a probe is an
- * operation whose code starts with the site's nop. So the table has a row that begins at that
- * address. If there are several, from operations without code, the last one is the probe's. If no
- * row begins at the site, the probe has no line of its own: the row that covers the site belongs to
- * the code before it and is ignored.
+ * The OCaml compilers that support probes write the source line of each operation before its code,
+ * and a probe is an operation whose code starts with the site's nop. So the table has a row that
+ * begins at that address. If there are several such rows, because operations without code precede
+ * the probe, the last row is the probe's. If no row begins at the site, the line of the probe is
+ * unknown: the row that covers the site belongs to the code before the site and is ignored.
  *
  * A program may have thousands of units and 100 000 sites. So the line program of each unit is run
  * at most once, and its rows are merged with the sites, both sorted by address.
@@ -25,14 +25,14 @@ struct finder {
 	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs; /* of the name of each result in the text, + 1; 0: unknown */
-	char *text;   /* the names; equal names in a row are written once */
+	size_t *offs; /* for each result, 1 + the offset of its name in `text`; 0: unknown */
+	char *text;   /* the names; a name that equals the previous one is not repeated */
 	size_t bytes, room;
-	const char *last; /* the last name, in libdw's memory */
+	const char *last; /* the name that was added last, in libdw's memory */
 	size_t last_off;
 };
 
-/* Add NAME to the text. Returns its offset + 1, or 0 if there is no memory. */
+/* Add NAME to f->text. Return the offset of NAME there + 1, or 0 if out of memory. */
 static size_t add_name(struct finder *f, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
@@ -65,7 +65,7 @@ static size_t first_from(const struct finder *f, uint64_t va)
 	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
 }
 
-/* Can the unit have code at a site? Also true if the unit does not give its addresses. */
+/* Return true if the unit may have code at a site: also if the unit does not give its addresses. */
 static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
@@ -83,8 +83,8 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 }
 
 /*
- * Take a row that begins at site number I. f->rule says whether the first or the last such row
- * wins.
+ * Use ROW, which begins at site number I, as the result for this site. If there are several such
+ * rows, f->rule says whether the first or the last one is used.
  */
 static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 {
@@ -188,7 +188,7 @@ static const char *string_of(Dwarf_Die *unit, unsigned int attribute)
 	return dwarf_attr(unit, attribute, &found) ? dwarf_formstring(&found) : NULL;
 }
 
-/* Fill ROW from row number AT. Returns false if that is not a row of code. */
+/* Fill ROW from row number AT. Return false if row number AT is not a row of code. */
 static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
 {
 	Dwarf_Line *it = dwarf_onesrcline(rows, at);

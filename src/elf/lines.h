@@ -11,7 +11,7 @@
 struct source_line {
 	uint64_t va;	  /* input: the link-time address of the instruction */
 	const char *file; /* result: as given to the compiler; NULL: unknown */
-	int line, column; /* result: from 1, from 0 */
+	int line, column; /* result: line from 1, column from 0 */
 };
 
 /* Which line is the result, if several lines begin at an address? */
@@ -23,8 +23,8 @@ enum lines_rule {
 /*
  * Find the lines of ASKED[0..N), sorted by address, in the file of FD, called NAME. A line is
  * known only if it begins at the address. The file names point into *NAMES, which the caller
- * frees. If the file has no debug information, or it is damaged, all lines are unknown; that is
- * not an error.
+ * frees. If the debug information is missing or damaged, all lines are unknown; that is not an
+ * error.
  */
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names);
@@ -36,21 +36,23 @@ struct line_row {
 	int line, column; /* line 0: no source line */
 	bool is_statement;
 	/*
-	 * Of the unit that has the row: its number, its own file, where it was compiled (or NULL).
+	 * Of the compilation unit that has the row: its number, its source file, and the folder in
+	 * which it was compiled. Each string may be NULL.
 	 */
 	size_t unit;
 	const char *unit_file, *folder;
 };
 
 /*
- * A value other than 0 ends the walk, which returns it. The strings are valid only during the
- * call.
+ * Return 0 to continue; any other value ends the walk and becomes its result. The strings are valid
+ * only during the call.
  */
 typedef int (*line_row_fn)(void *data, const struct line_row *row);
 
 /*
- * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, by address.
- * Rows that cannot be read are left out. A file without debug information is not an error.
+ * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, and within a
+ * unit by address. Rows that cannot be read are left out. A file without debug information is not
+ * an error.
  */
 int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data);
 

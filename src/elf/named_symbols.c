@@ -19,16 +19,16 @@
 enum {
 	PIECE_SYMBOLS = 4096,
 	PIECE_BYTES = 256 * 1024,
-	MAX_TABLE = 1 << 26, /* symbols in the table, which then has 1.5 GiB */
+	MAX_TABLE = 1 << 26, /* symbols: a table of 1.5 GiB */
 	MAX_PLACES = 1 << 14,
 };
 
 #define MAX_STRING_BYTES (UINT64_C(1) << 31)
 
-/* A place in the string table where one of the names is. */
+/* A place in the string table at which one of the requested names is. */
 struct place {
 	uint32_t off;
-	uint32_t asked; /* index */
+	uint32_t asked; /* index of the name in the finder's `asked` */
 };
 
 struct finder {
@@ -37,7 +37,7 @@ struct finder {
 	struct named_symbol *asked;
 	size_t n_asked;
 	size_t *lengths;   /* of the names */
-	bool is_last[256]; /* is this character the last one of a name? */
+	bool is_last[256]; /* is this byte the last one of a requested name? */
 	struct place *places;
 	size_t n_places;
 };
@@ -57,7 +57,8 @@ static int add_place(struct finder *f, uint64_t off, size_t asked)
 }
 
 /*
- * Note the names that the string at BYTES[..END) ends with. Its end is at offset OFF of the table.
+ * BYTES[0..END) ends with a string whose terminating zero byte is at offset OFF of the table.
+ * Record a place for each requested name that this string ends with.
  */
 static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, uint64_t off)
 {
@@ -72,7 +73,7 @@ static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, u
 	return err;
 }
 
-/* Read BYTES bytes of TABLE from AT on. */
+/* Read BYTES bytes of TABLE, from offset AT of the table on. */
 static int read_piece(struct finder *f, const struct elf_section *table, uint64_t at,
 		      uint64_t bytes, uint8_t **to)
 {
@@ -95,7 +96,10 @@ static int find_places(struct finder *f, const struct elf_section *strings)
 		return ctx_error(f->ctx, -EBADMSG, "%s: string table claims %" PRIu64 " bytes",
 				 elf_file_name(f->elf), strings->bytes);
 	for (uint64_t at = 0; !err && at < strings->bytes; at += PIECE_BYTES) {
-		/* A name may begin in the previous piece: begin earlier by the longest name. */
+		/*
+		 * A name may begin in the previous piece, so read the last bytes of that piece
+		 * again, as many as the longest name can have.
+		 */
 		const uint64_t from = at < NAMED_SYMBOL_BYTES ? 0 : at - NAMED_SYMBOL_BYTES;
 		const uint64_t left = strings->bytes - at;
 		const uint64_t end = at + (left < PIECE_BYTES ? left : PIECE_BYTES);
@@ -137,7 +141,9 @@ static void take_symbol(struct finder *f, const Elf64_Sym *symbol)
 	if (!place)
 		return;
 	asked = &f->asked[place->asked];
-	/* Local symbols precede the global ones in the table. */
+	/*
+	 * Local symbols precede global ones in the table, so a global symbol replaces them below.
+	 */
 	if (asked->is_defined && is_local) {
 		asked->is_ambiguous |= asked->va != symbol->st_value;
 		return;
@@ -174,7 +180,9 @@ static int read_symbols(struct finder *f, const struct elf_section *table)
 	return err;
 }
 
-/* Find the symbol table to use. Returns 1, 0 if the file has none, or a negative errno. */
+/*
+ * Find the symbol table to use. Return 1, 0 if the file has no symbol table, or a negative errno.
+ */
 static int find_tables(struct elf_file *elf, struct elf_section *symbols,
 		       struct elf_section *strings, bool *is_stripped)
 {

@@ -9,7 +9,7 @@
 #include "elf/elf_file.h"
 
 struct named_symbol {
-	const char *name; /* input: at most NAMED_SYMBOL_BYTES */
+	const char *name; /* input: has at most NAMED_SYMBOL_BYTES */
 	uint64_t va; /* result: a link-time address, or the offset of a thread-local variable */
 	uint64_t bytes;
 	bool is_defined;

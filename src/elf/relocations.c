@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table is read piece by piece, since it may be large. The symbols are read when the first
- * relocation refers to one: libraries and plugins refer to symbols that other files may define,
- * too.
+ * The table of relocations is read piece by piece, since it may be large. The symbols are read when
+ * the first relocation refers to a symbol: in libraries and plugins, relocations refer to symbols,
+ * which may be defined in other files.
  */
 #include "elf/relocations.h"
 

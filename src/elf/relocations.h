@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The words of a file that the dynamic linker fills in (.rela.dyn). In the file such a word may be
- * 0. Compact relocations (RELR) are not included: in these, the word in the file is the address.
+ * 0. Compact relocations (RELR) are not included: their words already have the link-time address in
+ * the file.
  */
 #ifndef ELF_RELOCATIONS_H
 #define ELF_RELOCATIONS_H
@@ -10,13 +11,13 @@
 #include "elf/elf_file.h"
 
 struct relocation {
-	uint64_t place;	    /* the address of the word */
-	uint64_t va;	    /* the address that the word will hold; 0 with a symbol */
+	uint64_t place;	    /* the link-time address of the word */
+	uint64_t va;	    /* the link-time address that the word will hold; 0 with a symbol */
 	const char *symbol; /* the name of a symbol that another file defines, or NULL */
-	int64_t addend;	    /* to the address of that symbol */
+	int64_t addend;	    /* to be added to the address of `symbol` */
 };
 
-/* A value other than 0 ends the walk, which returns it. */
+/* Return 0 to continue; any other value ends the walk and becomes its result. */
 typedef int (*relocation_fn)(void *data, const struct relocation *relocation);
 
 /*

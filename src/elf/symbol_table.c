@@ -8,7 +8,7 @@
 
 enum {
 	PIECE_SYMBOLS = 4096,
-	MAX_TABLE = 1 << 26, /* symbols in the table, which then has 1.5 GiB */
+	MAX_TABLE = 1 << 26, /* symbols: a table of 1.5 GiB */
 };
 
 int symbol_table_each(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_section *table,

@@ -6,7 +6,7 @@
 #include <elf.h>
 #include "elf/elf_file.h"
 
-/* A value other than 0 ends the walk, which returns it. */
+/* Return 0 to continue; any other value ends the walk and becomes its result. */
 typedef int (*symbol_fn)(void *data, const Elf64_Sym *symbol);
 
 /*

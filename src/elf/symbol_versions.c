@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * .gnu.version has the number of each symbol's version. .gnu.version_d is a chain of definitions:
- * each has its number and a chain of names, and the first name is that of the version (Linux
- * Standard Base, "Symbol Versioning"). Damaged definitions are ignored.
+ * .gnu.version has the number of each symbol's version. .gnu.version_d is a chain of definitions.
+ * Each definition has its number and a chain of names, the first of which is the name of the
+ * version (Linux Standard Base, "Symbol Versioning"). Damaged definitions are ignored.
  */
 #include "elf/symbol_versions.h"
 
@@ -18,9 +18,9 @@ enum {
 };
 
 struct symbol_versions {
-	uint16_t *numbers; /* of the symbols */
+	uint16_t *numbers; /* the version number of each symbol */
 	size_t n;
-	uint32_t *names; /* by index */
+	uint32_t *names; /* by version index: offset of the version's name in .dynstr */
 };
 
 static void read_definitions(struct symbol_versions *versions, const uint8_t *bytes, uint64_t n)

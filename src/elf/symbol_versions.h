@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The versions of dynamic symbols (.gnu.version, .gnu.version_d). A library keeps the functions
- * that older programs were linked with: `pow` of GLIBC_2.2.5 beside `pow` of GLIBC_2.29, which new
- * programs get.
+ * The versions of dynamic symbols (.gnu.version, .gnu.version_d). A library keeps old versions of a
+ * function for older programs that were linked with them: `pow` of GLIBC_2.2.5 beside `pow` of
+ * GLIBC_2.29, with which new programs are linked.
  */
 #ifndef ELF_SYMBOL_VERSIONS_H
 #define ELF_SYMBOL_VERSIONS_H
@@ -15,12 +15,12 @@
 struct symbol_versions;
 
 struct symbol_version {
-	uint32_t name_off; /* in .dynstr; 0: the symbol has no version */
+	uint32_t name_off; /* offset of the version's name in .dynstr; 0: no version */
 	uint16_t index;	   /* of the version; later versions have greater indexes */
 	bool is_hidden;	   /* not the version that programs are linked with */
 };
 
-/* Read the versions of ELF. If it has none, returns 0 and *OUT is NULL. */
+/* Read the versions of ELF. If ELF has none, return 0 and set *OUT to NULL. */
 int symbol_versions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_versions **out);
 void symbol_versions_free(struct symbol_versions *versions);
 

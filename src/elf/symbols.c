@@ -28,7 +28,7 @@
 
 enum {
 	MAX_KEPT = 1 << 20,  /* symbols that contain a requested address */
-	MAX_STEPS_BACK = 16, /* functions between an address and the start of its function */
+	MAX_STEPS_BACK = 16, /* symbols to skip from an address back to its function */
 	MAX_NAME_BYTES = 4096,
 };
 
@@ -120,7 +120,10 @@ static int find_table(struct finder *f, struct elf_section *table)
 			 : found;
 }
 
-/* Append the name at NAME_OFF to the names, at offset *AT. Returns 0 if it is not a name. */
+/*
+ * Append the name at NAME_OFF of the string table to f->names, and set *AT to its offset there.
+ * Return 1; 0 if there is no valid name; or a negative errno.
+ */
 static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 {
 	struct elf_section piece = f->strings;
@@ -163,7 +166,10 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 	return 1;
 }
 
-/* Return the last kept symbol that contains VA, or NULL. NEXT is the first kept symbol above VA. */
+/*
+ * Return the last kept symbol that contains VA, or NULL. NEXT is the index of the first kept symbol
+ * above VA; only the last MAX_STEPS_BACK symbols before NEXT are considered.
+ */
 static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
 {
 	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)

@@ -57,7 +57,7 @@ static int mixed_with_all(const struct ocp_actions *actions)
 			 "all probes and single probes: give one kind of action at a time");
 }
 
-/* Is NAME in the list already? */
+/* Return -EINVAL, with a message, if an action already has NAME; else 0. */
 static int check_new_name(const struct ocp_actions *actions, const char *name,
 			  enum action_verb verb)
 {
@@ -94,7 +94,10 @@ static int copy_text(struct ocp_ctx *ctx, const char *text, char **copy)
 	return *copy ? 0 : ctx_no_memory(ctx);
 }
 
-/* The names in an action must be new. */
+/*
+ * Add the names in ACTION to the tree. Return -EINVAL, with a message, if the tree already has one
+ * of them.
+ */
 static int remember_names(struct ocp_actions *actions, const struct action *action)
 {
 	int err;
@@ -112,7 +115,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 	return err;
 }
 
-/* Append a copy of TEMPLATE; its strings are copied, its expression is compiled again. */
+/* Append a copy of TEMPLATE: its strings are copied, its regular expression is compiled again. */
 static int append(struct ocp_actions *actions, const struct action *template)
 {
 	struct action *action;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The actions that a user asks for. ocaml_probes.h describes the public functions. */
+/* The actions that the user requests. ocaml_probes.h describes the public functions. */
 #ifndef PROCESS_ACTIONS_H
 #define PROCESS_ACTIONS_H
 
@@ -16,20 +16,20 @@ struct action {
 	enum action_verb verb;
 	enum action_kind kind;
 	char *text;	       /* name, start of a pair, or pattern; NULL with a predicate */
-	char *stop;	       /* the second name of a pair */
+	char *stop;	       /* the second name of a pair; else NULL */
 	struct str_regexp *re; /* the compiled pattern */
 	ocp_predicate_fn predicate;
 	void *data; /* for the predicate */
 };
 
-/* Either ALL with one verb, or a list. */
+/* Either one verb for all probes (`all`), or a list of actions. */
 struct ocp_actions {
 	struct ocp_ctx *ctx;
 	bool all;
 	enum action_verb all_verb;
 	struct action *list;
 	size_t n;
-	void *names; /* a tree of the names in the list, also in pairs (tsearch) */
+	void *names; /* tsearch(3) tree of the names in the list, including both names of pairs */
 };
 
 /* Return a copy of ACTIONS with its enable actions only, or NULL if out of memory. */

@@ -21,7 +21,7 @@ enum {
 	CALL_BYTES = 5,
 };
 
-/* The function of a site. */
+/* The function that contains a site. */
 struct range {
 	uint64_t va, bytes;
 	size_t site;
@@ -39,9 +39,9 @@ struct compare {
 	const struct ocp_program *prog;
 	uint64_t bias;
 	struct memory *memory;
-	struct range *ranges; /* sorted */
+	struct range *ranges; /* sorted by va */
 	size_t n_ranges;
-	struct switched *switched; /* sorted; NULL: not looked for yet */
+	struct switched *switched; /* sorted by va; NULL: not listed yet */
 	size_t n_switched;
 	struct maps maps; /* empty: not read yet */
 	uint8_t *file_bytes, *memory_bytes;
@@ -73,7 +73,7 @@ static int find_switched(struct compare *c)
 	return 0;
 }
 
-/* Is BYTE, at VA, the on or off opcode of a probe's site? */
+/* Return true if BYTE, at VA, is the on or off opcode of a probe's site. */
 static bool is_switched(const struct compare *c, uint64_t va, uint8_t byte)
 {
 	const struct switched key = { .va = va };
@@ -83,7 +83,10 @@ static bool is_switched(const struct compare *c, uint64_t va, uint8_t byte)
 	return found && (byte == found->site->on_opcode || byte == found->site->off_opcode);
 }
 
-/* Is there a call of the kernel's trampoline at VA, in place of a nop? */
+/*
+ * Return true if memory has, at VA, a call of the kernel's trampoline for uprobes where the file
+ * has a nop.
+ */
 static bool is_trampoline_call(const struct compare *c, uint64_t va, const uint8_t *in_file,
 			       const uint8_t *in_memory, size_t n)
 {
@@ -115,7 +118,7 @@ static bool is_changed(const struct compare *c, const struct range *range, const
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Read what the checks for allowed differences need, unless that was done already. */
+/* Read what the checks for allowed differences need, unless it has been read already. */
 static int learn_allowed(struct compare *c)
 {
 	int err = 0;
@@ -153,7 +156,9 @@ static int read_both(struct compare *c, uint64_t va, size_t bytes)
 	return err ? err : memory_read_in_order(c->memory, &remote, 1, c->memory_bytes, bytes);
 }
 
-/* Return how many ranges from FIRST on can be read at once. *BYTES is their length. */
+/*
+ * Return how many ranges from FIRST on can be read at once. *BYTES is the number of bytes to read.
+ */
 static size_t ranges_at_once(const struct compare *c, size_t first, size_t *bytes)
 {
 	const uint64_t start = c->ranges[first].va;

@@ -28,7 +28,10 @@ void code_images_free(struct code_images *images)
 	*images = (struct code_images){ 0 };
 }
 
-/* Read the functions of the file of FD, which is closed after an error. */
+/*
+ * Read the functions of the file of FD into IMAGE, which then owns FD. After an error, FD is
+ * closed.
+ */
 static int read_file(struct ocp_ctx *ctx, int fd, const char *path, struct code_image *image)
 {
 	int err;
@@ -66,7 +69,10 @@ int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *
 	return err;
 }
 
-/* Read the file that is mapped at M. A file without OCaml functions is left out: -ENODATA. */
+/*
+ * Append the file of FD, which is mapped at M, to IMAGES. Return -ENODATA, and append nothing, if
+ * the file has no OCaml functions.
+ */
 static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		       struct code_images *images)
 {
@@ -82,7 +88,10 @@ static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 	return err;
 }
 
-/* Returns -ENODATA, with a message, if the executable has no OCaml functions. */
+/*
+ * Append the executable of PID to IMAGES. Return -ENODATA, with a message, if it has no OCaml
+ * functions.
+ */
 static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
 		    struct code_images *images)
 {

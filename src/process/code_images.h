@@ -16,7 +16,7 @@ struct code_image {
 	struct elf_file *elf;
 	struct functions *functions;
 	char *path;    /* as the process sees it */
-	uint64_t bias; /* add to a link-time address; modulo 2^64; 0 without a process */
+	uint64_t bias; /* load bias: add to a link-time address, modulo 2^64; 0 without a process */
 	bool is_library;
 };
 
@@ -30,8 +30,9 @@ struct code_images {
 int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *images);
 
 /*
- * Read those files with OCaml functions that PID has mapped: its executable, libraries and plugins.
- * Returns -ENODATA if there are none. A library that cannot be read is left out with a warning.
+ * Read the files with OCaml functions that PID has mapped: its executable, libraries and plugins.
+ * Returns -ENODATA if PID has mapped no such file. A library that cannot be read is left out with a
+ * warning.
  */
 int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images);
 

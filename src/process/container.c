@@ -34,7 +34,7 @@
 enum {
 	FILE_POD_BYTES = 32, /* the UID of a pod that is defined by a file: a hash of the file */
 	POD_BYTES = 36,	     /* any other pod's UID */
-	FILE_BYTES = 16384,  /* about 14 lines; a path is shorter than 4096 */
+	FILE_BYTES = 16384,  /* about 14 lines, each with a path of less than 4096 bytes */
 };
 
 /* A part of the text. */
@@ -71,7 +71,7 @@ static bool all_hex(const char *text, size_t n)
 	return i == n;
 }
 
-/* 8-4-4-4-12 hexadecimal digits, separated by '-' or by '_'. */
+/* Return true if TEXT starts with 8-4-4-4-12 hexadecimal digits, separated by '-' or by '_'. */
 static bool is_uid(const char *text)
 {
 	for (size_t i = 0; i < POD_BYTES; i++) {
@@ -85,8 +85,8 @@ static bool is_uid(const char *text)
 }
 
 /*
- * Does SPAN end with PREFIX and N more bytes, and is PREFIX at its start or after a '-'? If so,
- * *AT is the start of the N bytes.
+ * Return true if SPAN ends with PREFIX and N more bytes, and PREFIX is at the start of SPAN or
+ * after a '-'. Then *AT is the start of the N bytes.
  */
 static bool has_tail(struct span span, const char *prefix, size_t n, const char **at)
 {
@@ -122,7 +122,10 @@ static bool take_pod(struct span part, char *pod)
 	return true;
 }
 
-/* Take ID or RUNTIME-ID, also with ".scope". A container's monitor (conmon) is not a container. */
+/*
+ * If PART is ID or RUNTIME-ID, also with ".scope", copy the id and return true. Return false for a
+ * container's monitor (conmon-ID), which is not a container.
+ */
 static bool take_id(struct span part, char *id)
 {
 	struct span name = without_end(part, ".scope");
@@ -138,7 +141,7 @@ static bool take_id(struct span part, char *id)
 	return true;
 }
 
-/* Find the outermost container, and the innermost pod above it. */
+/* Find the outermost container in PATH, and the innermost pod above this container. */
 static void parse_path(struct span path, struct container *container)
 {
 	*container = (struct container){ 0 };
@@ -156,7 +159,7 @@ static void parse_path(struct span path, struct container *container)
 	}
 }
 
-/* The part of LINE after the second ':'. */
+/* Return the part of LINE after the second ':'. */
 static struct span path_of(struct span line)
 {
 	for (int i = 0; i < 2; i++) {
@@ -167,7 +170,7 @@ static struct span path_of(struct span line)
 		line.n -= (size_t)(colon + 1 - line.text);
 		line.text = colon + 1;
 	}
-	/* The kernel adds this to the path of a cgroup that was removed. */
+	/* The kernel adds " (deleted)" to the path of a cgroup that was removed. */
 	return without_end(line, " (deleted)");
 }
 

@@ -40,7 +40,7 @@ struct examiner {
 	struct ocp_findings *findings;
 	const char *no_semaphore;	  /* the first probe without a semaphore */
 	size_t n_no_semaphore;		  /* the number of probes without a semaphore */
-	size_t n_inside, n_inside_probes; /* sites counted inside the process; their probes */
+	size_t n_inside, n_inside_probes; /* sites counted inside the process, and their probes */
 	int err;
 };
 
@@ -119,7 +119,7 @@ report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const 
 struct tally {
 	size_t code, on, off, damaged, int3, inside, uncounted;
 	bool has_semaphore;
-	int lowest, highest; /* of its semaphores */
+	int lowest, highest; /* of the probe's semaphores */
 };
 
 static void report_damage(struct examiner *e, const char *name, const struct ocp_site *s)
@@ -135,7 +135,7 @@ static void report_damage(struct examiner *e, const char *name, const struct ocp
 		       s->image, s->fault, code);
 }
 
-/* Does site S have a trampoline, but not call it? */
+/* Return true if site S has a trampoline, but does not call it: its hits are not counted. */
 static bool is_uncounted(const struct ocp_site *s)
 {
 	return s->has_trampoline && s->code[s->opcode_at] == SITE_OFF;
@@ -167,7 +167,10 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 	return t;
 }
 
-/* The sites of one probe in one image share a tracers' semaphore, in each ABI that has one. */
+/*
+ * Report each tracers' semaphore that is raised although no site has an int3. The sites of one
+ * probe in one image share such a semaphore, in each ABI that has one.
+ */
 static void diagnose_tracers(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	for (size_t i = first, next; i < end; i = next) {
@@ -237,7 +240,7 @@ static void diagnose_probe(struct examiner *e, const char *name, size_t first, s
 		       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3, t.code);
 }
 
-/* Copy the name of a journal's entry; it is freed with the findings. */
+/* Copy the name of a journal's entry. The copy is freed with the findings. */
 static const char *keep_name(struct examiner *e, const char *name)
 {
 	char *copy = strdup(name);
@@ -275,7 +278,7 @@ static void report_inside(struct examiner *e)
 		       plural(e->n_inside), e->n_inside_probes, plural(e->n_inside_probes));
 }
 
-/* Report each probe that a killed tool has switched and had to switch back. */
+/* Report each probe that a killed tool has switched and would have switched back later. */
 static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot,
 			     const struct stale_journal *journal)
 {
@@ -315,8 +318,8 @@ static void report_update(struct examiner *e, const struct snapshot *snapshot,
 }
 
 /*
- * Report an update during which the tool was killed. If nothing or all of it was done, delete its
- * journal.
+ * Report an update during which the tool was killed. If none of its actions or all of them were
+ * done, delete its journal.
  */
 static void diagnose_update(struct examiner *e, const struct snapshot *snapshot,
 			    const struct stale_journal *journal)
@@ -391,7 +394,7 @@ static const char *name_in(const struct ocp_finding *finding)
 	return finding->probe ? finding->probe : "";
 }
 
-/* Are the findings the same? */
+/* Return true if A and B have the same findings. A may be NULL. */
 static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
 {
 	if (!a || a->n != b->n)

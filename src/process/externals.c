@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The code of a plugin can contain probes of its host (dormant/external.c). Their markers are in
- * the file that defines the symbol: the host, or another plugin. The dynamic linker takes the first
- * of several definitions; this search may take any, because OCaml's symbols contain the name of the
- * compilation unit, and a process has each unit once.
+ * Code that was inlined into a plugin can contain probes of the host (dormant/external.c). The
+ * marker of such a probe is in the file that defines the marker's symbol: the host, or another
+ * plugin. The dynamic linker takes the first of several definitions; this search may take any,
+ * because OCaml's symbols contain the name of the compilation unit, and a process has each unit
+ * once.
  *
  *	symbols that the plugin's GOT refers to		external_list
  *	-> where other images define them		dynsym_each
@@ -32,12 +33,12 @@ enum {
 	MAX_MARKER_BYTES = 4096 + 64,
 };
 
-/* A search for one image's externals in the other images. */
+/* The search, in the other images, for the symbols that one image refers to. */
 struct search {
 	struct ocp_ctx *ctx;
 	const struct image *in;	      /* the image that refers to the externals */
 	const struct image *definer;  /* the image that is searched */
-	struct object_external **all; /* by symbol */
+	struct object_external **all; /* sorted by symbol */
 	size_t n;
 };
 
@@ -52,7 +53,10 @@ static int compare_name(const void *name, const void *external)
 	return strcmp(name, (*(struct object_external *const *)external)->symbol);
 }
 
-/* Read the bytes of DEFINER at VA if they can be a marker, which is in writable OCaml data. */
+/*
+ * If a marker can be at VA of the definer, read its bytes into EXTERNAL. Markers are in writable
+ * OCaml data. Return 0 even if no marker can be there.
+ */
 static int read_bytes(const struct search *search, uint64_t va, struct object_external *external)
 {
 	const struct elf_file *elf = search->definer->prog->elf;
@@ -87,11 +91,11 @@ static int take_symbol(void *data, const char *name, uint64_t va)
 	struct object_external **found = bsearch(name, search->all, search->n,
 						 sizeof(struct object_external *), compare_name);
 
-	/* Take the first definition; see above. */
+	/* Take the first definition; see the comment at the top. */
 	return found && !(*found)->bytes ? read_bytes(search, va, *found) : 0;
 }
 
-/* Look up the externals of image IN in all other images. */
+/* Look up EXTERNALS, the N symbols that image IN refers to, in all other images. */
 static int find_all(struct ocp_ctx *ctx, const struct image_list *list, const struct image *in,
 		    struct object_external *externals, size_t n)
 {
@@ -166,7 +170,7 @@ int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 				"%s: probes that were inlined from other files are left out: %s",
 				image->path, ocp_error(ctx));
 	}
-	/* Some images were kept for this search only. */
+	/* Remove the images without probes, which were kept for this search only. */
 	for (size_t i = 0; i < list->n; i++) {
 		if (list->images[i].prog->n_probes)
 			list->images[kept++] = list->images[i];

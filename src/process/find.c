@@ -2,7 +2,7 @@
 /*
  * Finding the processes that run a file. Device and inode identify the file: /proc/PID/exe leads to
  * the inode that was executed, across mount namespaces and after a rename. A file that has replaced
- * it is another file.
+ * the executed file at its path is another file.
  */
 #include "process/find.h"
 
@@ -22,7 +22,10 @@
 #include "tracee/proc_file.h"
 
 enum {
-	/* A process that will make an exec, such as a shell's child, does so soon. */
+	/*
+	 * Inspections after which a process is no longer young: a process that will make an exec,
+	 * such as a shell's child, does so soon.
+	 */
 	YOUNG_LOOKS = 16,
 	LOOKS_A_ROUND = 256,
 };
@@ -48,8 +51,8 @@ bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
 }
 
 /*
- * Read the name of process PID. Until the process changes it, the name is the beginning of its
- * file's name. "" if it cannot be read.
+ * Read the name of process PID. Until the process changes its name, this is the beginning of the
+ * name of the file that it runs. NAME becomes "" if it cannot be read.
  */
 static void read_name(pid_t pid, char *name)
 {
@@ -85,7 +88,9 @@ static void look_at(struct known_process *process, unsigned int round)
 	*process = now;
 }
 
-/* Return what MEMORY knows about PID. The search starts at *AT: all pids before that are lower. */
+/*
+ * Return what MEMORY knows about PID. The search starts at index *AT: all pids before it are lower.
+ */
 static struct known_process recall(const struct find_memory *memory, pid_t pid, size_t *at)
 {
 	while (*at < memory->n && memory->processes[*at].pid < pid)
@@ -106,7 +111,7 @@ static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 	return 0;
 }
 
-/* /proc lists the pids in ascending order. */
+/* recall() requires ascending pids, and /proc lists them so. */
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
@@ -123,7 +128,7 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		process = recall(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
-		/* Process 1 always exists. */
+		/* Process 1 always exists: if it is not listed, /proc hides processes. */
 		now.sees_all |= process.pid == 1;
 		if (process.looks < YOUNG_LOOKS ||
 		    find_is_its_turn(process.pid, memory->n, LOOKS_A_ROUND, now.round))
@@ -157,8 +162,9 @@ static bool runs(const struct known_process *process, const struct stat *file)
 }
 
 /*
- * A process of another user hides its executable, but not its name. Only processes with the right
- * name are reported, since there are hundreds of others.
+ * Return true if PROCESS hides its executable, but may run a file called BASE. A process of another
+ * user hides its executable, but not its name. Since there are hundreds of such processes, only
+ * those with this name are reported.
  */
 static bool may_run(const struct known_process *process, const char *base)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the processes that run a file: ocp_find_processes, for callers that repeat it. */
+/*
+ * Finding the processes that run a file: as ocp_find_processes(), for callers that search
+ * repeatedly.
+ */
 #ifndef PROCESS_FIND_H
 #define PROCESS_FIND_H
 
@@ -22,32 +25,35 @@ enum { FIND_NAME_BYTES = 15 }; /* the longest name of a process */
 struct known_process {
 	pid_t pid;
 	unsigned int looks; /* inspections in a row with this result, at most YOUNG_LOOKS */
-	unsigned int round; /* of the last inspection */
-	dev_t dev;	    /* of its executable; 0: the process has none, or hides it */
+	unsigned int round; /* the round of the last inspection */
+	dev_t dev;	    /* of its executable; 0: the process has no executable, or hides it */
 	ino_t ino;
 	char hidden[FIND_NAME_BYTES + 1]; /* its name if it may not be inspected, else "" */
 };
 
 /*
  * The processes of the machine, for searches for any number of files. The first search after
- * find_memory_expire lists the processes. It inspects new processes, processes that run one of the
- * searched files, and some of the others in turn. So an old process that executes a searched file
- * is found some rounds later. All 0 at first.
+ * find_memory_expire() lists the processes. It inspects new processes, processes that run one of
+ * the searched files, and some of the other processes in turn. So it takes some rounds until an old
+ * process that executes a searched file is found. Initialize with { 0 }.
  */
 struct find_memory {
 	struct known_process *processes; /* ascending */
 	size_t n;
 	unsigned int round;
 	bool sees_all;
-	bool is_listed; /* since find_memory_expire */
+	bool is_listed; /* listed since find_memory_expire() */
 };
 
 void find_memory_free(struct find_memory *memory);
 void find_memory_expire(struct find_memory *memory);
-/* List the processes now, as the first search after find_memory_expire does. */
+/* List the processes now, as the first search after find_memory_expire() does. */
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory);
 
-/* Is it PID's turn in ROUND, if N processes take turns and A_ROUND of them are in each round? */
+/*
+ * Return true if it is PID's turn in ROUND, when N processes take turns, about A_ROUND in each
+ * round.
+ */
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);
 
 /*
@@ -59,7 +65,7 @@ int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *bas
 		   struct find_memory *memory, struct found_processes *found);
 void found_processes_free(struct found_processes *found);
 
-/* The hidden processes that a warning has named. All 0 at first; the caller frees PIDS. */
+/* The hidden processes that a warning has named. Initialize with { 0 }; the caller frees `pids`. */
 struct warned_pids {
 	pid_t *pids; /* ascending */
 	size_t n;
@@ -67,7 +73,7 @@ struct warned_pids {
 
 /*
  * Log a warning about each hidden process in FOUND that is not in TOLD. Then replace the pids in
- * TOLD by the hidden ones in FOUND, which is left without them.
+ * TOLD by the hidden pids of FOUND, and remove these from FOUND.
  */
 void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
 			 struct found_processes *found, const char *base);

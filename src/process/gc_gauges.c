@@ -32,8 +32,8 @@ enum {
 };
 
 /*
- * Have sums decreased? Then the read was between two stores of the collector, or a domain was
- * about to end and its figures were nowhere for a moment.
+ * Return true if a sum has decreased since the last read. Then the read was between two stores of
+ * the collector, or a domain was about to end and its figures were nowhere for a moment.
  */
 static bool has_decreased(const struct gc_reader *r, const struct gc_gauges *gauges)
 {
@@ -64,7 +64,10 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 				 "pid %d (%s): the figures of its collector changed during each of "
 				 "%d attempts to read them",
 				 (int)r->pid, r->exe, MAX_READS);
-	/* The last read may have seen more of the minor heap. Both values are lower bounds. */
+	/*
+	 * The last successful read may have seen more of the minor heap. Both values are lower
+	 * bounds: keep the higher one.
+	 */
 	if (gauges->words.minor < r->last.minor && !gauges->lacks_ended_domains)
 		gauges->words.minor = r->last.minor;
 	if (!gauges->lacks_ended_domains)

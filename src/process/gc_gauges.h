@@ -26,17 +26,17 @@ struct gc_words {
 };
 
 struct gc_domain {
-	int id;		    /* of its slot; a later domain can have the same slot */
-	uint64_t unique_id; /* as Domain.self () */
+	int id;		    /* the number of its slot; a later domain can have the same slot */
+	uint64_t unique_id; /* as Domain.self () returns it */
 	struct gc_words words;
 };
 
 struct gc_gauges {
-	struct gc_words words; /* of the program, domains that have ended included */
-	/* So far: minor collections, major cycles, compactions. */
+	struct gc_words words; /* of the program, including domains that have ended */
+	/* The numbers so far of minor collections, major cycles and compactions. */
 	uint64_t minor_collections, major_collections, compactions;
 	bool has_compactions;	   /* false: the runtime does not compact (5.1) */
-	bool lacks_ended_domains;  /* a stripped file hides what ended domains have allocated */
+	bool lacks_ended_domains;  /* stripped file: the words of ended domains are missing */
 	struct gc_domain *domains; /* the running domains, by slot; OCaml 5 */
 	size_t n_domains;
 };

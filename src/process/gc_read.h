@@ -8,8 +8,8 @@
 #include "process/gc_gauges.h"
 
 enum {
-	STATE_BYTES = 512, /* of the structure of a domain, up to the last member used */
-	COPIES = 3,	   /* of this structure, made one after the other */
+	STATE_BYTES = 512, /* bytes copied of a domain's structure: up to the last member used */
+	COPIES = 3,	   /* copies of this structure, made one after the other */
 };
 
 struct gc_domains; /* of OCaml 5 */
@@ -21,8 +21,8 @@ struct gc_reader {
 	struct runtime runtime;
 	uint64_t bias;
 	char *exe;
-	struct gc_words last;	    /* the sums of the last read */
-	uint64_t caml_state;	    /* OCaml 4: the pointer; 0: not read yet. It is set once. */
+	struct gc_words last; /* the sums of the last read */
+	uint64_t caml_state;  /* OCaml 4: the value of Caml_state, set once; 0: not read yet */
 	struct gc_domains *domains; /* OCaml 5; otherwise NULL */
 };
 
@@ -35,7 +35,10 @@ int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges);
 
 int gc_domains_new(struct gc_reader *r);
 void gc_domains_free(struct gc_domains *domains);
-/* Call after a successful read: the next read must not change the domains that this one found. */
+/*
+ * Call this after a successful read, so that the next read does not overwrite the domains just
+ * found.
+ */
 void gc_domains_keep(struct gc_domains *domains);
 
 /* Pieces of memory, to be read in this order. */
@@ -50,17 +53,21 @@ int gc_pieces_read(const struct gc_reader *r, const struct gc_pieces *pieces, vo
 
 int gc_read_one(const struct gc_reader *r, uint64_t addr, void *to, size_t bytes);
 
-/* Return the member at OFFSET of a copied structure. */
+/* Return the member at OFFSET of a copied structure, as an integer or as a double. */
 uint64_t gc_word_at(const uint8_t *copy, uint16_t offset);
 double gc_double_at(const uint8_t *copy, uint16_t offset);
 
 /*
- * Set *WORDS to the size of the used part of the minor heap, which is filled from its end. Returns
- * false if COPY makes no sense: the minor heap is being replaced.
+ * Set *WORDS to the size of the used part of the minor heap, which is filled from its end
+ * downwards. Return false if the values in COPY contradict each other: the minor heap is being
+ * replaced.
  */
 bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t *words);
 
-/* Return -EAGAIN or -EBADMSG, with a message; -ESRCH if the process has ended. */
+/*
+ * Set a message. gc_not_started() returns -EAGAIN and gc_not_plausible() returns -EBADMSG, but both
+ * return -ESRCH if the process has ended.
+ */
 int gc_not_started(const struct gc_reader *r);
 int gc_not_plausible(const struct gc_reader *r, const char *what);
 

@@ -14,7 +14,7 @@ struct copy_4 {
 struct read_4 {
 	uint64_t caml_state;
 	struct copy_4 copies[COPIES];
-	struct copy_4 later; /* made by another call */
+	struct copy_4 later; /* made by a second system call */
 };
 
 static void add_copy_4(const struct gc_reader *r, struct gc_pieces *pieces)
@@ -40,15 +40,15 @@ static int copy_4(const struct gc_reader *r, struct read_4 *to)
 	return gc_pieces_read(r, &pieces, &to->later);
 }
 
-/* Can VALUE be a sum? Sums are stored as doubles, and are whole numbers. */
+/* Return true if VALUE can be a sum. Sums are stored as doubles, and are whole numbers. */
 static bool is_sum(double value)
 {
 	return value >= 0 && value < 0x1p63 && (double)(uint64_t)value == value;
 }
 
 /*
- * Do the copies belong together? If so, fill GAUGES. The used part of the minor heap and the words
- * allocated since the last slice are those of the middle copy.
+ * If the copies belong together, fill GAUGES and return true. The used part of the minor heap and
+ * the words allocated since the last slice are those of the middle copy.
  */
 static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read,
 			    struct gc_gauges *gauges)
@@ -104,6 +104,8 @@ int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
 	if (!is_sum(gauges->words.minor) || !is_sum(gauges->words.promoted) ||
 	    !is_sum(gauges->words.major))
 		return gc_not_plausible(r, "the sums of its collector are no numbers");
-	/* Fail if the heap has just grown and the runtime has not yet updated the largest size. */
+	/*
+	 * Return 0 if the heap has just grown and the runtime has not yet updated the largest size.
+	 */
 	return gauges->words.heap <= gauges->words.top_heap;
 }

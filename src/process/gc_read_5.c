@@ -17,7 +17,9 @@ enum {
 	MAX_SLOTS = (IOV_MAX - FEW_PIECES) / PIECES_PER_DOMAIN,
 };
 
-/* struct heap_stats of OCaml 5 (runtime/caml/gc_stats.h), and what precedes it in a heap. */
+/*
+ * struct heap_stats of OCaml 5 (runtime/caml/gc_stats.h). In a heap, the heap's owner precedes it.
+ */
 struct heap_stats {
 	int64_t pool_words, pool_max_words, pool_live_words, pool_live_blocks, pool_frag_words;
 	int64_t large_words, large_max_words, large_blocks;
@@ -52,7 +54,7 @@ struct domain_copy {
 	struct heap_copy heap;
 };
 
-/* A copy that another call makes. */
+/* A copy that a second system call makes. */
 struct later_copy {
 	uint8_t state[STATE_BYTES];
 };
@@ -60,18 +62,21 @@ struct later_copy {
 struct gc_domains {
 	uint64_t table; /* the array of slots; 0: not found yet */
 	uint64_t slot_bytes;
-	uint64_t *states; /* of the slots that have been used */
+	uint64_t *states; /* addresses of the domain structures of the slots used so far */
 	uint64_t *heaps;
 	size_t n_slots;
 	struct domain_copy *copies;
-	struct later_copy *later; /* after the last domain: the shared figures */
-	struct gc_domain *kept;	  /* of the last successful read */
-	struct gc_domain *trial;  /* of the next read, until it has succeeded */
+	struct later_copy *later; /* one for each slot; after the last one, the shared figures */
+	struct gc_domain *kept;	  /* the domains of the last successful read */
+	struct gc_domain *trial;  /* the domains of the next read, until it has succeeded */
 };
 
 /* ---- finding the domains --------------------------------------------------------------------- */
 
-/* Is STATE the structure of the domain in slot ID, with a heap that belongs to it? */
+/*
+ * Return true if STATE is the address of the structure of the domain in slot ID, with a heap whose
+ * owner is STATE.
+ */
 static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 {
 	const struct runtime_layout *layout = &r->runtime.layout;
@@ -87,8 +92,9 @@ static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 }
 
 /*
- * Is there an array of slots at TABLE? The first domain never ends. Each slot contains its number,
- * which shows the size of slots, unless there is only one slot.
+ * Return true if there is an array of slots at TABLE, and find the size of a slot. The first domain
+ * never ends, so slot 0 must have a domain. Each slot contains its number, which shows the size of
+ * slots, unless there is only one slot.
  */
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
@@ -297,7 +303,7 @@ static void add_words(struct gc_words *sum, const struct gc_words *words)
 	sum->top_heap += words->top_heap;
 }
 
-/* Returns 1, or 0 if the copies do not belong together. */
+/* Fill in the figures of all domains. Return 1, or 0 if the copies do not belong together. */
 static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 {
 	uint64_t last_id = 0;
@@ -307,7 +313,7 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 
 		if (!take_domain(r, i, domain))
 			return 0;
-		/* A domain that is ending can still have figures when its heap has gone. */
+		/* A domain that is ending can still have figures after its heap was freed. */
 		add_words(&gauges->words, &domain->words);
 		last_id = domain->unique_id > last_id ? domain->unique_id : last_id;
 		gauges->n_domains += r->domains->heaps[i] != 0;
@@ -330,7 +336,7 @@ int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges)
 		err = copy_before(r, &before);
 	if (!err)
 		err = copy_domains(r);
-	/* A domain has ended meanwhile, and its heap was freed. */
+	/* EFAULT: a domain has ended meanwhile, and its heap was freed. Try again. */
 	if (err == -EFAULT)
 		return 0;
 	if (!err)

@@ -9,12 +9,15 @@
 #include "base/ctx.h"
 #include "process/plan.h"
 
-/* Return -EOVERFLOW if PLAN writes to code of PID on 1 GiB pages and CTX does not allow that. */
+/*
+ * Return -EOVERFLOW if PLAN writes to code of PID on 1 GiB pages and CTX does not allow that; else
+ * 0.
+ */
 int gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
 
 /*
- * Is one of the 1-byte writes in WRITES[0..N) on a 1 GiB page, according to TEXT in the format of
- * /proc/PID/smaps? If so, *ADDR is the address of such a write.
+ * Return true if one of the 1-byte writes in WRITES[0..N) is on a 1 GiB page, according to TEXT in
+ * the format of /proc/PID/smaps. Then *ADDR is the address of such a write.
  */
 bool gigatext_in_smaps(const char *text, const struct patch_write *writes, size_t n,
 		       uint64_t *addr);

@@ -29,8 +29,8 @@
 
 struct held_site {
 	struct holder_place place;
-	size_t number; /* in the caller's list */
-	/* A known process holds it; the process that is being looked at holds it. */
+	size_t number; /* index in the caller's list */
+	/* is_known: some process holds the site; is_mine: the process being examined holds it. */
 	bool is_known, is_mine;
 };
 
@@ -38,7 +38,7 @@ struct search {
 	struct ocp_process *proc;
 	struct holders *holders;
 	bool has_silent_events; /* the process has perf events whose place is not known */
-	/* The arguments and the result of the last call of is_path_of. */
+	/* The arguments and the result of the last call of is_path_of(), to be used again. */
 	int fd;
 	char path[PATH_MAX];
 	bool is_same;
@@ -90,8 +90,8 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 }
 
 /*
- * Is PATH, which the kernel shows as the caller would see it, the file of PLACE? If there is no
- * file at PATH (it is in another mount namespace, or was removed), compare the paths.
+ * Return true if PATH, as the kernel shows it to the caller, is the file of PLACE. If the caller
+ * has no file at PATH (it is in another mount namespace, or was removed), compare the paths.
  */
 static bool is_file_of(const struct holder_place *place, const char *path)
 {
@@ -162,7 +162,7 @@ static void look_at_descriptors(struct search *s, pid_t pid)
 		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
 		n = readlink(path, to, sizeof(to) - 1);
 		to[n > 0 ? n : 0] = '\0';
-		/* "bpf-link" up to Linux 5.8. */
+		/* The name is "bpf-link" up to Linux 5.8. */
 		if (strcmp(to, "anon_inode:bpf_link") == 0 ||
 		    strcmp(to, "anon_inode:bpf-link") == 0)
 			look_at_link(s, pid, entry->d_name);
@@ -174,8 +174,8 @@ static void look_at_descriptors(struct search *s, pid_t pid)
 }
 
 /*
- * Set the parent of PID and its name: the program in its command line, else the kernel's name for
- * it.
+ * Set the parent and the name of HOLDER, which is process PID. The name is that of the program in
+ * the command line of PID, else the kernel's name for PID.
  */
 static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 {
@@ -251,8 +251,8 @@ static bool has_copies(const struct holders *holders, const struct holder *child
 }
 
 /*
- * This project's tools start a child to close a link. For a moment, the child has copies of all
- * descriptors of the tool.
+ * Leave out children that only have copies of their parent's descriptors. This project's tools
+ * start a child to close a link; for a moment, the child has copies of all descriptors of the tool.
  */
 static void drop_children(struct holders *holders)
 {
@@ -344,7 +344,9 @@ int holders_find_at(struct ocp_process *proc, const struct holder_place *places,
 		return err;
 	err = look_at_all(&search);
 	drop_children(holders);
-	/* A debugger's breakpoints are in no link. */
+	/*
+	 * A debugger's breakpoints are in no BPF link, so the process's tracer may hold sites, too.
+	 */
 	if (!err && proc_status_read(proc->ctx, proc->pid, &status) == 0 && status.tracer_pid)
 		err = add(&search, status.tracer_pid, NULL, true);
 	count_unknown(holders);

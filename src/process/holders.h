@@ -25,9 +25,9 @@ struct holder {
 struct holders {
 	struct holder *list;
 	size_t n;
-	size_t n_sites;	  /* sites with an int3 */
-	size_t n_probes;  /* the probes of these sites */
-	size_t n_unknown; /* those of the n_sites sites that no known process holds for sure */
+	size_t n_sites;		 /* sites with an int3 */
+	size_t n_probes;	 /* the probes of these sites */
+	size_t n_unknown;	 /* sites that no known process holds for sure */
 	struct held_site *sites; /* private */
 };
 
@@ -47,8 +47,8 @@ struct holder_place {
 };
 
 /*
- * Do the same for N PLACES; n_probes is 0. The caller keeps their fds and paths valid until
- * holders_free().
+ * Do the same as holders_find() for N PLACES; n_probes is 0. The caller keeps the fds and paths of
+ * PLACES valid until holders_free().
  */
 int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
 		    struct holders *holders);

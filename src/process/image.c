@@ -13,8 +13,8 @@
 #include "tracee/proc_file.h"
 
 /*
- * Read the probes of the file that is mapped at M. If the file has no probes, prog of *IMAGE stays
- * NULL; but a library is kept if probes of other files may have been inlined into it.
+ * Read the probes of the file of FD, which is mapped at M. If the file has no probes, IMAGE->prog
+ * stays NULL; but a library is kept if probes of other files may have been inlined into it.
  */
 static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		      const struct file_origin *origin, struct image *image)
@@ -83,7 +83,10 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 	return err == -EAGAIN ? err : 0;
 }
 
-/* Returns -EAGAIN if some files may not be read yet; the others have been read. */
+/*
+ * Read all mapped files but the executable. Return -EAGAIN if some files may not be read yet; the
+ * other files have been read.
+ */
 static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
 		       struct image_list *list)
 {

@@ -11,21 +11,21 @@
 
 struct image {
 	struct ocp_program *prog;
-	uint64_t bias; /* add to a link-time address; modulo 2^64 */
+	uint64_t bias; /* the load bias: add it to a link-time address, modulo 2^64 */
 	char *path;    /* as the process sees it */
 };
 
 struct image_list {
 	struct image *images; /* the executable first, then by address */
 	size_t n;
-	char *exe_path;	    /* also if it has no probes */
+	char *exe_path;	    /* set even if the executable has no probes */
 	bool is_restricted; /* to the images of one program, see restrict.c */
 };
 
 /*
  * Find the images of PID that have OCaml probes. The executable must be readable and well-formed;
- * any other file that is not so is left out with a warning. Returns -EAGAIN if the file rules of
- * CTX defer the reading of a file.
+ * any other file that is unreadable or damaged is left out with a warning. Returns -EAGAIN if the
+ * file rules of CTX defer the reading of a file.
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
@@ -50,7 +50,7 @@ void image_free(struct image *image);
 /* Free all images, and keep the other members of LIST. */
 void image_list_empty(struct image_list *list);
 
-/* Is FD the file that PID executes? */
+/* Return true if FD is the file that PID executes. */
 bool image_is_exe(pid_t pid, int fd);
 
 #endif

@@ -33,12 +33,12 @@ enum { PAGE_BYTES = 4096, PAGES_AT_ONCE = 512 };
 struct search {
 	struct ocp_process *proc;
 	struct int3s *int3s;
-	const struct ocp_site **sites; /* with code, by address */
+	const struct ocp_site **sites; /* the sites that have code, sorted by address */
 	size_t n_sites;
 	struct maps maps;
 	int pagemap;
-	const struct mapping *mapping; /* that is being searched */
-	int fd;			       /* of its file; -1: not opened yet */
+	const struct mapping *mapping; /* the mapping that is being searched */
+	int fd;			       /* of the mapping's file; -1: not opened yet */
 };
 
 /* ---- sites ---------------------------------------------------------------------------------- */
@@ -132,8 +132,10 @@ static int add(struct search *s, uint64_t addr, const struct ocp_site *site)
 }
 
 /*
- * Can byte I be beside the int3 of a uprobe that is not on a site? A uprobe does not change the
- * bytes beside it. A byte in another page is not checked.
+ * An int3 outside all sites is taken for a uprobe only if the bytes beside it are unchanged,
+ * because a uprobe changes only its own byte. Return true if byte I, which is beside such an int3,
+ * does not contradict this: it equals the file, is itself an int3, or belongs to a site. A byte in
+ * another page is not checked.
  */
 static bool is_neighbour(const struct search *s, uint64_t page, const uint8_t *in_file,
 			 const uint8_t *in_memory, size_t i)

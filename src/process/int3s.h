@@ -11,9 +11,12 @@
 
 struct int3 {
 	uint64_t addr;
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* of the int3 in the file */
 	size_t file;	 /* index in int3s.files */
-	/* The offset in the file of the tracers' semaphore if that is raised, else 0. */
+	/*
+	 * The offset in the file of the site's tracers' semaphore if an int3 on a site has raised
+	 * it; else 0.
+	 */
 	uint64_t ref_ctr_off;
 };
 
@@ -23,7 +26,7 @@ struct int3_file {
 };
 
 struct int3s {
-	struct int3 *list; /* by address */
+	struct int3 *list; /* sorted by address */
 	size_t n;
 	struct int3_file *files;
 	size_t n_files;

@@ -44,10 +44,13 @@ struct journal {
 	struct journal_header header;
 	struct journal_entry *entries;
 	size_t n;
-	long progress_at; /* in the file */
+	long progress_at; /* offset of the progress line in the file */
 };
 
-/* A promise depends on its journal; an update can run without one. */
+/*
+ * Return the level for messages about unusable directories: a promise depends on its journal, but
+ * an update can run without one.
+ */
 static enum ocp_log_level level_of(enum journal_kind kind)
 {
 	return kind == JOURNAL_PROMISE ? OCP_LOG_WARN : OCP_LOG_INFO;
@@ -141,7 +144,7 @@ static int cannot_write(const struct journal *journal, int err)
 			 journal->dir, journal->file, strerror(-err));
 }
 
-/* Write the whole file. Returns it open, or NULL with errno set. */
+/* Write the whole file. Return the open file, or NULL with errno set. */
 static FILE *write_file(struct journal *journal, const char *name, size_t done, size_t begun)
 {
 	int fd = openat(journal->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,

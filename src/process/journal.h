@@ -23,7 +23,7 @@ enum journal_kind {
 struct journal_entry {
 	char *name;
 	enum action_verb verb;
-	/* The probe's counter (the highest of several), or JOURNAL_UNKNOWN. */
+	/* The probe's counter (the highest one, if it has several), or JOURNAL_UNKNOWN. */
 	int count_before, count_after;
 };
 
@@ -31,7 +31,7 @@ struct journal;
 
 /*
  * Begin a journal of the actions of this tool on PROCESS. Writes nothing yet. Returns -EACCES if
- * there is no directory for the journal that only this user can access.
+ * no directory for journals can be used that only this user can access.
  */
 int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out);
 
@@ -39,21 +39,24 @@ int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, str
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,
 		   int count_before, int count_after);
 
-/* Compare, or set, the counts of entry number ENTRY. */
+/* Return true if entry number ENTRY has these counts; or set its counts. */
 bool journal_has_counts(const struct journal *journal, size_t entry, int before, int after);
 void journal_set_counts(struct journal *journal, size_t entry, int before, int after);
 
 /*
  * Write the whole journal, in place of an earlier version. The progress is: the first DONE entries
- * are done, the first BEGUN entries are begun. For an entry from DONE to BEGUN, doctor compares the
- * probe's counter with count_before and count_after.
+ * are done, the first BEGUN entries are begun. For the entries that are begun but not done, doctor
+ * compares the probe's counter with count_before and count_after.
  */
 int journal_commit(struct journal *journal, size_t done, size_t begun);
 
 /* Change the progress of the journal on disk. */
 int journal_progress(struct journal *journal, size_t done, size_t begun);
 
-/* Delete the journal's file, as all is done or undone, and free JOURNAL, which may be NULL. */
+/*
+ * Delete the file of JOURNAL, when all actions are done or undone, and free JOURNAL, which may be
+ * NULL.
+ */
 void journal_remove(struct journal *journal);
 
 /* Free JOURNAL, which may be NULL, and leave its file for doctor. */

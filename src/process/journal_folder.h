@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The directories of the journals: one per user; only trusted ones are used. */
+/* The directories of the journals of a user. Only a directory that can be trusted is used. */
 #ifndef PROCESS_JOURNAL_FOLDER_H
 #define PROCESS_JOURNAL_FOLDER_H
 
@@ -10,7 +10,10 @@
 
 enum { N_JOURNAL_FOLDERS = 3 };
 
-/* Find the path of directory number FOLDER for the journals of user UID; false if there is none. */
+/*
+ * Set PATH to directory number FOLDER for the journals of user UID. Return false if there is no
+ * such directory.
+ */
 bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX]);
 
 /*

@@ -163,7 +163,10 @@ void journal_write(FILE *f, const struct journal_header *header,
 
 /* ---- parsing -------------------------------------------------------------------------------- */
 
-/* Take the next line off *TEXT; NULL if no complete line is left. */
+/*
+ * Return the next line of *TEXT without its newline, and move *TEXT past it; NULL if no complete
+ * line is left.
+ */
 static char *next_line(char **text)
 {
 	char *line = *text, *end = strchr(line, '\n');
@@ -196,7 +199,7 @@ static const char *after(const char *line, const char *key)
 									    : NULL;
 }
 
-/* "KEY A B", two numbers up to MAX_A and MAX_B. */
+/* Parse "KEY A B", where A is at most MAX_A and B is at most MAX_B. */
 static bool parse_two(const char *line, const char *key, uint64_t max_a, uint64_t *a,
 		      uint64_t max_b, uint64_t *b)
 {
@@ -206,7 +209,7 @@ static bool parse_two(const char *line, const char *key, uint64_t max_a, uint64_
 	       parse_number(end + 1, max_b, b, &end) && *end == '\0';
 }
 
-/* "KEY PID START-TIME" */
+/* Parse "KEY PID START-TIME". */
 static bool parse_process(const char *line, const char *key, struct process_id *id)
 {
 	uint64_t pid;

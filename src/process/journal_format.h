@@ -33,8 +33,8 @@ struct journal_header {
 void surroundings_read(struct surroundings *here);
 
 /*
- * Return a number that identifies the program that process PID runs: an exec changes the number. 0
- * if it cannot be read.
+ * Return a number that identifies the program that process PID runs: an exec changes the number.
+ * Return 0 if the number cannot be read.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid);
 

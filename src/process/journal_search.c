@@ -34,7 +34,8 @@
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
 	MAX_FILES = 4096,	      /* read in one directory */
-	OLD_SECONDS = 60,	      /* writing a journal takes milliseconds */
+	/* The age at which a temporary file is abandoned: writing a journal takes milliseconds. */
+	OLD_SECONDS = 60,
 };
 
 /* ---- finding them --------------------------------------------------------------------------- */
@@ -48,8 +49,8 @@ static void free_stale(struct stale_journal *journal)
 }
 
 /*
- * Read the text of FILE. NULL if it cannot be read, or (with a log message) if it is not a regular
- * file of user UID, or is too large.
+ * Read the text of FILE. Return NULL if FILE cannot be read, or (with a log message) if FILE is not
+ * a regular file of user UID, or is too large.
  */
 static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
 		       uid_t uid)
@@ -98,14 +99,18 @@ static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 	return 0;
 }
 
-/* Is the journal about PROCESS, and is its tool dead? Test: a_living_tools_journal_is_its_own. */
+/*
+ * Return true if the journal is about PROCESS, which is alive, and its tool is dead. Test:
+ * a_living_tools_journal_is_its_own.
+ */
 static bool is_left_behind(const struct journal_text *about, pid_t process)
 {
 	return about->process_lives && about->process == process && !about->tool_lives;
 }
 
 /*
- * Has the process executed another program since? If so, the journal does not apply to its probes.
+ * Return true if the process has executed another program since the journal was written. The
+ * journal then does not apply to its probes.
  */
 static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
 {
@@ -114,7 +119,7 @@ static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text
 	return program && program != about->program;
 }
 
-/* Read one file; delete it, add it to STALE, or leave it alone. */
+/* Read one file. Then delete it, add it to STALE, or leave it alone. */
 static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file, uid_t uid,
 		   pid_t process, struct stale_journals *stale)
 {
@@ -154,7 +159,7 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 }
 
 /*
- * Delete a file if its tool was killed while writing it.
+ * Delete a temporary file if its tool was killed while writing it.
  * Test: what_was_cut_off_in_writing_goes_when_it_is_old.
  */
 static void look_at_temporary(int dir_fd, const char *file)
@@ -162,7 +167,7 @@ static void look_at_temporary(int dir_fd, const char *file)
 	struct stat st;
 	int tool;
 
-	/* A tool of another pid namespace may be writing it: wait until it is old. */
+	/* A tool of another pid namespace may be writing the file: wait until the file is old. */
 	if (sscanf(file, ".%*d.%*u.%d.", &tool) != 1 ||
 	    fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    time(NULL) - st.st_mtime < OLD_SECONDS)

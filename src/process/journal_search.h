@@ -13,13 +13,17 @@
 struct stale_journal {
 	pid_t tool;
 	enum journal_kind kind;
-	size_t n_done, n_begun; /* entries, by the progress in the file */
+	/*
+	 * according to the file: the first n_done entries are done; those from n_done up to n_begun
+	 * may be done; the rest were not begun
+	 */
+	size_t n_done, n_begun;
 	struct journal_entry *entries;
 	size_t n;
 	char *dir, *file;
 	uid_t owner;
 	size_t progress_at; /* offset in the file */
-	bool settled;	    /* set by the caller that undoes or completes the journal */
+	bool settled;	    /* set by the caller that undoes or completes the actions */
 };
 
 struct stale_journals {
@@ -35,17 +39,21 @@ struct stale_journals {
 int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals *stale);
 
 /*
- * Set the progress in the file of JOURNAL to "all begun, none done". Call this before JOURNAL is
- * settled: if the settling is interrupted, the next doctor judges all entries by the counters.
+ * Set the progress in the file of JOURNAL to "all begun, none done". Call this before the actions
+ * of JOURNAL are undone or completed: if that is interrupted, the next doctor judges all entries by
+ * the counters.
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
-/* Delete the file of a settled journal. */
+/* Delete the file of JOURNAL, when all of its actions are done, undone or completed. */
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
 void journal_free_stale(struct stale_journals *stale);
 
-/* Was entry number ENTRY done, if the probe's counter is COUNT now? */
+/*
+ * Return true if entry number ENTRY was done, judged by the progress and, if the entry was only
+ * begun, by the probe's counter, which is COUNT now.
+ */
 bool journal_was_done(const struct stale_journal *journal, size_t entry, int count);
 
 #endif

@@ -6,10 +6,11 @@
  * patching may have split it, which does not change the bias.
  *
  * The executable is the file that holds the program's entry point (AT_ENTRY). Device and inode
- * cannot identify it: those of /proc/PID/exe and of maps differ on some file systems (overlayfs,
- * btrfs). It is opened through /proc/PID/exe, which also works if the file was deleted, replaced or
- * is in another mount namespace. Other files are opened through map_files, which needs a privilege,
- * or below the root directory of the process, where the inode must be the mapped one.
+ * cannot identify it: on some file systems (overlayfs, btrfs) /proc/PID/exe and maps show different
+ * numbers for the same file. It is opened through /proc/PID/exe, which also works if the file was
+ * deleted, replaced or is in another mount namespace. Other files are opened through map_files,
+ * which needs a privilege, or below the root directory of the process, where the inode must be the
+ * mapped one.
  */
 #include "process/mapped_files.h"
 
@@ -82,7 +83,10 @@ int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 	return *fd < 0 ? proc_why_no_access(ctx, pid, -*fd) : 0;
 }
 
-/* Is M, which could not be opened, still mapped? The process may have ended or made an exec. */
+/*
+ * Return true if M, whose file could not be read, is still mapped. The process may have ended or
+ * made an exec.
+ */
 static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m)
 {
 	const struct mapping *now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that a process runs code from, by its mappings, and their load biases. */
+/* The files from which a process runs code, found by its mappings, and their load biases. */
 #ifndef PROCESS_MAPPED_FILES_H
 #define PROCESS_MAPPED_FILES_H
 
@@ -23,10 +23,13 @@ struct mapped_files {
 int mapped_files_read(struct ocp_ctx *ctx, pid_t pid, struct mapped_files *files);
 void mapped_files_free(struct mapped_files *files);
 
-/* Is mapping I the first one of a file that is not the executable? */
+/*
+ * Return true if mapping I is the first executable mapping of a file other than the program's
+ * executable.
+ */
 bool mapped_files_is_library(const struct mapped_files *files, size_t i);
 
-/* Is mapping I the first executable one of its file? */
+/* Return true if mapping I is the first executable mapping of its file. */
 bool mapped_files_is_first(const struct maps *maps, size_t i);
 
 /* Open the executable of PID for reading. */
@@ -51,7 +54,7 @@ int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mappi
  */
 bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint64_t *bias);
 
-/* Do the same, but return 0, or -EBADMSG with a message. */
+/* Do the same as mapped_files_bias(), but return 0, or -EBADMSG with a message. */
 int mapped_files_need_bias(struct ocp_ctx *ctx, const struct elf_file *elf, const struct mapping *m,
 			   uint64_t *bias);
 

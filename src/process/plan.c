@@ -50,7 +50,8 @@ static size_t write_opcode(struct plan *plan, const struct snapshot *snapshot,
 }
 
 /*
- * Write the gate of T if it is private. Otherwise the gate is a semaphore, which the probe writes.
+ * If the gate of T is private, add the write that sets it. Otherwise the gate is a semaphore, which
+ * is written with the other semaphores of the probe. Return the number of writes added.
  */
 static size_t write_gate(struct plan *plan, const struct trampoline *t, bool on)
 {
@@ -157,7 +158,7 @@ static int verify_sites(const struct planner *p, const struct live_probe *probe)
 	return err;
 }
 
-/* Add a step for one probe. */
+/* Add a step for one probe to the plan. */
 static int plan_probe(const struct planner *p, size_t index, enum action_verb verb,
 		      bool leave_disabled)
 {

@@ -33,7 +33,7 @@ struct plan_context {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
 	const struct live *live;
-	bool force; /* set counters to 0 or 1, whatever they are */
+	bool force; /* set counters to 0 or 1, whatever their values are */
 };
 
 /*
@@ -48,12 +48,12 @@ struct plan_context {
 int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, struct plan *plan);
 
-/* Plan the steps [first, first + n) of PLAN again for another snapshot. */
+/* Plan the steps [FIRST, FIRST + N) of PLAN again, for SNAPSHOT. The result is RENEWED. */
 int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
 	       const struct snapshot *snapshot, struct plan *renewed);
 
 /*
- * Make an empty plan with room for every probe, site and semaphore: each is in a plan at most
+ * Make an empty plan with room for every probe, site and semaphore: each can be in a plan at most
  * once.
  */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);

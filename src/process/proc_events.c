@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 enum {
-	ANSWER_NS = 200000000,		/* for the kernel to acknowledge the request */
+	ANSWER_NS = 200000000,		/* limit for the kernel to acknowledge the request */
 	BUFFER_BYTES = 4 * 1024 * 1024, /* about 10 000 events */
 };
 
@@ -35,8 +35,8 @@ static int ask(int fd)
 }
 
 /*
- * Read the next event into *EVENT. Returns false, with errno set, on failure; EAGAIN: no event has
- * happened yet.
+ * Read the next event into *EVENT. Returns false, with errno set, on failure; EAGAIN: no event is
+ * waiting.
  */
 static bool take(int fd, struct proc_event *event)
 {
@@ -61,8 +61,9 @@ static bool take(int fd, struct proc_event *event)
 }
 
 /*
- * In another namespace the kernel does not acknowledge the request. It may still send events,
- * because another process listens. So the deadline counts, whether events arrive or not.
+ * Wait until the kernel acknowledges the request, which it does not do in another namespace. There
+ * the kernel may still send events, because another process listens. So the deadline counts,
+ * whether events arrive or not.
  */
 static int await_answer(int fd)
 {

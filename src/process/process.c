@@ -155,8 +155,9 @@ void ocp_process_release(struct ocp_process *proc)
 }
 
 /*
- * Is PATH a program whose end is missing? The kernel would start it, and a signal would kill it
- * when it touches the missing part. The kernel itself reports all other defects of a file.
+ * Return -EBADMSG if PATH is a program whose end is missing: the kernel would start it, and a
+ * signal would kill it when it touches the missing part. Return 0 otherwise: the kernel itself
+ * reports all other defects of a file.
  */
 static int check_complete(struct ocp_ctx *ctx, const char *path)
 {

@@ -15,8 +15,8 @@ struct ocp_process {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memory *memory;
-	bool is_self;	     /* it is the calling process */
-	struct tracee *held; /* between ocp_process_hold and _release */
+	bool is_self;	     /* the process is the calling process */
+	struct tracee *held; /* set between ocp_process_hold() and ocp_process_release() */
 	struct image_list images;
 	struct live live;
 	struct container container;

@@ -8,9 +8,9 @@
 #include "code/program_kind.h"
 
 /*
- * Find the kind of program that PID runs: the kind of its executable or, if that is foreign, of
- * the first library that is not foreign. If the executable cannot be read, return PROGRAM_NATIVE:
- * the caller will fail to read it, too, and report why.
+ * Find the kind of program that PID runs: the kind of its executable or, if the executable is
+ * foreign (not OCaml), of the first library that is not foreign. If the executable cannot be read,
+ * return PROGRAM_NATIVE: the caller will fail to read it, too, and report why.
  */
 enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid);
 

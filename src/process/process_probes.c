@@ -53,7 +53,8 @@ static void add_part(const struct image_list *images, const struct part *part, s
 			probe->n_sites++;
 		}
 		/*
-		 * Often the previous site has the same semaphore. unique_semaphores does the rest.
+		 * Often the previous site has the same semaphore. unique_semaphores() removes the
+		 * other duplicates.
 		 */
 		if (!sites[i].semaphore_va ||
 		    (probe->n_semaphores &&
@@ -164,7 +165,7 @@ static const struct elf_file *elf_of(const struct live *live, const struct live_
 	return live->images->images[site->image].prog->elf;
 }
 
-/* Return the value in SNAPSHOT of PROBE's semaphore at ADDR, or NULL. */
+/* Return the address, in SNAPSHOT, of the value of PROBE's semaphore at ADDR, or NULL. */
 static const uint16_t *semaphore_at(const struct live *live, const struct snapshot *snapshot,
 				    const struct live_probe *probe, uint64_t addr)
 {
@@ -183,7 +184,10 @@ const struct trampoline *snapshot_trampoline(const struct live *live,
 	const struct trampoline *t = trampolines_find(&snapshot->trampolines, site->site,
 						      site->addr, snapshot_code(snapshot, site));
 
-	/* A site is switched together with the semaphores of its own probe only. */
+	/*
+	 * Switching a site writes the semaphores of its own probe only, so the gate must be one of
+	 * them.
+	 */
 	if (t && !t->has_private_gate &&
 	    !semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr))
 		return NULL;
@@ -205,7 +209,7 @@ enum site_form snapshot_form(const struct live *live, const struct snapshot *sna
 	return trampoline_site_form(site->site, code, gate);
 }
 
-/* Does any site call outside of its program? */
+/* Return true if any site calls outside of its program. */
 static bool leads_out(const struct live *live, const struct snapshot *snapshot)
 {
 	for (size_t i = 0; i < live->n_sites; i++)
@@ -265,7 +269,10 @@ static int read_once(struct ocp_ctx *ctx, const struct memory *memory, const str
 	return err;
 }
 
-/* Does a site call a trampoline that was not found, or call outside of its program elsewhere? */
+/*
+ * Return true if a site calls a trampoline that was not found, or another place outside of its
+ * program.
+ */
 static bool has_lost_site(const struct live *live, const struct snapshot *snapshot)
 {
 	for (size_t i = 0; snapshot->leads_out && i < live->n_sites; i++)
@@ -305,7 +312,7 @@ void snapshot_free(struct snapshot *snapshot)
 	*snapshot = (struct snapshot){ 0 };
 }
 
-/* Which part of a snapshot. */
+/* The two parts of a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
 /*
@@ -341,9 +348,9 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 }
 
 /*
- * Copy the new bytes of the sites of P into the snapshot. Set *CHANGED to true if they differ; the
- * first byte of a site does not count, since a uprobe may put an int3 there. Returns the number of
- * bytes copied.
+ * Copy the new BYTES of the sites of P into the snapshot. Set *CHANGED to true if they differ from
+ * the old ones; the first byte of a site does not count, since a uprobe may put an int3 there.
+ * Return the number of bytes copied.
  */
 static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,
 			struct snapshot *snapshot, bool *changed)
@@ -436,7 +443,10 @@ uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot
 	return highest;
 }
 
-/* Is SITE on? If a site without a trampoline has a defect, its opcode alone decides. */
+/*
+ * Return true if SITE is on. For a site without a trampoline the opcode alone decides, even if the
+ * site has a defect.
+ */
 static bool is_on(const struct live *live, const struct snapshot *snapshot,
 		  const struct live_site *site)
 {

@@ -22,7 +22,10 @@ struct live_site {
 	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
 };
 
-/* A counter that OCaml code reads. A name has one per image, or (v0) one per compilation unit. */
+/*
+ * A counter that OCaml code reads. A probe's name has one in each image, or (v0) one in each
+ * compilation unit.
+ */
 struct live_semaphore {
 	uint64_t addr;
 };
@@ -35,15 +38,15 @@ struct live_probe {
 
 struct live {
 	const struct image_list *images;
-	struct live_probe *probes; /* by name */
+	struct live_probe *probes; /* sorted by name */
 	size_t n_probes;
 	struct live_site *sites;
-	size_t n_sites, n_code_bytes; /* of all sites together */
+	size_t n_sites, n_code_bytes; /* n_code_bytes: of all sites together */
 	struct live_semaphore *semaphores;
 	size_t n_semaphores;
 };
 
-/* IMAGES must outlive LIVE. */
+/* Make LIVE from the probes of IMAGES, which must outlive LIVE. */
 int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live *live);
 void live_free(struct live *live);
 
@@ -54,7 +57,7 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name);
 struct snapshot {
 	uint8_t *code; /* each site has site->n_bytes bytes, at its code_at */
 	uint16_t *semaphores;
-	bool leads_out;			/* a site calls outside of its program */
+	bool leads_out;			/* a site calls code outside of its program */
 	struct trampolines trampolines; /* empty unless leads_out is set */
 };
 
@@ -86,9 +89,9 @@ const struct trampoline *snapshot_trampoline(const struct live *live,
 					     const struct live_site *site);
 
 /*
- * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. Set *CHANGED
- * to whether any of them has changed; the first byte of a site does not count, since a uprobe may
- * have been added or removed there.
+ * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. Set *CHANGED to
+ * whether any of them has changed. The first byte of a site does not count, since a uprobe may have
+ * been added or removed there.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);

@@ -6,10 +6,10 @@
  * round. So a tool that is killed in between leaves sites on with a counter of 0. The counter is
  * the number of users, and the repair switches the sites to agree with it.
  *
- * A name has several counters if it is in several plugins, or in several compilation units of the
- * oldest compilers. The highest one is right: the others miss an enable, because they were loaded
- * later, or were compiled as off while another unit was compiled as on. The repair raises them;
- * lowering the highest one would take the probe from a user.
+ * A probe has several counters if its name is in several plugins, or in several compilation units
+ * of the oldest compilers. The highest counter is right: the others miss an enable, because they
+ * were loaded later, or were compiled as off while another unit was compiled as on. The repair
+ * raises them; lowering the highest one would take the probe from a user.
  *
  * A probe whose semaphore the linker has dropped has no counter. If its sites disagree, all are
  * switched off: that completes an interrupted disable, and undoes an interrupted enable.
@@ -37,8 +37,8 @@ struct repair {
 	struct plan *plan;
 	struct ocp_repaired *repaired;
 	bool complete;	  /* complete interrupted updates; false: undo them */
-	uint16_t *counts; /* the value of each probe's semaphores after the repair */
-	bool *damaged;	  /* of each probe */
+	uint16_t *counts; /* of each probe: the value of its semaphores after the repair */
+	bool *damaged;	  /* of each probe: whether a site is damaged */
 };
 
 static bool is_damaged(const struct plan_context *context, const struct snapshot *snapshot,
@@ -91,8 +91,8 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 }
 
 /*
- * Undo or complete the actions of JOURNAL in r->counts. If one of its probes is damaged, leave the
- * whole journal for later.
+ * Apply the actions of JOURNAL, undone or completed, to r->counts. If a probe of JOURNAL is
+ * damaged, leave the whole journal for later.
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
 {

@@ -7,11 +7,11 @@
 #include "process/plan.h"
 
 /*
- * Plan the repair that ocp_process_repair describes. The plan undoes the journals STALE; if
- * COMPLETE is set, it completes the journals of updates instead. Sets `settled` of the journals
- * that the plan settles. *REPAIRED counts what the plan changes. The order of the writes is that
- * of plan_make: if the repair is interrupted anywhere, a second repair finishes it. The verb of a
- * step is the state that its writes lead to.
+ * Plan the repair that ocp_process_repair() describes. The plan undoes the actions of the journals
+ * STALE; if COMPLETE is set, it completes the actions of interrupted updates instead. Sets
+ * `settled` of each journal whose actions the plan undoes or completes. *REPAIRED counts what the
+ * plan changes. The order of the writes is that of plan_make(): if the repair is interrupted
+ * anywhere, a second repair finishes it. The verb of a step is the state that its writes lead to.
  */
 int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
 		struct stale_journals *stale, bool complete, struct plan *plan,
@@ -24,7 +24,7 @@ int repair_plan(const struct plan_context *context, const struct snapshot *snaps
 int repair_change(const struct stale_journal *journal, size_t entry, const struct live_probe *probe,
 		  uint16_t count, bool complete);
 
-/* Can JOURNAL be settled? Yes if none of its probes has a damaged site. */
+/* Return true if JOURNAL can be undone or completed: none of its probes has a damaged site. */
 bool repair_can_settle(const struct plan_context *context, const struct snapshot *snapshot,
 		       const struct stale_journal *journal);
 

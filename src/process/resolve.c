@@ -13,7 +13,7 @@ enum mark { NOT_TAKEN, TAKEN_ENABLE, TAKEN_DISABLE };
 
 struct resolver {
 	struct ocp_ctx *ctx;
-	const char **names; /* of the probes */
+	const char **names; /* of the probes, in the order of struct live */
 	struct probe_names among;
 	unsigned char *marks; /* enum mark of each probe */
 	struct chosen_probe *chosen;
@@ -28,8 +28,8 @@ struct taking {
 };
 
 /*
- * Take PROBE. If an earlier action with the same verb has taken it, it keeps its place in the
- * order.
+ * Add PROBE to the chosen probes. If an earlier action with the same verb has chosen PROBE, it
+ * keeps its place in the order. Return -EINVAL if an earlier action has the other verb.
  */
 static int take(void *data, size_t probe)
 {
@@ -104,7 +104,10 @@ static int take_matching(struct resolver *r, const struct action *action)
 	return choose_matching(r->ctx, &r->among, action->text, action->re, take, &taking);
 }
 
-/* A predicate that matches no probe is not an error. */
+/*
+ * Take the probes that the predicate of ACTION accepts. A predicate that accepts no probe is not an
+ * error.
+ */
 static int take_wanted(struct resolver *r, const struct action *action)
 {
 	struct taking taking = { r, action->verb, true };

@@ -14,7 +14,7 @@
 struct chosen_probe {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* not named by the user: if disabled already, disabling is no error */
+	bool leave_disabled; /* not named by the user: disabling a disabled probe is no error */
 };
 
 /*

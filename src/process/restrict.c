@@ -2,9 +2,9 @@
 /*
  * Finding the images of a process that belong to one program. An image belongs to a program if
  * device and inode of the open files are the same, as in find.c. The program may also be a copy of
- * the image, such as the file from which the image was installed; one of the two may be stripped.
- * A copy has the same probes at the same addresses. The notes of the image are used; those of the
- * copy agree.
+ * the image, such as the file from which the image was installed; one of the two may be stripped. A
+ * copy has the same probes at the same addresses, and the same notes; the notes of the image are
+ * used.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -35,7 +35,8 @@ static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
 }
 
 /*
- * Does PROC execute the file of PROG? This also works if the file has no probes, and so no image.
+ * Return true if PROC executes the file of PROG. This also works if the file has no probes, and so
+ * no image.
  */
 static bool runs_file_of(const struct ocp_process *proc, const struct ocp_program *prog)
 {
@@ -46,7 +47,10 @@ static bool runs_file_of(const struct ocp_process *proc, const struct ocp_progra
 	return stat(path, &exe) == 0 && fstat(prog->fd, &file) == 0 && is_same_stat(&exe, &file);
 }
 
-/* If any images are PROG's, by IS_OF, remove all others from LIST. Returns the number of PROG's. */
+/*
+ * If IS_OF says that any images are PROG's, remove all other images from LIST. Return the number of
+ * PROG's images.
+ */
 static size_t keep(struct image_list *list, const struct ocp_program *prog,
 		   bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))
 {

@@ -120,7 +120,7 @@ static bool is_executable(pid_t pid, const struct mapping *m)
 	return stat(path, &st) == 0 && st.st_ino == m->inode;
 }
 
-/* Is ERR a lack of resources, which says nothing about the file? */
+/* Return true if ERR is a lack of resources, which says nothing about the file. */
 static bool is_our_trouble(int err)
 {
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
@@ -199,14 +199,17 @@ static int look_at_process(struct scan *scan, pid_t pid)
 	return found;
 }
 
-/* Count a process that cannot be inspected. */
+/*
+ * Count a process that cannot be inspected because of ERR. Return 0, or -ENOMEM, which ends the
+ * scan.
+ */
 static int count_failure(const struct scan *scan, pid_t pid, int err)
 {
 	switch (err) {
 	case -ENOMEM:
 		return err;
 	case -ESRCH:
-	case -EAGAIN: /* a later scan will find it */
+	case -EAGAIN: /* a later scan will find the process */
 	case -EFBIG:
 		break;
 	case -EPERM:

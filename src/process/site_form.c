@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Does the call at a site, whether on or off, lead into the program's code? */
+/* Return true if the call at a site, whether on or off, leads into the program's code. */
 static bool calls_code(const struct elf_file *elf, const struct site *site, const uint8_t *code)
 {
 	const struct elf_segment *seg;
@@ -15,7 +15,9 @@ static bool calls_code(const struct elf_file *elf, const struct site *site, cons
 	return seg && seg->executable;
 }
 
-/* Is a dormant site as in the file, except for its first byte and the opcode byte? */
+/*
+ * Return true if a dormant site is as in the file, except for its first byte and the opcode byte.
+ */
 static bool is_as_in_file(const struct site *site, const uint8_t *code)
 {
 	const uint8_t *in_file = site->dormant->code;

@@ -12,7 +12,7 @@ enum site_form {
 	SITE_FORM_BREAKPOINT, /* int3 on the byte that is switched */
 	SITE_FORM_NO_NOP,
 	SITE_FORM_CHANGED, /* a dormant site that differs from the file */
-	SITE_FORM_OPCODE,  /* neither on nor off */
+	SITE_FORM_OPCODE,  /* the opcode is neither on nor off */
 	SITE_FORM_WRAPPER, /* calls outside of the program's code */
 };
 
@@ -24,7 +24,7 @@ static inline bool site_form_is_sound(enum site_form form)
 	return form == SITE_FORM_OFF || form == SITE_FORM_ON;
 }
 
-/* Write CODE to TEXT for a message, as " 90 3d ...". Long code is cut off. */
+/* Write CODE as " 90 3d ..." to TEXT, for a message, and return TEXT. Long code is cut off. */
 enum { SITE_CODE_SHOWN = 24, SITE_CODE_TEXT_BYTES = 3 * SITE_CODE_SHOWN + 1 };
 const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES]);
 

@@ -2,8 +2,8 @@
 /*
  * Every site of a process: its note, joined with its state in memory.
  *
- * This list has all notes, unlike the live sites that are switched (process_probes.h): also those
- * of a probe whose sites were all optimised away, and the tracers' half of each semaphore.
+ * Unlike the live sites (process_probes.h), which are switched, this list has all notes: also the
+ * notes of a probe whose sites were all optimised away, and the tracers' semaphore of each site.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,12 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
-	const struct site **from; /* the program's site for each of them */
+	const struct site **from; /* for each element of `sites`, the site of its program */
 	uint8_t *bytes;		  /* the memory that was read */
 	size_t n;
 	bool leads_out; /* a site calls outside of its program's code */
-	char **names;	/* of symbols, one buffer per image */
-	char **sources; /* names of source files, likewise */
+	char **names;	/* symbol names, one buffer per image */
+	char **sources; /* names of source files, one buffer per image */
 	size_t n_images;
 };
 
@@ -44,7 +44,7 @@ static const char *abi_name(enum site_abi abi)
 	case SITE_ABI_DORMANT:
 		return "dormant";
 	case SITE_ABI_CODE:
-		break; /* no process has such sites of its own */
+		break; /* the tool makes these sites: no program contains any */
 	}
 	return "?";
 }
@@ -77,7 +77,10 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		out->tracer_semaphore_addr = image->bias + site->tracer_semaphore_va;
 }
 
-/* Collect all sites, ordered by probe, image and address; those without code come last. */
+/*
+ * Collect all sites, ordered by probe, image and address; sites without code follow those with
+ * code.
+ */
 static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	size_t n = 0;
@@ -266,16 +269,16 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 	return err;
 }
 
-/* The sites that one image has code for. */
+/* The sites of one image that have code. */
 struct of_image {
 	size_t image;
-	size_t *sites; /* their numbers */
+	size_t *sites; /* their indexes in struct ocp_sites */
 	size_t n;
 };
 
 /*
- * Find the symbols of OF's sites. If they are damaged, only warn, since nothing depends on
- * symbols.
+ * Find the symbols at the sites of OF. If the symbol table is damaged, only warn, since nothing
+ * depends on symbols.
  */
 static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		      const struct of_image *of)
@@ -304,7 +307,7 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 	return err;
 }
 
-/* Find the source lines of the probes of OF's sites. */
+/* Find the source lines of the probes at the sites of OF. */
 static int place_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		       const struct of_image *of)
 {

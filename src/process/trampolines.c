@@ -9,10 +9,13 @@
 #include "inside/block_copy.h"
 #include "inside/blocks.h"
 
-/* The most times to read the blocks if one has gone meanwhile. Each time it is another block. */
+/*
+ * The most attempts to read the blocks. An attempt fails if a block is removed meanwhile; each time
+ * that is another block.
+ */
 enum { TRIES = 100 };
 
-/* A block while its sites are read. */
+/* The state while the sites of a block are read. */
 struct block {
 	struct ocp_ctx *ctx;
 	const struct memory *memory;
@@ -92,7 +95,7 @@ static int compare(const void *a, const void *b)
 	return order ? order : COMPARE(x->addr, y->addr);
 }
 
-/* Returns -EFAULT if a tool has removed a block meanwhile. */
+/* Read the trampolines once. Return -EFAULT if a tool has removed a block meanwhile. */
 static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
 {
 	struct block_found *blocks = NULL;

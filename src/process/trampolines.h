@@ -22,7 +22,7 @@ struct trampoline {
 	uint64_t site;	       /* the address of the site's first byte */
 	uint64_t addr;	       /* of the trampoline */
 	uint64_t gate_addr;    /* of the two bytes of the gate */
-	bool has_private_gate; /* a word of the block; else the semaphore of OCaml */
+	bool has_private_gate; /* the gate is in the block; else it is an OCaml semaphore */
 	uint16_t gate;	       /* the value of a private gate */
 };
 
@@ -38,9 +38,15 @@ struct trampolines {
 int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found);
 void trampolines_free(struct trampolines *trampolines);
 
-/* Is M a mapping of a block or of stores (inside/block.h)? Such a mapping is not of an ELF file. */
+/*
+ * Return true if M is a mapping of a block or of stores (inside/block.h), and so not of an ELF
+ * file.
+ */
 bool trampolines_are_in(const struct mapping *m);
-/* Set *MAPPED to whether process PID has such a mapping. Its sites may not call the block yet. */
+/*
+ * Set *MAPPED to whether process PID has such a mapping. Even if it has, it is possible that none
+ * of the process's sites calls the block yet.
+ */
 int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped);
 
 bool trampolines_equal(const struct trampolines *a, const struct trampolines *b);

@@ -14,8 +14,8 @@
  * two slices the process runs for at least a third of the time that it was stopped. With
  * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
  *
- * The process itself stores the bytes of large slices (writer.h), either all or none. If that
- * turns out to be impossible, nothing has been written, and smaller slices are written byte by
+ * The process itself stores the bytes of large slices (writer.h): all bytes of a slice or none. If
+ * that turns out to be impossible, nothing has been written, and smaller slices are written byte by
  * byte.
  *
  * A journal (journal.c) records the actions and the progress, so that doctor can undo them if the
@@ -53,11 +53,11 @@ enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep sw
 
 /* Steps that are carried out under one stop. */
 struct slice {
-	size_t first, n;   /* in the plan */
-	bool changed;	   /* since the plan was made */
+	size_t first, n;   /* numbers of steps of the plan */
+	bool changed;	   /* the probes have changed since the plan was made */
 	bool read_again;   /* read the code during the stop: it may change without the semaphores */
-	bool needs_record; /* its semaphores have changed since the journal was written */
-	bool is_too_large; /* for writes one by one */
+	bool needs_record; /* the slice's semaphores have changed since the journal was written */
+	bool is_too_large; /* too many writes to make them one by one */
 	int tries;
 	struct plan renewed; /* if this has steps, its writes replace the plan's */
 };
@@ -70,7 +70,7 @@ struct update {
 	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
-	size_t *probes; /* of each step */
+	size_t *probes; /* the probe of each step */
 	struct slice *slices;
 	size_t n_slices;
 	enum journal_kind kind;
@@ -96,7 +96,7 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* Find the counter of the probe of STEP before and after the step. */
+/* Find the counter of the step's probe before and after STEP. */
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
@@ -110,7 +110,10 @@ static void step_counts(const struct update *u, const struct plan_step *step, in
 		--*after;
 }
 
-/* Each step becomes an entry, even if it has nothing to do now: other tools may change that. */
+/*
+ * Add an entry for each step to the journal, even if the step has nothing to do now: other tools
+ * may change that.
+ */
 static int list_steps(struct update *u)
 {
 	int before, after, err = 0;
@@ -152,7 +155,10 @@ static int open_journal(struct update *u)
 	return err && u->kind == JOURNAL_UPDATE ? go_without_journal(u) : err;
 }
 
-/* Copy the counts of SLICE from the snapshot to the journal. Returns true if they were the same. */
+/*
+ * Copy the counts of SLICE from the snapshot to the journal. Return true if the journal already had
+ * these counts.
+ */
 static bool journal_follows(struct update *u, const struct slice *slice)
 {
 	bool same = true;
@@ -249,7 +255,8 @@ static int look_for_block(struct update *u, struct slice *slice)
 }
 
 /*
- * With the process stopped: if the probes have changed since the plan was made, plan them again.
+ * With the process stopped: if the probes of SLICE have changed since the plan was made, plan them
+ * again. But if the journal must be written again first, only set needs_record.
  * Tests: counters_that_change_are_counted_on, counters_that_never_rest.
  */
 static int renew_slice(struct update *u, struct slice *slice)
@@ -464,8 +471,8 @@ static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 }
 
 /*
- * Return the number of steps from FIRST on that have at most MAX_WRITES writes together; at least
- * 1.
+ * Return the number of steps from FIRST on that together have at most MAX_WRITES writes, but at
+ * least 1.
  */
 static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes)
 {
@@ -524,9 +531,9 @@ static void free_update(struct update *u)
 }
 
 /*
- * Is a journal needed? A single probe needs none: if the tool is killed between the write of the
- * site and that of the semaphore, the semaphore says whether the probe is on. A process that the
- * tool has started ends with the tool. Test: one_probe_needs_no_journal.
+ * Return true if a journal is needed. A single probe needs none: if the tool is killed between the
+ * write of the site and the write of the semaphore, the semaphore says whether the probe is on. A
+ * process that the tool has started ends with the tool. Test: one_probe_needs_no_journal.
  */
 static bool wants_journal(const struct update *u)
 {
@@ -538,7 +545,10 @@ static bool wants_journal(const struct update *u)
 	       !(proc->held && tracee_dies_with_us(proc->held));
 }
 
-/* Keep the journal if doctor may have to undo something: a promise, or a failed undo. */
+/*
+ * Delete the journal, unless doctor may have to undo something: after a promise, or after an undo
+ * that failed.
+ */
 static void end_journal(struct update *u, int err)
 {
 	bool stays = err ? u->n_left > 0 : u->kind == JOURNAL_PROMISE;

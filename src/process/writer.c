@@ -10,10 +10,8 @@
 #include "inside/stop.h"
 
 enum {
-	OWN_MIN =
-		2048, /* writes: one by one, they would take as long as the calls for own stores */
-	FIRST_OWN_SLICE =
-		16384, /* typically, the process copies a page for every six of these stores */
+	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
+	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
 	SLICE_NS = 3300 * 1000,
@@ -24,8 +22,8 @@ struct writer {
 	struct memory *memory;
 	struct tracee *tracee;
 	struct patcher *patcher;
-	struct remote_plan *plan; /* NULL: no stores by the process itself */
-	struct own_list *list;	  /* prepared; may be NULL */
+	struct remote_plan *plan; /* NULL: the process cannot make stores itself */
+	struct own_list *list;	  /* the prepared stores; NULL: none */
 	bool is_unsure;
 };
 
@@ -107,7 +105,7 @@ static int store(struct stop *stop, void *arg)
 	return own_stores_list(stop, writer->list);
 }
 
-/* -ENOTSUP and -EAGAIN mean that nothing was written. */
+/* Carry out the prepared list. -ENOTSUP and -EAGAIN mean that nothing was written. */
 static int store_list(struct writer *writer)
 {
 	struct stop stop = {
@@ -137,7 +135,9 @@ static int apply_by_stores(struct writer *writer, const struct patch_write *writ
 	if (!err)
 		err = store_list(writer);
 	if (!is_prepared) {
-		/* Other writes may have the same address later. */
+		/*
+		 * A later list of other writes may have the same address, so do not keep this list.
+		 */
 		own_list_free(writer->list);
 		writer->list = NULL;
 	}
@@ -162,7 +162,7 @@ int writer_apply(struct writer *writer, const struct patch_write *writes, size_t
 bool writer_is_untouched(const struct writer *writer, const struct patch_write *writes, size_t n)
 {
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
-	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* 2: a semaphore */
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 each: a semaphore */
 	bool same = pieces && bytes;
 
 	for (size_t i = 0; same && i < n; i++)

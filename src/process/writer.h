@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Carry out the writes of plans: many writes by stores of the process itself, if it can do that;
- * else one by one (tracee/patch.h).
+ * Carry out the writes of plans. If there are many and the process can be made to store them
+ * itself, it does so; otherwise the tool writes them one by one (tracee/patch.h).
  */
 #ifndef PROCESS_WRITER_H
 #define PROCESS_WRITER_H
@@ -40,7 +40,9 @@ size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t s
  */
 int writer_prepare(struct writer *writer, const struct patch_write *writes, size_t n);
 
-/* Result of writer_apply(): so many writes would take too long one by one. Nothing was written. */
+/*
+ * Result of writer_apply(): there are too many writes to make them one by one. Nothing was written.
+ */
 enum { WRITER_TOO_MANY = 1 };
 
 /*
@@ -52,16 +54,25 @@ enum { WRITER_TOO_MANY = 1 };
 int writer_apply(struct writer *writer, const struct patch_write *writes, size_t n,
 		 bool may_refuse);
 
-/* Does the process still have the new bytes of all WRITES? */
+/* Return true if the process still has the new bytes of all WRITES. */
 bool writer_is_untouched(const struct writer *writer, const struct patch_write *writes, size_t n);
 
-/* Write the old bytes, in the reverse order of the phases. Test: slices_are_undone_last_first. */
+/*
+ * Write the old bytes of WRITES, in the reverse order of the phases. Test:
+ * slices_are_undone_last_first.
+ */
 int writer_put_back(struct writer *writer, const struct patch_write *writes, size_t n);
 
-/* After an error of writer_apply(): may the process still carry out its stores, or have done so? */
+/*
+ * After an error of writer_apply(): return true if the process may still carry out its stores, or
+ * may have carried them out.
+ */
 bool writer_is_unsure(const struct writer *writer);
 
-/* Do the same as patcher_set_running(), as the process could not be stopped. */
+/*
+ * Use this if the process could not be stopped: do the same as patcher_set_running(), and let the
+ * process make no stores itself.
+ */
 void writer_set_running(struct writer *writer);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules are those of ptrace(2), "Ptrace access mode checking": the kernel compares the users,
- * then requires CAP_SYS_PTRACE in the user namespace of the other process, and then asks the
- * security modules. It returns EPERM, whichever of them refused.
+ * The rules are those of ptrace(2), "Ptrace access mode checking": the kernel compares the users.
+ * If they differ, or the process is not dumpable, it requires CAP_SYS_PTRACE in the user namespace
+ * of the other process. In all cases the security modules may refuse, too. It returns EPERM for
+ * each of these refusals.
  */
 #include "tracee/denial.h"
 
@@ -15,7 +16,7 @@
 
 enum { YAMA_NO_ATTACH = 3 }; /* Documentation/admin-guide/LSM/Yama.rst */
 
-/* Read the first line of PATH into TEXT. An empty file, or one that cannot be read, gives "". */
+/* Read the first line of PATH into TEXT. TEXT becomes "" if the file is empty or cannot be read. */
 static void read_line(const char *path, char *text, size_t bytes)
 {
 	FILE *f = fopen(path, "re");
@@ -28,7 +29,7 @@ static void read_line(const char *path, char *text, size_t bytes)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* Return FIELD of our own status, a number in BASE; 0 if the field is missing. */
+/* Return the number in BASE that FIELD of /proc/self/status has; 0 if the field is missing. */
 static unsigned long long own_status(const char *field, int base)
 {
 	const size_t n = strlen(field);
@@ -44,7 +45,10 @@ static unsigned long long own_status(const char *field, int base)
 	return value;
 }
 
-/* The first user namespace maps all ids to themselves; no other one may do so for root. */
+/*
+ * Return true if this process is in a user namespace other than the initial one, which maps all ids
+ * to themselves. Another namespace with the same map is not recognized.
+ */
 static bool in_user_namespace(void)
 {
 	unsigned long long inside = 0, outside = 0, n = 0;
@@ -82,7 +86,7 @@ const char *denial_remedy(const struct denial *d)
 	return "with CAP_SYS_PTRACE (e.g. sudo)";
 }
 
-/* Explain a refusal although we have the capability. */
+/* Explain why the kernel refuses although this process has CAP_SYS_PTRACE. */
 static int explain_in_spite(struct ocp_ctx *ctx, const struct denial *d)
 {
 	if (d->in_user_namespace) {
@@ -116,8 +120,8 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 	if (d->has_capability)
 		return explain_in_spite(ctx, d);
 	/*
-	 * The user has started this setuid program, but does not have the uid that its mode gives
-	 * it.
+	 * The user has started this program, which is setuid and so runs with another effective
+	 * uid.
 	 */
 	if (d->our_uid != 0 && d->real_uid == d->our_real_uid && d->effective_uid != d->our_uid) {
 		ctx_error(ctx, -EPERM, "pid %d (%s): runs as uid %u (setuid), you are uid %u",

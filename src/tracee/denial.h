@@ -7,22 +7,22 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
-/* What is known of the two processes. */
+/* The facts about the process to trace and about this process. */
 struct denial {
 	pid_t pid; /* the process to trace */
 	const char *name;
 	uid_t real_uid, effective_uid;
 	uid_t our_real_uid, our_uid;
 	bool has_capability;	    /* we have CAP_SYS_PTRACE */
-	bool has_no_new_privileges; /* we have it: sudo has no effect */
-	bool in_user_namespace;	    /* our user namespace is not the first one */
+	bool has_no_new_privileges; /* our no_new_privs is set: sudo has no effect */
+	bool in_user_namespace;	    /* our user namespace is not the initial one */
 	int yama_scope;
 	const char *security_modules; /* as in /sys/kernel/security/lsm; "" if unknown */
 };
 
 /*
- * Fill in the members about this process, and leave those about the other one. MODULES, of BYTES
- * bytes, receives the text of security_modules.
+ * Fill in the members about this process, and leave the members about the process to trace as they
+ * are. MODULES, of BYTES bytes, receives the text of security_modules.
  */
 void denial_read(struct denial *denial, char *modules, size_t bytes);
 

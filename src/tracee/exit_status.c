@@ -10,11 +10,13 @@
 #include "base/ctx.h"
 #include "tracee/proc_file.h"
 
-/* struct pidfd_info of linux/pidfd.h, which older headers lack. Its first version has 64 bytes. */
+/*
+ * The first version, of 64 bytes, of struct pidfd_info in linux/pidfd.h, which older headers lack.
+ */
 struct pidfd_info_0 {
 	uint64_t mask;
 	uint64_t cgroupid;
-	uint32_t ids[11]; /* pid, tgid, ppid, and eight of users and groups */
+	uint32_t ids[11]; /* pid, tgid, ppid, and eight user and group ids */
 	int32_t exit_code;
 };
 
@@ -24,7 +26,7 @@ _Static_assert(sizeof(struct pidfd_info_0) == 64, "the kernel's PIDFD_INFO_SIZE_
 
 #define GET_INFO _IOWR(0xFF, 11, struct pidfd_info_0) /* PIDFD_GET_INFO */
 
-/* Read the status of a process whose parent has taken it. */
+/* Read the status of a process whose parent has waited for it. Return false if it is not known. */
 static bool read_by_pidfd(int pidfd, int *status)
 {
 	struct pidfd_info_0 info = { .mask = INFO_EXIT };
@@ -36,8 +38,8 @@ static bool read_by_pidfd(int pidfd, int *status)
 }
 
 /*
- * Read the status of a zombie from the last field of /proc/PID/stat. The kernel shows it only to
- * those who may inspect the process.
+ * Read the status of a zombie from the last field of /proc/PID/stat. The kernel shows this field
+ * only to users who may inspect the process.
  */
 static bool read_of_zombie(pid_t pid, int *status)
 {
@@ -61,7 +63,9 @@ static bool read_of_zombie(pid_t pid, int *status)
 
 bool exit_status_read(int pidfd, pid_t pid, int *status)
 {
-	/* The parent may take the status between the first two attempts. */
+	/*
+	 * Try the pidfd again: the parent may wait for the process between the first two attempts.
+	 */
 	return read_by_pidfd(pidfd, status) || read_of_zombie(pid, status) ||
 	       read_by_pidfd(pidfd, status);
 }

@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /*
- * Get the status of process PID, which has ended, encoded as by waitpid(2). The kernel reports it
- * through PIDFD from Linux 6.15 on, and through /proc until the parent has taken it. Returns false
- * if it is not known.
+ * Get the status of process PID, which has ended, encoded as by waitpid(2). The kernel reports the
+ * status through PIDFD from Linux 6.15 on, and through /proc until the parent has waited for the
+ * process. Returns false if the status is not known.
  */
 bool exit_status_read(int pidfd, pid_t pid, int *status);
 

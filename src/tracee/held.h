@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that a tracee holds: for tracee.c and thread_step.c only. */
+/* The members of struct tracee: for tracee.c and thread_step.c only. */
 #ifndef TRACEE_HELD_H
 #define TRACEE_HELD_H
 
@@ -12,19 +12,19 @@
 #include "base/ctx.h"
 
 enum {
-	STOP_TIMEOUT_MS = 3000,	 /* for all threads to stop */
-	BUSY_TIMEOUT_MS = 20000, /* for a thread that waits for a CPU */
+	STOP_TIMEOUT_MS = 3000,	 /* limit for all threads to stop */
+	BUSY_TIMEOUT_MS = 20000, /* limit for a thread that waits for a CPU */
 	SPINS = 16,		 /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
 };
 
 struct thread {
 	pid_t tid;
-	int signal;   /* to pass on at the detach; 0: none */
+	int signal;   /* the signal at which it is stopped, passed on at the detach; 0: none */
 	bool stopped; /* false: interrupted, but the stop is not reported yet */
 };
 
-/* What the tracing thread is asked to do. */
+/* The requests to the tracing thread. */
 enum request {
 	REQUEST_STOP,
 	REQUEST_RUN_STOPPED,
@@ -47,9 +47,9 @@ struct tracee {
 	bool is_child;	   /* a child of ours: its exit status is left to the caller's wait */
 	struct thread *threads;
 	size_t n, room;
-	struct refusal refused; /* the latest one */
+	struct refusal refused; /* the latest refusal */
 
-	/* The program to start; path is NULL for a process that exists. */
+	/* The program to start; `path` is NULL if the process exists already. */
 	const char *path;
 	char *const *argv;
 
@@ -62,7 +62,7 @@ struct tracee {
 	void *work_arg;
 	sem_t asked, done;
 	int outcome;
-	pthread_mutex_t busy; /* held while the thread works, except during a SEIZE */
+	pthread_mutex_t busy; /* locked while the tracing thread works, except during a SEIZE */
 };
 
 #endif

@@ -20,7 +20,10 @@
 #include "base/search.h"
 #include "tracee/proc_file.h"
 
-/* Parse a number in BASE and the character AFTER. Returns the text behind, or NULL. */
+/*
+ * Parse a number in BASE that the character AFTER follows. Return the text after this character, or
+ * NULL if TEXT is NULL or does not match.
+ */
 static const char *take_number(const char *text, int base, char after, uint64_t *value)
 {
 	char *end;

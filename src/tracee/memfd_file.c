@@ -33,8 +33,9 @@ static int file_system_of_memfds(dev_t *dev)
 }
 
 /*
- * Check that the file is a memfd that others may write to. A process with such a descriptor, open
- * for reading only, could itself open it for writing, unless its owner has changed the mode.
+ * Return 0 if the file is a memfd and, unless ACCESS is O_RDONLY, its mode lets other users write
+ * to it; else -EINVAL. So a file that is opened for writing is one that any process with a
+ * descriptor, even a read-only one, could open for writing itself.
  */
 static int check(const struct stat *st, int access)
 {

@@ -9,13 +9,14 @@
 
 /*
  * Open the memfd to which the link PATH below /proc/PID leads, for ACCESS: O_RDONLY or O_RDWR. A
- * process can let the link lead to any file, at any moment, also to one that the process itself
- * cannot open: nothing but a memfd is opened. Fills in *ST. Returns the descriptor, or -errno;
- * -EINVAL: no memfd, or one that others may not write to.
+ * process can make the link lead to any file at any moment, even to a file that the process itself
+ * cannot open. So all files but memfds are refused. Fills in *ST. Returns the descriptor, or
+ * -errno; -EINVAL: the file is no memfd, or ACCESS is O_RDWR and other users may not write to the
+ * file.
  */
 int memfd_file_open(const char *path, int access, struct stat *st);
 
-/* Does the memfd FD have all these SEALS? */
+/* Return true if the memfd FD has all of SEALS. */
 bool memfd_file_is_sealed(int fd, int seals);
 
 #endif

@@ -132,8 +132,8 @@ static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memo
 }
 
 /*
- * The runs of memory that one call reads. A run has one or more pieces and the bytes between them,
- * but no page without a piece: if the pieces are readable, so is the run.
+ * A batch: the runs of memory that one call reads. A run has one or more pieces and the bytes
+ * between them, but no page without a piece: if the pieces are readable, so is the run.
  */
 struct batch {
 	size_t first_run, n_runs, first_piece, n_pieces, bytes;
@@ -142,15 +142,18 @@ struct batch {
 enum { BATCH_BYTES = 64 * 1024 };
 
 struct memory_plan {
-	struct memory_piece *pieces; /* by address: the array that was given, or the spare one */
+	struct memory_piece *pieces; /* sorted by address: the caller's array, or `spare` */
 	struct memory_piece *owned, *spare;
 	struct iovec *runs;
 	struct batch *batches;
 	size_t n_runs, n_batches;
-	char *buf; /* BATCH_BYTES */
+	char *buf; /* BATCH_BYTES bytes, for the runs of one batch */
 };
 
-/* Add a piece; the addresses must ascend. Returns false if the batch has no room for it. */
+/*
+ * Add PIECE to BATCH. Pieces must be added in ascending order of their addresses. Return false if
+ * BATCH has no room for PIECE.
+ */
 static bool batch_add(struct memory_plan *plan, struct batch *batch,
 		      const struct memory_piece *piece, int page_bits)
 {
@@ -194,7 +197,10 @@ static void make_batches(struct memory_plan *plan, size_t n)
 	}
 }
 
-/* Copy one piece. For a site (6) or a semaphore (2), the constant size saves a call. */
+/*
+ * Copy one piece. For a site (6 bytes) or a semaphore (2 bytes), the constant size saves a call of
+ * memcpy(3).
+ */
 static void copy_piece(char *to, const char *from, size_t bytes)
 {
 	if (bytes == 6)
@@ -205,7 +211,7 @@ static void copy_piece(char *to, const char *from, size_t bytes)
 		memcpy(to, from, bytes);
 }
 
-/* Read the batch, and copy each piece to its place. */
+/* Read the runs of BATCH, and copy each piece to its place in BUF. */
 static int batch_read(const struct memory *memory, const struct memory_plan *plan,
 		      const struct batch *batch, char *buf)
 {
@@ -228,7 +234,7 @@ static int batch_read(const struct memory *memory, const struct memory_plan *pla
 				   pieces[i].bytes);
 			continue;
 		}
-		/* One piece is not readable: read them one by one, to name it. */
+		/* One piece is not readable: read the pieces one by one, to name it. */
 		err = read_one(memory, &pieces[i], buf + pieces[i].to);
 		if (err)
 			return err;
@@ -278,12 +284,12 @@ static struct memory_plan *plan_alloc(size_t n)
 
 /*
  * Sort PIECES, and divide them into batches. The result is in PIECES or in the spare array, so
- * PIECES must stay.
+ * PIECES must stay valid as long as PLAN.
  */
 static int plan_fill(const struct memory *memory, struct memory_plan *plan,
 		     struct memory_piece *pieces, size_t n)
 {
-	/* A hostile file may have any address; batch_add needs an end above the start. */
+	/* A hostile file may give any address. batch_add() requires that no piece wraps around. */
 	for (size_t i = 0; i < n; i++)
 		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr)
 			return cannot_read(memory, &pieces[i]);
@@ -351,8 +357,8 @@ int memory_read_in_order(const struct memory *memory, const struct iovec *remote
 	if (got == (ssize_t)bytes)
 		return 0;
 	/*
-	 * While a process ends, others (uprobes) can hold its memory after the process has released
-	 * it.
+	 * While a process ends, uprobes can hold its memory after the process has released it: then
+	 * memory_is_alive() can be true, but process_vm_readv(2) fails with ESRCH.
 	 */
 	if (err == ESRCH || !memory_is_alive(memory))
 		return gone(memory);

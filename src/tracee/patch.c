@@ -46,7 +46,10 @@ static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 	while (n < 0 && is_interrupted(&interruptions));
 	if (n == bytes)
 		return 0;
-	/* 0: the address space is gone. A semaphore is 2-aligned and never written in part. */
+	/*
+	 * If pwrite(2) returns 0, the address space is gone. It never writes a half of a semaphore,
+	 * which is aligned to 2 bytes.
+	 */
 	return n < 0 ? -errno : -ESRCH;
 }
 
@@ -67,7 +70,7 @@ struct patcher {
 	bool is_running;
 	pthread_t worker;
 	bool has_worker;
-	struct share *share; /* the worker's; NULL asks it to end */
+	struct share *share; /* for the worker; NULL asks the worker to end */
 	sem_t work, done;
 };
 
@@ -117,15 +120,18 @@ static bool start_worker(struct patcher *patcher)
 }
 
 /*
- * Semaphores are in ordinary writable data, so that process_vm_writev(2) can write many at once. It
- * takes a pid; that is safe while the process is stopped and can make no exec. Semaphores that it
- * does not write (in memory that was made read-only, or after an error) are written one by one.
+ * Semaphores are in ordinary writable data, so that process_vm_writev(2) can write many at once.
+ * This call identifies the process by its pid, which is safe while the process is stopped and
+ * cannot make an exec. Semaphores that the call does not write (in memory that was made read-only,
+ * or after an error) are written one by one.
  * Test: semaphores_that_are_read_only.
  */
 static void write_semaphores(struct patcher *patcher, struct share *share)
 {
 	struct iovec local[SEMAPHORE_BATCH], remote[SEMAPHORE_BATCH];
-	/* index of each in writes[]; the last one: where to continue */
+	/*
+	 * the index in writes[] of each element of local[]; after the last one, where to continue
+	 */
 	size_t index[SEMAPHORE_BATCH + 1];
 
 	while (!patcher->is_running && share->done < share->n) {
@@ -151,8 +157,8 @@ static void write_semaphores(struct patcher *patcher, struct share *share)
 }
 
 /*
- * Undo a write to a semaphore by the call that wrote it, if pwrite(2) fails: see
- * write_semaphores().
+ * Undo W by process_vm_writev(2) if W is a write to a semaphore: write_semaphores() may have
+ * written it so where pwrite(2) fails. Return true on success.
  */
 static bool undo_semaphore(const struct patcher *patcher, const struct patch_write *w)
 {
@@ -185,9 +191,9 @@ static void undo_shares(const struct patcher *patcher, const struct share *share
 }
 
 /*
- * Carry out one phase. Two threads share many writes: the process is stopped, so that its CPU is
- * free, and the threads hardly ever wait for the same lock of the kernel. Fills SHARES; an error is
- * in the err of its share. Tests: the_second_thread_writes_its_half,
+ * Carry out one phase. If there are many writes, two threads share them: the process is stopped, so
+ * that its CPU is free, and the two threads hardly ever wait for the same lock of the kernel. Fill
+ * SHARES; if a thread fails, `err` of its share is set. Tests: the_second_thread_writes_its_half,
  * signals_while_the_second_thread_writes.
  */
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,

@@ -35,22 +35,23 @@ int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
 void patcher_close(struct patcher *patcher);
 
 /*
- * Carry out the writes, phase by phase, in any order within a phase. If one fails, the earlier ones
- * are undone. The process must be stopped, and the caller must have read the `old` values from it.
+ * Carry out the writes, phase by phase, in any order within a phase. If a write fails, undo the
+ * earlier writes. The process must be stopped, and the caller must have read the `old` values from
+ * it.
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 
 /*
- * Write N BYTES at ADDR: into memory that the process does not use, e.g. below the red zone of a
- * stack. Not for text and semaphores. The process must be stopped. Returns -errno, without a
- * message; some of the bytes may then be written.
+ * Write N BYTES at ADDR, in memory that the process does not use, e.g. below the red zone of a
+ * stack. Do not use this for text and semaphores. The process must be stopped. Returns -errno,
+ * without a message; some of the bytes may then be written.
  */
 int patcher_write_unused(struct patcher *patcher, uint64_t addr, const void *bytes, size_t n);
 
 /*
- * Tell PATCHER that the process could not be stopped, which is allowed for undoing only. From then
- * on PATCHER writes semaphores one by one, through a descriptor that keeps referring to this
- * program's memory if the process makes an exec.
+ * Declare that the process runs, because it could not be stopped; this is allowed for undoing only.
+ * From then on PATCHER writes semaphores one by one, through a descriptor that keeps referring to
+ * the memory of the present program if the process makes an exec.
  */
 void patcher_set_running(struct patcher *patcher);
 

@@ -19,7 +19,7 @@ enum {
 	 * path of 4 KiB. The maps of a real process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
-	/* Of /proc/PID/stat, see proc_pid_stat(5). */
+	/* For /proc/PID/stat, see proc_pid_stat(5). */
 	STAT_BYTES = 1024,
 	STATE_FIELD = 3,
 	FLAGS_FIELD = 9,
@@ -134,7 +134,8 @@ int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 }
 
 /*
- * Read /proc/PID/stat, which needs no permission. Returns its field 3, the state; NULL on failure.
+ * Read /proc/PID/stat, which needs no permission, into TEXT. Return the address of field 3, the
+ * state; NULL on failure.
  */
 static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 {
@@ -158,8 +159,8 @@ static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 }
 
 /*
- * Return field number WANTED, counting from STATE, which read_stat() has returned; NULL if there
- * are fewer fields.
+ * Return the address of field number WANTED. STATE is field 3, as returned by read_stat(), or NULL.
+ * Return NULL if there are fewer fields.
  */
 static const char *stat_field(const char *state, int wanted)
 {
@@ -207,7 +208,10 @@ static const char *status_field(const char *text, const char *field)
 	return NULL;
 }
 
-/* Return the last of IDS, which are ordered from our pid namespace to the thread's own. */
+/*
+ * IDS are the ids of a thread in each pid namespace, from ours to the thread's own. Return the last
+ * one.
+ */
 static pid_t innermost_pid(const char *ids)
 {
 	const char *line_end = ids + strcspn(ids, "\n");
@@ -256,7 +260,10 @@ void proc_status_parse(const char *text, struct proc_status *status)
 		status->threads = strtoul(threads, NULL, 10);
 }
 
-/* Does not use proc_file_read: that calls proc_why_no_access, which calls this function. */
+/*
+ * This function must not use proc_file_read(), which calls proc_why_no_access(), which calls this
+ * function.
+ */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
 	char path[PROC_PATH_BYTES], *text = NULL;
@@ -277,7 +284,7 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 	return 0;
 }
 
-/* Is TRACER, a thread id from TracerPid, a thread of this process? */
+/* Return true if TRACER, a thread id from TracerPid, is a thread of this process. */
 static bool is_our_thread(pid_t tracer)
 {
 	char path[PROC_PATH_BYTES];
@@ -332,7 +339,7 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 		return ctx_error(ctx, -ESRCH,
 				 "pid %d (%s): is a kernel thread, which has no program", (int)pid,
 				 status.name);
-	/* A tracer of our own does not deny us access. */
+	/* If a thread of this process is the tracer, it is not the reason for the refusal. */
 	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
 		return why_not_permitted(ctx, pid, &status);
 	if (err == ENOENT || err == ESRCH)

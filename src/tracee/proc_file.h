@@ -13,7 +13,7 @@ enum { PROC_PATH_BYTES = 96 };
 
 /*
  * Set PATH to the path of NAME, which is short, below /proc/PID. For the calling process use
- * /proc/self: in the /proc of another pid namespace, our pid may be that of another process.
+ * /proc/self: in the /proc of another pid namespace, our pid may denote another process.
  */
 void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name);
 
@@ -27,8 +27,8 @@ int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text
 int proc_open_exe(pid_t pid);
 
 /*
- * May this user inspect PID (PTRACE_MODE_READ_FSCREDS, ptrace(2))? Returns false with errno EACCES
- * or EPERM, true for a process that has ended.
+ * Return true if this user may inspect PID (PTRACE_MODE_READ_FSCREDS, ptrace(2)), or if PID has
+ * ended. Otherwise return false, with errno EACCES or EPERM.
  */
 bool proc_may_inspect(pid_t pid);
 
@@ -45,12 +45,12 @@ int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 struct proc_status {
 	char name[64];
 	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
-	pid_t tgid;	  /* the thread's process */
+	pid_t tgid;	  /* the process that the thread belongs to */
 	pid_t ns_pid;	  /* the thread's id in its own pid namespace */
 	pid_t parent_pid; /* 0: none, or outside of our pid namespace */
 	pid_t tracer_pid; /* 0: not traced */
 	uid_t real_uid, effective_uid;
-	unsigned long threads; /* of the process, without those that have been reaped */
+	unsigned long threads; /* of the process; includes exited threads that are not reaped */
 };
 
 /* Parse the text of /proc/PID/status. A missing field is '?' for the state and 0 otherwise. */
@@ -65,12 +65,12 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
  */
 int proc_start_time(pid_t pid, uint64_t *start_time);
 
-/* Is PID a kernel thread? This needs no permission. */
+/* Return true if PID is a kernel thread. This needs no permission. */
 bool is_kernel_thread(pid_t pid);
 
 /*
- * Does PID have memory? Kernel threads, zombies and missing processes do not. This needs no
- * permission.
+ * Return true if PID has memory: kernel threads, zombies and missing processes do not. This needs
+ * no permission.
  */
 bool proc_has_memory(pid_t pid);
 

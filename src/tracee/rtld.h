@@ -16,9 +16,9 @@ struct rtld {
 enum { RTLD_CONSISTENT = 0 }; /* RT_CONSISTENT of <link.h> */
 
 /*
- * Find these addresses in process PID, which is at the start of its program. Returns 1 if they are
- * found, 0 if the program has no dynamic linker or the linker lacks the protocol, or a negative
- * errno.
+ * Find the addresses of RTLD in process PID, which is at the start of its program. Returns 1 if
+ * they are found, 0 if the program has no dynamic linker or the linker does not export the symbols,
+ * or a negative errno.
  */
 int rtld_find(struct ocp_ctx *ctx, pid_t pid, struct rtld *rtld);
 

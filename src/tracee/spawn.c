@@ -55,8 +55,9 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 }
 
 /*
- * Tests: program_that_cannot_be_run; a_child_that_cannot_say_why; trace.sh:
- * test_what_cannot_be_started.
+ * Explain why the exec did not succeed: ERROR_FD has the errno of execv(3), or nothing if the child
+ * was killed. Return a negative errno. Tests: program_that_cannot_be_run;
+ * a_child_that_cannot_say_why; trace.sh: test_what_cannot_be_started.
  */
 static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 {
@@ -109,8 +110,8 @@ struct breakpoint {
 };
 
 /*
- * Is the list of files complete? Returns 1, 0 or a negative errno. PTRACE_PEEKDATA works even where
- * process_vm_readv(2) is forbidden.
+ * Return 1 if the list of files is complete, 0 if not, or a negative errno. PTRACE_PEEKDATA works
+ * even where process_vm_readv(2) is forbidden.
  */
 static int is_consistent(pid_t pid, const struct rtld *rtld)
 {
@@ -173,8 +174,8 @@ static int write_byte(const struct spawn *spawn, uint64_t addr, uint8_t old, uin
 }
 
 /*
- * Run to the int3 of BREAKPOINT, and restore its byte: the child is about to execute its
- * instruction.
+ * Run to the int3 of BREAKPOINT. Then restore the byte under the int3 and move the child back to
+ * it: the child is about to execute the original instruction.
  */
 static int run_to_breakpoint(struct spawn *spawn, const struct breakpoint *breakpoint)
 {
@@ -197,8 +198,9 @@ static int run_to_breakpoint(struct spawn *spawn, const struct breakpoint *break
 }
 
 /*
- * Run until the dynamic linker says that its list of files is complete. It calls the function with
- * BREAKPOINT twice: before it maps the libraries (r_state RT_ADD) and after it.
+ * Run until the dynamic linker reports that its list of files is complete. The linker calls the
+ * function at BREAKPOINT twice: before it maps the libraries (r_state RT_ADD) and after it has
+ * mapped them.
  * Test: trace.sh: test_constructors_of_shared_libraries.
  */
 static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld,
@@ -221,7 +223,7 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld,
 }
 
 /*
- * Warn that there is no breakpoint: the program starts, but it is not known when its libraries are
+ * Warn that no breakpoint was set: the program starts, but it is not known when its libraries are
  * loaded.
  */
 static void warn_not_loaded(const struct spawn *spawn, const char *reason)
@@ -232,7 +234,7 @@ static void warn_not_loaded(const struct spawn *spawn, const char *reason)
 
 /*
  * Let a new program load its shared libraries, so that their probes can be switched too, and stop
- * it before their constructors run.
+ * the program before the constructors of the libraries run.
  */
 static int run_to_loaded(struct spawn *spawn)
 {

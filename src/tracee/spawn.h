@@ -12,12 +12,12 @@ struct spawn {
 	const char *path;
 	char *const *argv; /* NULL-terminated */
 	sigset_t mask;	   /* the new program's signal mask */
-	pid_t pid;	   /* set by spawn_stopped */
+	pid_t pid;	   /* result */
 };
 
 /*
  * Start the program; the calling thread becomes its tracer. The kernel kills the program if that
- * thread ends before the detach. On error no process is left.
+ * thread ends before the detach. After an error no process is left.
  */
 int spawn_stopped(struct spawn *spawn);
 

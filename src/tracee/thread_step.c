@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * One thread of a stopped process runs for a moment.
+ * Letting one thread of a stopped process run for a moment.
  *
  * A thread that was stopped at a signal is resumed with this signal. The caller has blocked all
- * signals, so the kernel makes it pending again, with its siginfo (ptrace_signal() of
- * kernel/signal.c). SIGSTOP cannot be blocked: if it comes meanwhile it is passed on, the process
- * enters the group stop, which the kernel remembers, and the thread is resumed once more.
+ * signals, so the kernel makes the signal pending again, with its siginfo (ptrace_signal() of
+ * kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP comes while the thread runs, it is passed
+ * on: the process enters the group stop, which the kernel remembers, and the thread is resumed once
+ * more.
  */
 #include "tracee/thread_step.h"
 
@@ -42,8 +43,8 @@ static int has_ended(const struct tracee *tracee)
 }
 
 /*
- * Has TID ended? waitpid(2) does not tell: the kernel reports the end of the main thread only when
- * all others have ended, and these are stopped.
+ * Return true if TID has ended. waitpid(2) does not report this for the main thread until all other
+ * threads have ended, and these are stopped.
  */
 static bool is_a_zombie(struct tracee *tracee, pid_t tid)
 {
@@ -54,8 +55,8 @@ static bool is_a_zombie(struct tracee *tracee, pid_t tid)
 }
 
 /*
- * Is it time to give up? As in is_too_late() of tracee.c, a thread that waits for a CPU gets
- * longer.
+ * Return true if it is time to give up, after a wait of SINCE_MS. As in is_too_late() of tracee.c,
+ * the limit is longer for a thread that waits for a CPU.
  */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t since_ms)
 {
@@ -67,7 +68,10 @@ static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t since_ms)
 	       status.state != 'R';
 }
 
-/* Wait for the next stop. *STATUS is as waitpid(2) reports it. */
+/*
+ * Wait for the next stop of THREAD. *STATUS is set as by waitpid(2). Return 0, -ESRCH if the thread
+ * has ended, or -ETIMEDOUT.
+ */
 static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *status)
 {
 	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);

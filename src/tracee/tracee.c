@@ -2,8 +2,8 @@
 /*
  * Stopping a process for a moment, and letting it run on.
  *
- * Each thread is a tracee of its own. PTRACE_SEIZE takes it without stopping it, PTRACE_INTERRUPT
- * asks it to stop. waitpid(2) then reports one of these cases:
+ * Each thread is traced separately. PTRACE_SEIZE makes it a tracee without stopping it, and
+ * PTRACE_INTERRUPT asks it to stop. waitpid(2) then reports one of these cases:
  *
  *	1. PTRACE_EVENT_STOP, SIGTRAP	our interrupt
  *	2. PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
@@ -15,26 +15,30 @@
  * New threads are found by reading /proc/PID/task again until a pass finds nothing new: a stopped
  * thread starts none.
  *
- * If the tracer dies at any point, the kernel detaches its tracees and they run on (ptrace(2)).
+ * If the tracer dies at any point, the kernel detaches its tracees, which then continue
+ * (ptrace(2)).
  *
  * ptrace ties a tracee to the one thread that seized it, and only a stopped tracee can be detached.
- * So each struct tracee has a thread of its own, which makes all its ptrace calls. Its end makes
- * the kernel detach every tracee, also one that could not be stopped.
+ * So each struct tracee starts a tracing thread, which makes all ptrace calls for it. When the
+ * tracing thread ends, the kernel detaches every tracee, even one that could not be stopped.
  *
  * A thread in execve(2) waits until all other threads have ended and their tracer has taken their
- * status. PTRACE_SEIZE of that thread waits for the exec. The tracing thread would then wait for
- * itself. So the caller's thread takes the status of ended threads while a SEIZE lasts long. After
- * the exec the thread that called it has the pid as its tid.
+ * status. PTRACE_SEIZE of the thread in execve(2) waits for the end of the exec: so the tracing
+ * thread would wait for itself. Therefore the caller's thread takes the status of ended threads
+ * while a SEIZE lasts long. After the exec, the thread that called execve(2) has the pid as its
+ * tid.
  *
  * PTRACE_SEIZE fails with EPERM if the thread has another tracer, or is about to end. Another
  * instance of this tool holds a process for milliseconds only, so stop_all() tries again for a
- * while. Several instances take turns: the limit is for each tracer, with a limit for all of them.
+ * while. Several instances may take turns: there is a limit for the turn of each tracer, and a
+ * limit for all turns together.
  *
- * On a busy machine a time limit alone proves nothing: the thread that shall stop, or the other
- * tracer, may not have had a CPU yet. While it waits for a CPU (state R) the longer limit applies.
+ * On a busy machine a time limit alone proves nothing: the thread that has to stop, or the other
+ * tracer, may not have had a CPU yet. While a thread waits for a CPU (state R), the longer limit
+ * applies.
  *
- * The branches below name the tests that cover them: of test_tracee (tests/unit) unless another
- * file is named, else of states.sh or eintr.sh (tests/e2e).
+ * The comments below name the tests that cover a branch: tests of test_tracee (tests/unit), or of
+ * the file that is named (states.sh and eintr.sh are in tests/e2e).
  */
 #include "tracee/tracee.h"
 
@@ -62,8 +66,8 @@
 #include "tracee/wait_status.h"
 
 enum {
-	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
-	TURNS_TIMEOUT_MS = 10000, /* for all other tracers, one after another */
+	TRACED_TIMEOUT_MS = 1000, /* limit for another tracer to finish */
+	TURNS_TIMEOUT_MS = 10000, /* limit for all other tracers, one after another */
 	LOOK_CLOSER = 32,	  /* check more closely after this many polls */
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* a longer SEIZE may be waiting for an exec, which waits for us */
@@ -103,7 +107,7 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 
 	int err = proc_status_read(tracee->ctx, tid, &status);
 
-	/* If the state cannot be read, the thread may well run. */
+	/* If the state cannot be read, the thread may still run. */
 	return err == -ESRCH || (!err && (status.state == 'Z' || status.state == 'X'));
 }
 
@@ -154,9 +158,9 @@ static int seize(struct tracee *tracee, pid_t tid)
 		return 0;
 	tracee->refused = (struct refusal){ tid, err };
 	/*
-	 * EPERM: the process's memory could be opened before, so the privilege is there, and the
-	 * thread has another tracer or is about to end (another_tracer_is_named).
-	 * ESRCH although the thread is there: it was not there during an exec
+	 * EPERM: the memory of the process could be opened before, so the privilege is there, and
+	 * the thread has another tracer or is about to end (another_tracer_is_named).
+	 * ESRCH although the thread exists: during an exec, its id was not in use for a moment
 	 * (eintr.sh: test_a_thread_that_seems_to_have_ended).
 	 */
 	if (err == EPERM || err == ESRCH)
@@ -164,7 +168,7 @@ static int seize(struct tracee *tracee, pid_t tid)
 	return proc_why_no_access(tracee->ctx, tracee->pid, err);
 }
 
-/* Record the status that waitpid(2) has reported. Returns true if the thread has ended. */
+/* Record STATUS, which waitpid(2) has reported. Return true if the thread has ended. */
 static bool note_status(struct thread *thread, int status)
 {
 	/* Case 4. Tests: killed_while_held; states.sh: test_dying. */
@@ -176,8 +180,9 @@ static bool note_status(struct thread *thread, int status)
 	 */
 	thread->stopped = true;
 	/*
-	 * Case 3. Our interrupt is still pending; the kernel drops it at the detach. It keeps the
-	 * siginfo too, as the detach passes on the same number.
+	 * Case 3. Our interrupt is still pending; the kernel drops it at the detach. The kernel
+	 * keeps the siginfo of the signal, too, because the detach passes on the same signal
+	 * number.
 	 * Tests: signals_are_delivered_once, stop_signals_keep_their_meaning.
 	 */
 	if (status >> 16 == 0)
@@ -186,8 +191,8 @@ static bool note_status(struct thread *thread, int status)
 }
 
 /*
- * Is it time to give up on TID, after a wait since START_MS? Yes after TIMEOUT_MS, or after
- * BUSY_TIMEOUT_MS while it waits for a CPU. Test: a_short_trace_is_waited_for.
+ * Return true if it is time to give up on TID, after a wait since START_MS: after TIMEOUT_MS, or
+ * after BUSY_TIMEOUT_MS while TID waits for a CPU. Test: a_short_trace_is_waited_for.
  */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
 {
@@ -211,7 +216,10 @@ static int does_not_stop(struct tracee *tracee, pid_t tid, int64_t start_ms)
 			 (int)(clock_ms() - start_ms));
 }
 
-/* As waitpid(2) with WNOHANG. Test: status_of_a_child_is_kept. */
+/*
+ * Do the same as waitpid(2) with WNOHANG, but keep the exit status of a child of this process.
+ * Test: status_of_a_child_is_kept.
+ */
 static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
 {
 	return wait_status(tid, tracee->is_child && tid == tracee->pid, status);
@@ -233,7 +241,7 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 	if (got < 0 && errno != EINTR) {
 		int err = errno;
 
-		/* Its status was taken before, see reap_ended(). states.sh: test_in_exec. */
+		/* The status was taken before, see reap_ended(). states.sh: test_in_exec. */
 		if (has_ended(tracee, thread->tid))
 			return POLL_GONE;
 		/* The thread exists, and is not known to be stopped. */
@@ -283,7 +291,8 @@ static int wait_all(struct tracee *tracee, int64_t start_ms)
 }
 
 /*
- * Seize the threads in /proc/PID/task that are not ours yet. Returns how many, or an error.
+ * Seize the threads in /proc/PID/task that are not seized yet. Returns their number, or a negative
+ * errno.
  * Tests: threads_being_born_do_not_escape; states.sh: test_64_threads_and_newborn_ones.
  */
 static int seize_new(struct tracee *tracee)
@@ -297,7 +306,9 @@ static int seize_new(struct tracee *tracee)
 	dir = opendir(path);
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
-	/* Do not take an error for the end of the list: threads would run while code is changed. */
+	/*
+	 * An error is not the end of the list: the missing threads would run while code is changed.
+	 */
 	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		int got;
@@ -340,7 +351,7 @@ static void detach_all(struct tracee *tracee)
 	tracee->n = 0;
 }
 
-/* Return the pid of the process's other tracer; 0 if it has none any more. */
+/* Return the pid of the process's other tracer; 0 if it is no longer traced. */
 static pid_t other_tracer(struct tracee *tracee)
 {
 	struct proc_status status;
@@ -351,11 +362,11 @@ static pid_t other_tracer(struct tracee *tracee)
 /* The wait for other tracers to finish. */
 struct tracer_wait {
 	int64_t start_ms;
-	int64_t turn_start_ms; /* when TRACER was seen first */
-	pid_t tracer;	       /* seen last; 0: none */
+	int64_t turn_start_ms; /* when `tracer` was seen first */
+	pid_t tracer;	       /* the tracer seen last; 0: none */
 };
 
-/* Is it time to give up? Test: tracers_that_take_turns_are_waited_for. */
+/* Return true if the wait has lasted too long. Test: tracers_that_take_turns_are_waited_for. */
 static bool waits_too_long(struct tracee *tracee, struct tracer_wait *wait)
 {
 	const pid_t tracer = other_tracer(tracee);
@@ -441,7 +452,10 @@ static int spawn(struct tracee *tracee)
 	};
 	int err = add_thread(tracee, 0);
 
-	/* The program inherits the slack. Test: spawned_program_keeps_the_timer_slack. */
+	/*
+	 * The program inherits the slack of this thread, so set the default one meanwhile.
+	 * Test: spawned_program_keeps_the_timer_slack.
+	 */
 	prctl(PR_SET_TIMERSLACK, 0);
 	if (!err)
 		err = spawn_stopped(&spawn);

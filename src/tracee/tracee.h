@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stopping all threads of a process by ptrace(2), or starting a process stopped. Any thread of the
- * caller may make the next call, one at a time.
+ * Stopping all threads of a process by ptrace(2), or starting a process stopped. The calls may come
+ * from different threads of the caller, but only one at a time.
  */
 #ifndef TRACEE_TRACEE_H
 #define TRACEE_TRACEE_H
@@ -12,19 +12,19 @@
 
 struct tracee;
 
-/* Prepare to stop PID, any number of times. Does not touch it. */
+/* Prepare to stop PID, any number of times. Does not touch the process yet. */
 int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 
 /*
- * Stop all threads. On failure none is left stopped. -EBUSY if another process traces PID (the
- * message names it), -ETIMEDOUT if a thread does not stop.
+ * Stop all threads. After a failure no thread is left stopped. Returns -EBUSY if another process
+ * traces PID (the message names it), -ETIMEDOUT if a thread does not stop.
  */
 int tracee_stop(struct tracee *tracee);
 
 /*
- * Stop all threads, call WORK(ARG), and let the threads run on. The tracing thread calls WORK while
- * the calling thread waits: waking another thread would prolong the stop. Returns the value of
- * WORK, or a negative errno if the process could not be stopped.
+ * Stop all threads, call WORK(ARG), and let the threads continue. The tracing thread calls WORK
+ * while the calling thread waits: waking another thread would prolong the stop. Returns the value
+ * of WORK, or a negative errno if the process could not be stopped.
  */
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
 
@@ -38,13 +38,16 @@ void tracee_release(struct tracee *tracee);
 void tracee_close(struct tracee *tracee);
 
 /*
- * Start PATH with ARGV as a child. It is stopped when its shared libraries are mapped, before any
- * code of the program or of a library's constructor has run. The kernel kills it if this process
- * dies before the release.
+ * Start PATH with ARGV as a child. The child is stopped when its shared libraries are mapped,
+ * before any code of the program or of a library's constructor has run. The kernel kills the child
+ * if this process dies before the release.
  */
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
 
-/* Was TRACEE started by tracee_spawn()? The kernel then kills it if this process dies now. */
+/*
+ * Return true if tracee_spawn() started TRACEE: the kernel kills it if this process dies before the
+ * release.
+ */
 bool tracee_dies_with_us(const struct tracee *tracee);
 
 pid_t tracee_pid(const struct tracee *tracee);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The parent of a process gets its exit status only after the tracer has taken it, so the tracer
- * takes it. An exception is a child of this process, whose status belongs to the program that uses
- * the library (test_tracee: status_of_a_child_is_kept).
+ * The parent of a process gets the exit status only after the tracer has taken it, so this tracer
+ * takes it. An exception is a child of this process: its exit status belongs to the program that
+ * uses the library (test_tracee: status_of_a_child_is_kept).
  *
  * waitid(2) reports the stops of a tracee whether or not WSTOPPED is given. So si_code decides
  * whether the tracee has ended.
@@ -13,7 +13,10 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
-/* Has TID ended? Returns 1, 0 or, with errno, -1. Leaves the status of TID to be taken. */
+/*
+ * Return 1 if TID has ended, 0 if not, or -1 with errno. The status of TID can still be taken
+ * afterwards.
+ */
 static int peek_ended(pid_t tid)
 {
 	siginfo_t info = { 0 };

@@ -7,12 +7,15 @@
 #include <sys/types.h>
 
 /*
- * Like waitpid(2) with WNOHANG. With KEEP_EXIT, the exit status of TID, a child of this process, is
- * not taken: *STATUS is then 0, and the caller's own wait still finds the exit status.
+ * Do the same as waitpid(2) with WNOHANG. With KEEP_EXIT, do not take the exit status of TID, a
+ * child of this process: *STATUS is then 0, and the caller's own wait still finds the exit status.
  */
 pid_t wait_status(pid_t tid, bool keep_exit, int *status);
 
-/* Take the status of the tracee TID if it has ended; leave a stop to wait_status. */
+/*
+ * Take the status of the tracee TID if it has ended. Do not take a stop, which wait_status()
+ * reports.
+ */
 void wait_reap_ended(pid_t tid);
 
 #endif
