@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Plan the places of functions and phases of the collector. They are the places of `attach`, see
- * program/code_sites.c, unless bpftrace cannot attach there. bpftrace 0.17 takes a place for a
- * link-time address if a symbol contains the place, and checks the instruction unless it is the
- * first one of the symbol. Debian's build cannot check instructions. So a place is the first
- * possible one of these:
+ * Choose the attach points for functions and phases of the collector. They are the addresses that
+ * `attach` uses (program/code_sites.c), unless bpftrace cannot attach there. bpftrace 0.17 takes a
+ * number for a link-time address if a symbol contains this address, and then checks that an
+ * instruction begins there, unless it is the first address of the symbol. Debian's build cannot
+ * check instructions. So an attach point is the first of these that is possible:
  *
  *   - the offset in the file, if no symbol contains this number taken as an address (files that are
  *     not position-independent, or have no symbols);
@@ -30,8 +30,8 @@ enum { ADDRESSES_A_SITE = 3 };
 /* ---- finding code --------------------------------------------------------------------------- */
 
 /*
- * Make the list of wishes for the items. For OCP_BPFTRACE_TIME, one item means its calls; several
- * mean START,STOP. The caller frees the list.
+ * Make a list of wishes from the items. With OCP_BPFTRACE_TIME, one item means the calls of this
+ * function; several items mean START,STOP. The caller frees the list.
  */
 static int make_wishes(struct planner *p, struct code_wish **wishes)
 {
@@ -81,7 +81,10 @@ int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog)
 	return err;
 }
 
-/* Add the program of the mapping M, and the code found in it, to the plan and to IMAGES. */
+/*
+ * Add PROG, the program of the mapping M, and CODE, the code found in PROG, to the plan. Add PROG
+ * to IMAGES.
+ */
 static int keep(struct planner *p, struct bpftrace_images *images, const struct mapping *m,
 		struct ocp_program *prog, struct code_probes *code)
 {
@@ -99,7 +102,8 @@ static int keep(struct planner *p, struct bpftrace_images *images, const struct 
 }
 
 /*
- * Search the file of M. A library that cannot be read is left out, since the user did not name it.
+ * Search the file of M, and add the code found to the plan and to IMAGES. A library that cannot be
+ * read is left out, since the user did not name it.
  */
 static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 		       struct code_wish *wishes, struct bpftrace_images *images)
@@ -123,7 +127,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 	return err == -ENOMEM || err == -EOPNOTSUPP || !origin.is_library ? err : 0;
 }
 
-/* Check that all wishes were found. If not, record the error for the executable. */
+/* Check that all wishes were found. If not, record an error that names the executable. */
 static int check_found_in_process(struct planner *p, pid_t pid, const struct code_wish *wishes)
 {
 	struct ocp_program *prog;
@@ -170,7 +174,10 @@ void bpftrace_images_free(struct bpftrace_images *images)
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* The symbols at the addresses and offsets of the sites of a file. */
+/*
+ * The symbols that contain the addresses of the sites of a file, or the numbers of their file
+ * offsets taken as addresses.
+ */
 struct placer {
 	struct planner *p;
 	const struct ocp_program *prog;
@@ -179,7 +186,7 @@ struct placer {
 	char *names;
 };
 
-/* Return the symbol that contains the address VA; NULL: none. */
+/* Return the symbol that contains the address VA. NULL: no symbol contains it. */
 static const struct symbol_of *symbol_at(const struct placer *placer, uint64_t va)
 {
 	const struct symbol_of *found = symbols_answer(placer->asked, placer->n, va);
@@ -213,7 +220,7 @@ static void close_placer(struct placer *placer)
 	free(placer->asked);
 }
 
-/* Does a function begin at VA? */
+/* Return true if a function begins at VA. */
 static bool is_first(const struct placer *placer, uint64_t va)
 {
 	const struct symbol_of *symbol = symbol_at(placer, va);
@@ -222,8 +229,9 @@ static bool is_first(const struct placer *placer, uint64_t va)
 }
 
 /*
- * Check that the name of the symbol at VA is unique, since bpftrace converts the address to the
- * symbol, and its name back to an address. Only functions of C can share a name.
+ * Return an error if the symbol at VA shares its name with another one: bpftrace converts the
+ * address to the name of the symbol, and this name back to an address. Only C functions can share a
+ * name.
  */
 static int check_name(const struct placer *placer, const char *text, uint64_t va)
 {
@@ -246,8 +254,8 @@ static int check_name(const struct placer *placer, const char *text, uint64_t va
 }
 
 /*
- * Must the place of SITE keep its distance from the frame? The sites of a timed call find the call
- * by its frame.
+ * Return true if the attach point of SITE must not be moved to the entry of its function: a timed
+ * call is found by its frame, which is computed from the stack pointer at the site.
  */
 static bool has_frame(const struct bpftrace_plan *plan, const struct site *site)
 {
@@ -340,7 +348,7 @@ static int add_file(struct planner *p, size_t i, const struct probe_set *set)
 	return err;
 }
 
-/* Put START,STOP in the order that the user gave. */
+/* Put START and STOP in the order that the user gave. */
 static void order_pair(struct planner *p)
 {
 	struct bpftrace_plan *plan = p->plan;

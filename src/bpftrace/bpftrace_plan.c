@@ -5,29 +5,31 @@
  * 0.17):
  *
  *   - bpftrace raises the 16-bit counter at the address in the note. In provider `ocaml` of the
- *     oldest compilers this is OCaml's own semaphore: the program would behave as if the probe were
- *     on.
+ *     oldest compilers, this counter is OCaml's own semaphore: the program would behave as if the
+ *     probe were on.
  *   - bpftrace has no syntax for an empty name.
  *   - The program was not post-linked: its probes have no notes.
  *
  * Otherwise each site is a separate `uprobe:FILE:PLACE`, and its arguments are read from registers.
- * bpftrace takes PLACE for a link-time address if the symbol of a function contains it, and then
- * needs to disassemble the function, which Debian's build cannot. Otherwise it takes PLACE for an
- * offset in the file, given --unsafe. So the offset is used if it is unambiguous.
+ * bpftrace takes PLACE for a link-time address if the symbol of a function contains that address.
+ * It then needs to disassemble the function, which Debian's build cannot do. Otherwise bpftrace
+ * takes PLACE for an offset in the file, given --unsafe. So PLACE is the file offset if no symbol
+ * contains this number taken as an address.
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
  * leads to the same file for bpftrace and for the process. This is not so in a chroot or container,
- * and for a file that was deleted or replaced. If several files contain a name, it attaches to
- * those in the first file, once for each file. In these cases the script has no -p, and names files
- * by their paths in our root directory or by their entries in /proc. A predicate selects the
- * process in each form: with -p alone, a uprobe also counts other processes that run the file.
+ * and for a file that was deleted or replaced. If several files contain a name, bpftrace attaches
+ * only to the sites in the first file, once for each file. In these cases the script has no -p, and
+ * names files by their paths in our root directory or by their entries in /proc. In all cases a
+ * predicate selects the process: with -p alone, a uprobe also counts other processes that run the
+ * file.
  *
  * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
  * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
  *
  *	-p PID usdt:/proc/PID/exe
  *	-p PID usdt:/proc/PID/root/LIBRARY
- *	usdt:FILE, with a predicate or none
+ *	usdt:FILE, with or without a predicate
  *
  * `make check` runs these forms with 0.17. They were also run once with 0.23.2, 0.26.1 (the first
  * form) and 0.27.0. Debian's 0.27.1 gets EINVAL from Linux 6.18 for sites with a semaphore
@@ -102,7 +104,7 @@ static int choose(struct planner *p)
 	return err;
 }
 
-/* Parse NAMES. Set plan->is_code if they are places in code. */
+/* Parse NAMES into p->items. Set plan->is_code if NAMES are places in code, not probes. */
 static int read_items(struct planner *p, const char *names)
 {
 	size_t n_code = 0;
@@ -120,7 +122,7 @@ static int read_items(struct planner *p, const char *names)
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Set *AT to the place of the uprobe for the site at VA. */
+/* Set *AT to the offset or address at which bpftrace attaches a uprobe to the site at VA. */
 static int place_site(struct planner *p, const struct ocp_program *prog, uint64_t va, uint64_t *at)
 {
 	struct symbol_of asked[2] = { { .va = va } };
@@ -149,7 +151,7 @@ static int place_site(struct planner *p, const struct ocp_program *prog, uint64_
 	return err;
 }
 
-/* Return why `usdt:` cannot be used for a probe of PROG; NULL if it can. */
+/* Return the reason why `usdt:` cannot be used for a probe of PROG; NULL if it can be used. */
 static const char *why_no_usdt(const struct ocp_program *prog, const struct probe *probe)
 {
 	const struct site *sites = prog->sites + probe->first_site;
@@ -238,7 +240,7 @@ static int add_groups(struct planner *p)
 	plan->absent = calloc(n_names + 1, sizeof(*plan->absent));
 	if (!plan->groups || !plan->sites || !plan->absent)
 		return ctx_no_memory(p->ctx);
-	/* Keep the names with sites, in their order. */
+	/* Keep only the names that have sites, in their order. */
 	plan->n_names = 0;
 	for (size_t i = 0; !err && i < n_names; i++)
 		err = add_groups_of(p, plan->names[i]);
@@ -251,7 +253,7 @@ static int add_groups(struct planner *p)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* True if PATH can be written in quotes. bpftrace has no syntax for some characters. */
+/* Return true if PATH can be written in quotes. bpftrace has no syntax for some characters. */
 static bool is_sayable(const char *path)
 {
 	for (; *path; path++)
@@ -269,8 +271,9 @@ static bool leads_to(const char *path, const struct ocp_program *prog)
 }
 
 /*
- * Does the process have our root directory? bpftrace -p resolves paths in the root directory of the
- * process, but the kernel shows them as seen from ours.
+ * Return true if the process has our root directory. bpftrace -p resolves the paths of mappings in
+ * the root directory of the process, but the kernel shows these paths as seen from our root
+ * directory.
  */
 static bool has_our_root(pid_t pid)
 {
@@ -288,8 +291,9 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 }
 
 /*
- * Return a path in /proc to the file of IMAGE of PROC, which has a site at ADDR (0: none); without
- * an address, possibly its own path. The caller frees the path. NULL: out of memory.
+ * Return a path to the file of IMAGE of PROC, through /proc. ADDR is the address of a site in the
+ * file; if it is 0, the path may be image->path instead. The caller frees the path. NULL: out of
+ * memory.
  */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 			  const struct image *image, uint64_t addr)
@@ -317,7 +321,10 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 	return n < 0 ? NULL : path;
 }
 
-/* True if every version of bpftrace -p finds IMAGE, the only image of PROC with probes. */
+/*
+ * Return true if every version of bpftrace -p finds the file of IMAGE, given that no other image of
+ * PROC has probes.
+ */
 static bool is_found_by_pid(const struct ocp_process *proc, const struct image *image)
 {
 	char path[64];
@@ -329,7 +336,8 @@ static bool is_found_by_pid(const struct ocp_process *proc, const struct image *
 }
 
 /*
- * Return the address in the process of a site of IMAGE, which has the number I; 0: it has no site.
+ * Return the address, in the process, of the first site of IMAGE that has code; 0: no site has
+ * code. I is the index of IMAGE in the plan's files.
  */
 static uint64_t site_address(const struct planner *p, const struct image *image, size_t i)
 {
@@ -371,7 +379,7 @@ static int name_images(struct planner *p, struct ocp_process *proc, const struct
 	return err;
 }
 
-/* Name the file by its absolute path, since bpftrace searches $PATH for a relative one. */
+/* Name the file of PROG by its absolute path, since bpftrace searches $PATH for a relative path. */
 static int name_program(struct planner *p, const struct ocp_program *prog, const char *path)
 {
 	struct bpftrace_plan *plan = p->plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The attach points that make bpftrace trace some probes: see bpftrace_plan.c. */
+/* Choose the attach points with which bpftrace traces the requested probes: see bpftrace_plan.c. */
 #ifndef BPFTRACE_PLAN_H
 #define BPFTRACE_PLAN_H
 
@@ -11,12 +11,16 @@
 #include "program/code_probes.h"
 
 struct bpftrace_site {
-	uint64_t at;		 /* follows "uprobe:FILE:" */
-	const struct site *code; /* NULL: the site of a probe */
-	int32_t depth;		 /* of code: rsp at the entry of the function minus rsp at `at` */
-	const char *args, *arg_names; /* see program/arg_names.h; args may be corrected */
-	const char *noted_args;	      /* the operands in the note, which bpftrace reads */
-	const char *args_fault;	      /* why some of args are unknown; NULL: all are known */
+	uint64_t at;		 /* what follows "uprobe:FILE:": a file offset or an address */
+	const struct site *code; /* the place in code; NULL: the site belongs to a probe */
+	/* With `code`: rsp at the entry of the function minus rsp at `at`, in bytes. */
+	int32_t depth;
+	/*
+	 * See program/arg_names.h for both. `args` differs from `noted_args` if the note is wrong.
+	 */
+	const char *args, *arg_names;
+	const char *noted_args; /* the operands in the note, which bpftrace reads */
+	const char *args_fault; /* why some of args are unknown; NULL: all are known */
 };
 
 /* A file with code to trace. */
@@ -31,38 +35,40 @@ struct bpftrace_group {
 	const char *file;	 /* the name for bpftrace, not quoted */
 	const char *provider;	 /* NULL: each site is a uprobe, since usdt: cannot be used */
 	const char *why;	 /* why usdt: cannot be used; NULL for code */
-	size_t n_uses, n_absent; /* of the probe, and those without a site */
+	size_t n_uses, n_absent; /* uses of the probe in the source; the uses that have no site */
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
 };
 
 struct bpftrace_plan {
-	pid_t pid;	  /* 0: every process that runs the file */
+	pid_t pid;	  /* 0: trace every process that runs the file */
 	bool is_code;	  /* the groups are functions and phases of the collector, not probes */
-	bool times_calls; /* times the calls of one function or phase */
-	bool omits_p;	  /* -p would not find the files */
-	/* bpftrace must check the instruction at a place; some builds cannot */
+	bool times_calls; /* time the calls of one function, or the pauses of one phase */
+	bool omits_p;	  /* leave out -p, with which bpftrace would not find the files */
+	/* bpftrace must check the instruction at an attach point; some builds cannot. */
 	bool needs_checks;
 	struct bpftrace_group *groups; /* in the order of the requested names */
 	size_t n_groups;
-	struct bpftrace_site *sites; /* the groups point into this array */
+	struct bpftrace_site *sites; /* all sites; the groups point into this array */
 	char **files;
 	size_t n_files;
 	size_t n_sites, n_uprobes;
-	struct bpftrace_code *code; /* by file; the groups point into this */
+	/* One for each element of `files`; the sites of the groups point into these. */
+	struct bpftrace_code *code;
 	size_t n_code;
 	size_t n_at_entry;  /* sites that are moved to the entry of their function */
 	const char **names; /* the requested names without duplicates */
 	size_t n_names;
-	const char **absent; /* requested names without sites; not in names */
+	const char **absent; /* requested names without sites; they are not in `names` */
 	size_t n_absent;
 };
 
 /*
- * Plan to trace NAMES, for WHAT: probes, or functions and phases of the collector, as
- * program/item.h reads them. -ENOENT if a name does not exist, if nothing matches, or if no probe
- * has code. -EINVAL if there are both probes and functions. -EOPNOTSUPP if bpftrace cannot trace
- * one of them.
+ * Make a plan to trace NAMES with a script of the kind WHAT. NAMES are either probes, or functions
+ * and phases of the collector; program/item.h has their syntax. -ENOENT if a name does not exist,
+ * if nothing matches, or if no probe has code. -EINVAL if there are both probes and functions.
+ * -EOPNOTSUPP if bpftrace cannot trace one of the NAMES. After success, the caller calls
+ * bpftrace_plan_free().
  */
 int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts that the modules that make a plan share. */
+/* The state of making a plan, shared by bpftrace_plan.c and bpftrace_code.c. */
 #ifndef BPFTRACE_PLANNER_H
 #define BPFTRACE_PLANNER_H
 
@@ -9,10 +9,10 @@
 #include "program/item.h"
 #include "program/program.h"
 
-/* The ELF files of a process, or one ELF file, and their names for bpftrace. */
+/* What is known while a plan is made: the ELF files of a process, or one ELF file. */
 struct planner {
 	struct ocp_ctx *ctx;
-	const char *owner; /* of the probes, for messages */
+	const char *owner; /* the file that has the probes, for messages */
 	enum ocp_bpftrace what;
 	struct items items; /* the names to trace */
 	const struct ocp_program **progs;
@@ -22,7 +22,10 @@ struct planner {
 	struct bpftrace_plan *plan;
 };
 
-/* The files of a process with code to trace. The plan owns their programs. */
+/*
+ * The files of a process that have code to trace. The plan owns the programs of the images;
+ * bpftrace_images_free() frees the rest.
+ */
 struct bpftrace_images {
 	struct image *images;
 	size_t n;
@@ -31,8 +34,9 @@ struct bpftrace_images {
 void bpftrace_images_free(struct bpftrace_images *images);
 
 /*
- * bpftrace_code.c: find the functions and phases in p->items in the files that PID has mapped, or
- * in PROG, and fill in plan->code. The caller frees IMAGES, also after an error.
+ * bpftrace_code.c: find the functions and phases in p->items in the files that PID has mapped
+ * (bpftrace_code_find), or in PROG (bpftrace_code_find_in), and fill in plan->code. The caller
+ * frees IMAGES, also after an error.
  */
 int bpftrace_code_find(struct planner *p, pid_t pid, struct bpftrace_images *images);
 int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog);

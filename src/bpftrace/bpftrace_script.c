@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Write a plan as a shell command, after comments for the reader.
+ * Write a plan as a shell command, preceded by comments that tell the user what the command does.
  *
  * The script uses the syntax and the limits of bpftrace 0.17; for example, its strings have 64
  * bytes.
@@ -20,18 +20,15 @@
 enum {
 	STRING_BYTES = 64, /* the default of BPFTRACE_STRLEN */
 	MOST_STRING_BYTES = 200,
-	DEFAULT_KEYS = 4096, /* of a map, by default */
+	DEFAULT_KEYS = 4096, /* the default number of keys in a map */
 	CALL_KEYS = 65536,
-	DEFAULT_LIMIT = 512, /* of bpftrace, for its probes and programs */
-	MANY_SITES = 50,     /* detaching from these takes seconds */
+	DEFAULT_LIMIT = 512, /* the default limit of bpftrace for probes, and for programs */
+	MANY_SITES = 50,     /* detaching from this number of sites takes seconds */
 };
 
 /* ---- clauses -------------------------------------------------------------------------------- */
 
-/*
- * Write the attach points of the groups called NAME, or of all groups if it is NULL, and the
- * predicate.
- */
+/* Write the attach points of the groups called NAME (NULL: of all groups), and the predicate. */
 static void put_clause(FILE *f, const struct bpftrace_plan *plan, const char *name)
 {
 	const struct site *code = NULL;
@@ -93,7 +90,7 @@ static bool is_phase(const struct bpftrace_plan *plan)
 	return plan->is_code && strncmp(plan->names[0], ITEM_GC_PHASE_PREFIX, n) == 0;
 }
 
-/* Return what the names of PLAN stand for. */
+/* Return the word for what the names of PLAN are: "probe", "phase" or "function". */
 static const char *kind_of(const struct bpftrace_plan *plan)
 {
 	return !plan->is_code ? "probe" : is_phase(plan) ? "phase" : "function";
@@ -195,12 +192,12 @@ static void put_quoted(FILE *f, const char *text)
 
 static void put_environment(FILE *f, const struct bpftrace_plan *plan)
 {
-	/* BEGIN and END are probes too. */
+	/* BEGIN and END count as probes, too. */
 	size_t n = plan->n_sites + 2, longest = 0;
 
 	if (n > DEFAULT_LIMIT)
 		fprintf(f, "BPFTRACE_MAX_PROBES=%zu BPFTRACE_MAX_BPF_PROGS=%zu ", n, n);
-	/* Each call that is active, or that an exception has ended, has a key. */
+	/* Each active call has a key; so has each call that an exception has ended. */
 	if (plan->times_calls)
 		fprintf(f, "BPFTRACE_MAP_KEYS_MAX=%d ", CALL_KEYS);
 	else if (n > DEFAULT_KEYS)

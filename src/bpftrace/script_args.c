@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Print the arguments of hits. The syntax and the limits are those of bpftrace 0.17: arg0 to arg5
- * only, 512 bytes of stack per program (so few arguments per printf), >> that shifts in zeros. An
- * OCaml int is printed as an int, other values in hexadecimal. Each line is a single printf, so
- * that lines do not mix. There is one printf for each combination of kinds, because 0.27 has no
- * precision 0 for numbers, which could suppress one of two values.
+ * Write clauses that print the arguments of hits. They keep to the syntax and the limits of
+ * bpftrace 0.17: only arg0 to arg5, 512 bytes of stack per program (so few arguments per printf),
+ * and >> shifts in zeros. An OCaml int is printed in decimal, other values in hexadecimal. Each
+ * line is a single printf, so that lines do not mix. There is one printf for each combination of
+ * ints and other values, because 0.27 has no precision 0 for numbers, which could suppress one of
+ * two values.
  */
 #include "bpftrace/script.h"
 
@@ -17,13 +18,13 @@
 
 enum {
 	MAX_ARGS = 16,
-	MAX_NAMED_ARGS = 6, /* arg0 ... */
-	ARGS_A_PRINTF = 4,  /* more do not fit into the stack */
+	MAX_NAMED_ARGS = 6, /* arg0 to arg5 */
+	ARGS_A_PRINTF = 4,  /* more arguments do not fit into the stack */
 	EXPRESSION_BYTES = 256,
 	MAX_NESTED = 8,
 };
 
-/* Remove the next operand from TEXT; returns false at its end. */
+/* Move the next operand from TEXT to OPERAND. Return false at the end of TEXT. */
 static bool next_operand(const char **text, char *operand, size_t bytes)
 {
 	size_t n;
@@ -48,8 +49,8 @@ static size_t count_operands(const char *args)
 }
 
 /*
- * Return bpftrace's name for the register at TEXT, and set *BYTES to its length in TEXT. NULL: not
- * a register.
+ * Return bpftrace's name for the register at TEXT, and set *BYTES to the length of the register's
+ * name in TEXT. NULL: there is no register at TEXT.
  */
 static const char *register_name(const char *text, size_t *bytes)
 {
@@ -76,7 +77,10 @@ static void put_word(char *expression, size_t bytes, const char *base, long long
 		 off < 0 ? -off : off);
 }
 
-/* Convert N(PLACE), where PLACE is N(%REGISTER) or N(PLACE). Returns false for anything else. */
+/*
+ * Convert PLACE to an expression of bpftrace. PLACE is N(%REGISTER), or N(...) around another such
+ * PLACE. Return false for anything else.
+ */
 static bool read_nested(const char *place, char *expression, size_t bytes)
 {
 	long long offsets[MAX_NESTED];
@@ -106,9 +110,9 @@ static bool read_nested(const char *place, char *expression, size_t bytes)
 }
 
 /*
- * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER),
- * SIZE@N(N(%REGISTER)) or SIZE@$NUMBER, where SIZE is that of an OCaml value. Returns false for any
- * other argument.
+ * Convert OPERAND to an expression of bpftrace. OPERAND has one of the forms SIZE@%REGISTER,
+ * SIZE@N(%REGISTER), SIZE@N(N(%REGISTER)) and so on, or SIZE@$NUMBER, where SIZE is 8 or -8, the
+ * size of an OCaml value. Return false for any other operand.
  */
 static bool read_operand(const char *operand, char *expression, size_t bytes)
 {
@@ -141,7 +145,9 @@ static bool has_same_args(const struct bpftrace_group *group)
 	return true;
 }
 
-/* The number of arguments that a usdt: probe can print: those that all of its sites have. */
+/*
+ * Return the number of arguments that a usdt: probe can print: those that all sites of GROUP have.
+ */
 static size_t common_args(const struct bpftrace_group *group)
 {
 	size_t least = MAX_ARGS;
@@ -152,13 +158,13 @@ static size_t common_args(const struct bpftrace_group *group)
 		least = n < least ? n : least;
 	}
 	/*
-	 * Arguments beyond the named ones are read from registers, which must be the same at all
-	 * sites.
+	 * Arguments beyond arg5 are read from registers, so all sites must have them in the same
+	 * registers.
 	 */
 	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
 }
 
-/* Copy operand number I of ARGS to OPERAND; "" if there is none. */
+/* Copy operand number I (from 0) of ARGS to OPERAND; "" if ARGS has fewer operands. */
 static void take_operand(const char *args, size_t i, char *operand, size_t bytes)
 {
 	operand[0] = '\0';
@@ -169,7 +175,8 @@ static void take_operand(const char *args, size_t i, char *operand, size_t bytes
 }
 
 /*
- * True if the note of every site of GROUP, which bpftrace reads, has the right place of argument I.
+ * Return true if argument I has the right place in the note of each site of GROUP. bpftrace reads
+ * the notes.
  */
 static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 {
@@ -186,12 +193,17 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 
 enum arg_use {
 	ARG_SHOWN,
-	ARG_LEFT_OUT, /* its place is unknown, or bpftrace has a wrong place */
-	ARG_FLOAT,    /* unboxed: bpftrace has no floats, and reads no later argument of a note */
-	ARG_NOT_SAYABLE, /* it cannot be expressed, and neither can later ones */
+	ARG_LEFT_OUT, /* the argument's place is unknown, or the note has a wrong place for it */
+	/* An unboxed float: bpftrace has no floats, and cannot read later arguments of the note. */
+	ARG_FLOAT,
+	/* bpftrace cannot express this argument. It and all later arguments are not printed. */
+	ARG_NOT_SAYABLE,
 };
 
-/* Is one of the arguments FIRST to LAST a float, of SITE or, for a usdt: probe, of any site? */
+/*
+ * Return true if one of the arguments FIRST to LAST (inclusive) is a float at SITE or, for a usdt:
+ * probe, at any site of GROUP.
+ */
 static bool has_float(const struct bpftrace_group *group, const struct bpftrace_site *site,
 		      size_t first, size_t last)
 {
@@ -208,7 +220,10 @@ static bool has_float(const struct bpftrace_group *group, const struct bpftrace_
 	return false;
 }
 
-/* Write argument I of SITE, or of all sites of a usdt: probe, as EXPRESSION, if possible. */
+/*
+ * Write bpftrace's expression for argument I of SITE, or of all sites of a usdt: probe, to
+ * EXPRESSION. Return ARG_SHOWN, or why the argument cannot be printed.
+ */
 static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
 			    size_t i, char *expression, size_t bytes)
 {
@@ -230,7 +245,10 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 	return read_operand(operand, expression, bytes) ? ARG_SHOWN : ARG_NOT_SAYABLE;
 }
 
-/* Write NAME for a format, with % doubled: functions can have names such as (%%). */
+/*
+ * Write NAME as part of a printf format, with % doubled: OCaml functions can be called (%%), for
+ * example.
+ */
 static void put_name(FILE *f, const char *name)
 {
 	for (; *name; name++) {
@@ -240,7 +258,7 @@ static void put_name(FILE *f, const char *name)
 	}
 }
 
-/* Return the names of the arguments, if they are the same at all sites; else "". */
+/* Return the names of the arguments if they are the same at all sites, otherwise "". */
 static const char *common_names(const struct bpftrace_group *group)
 {
 	const char *names = group->sites[0].arg_names;
@@ -251,7 +269,7 @@ static const char *common_names(const struct bpftrace_group *group)
 	return names;
 }
 
-/* Write the name of argument ARG, or "argN" if it has no name. */
+/* Write the name of argument ARG and "="; without a name, "argN=". */
 static void put_arg_name(FILE *f, const char *names, size_t arg)
 {
 	char name[OCP_ARG_NAME_BYTES];
@@ -264,8 +282,9 @@ static void put_arg_name(FILE *f, const char *names, size_t arg)
 }
 
 /*
- * Print N arguments, number ARGS[0] first, in one line. Bit I of INTS: argument number ARGS[I] is
- * an int.
+ * Write a printf statement that prints one line with the N arguments whose numbers are in ARGS, in
+ * that order. If bit I of INTS is set, argument ARGS[I] is an int and is printed in decimal,
+ * otherwise in hexadecimal.
  */
 static void put_printf(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n,
 		       unsigned int ints)
@@ -282,7 +301,10 @@ static void put_printf(FILE *f, const struct bpftrace_group *group, const size_t
 	fputs(");\n", f);
 }
 
-/* Set $ints to the bits of the values that are ints, and decode these values. */
+/*
+ * Write statements that set bit I of $ints if argument ARGS[I] is an OCaml int, and that decode
+ * these ints.
+ */
 static void put_decoding(FILE *f, const size_t *args, size_t n)
 {
 	fputs("	$ints = ", f);
@@ -295,7 +317,10 @@ static void put_decoding(FILE *f, const size_t *args, size_t n)
 			args[i], args[i], args[i], args[i], args[i]);
 }
 
-/* Print one line with N arguments of any kind: one printf for each combination of kinds. */
+/*
+ * Write statements that print one line with the N arguments of ARGS. They choose between one printf
+ * for each combination of ints and other values.
+ */
 static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n)
 {
 	unsigned int ints = (1U << n) - 1;
@@ -317,7 +342,7 @@ static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *
 	fputc('\n', f);
 }
 
-/* Print the arguments of SITE, or of all sites of a usdt: probe. */
+/* Write the block that prints the arguments of a hit of SITE, or of any site of a usdt: probe. */
 static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bpftrace_site *site)
 {
 	size_t n = group->provider ? common_args(group) : count_operands(site->args);
@@ -398,8 +423,8 @@ void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 
 		most = n > most ? n : most;
 		/*
-		 * For a usdt: probe, the arguments of all sites are expressed like those of the
-		 * first.
+		 * All sites of a usdt: probe have the same expressions for their arguments, so look
+		 * only at the first site.
 		 */
 		for (size_t j = 0; j < shown && j < n && (i == 0 || !group->provider); j++) {
 			enum arg_use use =

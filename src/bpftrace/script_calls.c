@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Time the calls of one function, or the pauses of one phase of the collector. A call is found by
- * its frame, as in bpf/measure_frames.bpf.h: the stack pointer at the entry of the function, or
- * with OCaml 5 the number of the stack and the distance from its base. So recursion nests, and
- * frames that an exception skips do not matter.
+ * Time the calls of one function, or the pauses of one phase of the collector. The start and the
+ * end of a call are matched by its frame, as in bpf/measure_frames.bpf.h: by the stack pointer at
+ * the entry of the function or, on an OCaml 5 stack, by the number of the stack and the distance of
+ * the stack pointer from the base. So recursive calls nest, and frames that an exception skips do
+ * no harm.
  */
 #include "bpftrace/script.h"
 
@@ -12,13 +13,13 @@
 /* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
-/* Return the part of SITE in timing a call: it begins, ends or confirms the call. */
+/* Return whether SITE begins, ends or confirms a timed call, as a bit of `events`. */
 static unsigned int part_of(const struct bpftrace_site *site)
 {
 	return site->code->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
 }
 
-/* Can A and B share one block of the script? */
+/* Return true if A and B can share one block of the script. */
 static bool are_alike(const struct bpftrace_site *a, const struct bpftrace_site *b)
 {
 	return part_of(a) == part_of(b) && a->depth == b->depth &&
@@ -32,8 +33,8 @@ static bool is_confirmed(const struct bpftrace_site *site)
 }
 
 /*
- * No orphans are counted if a site has a condition: in the runtime's functions, a hit that does not
- * count has no counterpart.
+ * Return false if a site has a condition: then a hit without a counterpart is normal in the
+ * runtime's functions, so orphans are not counted.
  */
 bool script_counts_orphans(const struct bpftrace_plan *plan)
 {
@@ -49,7 +50,7 @@ static void put_depth(FILE *f, const char *sign, const char *opposite, int32_t d
 		fprintf(f, " %s %d", depth > 0 ? sign : opposite, abs(depth));
 }
 
-/* Write the element of @entered for a call: its key is the frame. */
+/* Write the element of the map @entered for a call. Its key identifies the frame of the call. */
 static void put_entered(FILE *f, const struct bpftrace_site *site)
 {
 	if (!site->code->is_on_ocaml_stack) {
@@ -114,7 +115,7 @@ static void put_block(FILE *f, const struct bpftrace_site *site, bool has_orphan
 	fputs("}\n", f);
 }
 
-/* Is there a site before number I of GROUP that shares its block? */
+/* Return true if the block of site I of GROUP has been written, together with an earlier site. */
 static bool is_written(const struct bpftrace_group *group, size_t i)
 {
 	for (size_t j = 0; j < i; j++)

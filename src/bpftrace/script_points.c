@@ -42,7 +42,7 @@ const char *script_put_points(FILE *f, const struct bpftrace_group *group, const
 	return ",\n";
 }
 
-/* Write BEFORE and the condition of site CODE. False: the site has no condition. */
+/* Write BEFORE and the condition of site CODE. Return false if the site has no condition. */
 static bool put_condition(FILE *f, const struct site *code, const char *before)
 {
 	static const char *const registers[] = { "di", "si", "dx", "cx", "r8", "r9" };
@@ -59,7 +59,10 @@ static bool put_condition(FILE *f, const struct site *code, const char *before)
 
 void script_put_predicate(FILE *f, const struct bpftrace_plan *plan, const struct site *code)
 {
-	/* -p alone does not select the process: a uprobe counts all processes that run the file. */
+	/*
+	 * A predicate is needed even with -p: with -p alone, a uprobe counts all processes that run
+	 * the file.
+	 */
 	bool is_open = plan->pid != 0;
 
 	if (is_open)

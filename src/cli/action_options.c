@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The flags for actions. The library takes any mixture of actions. On the command line a mixture
- * is usually a mistake, so all must be of one kind: -enable and -disable together, or one other
- * flag alone.
+ * The flags for actions. The library takes any mixture of actions. On the command line a mixture is
+ * usually a mistake, so all flags must be of one kind: -enable and -disable can be combined; every
+ * other flag is a kind of its own.
  */
 #include "cli/cli.h"
 
@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum shape {
-	LIST,  /* the value is NAME[,NAME]... */
-	ONE,   /* the value is one text */
-	PAIR,  /* the value is START,STOP */
-	WHOLE, /* no value */
+	LIST,  /* the value of the flag is NAME[,NAME]... */
+	ONE,   /* the value of the flag is one text */
+	PAIR,  /* the value of the flag is START,STOP */
+	WHOLE, /* the flag has no value */
 };
 
 struct action_flag {
@@ -21,7 +21,7 @@ struct action_flag {
 	const char *kind; /* only flags of one kind may be combined */
 	enum shape shape;
 	union {
-		int (*one)(struct ocp_actions *actions, const char *text); /* LIST, ONE */
+		int (*one)(struct ocp_actions *actions, const char *text); /* for LIST and ONE */
 		int (*pair)(struct ocp_actions *actions, const char *start, const char *stop);
 		int (*all)(struct ocp_actions *actions);
 	};
@@ -54,7 +54,7 @@ static bool is_pair(const char *value)
 	return comma && !strchr(comma + 1, ',');
 }
 
-/* Split VALUE in place. */
+/* Add the actions of FLAG with VALUE. Modifies VALUE, to split it. */
 static int add(struct ocp_actions *actions, const struct action_flag *flag, char *value)
 {
 	const char *part;
@@ -62,7 +62,7 @@ static int add(struct ocp_actions *actions, const struct action_flag *flag, char
 
 	switch (flag->shape) {
 	case LIST:
-		/* Pass empty parts on: "" is a possible name of a probe, though usually unknown. */
+		/* Keep empty parts: "" is a possible name of a probe, though usually unknown. */
 		while (!err && (part = strsep(&value, ",")))
 			err = flag->one(actions, part);
 		return err;

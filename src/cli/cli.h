@@ -21,129 +21,143 @@ enum exit_code {
 	EXIT_USAGE = 2,	      /* usage error, unknown probe, contradictory actions */
 	EXIT_PRIVILEGE = 3,   /* missing privilege */
 	EXIT_KERNEL = 4,      /* the kernel lacks a feature for measuring */
-	EXIT_GONE = 5,	      /* no such process, or it exited too early */
-	EXIT_BUSY = 6,	      /* another program traces the process, or it does not stop */
+	EXIT_GONE = 5,	      /* there is no such process, or the process exited too early */
+	EXIT_BUSY = 6,	      /* another program traces the process, or the process does not stop */
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
 };
 
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
-	const char *actions_flag;  /* the last flag for actions; NULL: none */
-	unsigned int update_flags; /* OCP_FORCE, OCP_ATOMICALLY */
-	unsigned int repair_flags; /* OCP_COMPLETE */
-	pid_t *pids;		   /* without duplicates */
+	const char *actions_flag;  /* the last flag for actions that was given; NULL: none */
+	unsigned int update_flags; /* bits: OCP_FORCE, OCP_ATOMICALLY */
+	unsigned int repair_flags; /* OCP_COMPLETE or 0 */
+	pid_t *pids;		   /* each pid once */
 	size_t n_pids;
-	pid_t pid;	   /* the first of pids; 0: not given */
-	const char *exe;   /* of --exe and -prog, see takes_file in struct command */
-	const char *prog;  /* like exe; NULL: not given */
+	pid_t pid; /* pids[0]; 0: no process was named */
+	/* The value of --exe or -prog for a command without takes_file, see struct command. */
+	const char *exe;
+	const char *prog;  /* the same for a command with takes_file; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
 	int n_args;
-	struct measure_request request; /* what to measure; empty: nothing */
+	struct measure_request request; /* what to measure; an empty request: nothing */
 	bool csv;
 	struct table_view view;
 	bool time_of_day;	   /* print the time of the day */
-	const char *keep;	   /* NULL: not given */
-	enum engine_choice engine; /* of --engine */
+	const char *keep;	   /* the value of --keep; NULL: not given */
+	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
-	void *own;		     /* data of the command, for set_own */
+	void *own;		     /* data that the command's set_own fills in */
 };
 
 struct command {
 	const char *name;
 	const struct help *help; /* the manual page, which also defines the options */
-	bool many_pids;		 /* -pid may be repeated */
-	bool takes_words;	 /* words after the options are args, without -- */
+	bool many_pids;		 /* -pid may be given several times */
+	bool takes_words;	 /* words after the options become args; no -- is needed */
 	bool takes_program;	 /* words after -- are a program and its arguments */
-	bool watches;		 /* it measures programs that come and go: see watch/watch.h */
 	/*
-	 * --exe and -prog mean the same. With takes_file the value becomes `prog`: the file itself.
-	 * Otherwise it becomes `exe`: the processes that run the file. With takes_running, one
-	 * process must run the file, and becomes `pid`.
+	 * The command measures programs that may start and exit while it runs, see watch/watch.h.
+	 */
+	bool watches;
+	/*
+	 * --exe and -prog mean the same. With takes_file, the value becomes `prog`, a file to
+	 * examine. Otherwise it becomes `exe`, which stands for the processes that run the file.
+	 * With takes_running, exactly one process must run the file, and its id becomes `pid`.
 	 */
 	bool takes_file, takes_running;
 	/*
-	 * Do OPTIONS give WORD, which is all digits, a meaning other than a process id? NULL:
-	 * never.
+	 * Return true if WORD, which is all digits, means something else than a process id with
+	 * these OPTIONS. NULL: a number is always a process id.
 	 */
 	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
 	/*
-	 * Take the flag NAME, which is handled by the command itself, with VALUE (NULL: none).
-	 * Returns EXIT_DONE, or another code after printing the error.
+	 * Take the flag NAME, which the command handles itself, with VALUE (NULL: none). Return
+	 * EXIT_DONE, or another code after printing the error.
 	 */
 	int (*set_own)(const struct command *command, struct options *options, const char *name,
 		       const char *value);
 };
 
 /*
- * Parse ARGV (ARGV[0] is the command's name) for COMMAND. The caller sets the ctx of OPTIONS, and
- * frees OPTIONS with options_free. Returns EXIT_DONE, or EXIT_USAGE after printing the error.
+ * Parse ARGV (ARGV[0] is the command's name) for COMMAND. The caller sets the ctx of OPTIONS
+ * before, and calls options_free() afterwards. Return EXIT_DONE, or another code after printing the
+ * error: EXIT_USAGE for most errors.
  */
 int options_parse(const struct command *command, int argc, char **argv, struct options *options);
 void options_free(struct options *options);
 
 /*
- * Add the actions of the flag NAME with VALUE. Returns EXIT_DONE, or another code after printing
- * the error.
+ * Add the actions of the flag NAME with VALUE to OPTIONS. Return EXIT_DONE, or another code after
+ * printing the error.
  */
 int options_add_actions(const struct command *command, struct options *options, const char *name,
 			const char *value);
 
-/* Add PID, unless it is there. Returns EXIT_DONE, or EXIT_FAILED after printing the error. */
+/*
+ * Add PID to the pids of OPTIONS, unless they contain PID already. Return EXIT_DONE, or EXIT_FAILED
+ * after printing the error.
+ */
 int options_add_pid(struct options *options, pid_t pid);
 
 /*
- * Parse ARGV (ARGV[0] is the command's name) and run COMMAND. Log messages of its ctx go to
- * stderr. Returns an exit code.
+ * Parse ARGV (ARGV[0] is the command's name) and run COMMAND. Write log messages to stderr. Return
+ * an exit code.
  */
 int run_command(const struct command *command, int argc, char **argv);
 /*
- * Find the option NAME in the manual page HELP. Return its text without the dashes, up to a
- * newline: "count[=NAMES|RE]". NULL: the page has no such option.
+ * Find the option NAME in the manual page HELP. Return the option as the page writes it, without
+ * dashes and up to a newline: "count[=NAMES|RE]". NULL: the page has no such option.
  */
 const char *find_help_option(const struct help *help, const char *name);
-/* Does the manual page of COMMAND have the option FLAG? */
+/* Return true if the manual page of COMMAND has the option FLAG. */
 bool command_takes(const struct command *command, const char *flag);
-/* Return the dashes that the manual page of COMMAND writes before FLAG: "--" or "-". */
+/* Return the dashes with which the manual page of COMMAND writes FLAG: "--" or "-". */
 const char *flag_dashes(const struct command *command, const char *flag);
 /*
- * Reserve those of the descriptors 0, 1 and 2 that are closed. Reading and writing them still
- * fails. Otherwise a file that is opened later, such as the memory of a process, would get one of
- * these numbers, and messages would be written to it.
+ * If any of the descriptors 0, 1 and 2 is closed, open /dev/null there, so that reading and writing
+ * still fail. Otherwise a file that is opened later, such as the memory of a process, would get one
+ * of these numbers, and messages would be written to it.
  */
 void reserve_standard_descriptors(void);
 
 /*
- * Flush stdout. Returns CODE, or EXIT_FAILED after printing the error if output was lost (as on a
- * full disk).
+ * Flush stdout. Return CODE; but if CODE is EXIT_DONE and output was lost (as on a full disk),
+ * print the error and return EXIT_FAILED.
  */
 int flush_stdout(int code);
 
 /*
- * Print that PROC has no probes, if that is so, and if stderr is a terminal or -verbose is given.
- * Scripts get empty output and no message.
+ * If PROC has no probes, print that. Print only if stderr is a terminal or -verbose is given, so
+ * that scripts get empty output and no message; never with -quiet.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
-/* Print a hint, after a message that a native program has no probes: functions need none. */
+/*
+ * Print a hint for use after the message that a native program has no probes: its functions can be
+ * counted without probes.
+ */
 void say_functions_hint(const struct options *options);
 
-/* Print "ocaml-probes: TEXT" to stderr. */
+/* Print "ocaml-probes: " and the message to stderr, as one line. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
- * Print TEXT to stdout, with control characters as '?'. Operands and paths come from other
+ * Print TEXT to stdout, with '?' for control characters: operands and paths come from other
  * programs and must not control the terminal.
  */
 void print_text(const char *text);
-/* Print a usage error and a reference to the help. Returns EXIT_USAGE. */
+/* Print a usage error, and a hint that names the help. Return EXIT_USAGE. */
 int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Print the ctx's error and hint. Returns the exit code for the library's error code ERR. */
+/*
+ * Print the error and the hint recorded in the ctx. Return the exit code for ERR, an error code of
+ * the library.
+ */
 int say_error(const struct ocp_ctx *ctx, int err);
-/* Like say_error(), with "OPERAND: " before the error (NULL: nothing). */
+/* Like say_error(), with "OPERAND: " before the error; OPERAND may be NULL. */
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
 
 #endif

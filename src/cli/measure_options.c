@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "measure/stacks.h"
 
-/* Return the exit code for ERR, which is 0 or -ENOMEM, and print an error. */
+/* Return the exit code for ERR, which is 0 or -ENOMEM. Print a message for -ENOMEM. */
 static int code_of(int err)
 {
 	if (!err)
@@ -112,7 +112,7 @@ static int set_limit(const struct command *command, struct measure_request *requ
 	return EXIT_DONE;
 }
 
-/* Take a time with a unit; 0 needs no unit. */
+/* Parse VALUE, a time with a unit; 0 needs no unit. */
 static int set_slower(const struct command *command, struct measure_request *request,
 		      const char *value)
 {
@@ -164,7 +164,10 @@ static int add_count(struct measure_request *request, const char *value)
 			     : items_add(&request->counted, ITEM_ALL_PROBES, NULL));
 }
 
-/* Take NAME if it is an option about arguments or single hits. *IS_ONE: it is. */
+/*
+ * If NAME is an option about arguments or single hits, handle it and set *IS_ONE to true. Otherwise
+ * set *IS_ONE to false. Return EXIT_DONE, or another code after printing the error.
+ */
 static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)
 {
@@ -304,8 +307,8 @@ const char *measure_options_need_bpf(const struct options *options)
 }
 
 /*
- * Like measure_options_need_bpf(), for commands that watch: they measure each process separately,
- * so the engine `inside` can measure all processes of --exe.
+ * Like measure_options_need_bpf(), for commands with `watches`: they measure each process
+ * separately, so the engine `inside` can measure all processes of --exe.
  */
 static const char *watching_needs_bpf(const struct options *options)
 {

@@ -9,32 +9,39 @@ struct command;
 struct options;
 
 /*
- * Take the option NAME with VALUE (NULL: none). Returns EXIT_DONE, or another code after printing
+ * Take the option NAME with VALUE (NULL: none). Return EXIT_DONE, or another code after printing
  * the error.
  */
 int measure_options_add(const struct command *command, struct options *options, const char *name,
 			const char *value);
 /*
- * Check that the user names a program if functions, phases or lines are to be measured. Any user
- * can start a program, so the code of unnamed programs is not read. Returns as above.
+ * If functions, phases or lines are to be measured, check that the user names a program: any user
+ * can start a program, so the code of unnamed programs is not read. Return EXIT_DONE, or EXIT_USAGE
+ * after printing the error.
  */
 int measure_options_check_program(const struct command *command, const struct options *options);
-/* Do OPTIONS request a measurement? */
+/* Return true if OPTIONS request a measurement. */
 bool options_measure(const struct options *options);
-/* Check the options for measuring against each other. Returns as above. */
+/*
+ * Check the options for measuring against each other. Return EXIT_DONE, or EXIT_USAGE after
+ * printing the error.
+ */
 int measure_options_check(const struct command *command, const struct options *options);
 /*
- * Set a default budget if every program of the machine is measured and no --budget is given, since
- * the user does not know the cost for each program. Named programs get no budget here.
+ * Set a default budget if every program of the machine is measured and no --budget is given: the
+ * user cannot know the cost in each of these programs. Named programs get no default budget.
  */
 enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);
 /*
- * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--filter", as text
- * for a message. NULL: the engine `inside` can measure everything in OPTIONS.
+ * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--exe", as text for
+ * a message. NULL: the engine `inside` can measure everything in OPTIONS.
  */
 const char *measure_options_need_bpf(const struct options *options);
-/* Count all probes if OPTIONS do not say what to count. Returns EXIT_DONE or EXIT_FAILED. */
+/*
+ * Count all probes if OPTIONS do not say what to count. Return EXIT_DONE, or EXIT_FAILED after
+ * printing the error.
+ */
 int measure_options_count_all(struct options *options);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Messages of the tool, and the exit codes for them. */
+/* Print the messages of the tool, and choose the exit codes for them. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Parsing the command line. A command takes the flags of the table below that its manual page
+ * Parse the command line. A command takes those flags of the table below that its manual page
  * describes (base/help.h).
  *
- * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; they are refused here,
- * since new flags would change their meaning.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; this file refuses them,
+ * since a new flag could change the meaning of an abbreviation.
  */
 #include "cli/cli.h"
 
@@ -103,7 +103,10 @@ static const struct option flags[] = {
 	{ "memprof", optional_argument, NULL, FLAG_OWN },
 	{ "memtrace", required_argument, NULL, FLAG_OWN },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
-	/* "pid" precedes "p": of equally near names, the first is suggested. */
+	/*
+	 * "pid" precedes "p": if two names are equally close to a misspelled flag, the first is
+	 * suggested.
+	 */
 	{ "pid", required_argument, NULL, FLAG_PID },
 	{ "p", required_argument, NULL, FLAG_PID },
 	{ "pprof", required_argument, NULL, FLAG_OWN },
@@ -154,7 +157,7 @@ const char *flag_dashes(const struct command *command, const char *flag)
 	return name && name - command->help->options >= 2 && name[-2] == '-' ? "--" : "-";
 }
 
-/* Take a program, as a file or as the processes that run it: see takes_file. */
+/* Take the value of --exe or -prog as `prog` or as `exe`: see takes_file in struct command. */
 static int set_file(const struct command *command, struct options *options, const char *flag)
 {
 	const char **file = command->takes_file ? &options->prog : &options->exe;
@@ -165,7 +168,7 @@ static int set_file(const struct command *command, struct options *options, cons
 	return EXIT_DONE;
 }
 
-/* Parse a time: a number with the unit ms, s, m or h; the default is seconds. */
+/* Parse TEXT, a number with the unit ms, s, m or h; without a unit, it is in seconds. */
 static int parse_time(const struct command *command, const char *flag, const char *text,
 		      int64_t *ns)
 {
@@ -195,7 +198,7 @@ static int parse_time(const struct command *command, const char *flag, const cha
 			 flag, text);
 }
 
-/* Parse --fix, --fix=undo or --fix=complete. */
+/* Parse HOW, the value of --fix: "undo", "complete" or NULL, which means undo. */
 static int parse_fix(const struct command *command, const char *how, struct options *options)
 {
 	bool complete = how && strcmp(how, "complete") == 0;
@@ -270,7 +273,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 	}
 }
 
-/* Does the command take this flag, and is it written in full? */
+/* Return true if the command takes FLAG, and if WRITTEN is FLAG in full, not an abbreviation. */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
 	size_t bytes = strlen(flag->name);
@@ -306,9 +309,9 @@ static int unknown_flag(const struct command *command, const char *written)
 }
 
 /*
- * Take the next word as the optional value of FLAG: "--count NAME" is "--count=NAME". A number is a
- * process id instead; after --stack it could be either, and is refused. If COMMAND takes words, the
- * next word is one of these.
+ * Take the next word as the optional value of FLAG: "--count NAME" means "--count=NAME". If the
+ * next word is a number, it is a process id instead; after --stack a number could be either, so it
+ * is refused. If COMMAND has takes_words, the next word is never the value.
  */
 static int take_optional_value(const struct command *command, const struct option *flag, int argc,
 			       char **argv)
@@ -325,7 +328,10 @@ static int take_optional_value(const struct command *command, const struct optio
 	return EXIT_DONE;
 }
 
-/* Parse up to the end or "--", and move words between the options to the front of ARGV. */
+/*
+ * Parse the options up to the end or "--". Move the operands between the options to the front of
+ * ARGV, and set *N_WORDS to their number.
+ */
 static int parse_options(const struct command *command, int argc, char **argv,
 			 struct options *options, int *n_words)
 {
@@ -366,7 +372,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (code != EXIT_DONE)
 		return code;
 	code = options_take_words(command, options, argv, n_words);
-	/* optind is after "--", if that was given. Numbers there are not process ids. */
+	/* optind is now after "--", if it was given. Numbers after "--" are not process ids. */
 	while (command->takes_words && optind < argc)
 		argv[options->n_args++] = argv[optind++];
 	if (code != EXIT_DONE || command->takes_words)

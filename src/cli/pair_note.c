@@ -21,7 +21,10 @@ size_t pair_name_length(const char *start, const char *stop)
 	return strlen(start) + (*stop ? 1 + strlen(stop) : 0);
 }
 
-/* Write the note for the calls of a function, which have no stop probe. */
+/*
+ * Write the note for the timed calls of a function, which have no stop probe. Return false if there
+ * is nothing to note.
+ */
 static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 {
 	const double share_of_calls = share(sum->orphan_starts, sum->starts);
@@ -35,7 +38,10 @@ static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 	return true;
 }
 
-/* Write the note for pairs by thread, if some join two different requests. */
+/*
+ * Write the note for pairs matched by thread, if some pairs join the start of one request with the
+ * stop of another. Return false if there is nothing to note.
+ */
 static bool mismatches_note(char *text, const char *start, const char *stop,
 			    const struct ocp_pair *sum)
 {
@@ -50,7 +56,10 @@ static bool mismatches_note(char *text, const char *start, const char *stop,
 	return true;
 }
 
-/* Write the note for pairs by key, if some keys are records or floats, or cannot be read. */
+/*
+ * Write the note for pairs matched by key, if at some starts the key is a record or a float, or
+ * cannot be read. Return false if there is nothing to note.
+ */
 static bool keys_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum)
 {
 	const double without = share(sum->not_keyed, sum->starts);

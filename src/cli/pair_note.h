@@ -10,17 +10,19 @@
 enum { PAIR_NOTE_BYTES = 768 };
 
 /*
- * Write the name of the pair to TEXT, which has BYTES bytes: "START,STOP", or START for the calls
- * of a function. pair_name_length() is the length of the whole name.
+ * pair_name() writes the name of the pair to TEXT, which has BYTES bytes, possibly truncated:
+ * "START,STOP", or START for the calls of a function, where STOP is "". pair_name_length() returns
+ * the length of the whole name.
  */
 void pair_name(char *text, size_t bytes, const char *start, const char *stop);
 size_t pair_name_length(const char *start, const char *stop);
 
 /*
- * Describe a problem of the pair START,STOP with the numbers SUM in TEXT, of PAIR_NOTE_BYTES: its
- * share, and a remedy or its causes. The first of these with a share of at least 1% is described:
- * mismatched pairs, starts without a key, orphan starts, orphan stops; for the calls of a function,
- * only orphan starts. Without a problem, set TEXT to "" and return false.
+ * If the starts and stops of the pair START,STOP do not match, write a note to TEXT, which has
+ * PAIR_NOTE_BYTES bytes: which problem, its share in SUM, and a remedy or usual causes. The problem
+ * is the first of these with a share of at least 1%: mismatched pairs, starts without a key, orphan
+ * starts, orphan stops; for the calls of a function (STOP is ""), only orphan starts. Without a
+ * problem, set TEXT to "" and return false.
  */
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum);
 

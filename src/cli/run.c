@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Running a command: set up a ctx that logs to stderr, parse the options, run the command. */
+/* Run a command: make a ctx that logs to stderr, parse the options, call the command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,10 @@ void reserve_standard_descriptors(void)
 {
 	int fd;
 
-	/* open() returns the lowest free number. With O_PATH, reading and writing fail. */
+	/*
+	 * open() returns the lowest free number. Descriptors opened with O_PATH cannot be read or
+	 * written.
+	 */
 	do
 		fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);

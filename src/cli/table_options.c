@@ -17,7 +17,7 @@ static int set_top(const struct command *command, struct table_view *view, const
 	if (errno || !is_number(value) || n == 0)
 		return say_usage(command, "--top '%s': not a number of rows", value);
 	view->top = (size_t)n;
-	/* Without --sort, the top rows are those with the most hits. */
+	/* Without --sort, --top shows the rows with the most hits. */
 	if (!view->has_order)
 		view->order = ORDER_HITS;
 	return EXIT_DONE;

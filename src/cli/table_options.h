@@ -19,8 +19,8 @@ struct table_view {
 };
 
 /*
- * Take the option NAME with VALUE (NULL: none). Returns EXIT_DONE, or EXIT_USAGE after printing the
- * error. table_options_check() checks the options against each other, and returns the same.
+ * table_options_add() takes the option NAME with VALUE (NULL: none). table_options_check() checks
+ * the options against each other. Both return EXIT_DONE, or EXIT_USAGE after printing the error.
  */
 int table_options_add(const struct command *command, struct options *options, const char *name,
 		      const char *value);

@@ -9,7 +9,7 @@
 
 enum { ADDRESS_BYTES = 80 };
 
-/* Write ADDRESS:PORT, an IPv6 address in brackets; "?" for other address families. */
+/* Write ADDRESS:PORT, with an IPv6 address in brackets; "?" for other address families. */
 void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES]);
 unsigned int address_port(const struct sockaddr *address);
 bool address_is_loopback(const struct sockaddr *address);

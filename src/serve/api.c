@@ -13,8 +13,8 @@
 enum { API_VERSION = 2 };
 
 /*
- * Append ,"LITERAL": which precedes a value. The comma, quotes and colon are joined with LITERAL at
- * compile time.
+ * Append ,"LITERAL": to OUT; a value follows. The comma, quotes and colon are joined with LITERAL
+ * at compile time.
  */
 #define add_key(out, literal) strbuf_lit(out, ",\"" literal "\":")
 
@@ -31,7 +31,10 @@ static void add_bool(struct strbuf *out, bool value)
 	strbuf_str(out, value ? "true" : "false");
 }
 
-/* TICKS: the interval between two values, in units of WATCH_TICK_MS. */
+/*
+ * Append the members with which each document begins. TICKS: the interval between two values, in
+ * units of WATCH_TICK_MS.
+ */
 static void add_head(struct strbuf *out, int64_t time_ns, size_t ticks)
 {
 	strbuf_lit(out, "{\"version\":");
@@ -117,7 +120,7 @@ static void add_probe(struct strbuf *out, const struct watch_probe *probe)
 	strbuf_str(out, handlers[probe->handler]);
 	add_key(out, "enabled");
 	strbuf_u64(out, probe->n_enabled);
-	/* Omitted when 0, to keep the reply small. */
+	/* Omitted if it is 0, to keep the reply small. */
 	if (probe->n_uses_without_site) {
 		add_key(out, "uses_without_site");
 		strbuf_u64(out, probe->n_uses_without_site);
@@ -181,7 +184,7 @@ static void add_gc_words(struct strbuf *out, const struct watch_gc *gc)
 	strbuf_u64(out, gc->major_words);
 }
 
-/* Omit the members whose values cannot be read. */
+/* Add the numbers of the garbage collector. Members whose values cannot be read are omitted. */
 static void add_gc(struct strbuf *out, const struct watch_gc *gc)
 {
 	strbuf_lit(out, ",\"gc\":{\"processes\":");
@@ -230,7 +233,7 @@ static void add_rows(struct strbuf *out, const struct watch_target *target)
 	strbuf_lit(out, "]");
 }
 
-/* The path, the container and the pod together identify the target. */
+/* Add the path, the container and the pod, which together identify the target. */
 static void add_identity(struct strbuf *out, const struct watch_target *target)
 {
 	strbuf_json(out, target->exe);
@@ -300,7 +303,7 @@ void api_write_status(struct strbuf *out, const struct watch *watch, bool has_co
 
 /* ---- history -------------------------------------------------------------------------------- */
 
-/* A pair, and the columns of its history. */
+/* Identifies a pair, and the time span of its history. */
 struct pair_history {
 	const struct watch *watch;
 	enum watch_span span;
@@ -308,8 +311,8 @@ struct pair_history {
 };
 
 /*
- * N pairs of kernel buckets, from bucket FIRST, which is even. Two kernel buckets are merged into
- * one, since a heat map has room for 4 per octave.
+ * N pairs of adjacent kernel buckets, beginning with bucket FIRST, which is even. The two buckets
+ * of each pair are merged into one, since a heat map has room for only 4 per octave.
  */
 struct range {
 	size_t first, n;
@@ -320,7 +323,10 @@ static const uint32_t *column_of(const struct pair_history *pair, size_t age)
 	return watch_pair_column(pair->watch, pair->span, pair->target, pair->pair, age);
 }
 
-/* The range of the nonempty buckets over all columns; one bucket near 1 ms if all are empty. */
+/*
+ * Return the smallest range that contains the nonempty buckets of all columns. If all buckets are
+ * empty, return one pair of buckets near 1 ms.
+ */
 static struct range find_range(const struct pair_history *pair)
 {
 	const size_t n = watch_column_count(pair->watch, pair->span);
@@ -391,7 +397,7 @@ static void add_pair_history(struct strbuf *out, const struct pair_history *pair
 	strbuf_lit(out, "]}");
 }
 
-/* Has the probe been hit in SPAN? */
+/* Return true if the probe was hit in SPAN. */
 static bool was_hit(const struct watch *watch, enum watch_span span, size_t target, size_t probe)
 {
 	for (size_t age = 0; age < watch_column_count(watch, span); age++)

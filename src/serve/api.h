@@ -10,8 +10,8 @@
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
 		      bool has_profiles, bool has_heaps);
 /*
- * Write the columns of SPAN, oldest first. ONLY_PAIRS: omit the rates of the probes. For the
- * quarter of an hour, probes without hits are omitted.
+ * Write the columns of SPAN, the oldest first. If ONLY_PAIRS, omit the rates of the probes. For
+ * WATCH_QUARTER_HOUR, omit probes without hits.
  */
 void api_write_history(struct strbuf *out, const struct watch *watch, enum watch_span span,
 		       bool only_pairs);

@@ -15,7 +15,10 @@ void asks_free(struct asks *asks)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Keep the answer for other clients, unless it is an error. Consumes BODY. */
+/*
+ * Keep BODY, the answer to ASK, for other clients, unless it is an error. Takes over the memory of
+ * BODY.
+ */
 static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct strbuf *body)
 {
 	struct known_answer *known = &asks->known[ask];
@@ -28,7 +31,10 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 	*known = (struct known_answer){ true, *body, clock_ms() };
 }
 
-/* Does each answer to ASK belong to one client? Other answers are kept and shared. */
+/*
+ * Return true if each answer to ASK is for one client only. Answers to other requests are kept and
+ * shared.
+ */
 static bool is_private(enum ask ask)
 {
 	return ask >= ASK_SWITCH;
@@ -39,7 +45,10 @@ static bool is_profile(enum ask ask)
 	return ask > ASK_SWITCH;
 }
 
-/* Take one answer. False: none has arrived, or the channel has failed. */
+/*
+ * Take one answer from the channel. Return false if no answer has arrived, or if the channel has
+ * failed.
+ */
 static bool take_one(struct asks *asks)
 {
 	struct strbuf body = { 0 };
@@ -78,7 +87,10 @@ void asks_collect(struct asks *asks)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* Return the number of requests ASK without an answer; *LAST is the ticket of the newest one. */
+/*
+ * Return the number of unanswered requests ASK, and set *LAST to the ticket of the newest one if
+ * there is any.
+ */
 static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
 {
 	size_t n = 0;
@@ -129,7 +141,10 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
 		return 0;
 	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
 		return 0;
-	/* Reuse the second request: it has not been started, since the first has no answer yet. */
+	/*
+	 * Both requests are unanswered, so the second has not been started, and its answer will be
+	 * current.
+	 */
 	if (!is_private(ask) && n == 2)
 		return last;
 	return send_ask(asks, ask, message);
@@ -149,8 +164,8 @@ void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, u
 }
 
 /*
- * Return when the oldest request without an answer was sent, or the current time if no request is
- * waiting. Requests for profiles do not count, since they take long.
+ * Return when the oldest unanswered request was sent, or the current time if no request is waiting.
+ * Requests for profiles do not count, since profiles take long.
  */
 static int64_t oldest_ms(const struct asks *asks)
 {
@@ -161,8 +176,8 @@ static int64_t oldest_ms(const struct asks *asks)
 }
 
 /*
- * Wait briefly for the answer to ASK. The deadline counts from the oldest request without an
- * answer, so that clients do not add up their waits while the measuring process is busy.
+ * Wait briefly for the answer to ASK. The deadline counts from the oldest unanswered request, so
+ * that the waits of several clients do not add up while the measuring process is busy.
  */
 static void await(struct asks *asks, enum ask ask)
 {

@@ -24,8 +24,8 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
 }
 
 /*
- * Check that FILE is a regular file of this user or root, and that its mode gives other users no
- * access, since it contains the token.
+ * Check that FILE, opened as FD, is a regular file that belongs to this user or root, and that its
+ * mode gives other users no access, since it contains the token.
  */
 static int check_token_file(struct ocp_ctx *ctx, const char *file, int fd)
 {
@@ -80,7 +80,9 @@ int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *f
 	return read_token(ctx, file, auth);
 }
 
-/* Compare in constant time. */
+/*
+ * Return true if TEXT is the token. The time does not depend on where TEXT differs from the token.
+ */
 static bool is_token(const struct auth *auth, const char *text)
 {
 	const size_t bytes = strlen(auth->token);
@@ -103,8 +105,9 @@ static bool is_authorized(const struct auth *auth, const struct auth_request *re
 }
 
 /*
- * Is the request from the server's own page? Browsers send the origin of the page with each POST;
- * other programs do not. A proxy named by --host may be reached over https.
+ * Return true if the request can come from the server's own page or from a program that is not a
+ * browser. Browsers send the origin of the page with each POST; other programs do not send an
+ * origin. A proxy named by --host may be reached over https.
  */
 static bool is_same_origin(const struct auth *auth, const struct auth_request *request)
 {

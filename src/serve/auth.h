@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Decide who may switch probes over HTTP. A browser on this machine runs pages of any site, and
- * each page can send requests to local ports. Such a page cannot read a token that was printed to a
- * terminal, cannot send an Origin other than its own, and cannot send a Host other than the name
- * that it used (see serve/hosts.h).
+ * each page can send requests to local ports. But a page of another site cannot read a token that
+ * was printed to a terminal, cannot send a false Origin, and cannot send a Host other than the name
+ * that the page used to reach the server (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
@@ -15,7 +15,7 @@
 
 enum {
 	TOKEN_BYTES = 32, /* random bytes; printed as two hexadecimal digits each */
-	TOKEN_LEAST = 32, /* characters in a file */
+	TOKEN_LEAST = 32, /* least number of characters of a token in a file */
 	TOKEN_ROOM = 128,
 };
 
@@ -25,7 +25,7 @@ struct auth {
 };
 
 struct auth_header {
-	const char *value; /* of the first header of this name; NULL: none */
+	const char *value; /* the value of the first header of this name; NULL: there is none */
 	size_t n;	   /* number of headers of this name */
 };
 
@@ -35,25 +35,26 @@ struct auth_request {
 	struct auth_header authorization, origin, content_type;
 };
 
-/* Choose a token. HOSTS must outlive AUTH. */
+/* Choose a random token. HOSTS must outlive AUTH. */
 int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth);
 
 /*
  * Like auth_init(), with the token in FILE: TOKEN_LEAST to TOKEN_ROOM printable characters without
- * spaces. Only the owner of FILE may have access to it.
+ * spaces. FILE must belong to this user or root, and other users must have no access to it.
  */
 int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
 		   struct auth *auth);
 
 /*
- * Check that REQUEST comes from this server's page or from a program, and has the token. Return as
- * auth_refuse() does.
+ * Check that REQUEST comes from this server's page or from a program that is not a browser, and
+ * that it has the token. Return NULL if so. Otherwise fill in REPLY for the client, and return the
+ * reason for the log.
  */
 const char *auth_refuse_caller(const struct auth *auth, const struct auth_request *request,
 			       struct http_reply *reply);
 
 /*
- * Check REQUEST, a POST: its origin, token and content type. Return NULL if it is allowed.
+ * Check the origin, token and content type of REQUEST, a POST. Return NULL if it is allowed.
  * Otherwise fill in REPLY for the client, and return the reason for the log.
  */
 const char *auth_refuse(const struct auth *auth, const struct auth_request *request,

@@ -6,7 +6,7 @@
 
 enum { BAD_REQUEST = 400, FORBIDDEN = 403, NOT_FOUND = 404, SERVER_ERROR = 500 };
 
-/* Read current numbers. False: they are not available, and REPLY says why. */
+/* Read current numbers. Return false if this fails; then REPLY has the error. */
 static bool read_watch(struct backend *backend, struct http_reply *reply)
 {
 	if (watch_read(backend->watch) == 0)

@@ -12,25 +12,26 @@
 #include "serve/metrics.h"
 #include "serve/profiling.h"
 
-/* The sources of the answers. */
+/* What the answers are made from. */
 struct backend {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
 	struct control *control;     /* NULL: switching is not allowed */
-	struct profiling *profiling; /* NULL: no profiles */
-	struct profiling *heaps;     /* NULL: no profiles of the heap */
+	struct profiling *profiling; /* NULL: profiles are disabled */
+	struct profiling *heaps;     /* NULL: profiles of the heap are disabled */
 	struct profile_counts counts;
 	struct buckets buckets;
 	bool label_pid;
 };
 
 /*
- * Answer the untrusted request ASKED. True: REPLY is the answer. False: the request needs no answer
- * (ASK_END_OF_PROFILE), or profiling_take() returns the answer later.
+ * Answer the untrusted request ASKED. Return true if REPLY is the answer. Return false if no answer
+ * is to be sent now: ASK_END_OF_PROFILE gets no answer, and profiling_take() returns the answer to
+ * a request for a profile later.
  */
 bool backend_answer(struct backend *backend, const struct asked *asked, struct http_reply *reply);
 
-/* Return the profile counters for the metrics; NULL: profiles are disabled. */
+/* Return the counters of profiles, for the metrics. NULL: profiles are disabled. */
 const struct profile_counts *backend_counts(const struct backend *backend);
 
 #endif

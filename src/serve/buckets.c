@@ -10,9 +10,9 @@
 #include "ocaml_probes.h"
 
 /*
- * Write NS in seconds, as the shortest decimal number. Both formats use the same label, since a
- * different label would be a different series. OpenMetrics requires 1.0 rather than 1, and forms
- * like 1e-05 below 0.0001.
+ * Write NS to LABEL in seconds, as the shortest decimal number. Both text formats of the metrics
+ * get the same label, since a different label would make a different series. OpenMetrics requires
+ * 1.0 rather than 1, and forms like 1e-05 below 0.0001.
  */
 static void write_label(char *label, size_t bytes, uint64_t ns)
 {
@@ -42,7 +42,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* The edge of a kernel bucket closest to NS. */
+/* Return the edge of a kernel bucket that is closest to NS. */
 static uint64_t closest_edge(uint64_t ns)
 {
 	uint64_t best = 0;
@@ -101,7 +101,7 @@ const char *buckets_parse(struct buckets *buckets, const char *text)
 
 void buckets_cumulate(const struct buckets *buckets, const uint64_t *kernel, uint64_t *counts)
 {
-	uint64_t below = 0; /* sum of the kernel buckets before number `at` */
+	uint64_t below = 0; /* sum of kernel[0] to kernel[at - 1] */
 	size_t at = 0;
 
 	for (size_t i = 0; i < buckets->n; i++) {

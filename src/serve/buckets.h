@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buckets of the served histograms: upper bounds in seconds. The kernel counts in narrower
- * buckets (OCP_BUCKETS, 8 per octave). A bound on an edge of a kernel bucket is exact. A bound
- * inside a kernel bucket counts the part below it, rounded down, as if the bucket were evenly
- * filled. Counts never decrease over time, nor from bound to bound.
+ * The buckets of the served histograms, as upper bounds in seconds. The kernel counts in narrower
+ * buckets (OCP_BUCKETS, 8 per octave). The count below a bound is exact if the bound is the edge of
+ * a kernel bucket. If the bound is inside a kernel bucket, the part of that bucket below the bound
+ * is estimated, rounded down, as if the bucket were evenly filled. Counts never decrease over time,
+ * nor from one bound to the next.
  */
 #ifndef SERVE_BUCKETS_H
 #define SERVE_BUCKETS_H
@@ -25,16 +26,16 @@ struct buckets {
 void buckets_set_default(struct buckets *buckets);
 
 /*
- * Parse bounds in seconds: ascending, separated by commas, from 1 ns to 10^9 s. Returns NULL, or
- * the reason why TEXT is invalid; then BUCKETS is unchanged.
+ * Parse TEXT, a list of bounds in seconds: ascending, separated by commas, from 1 ns to 10^9 s.
+ * Return NULL, or the reason why TEXT is invalid; then BUCKETS is unchanged.
  */
 const char *buckets_parse(struct buckets *buckets, const char *text);
-/* Add a bound. Returns as buckets_parse does. */
+/* Add a bound. Return NULL, or the reason why the bound is invalid; then BUCKETS is unchanged. */
 const char *buckets_add(struct buckets *buckets, double seconds);
 
 /*
- * Fill COUNTS with the number of times below each bound of BUCKETS, from the OCP_BUCKETS counters
- * KERNEL.
+ * From KERNEL, the OCP_BUCKETS counters of the kernel, compute for each bound of BUCKETS the number
+ * of durations below it, and store it in COUNTS.
  */
 void buckets_cumulate(const struct buckets *buckets, const uint64_t *kernel, uint64_t *counts);
 

@@ -53,7 +53,10 @@ int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n)
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Receive the head of an answer and the descriptor of its body, which the caller closes. */
+/*
+ * Receive the head of an answer, and the descriptor of the file with its body. The caller closes
+ * the descriptor.
+ */
 static int take_answer(int fd, struct answer_head *head, int *body_fd)
 {
 	struct interruptions interruptions = { 0 };
@@ -85,7 +88,7 @@ static int read_body(int fd, size_t n, struct strbuf *body)
 	struct interruptions interruptions = { 0 };
 
 	if (!strbuf_make_room(body, n))
-		return 0; /* `status` holds the error */
+		return 0; /* out of memory: BODY records it (is_short) */
 	for (size_t at = 0; at < n;) {
 		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
 
@@ -175,7 +178,10 @@ int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf
 	first->cmsg_type = SCM_RIGHTS;
 	first->cmsg_len = CMSG_LEN(sizeof(body_fd));
 	memcpy(CMSG_DATA(first), &body_fd, sizeof(body_fd));
-	/* Do not block: the HTTP process limits its requests, so that their answers fit. */
+	/*
+	 * Do not block: the HTTP process limits the number of unanswered requests, so all answers
+	 * fit into the socket.
+	 */
 	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		err = -errno;
 	close(body_fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * json-c parses the file into a tree. A table maps each key to the function that takes its value.
- * Keys outside the tables are errors.
+ * json-c parses the file into a tree. A table maps each key to the function that takes its value. A
+ * key that is not in the table is an error.
  */
 #include "serve/config.h"
 
@@ -18,7 +18,7 @@
 
 enum { MAX_NAME_BYTES = 1024 };
 
-/* Owns the strings of a config, except those of its requests. */
+/* Owns the strings of a config, except the strings of its requests. */
 struct config_memory {
 	struct json_object *root;
 	struct config_keys *keys;
@@ -29,10 +29,13 @@ struct reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
-	struct json_object *exes, *pids; /* those of the targets so far, for first_of() */
+	struct json_object *exes, *pids; /* the programs of the targets so far, for first_of() */
 };
 
-/* `take` stores VALUE in INTO. WHERE is the place of VALUE in the file, for errors. */
+/*
+ * A key of an object. `take` stores its VALUE in INTO. WHERE is the place of VALUE in the file, for
+ * errors.
+ */
 struct key {
 	const char *name;
 	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
@@ -53,12 +56,15 @@ static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 	config_blame(r->ctx, r->config, where);
 }
 
-/* A macro, so that static analysis sees that the value is an error, as with ctx_error. */
+/*
+ * Record an error and return -EINVAL. A macro, so that static analysis sees that the value is an
+ * error, as with ctx_error.
+ */
 #define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
 static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
 {
-	/* A longer name is truncated. */
+	/* A name that is too long is truncated. */
 	if (snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
 		*name = '\0';
 }
@@ -85,7 +91,7 @@ static int no_such_key(struct reader *r, const char *where, const char *name,
 	return err;
 }
 
-/* Pass each member of OBJECT to the function that KEYS has for its name. */
+/* Pass the value of each member of OBJECT to the function that KEYS has for the member's name. */
 static int take_object(struct reader *r, const char *where, struct json_object *object,
 		       const struct key *keys, size_t n, void *into)
 {
@@ -120,7 +126,7 @@ void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *
 		ctx_error_prefix(ctx, "%s: %s", memory->file, where);
 }
 
-/* Does TEXT contain the string VALUE in quotes: 'VALUE'? */
+/* Return true if TEXT contains the string VALUE in single quotes. */
 static bool quotes(const char *text, struct json_object *value)
 {
 	char *quoted;
@@ -135,8 +141,8 @@ static bool quotes(const char *text, struct json_object *value)
 }
 
 /*
- * Like quotes(), for VALUE or for any string in the list VALUE and its sublists. Set WHERE to the
- * place of the string.
+ * Like quotes(), for VALUE or, if VALUE is a list, for any string in it and its sublists. Change
+ * WHERE, the place of VALUE, to the place of the string.
  */
 static bool finds_quoted(const char *text, struct json_object *value,
 			 char where[CONFIG_WHERE_BYTES])
@@ -155,7 +161,7 @@ static bool finds_quoted(const char *text, struct json_object *value,
 	return false;
 }
 
-/* Return the key that the words of the message TEXT imply; NULL: none. */
+/* Return the key that the message TEXT is about, according to its words; NULL: unknown. */
 static const char *key_in_words(const char *text)
 {
 	static const struct {
@@ -219,7 +225,7 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	return 0;
 }
 
-/* Take the name of a probe, which may contain any character. */
+/* Take the name of a probe; the name may contain any character except a zero byte. */
 static int take_name(struct reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
@@ -243,8 +249,8 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 }
 
 /*
- * Return the index of the first value with this KEY, which is I if KEY is new, or -ENOMEM. The JSON
- * object SEEN records the keys.
+ * Return the index at which KEY was first seen. If KEY is new, record I for it and return I. Return
+ * -ENOMEM if out of memory. The JSON object SEEN maps keys to their first indexes.
  */
 static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
 {
@@ -259,7 +265,10 @@ static int first_of(struct reader *r, struct json_object *seen, const char *key,
 	return ctx_no_memory(r->ctx);
 }
 
-/* Turn ERR, of a function that sets no message, into an "out of memory" error. */
+/*
+ * If ERR is not 0, record "out of memory" and return -ENOMEM. ERR comes from a function that sets
+ * no message.
+ */
 static int no_memory_if(struct reader *r, int err)
 {
 	return err ? ctx_no_memory(r->ctx) : 0;
@@ -326,8 +335,8 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
 }
 
 /*
- * Add the pair VALUE. STOP is NULL for a function. The key in SEEN is the pair as JSON, since names
- * may contain commas.
+ * Add the pair VALUE to REQUEST, unless it was given before. STOP is NULL for the calls of a
+ * function. SEEN has the previous pairs as JSON text, since names may contain commas.
  */
 static int add_pair(struct reader *r, const char *where, struct json_object *value,
 		    struct json_object *seen, struct measure_request *request, const char *start,
@@ -343,7 +352,7 @@ static int add_pair(struct reader *r, const char *where, struct json_object *val
 	return no_memory_if(r, measure_request_add_pair(request, start, stop));
 }
 
-/* Time the calls of a function. */
+/* Add the calls of the function or phase VALUE to the pairs of REQUEST. */
 static int take_function(struct reader *r, const char *where, struct json_object *value,
 			 struct json_object *seen, struct measure_request *request)
 {
@@ -420,7 +429,7 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-/* Copy a text to *OWN, a member of the request. */
+/* Copy the text VALUE to *OWN, a member of the request, which owns the copy. */
 static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
 {
 	const char *text;
@@ -495,7 +504,7 @@ static int check_program(struct reader *r, const char *where, const struct confi
 	return wrong(r, where, "the same program as targets[%d]", first);
 }
 
-/* Return the message for FAULT, one of those that the keys of a target can cause. */
+/* Return the message for FAULT, which must be one that the keys of a target can cause. */
 static const char *fault_message(enum request_fault fault)
 {
 	switch (fault) {
@@ -508,7 +517,7 @@ static const char *fault_message(enum request_fault fault)
 	}
 }
 
-/* Check the parts of a target against each other. */
+/* Check the members of a target against each other. Set the default: count all probes. */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
 	enum request_fault fault;
@@ -648,7 +657,10 @@ static int take_config(struct reader *r)
 	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
 }
 
-/* Parse TEXT, N bytes, into a tree in the config's memory, and find the lines of its keys. */
+/*
+ * Parse TEXT, N bytes and a zero byte, into a tree in the config's memory, and find the lines of
+ * its keys.
+ */
 static int parse(struct reader *r, const char *text, size_t n)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -659,7 +671,7 @@ static int parse(struct reader *r, const char *text, size_t n)
 		return ctx_no_memory(r->ctx);
 	json_tokener_set_flags(tokener,
 			       JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	/* Include the zero byte after the text: it ends a number at the end of the text. */
+	/* Pass the zero byte after the text, too: it ends a number at the end of the text. */
 	r->config->memory->root = json_tokener_parse_ex(tokener, text, (int)n + 1);
 	error = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration file: an object in JSON, with comments.
+ * The configuration file: an object in JSON; comments are allowed.
  *
  *	listen     "ADDRESS:PORT"
  *	hosts      ["NAME", "NAME:PORT", ...]   see hosts.h
@@ -11,7 +11,7 @@
  *
  * A TARGET is { "exe": "FILE" } or { "pid": N }, with any of these keys:
  *
- *	count      ["NAME", ...] or what --count= takes; default: all probes
+ *	count      ["NAME", ...] or a string, as the value of --count; default: all probes
  *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
  *	depth, key, filter     as the options of that name
  *	budget     percent of a core
@@ -36,19 +36,20 @@ struct config {
 	const char *listen, *textfile; /* NULL: not given */
 	const char **hosts;
 	size_t n_hosts;
-	struct buckets buckets; /* n 0: not given */
+	struct buckets buckets; /* buckets.n is 0 if the key was not given */
 	bool label_pid;
 	struct config_target *targets;
 	size_t n_targets;
-	struct config_memory *memory; /* owns the strings */
+	struct config_memory *memory; /* owns the strings, except those of the requests */
 };
 
 /*
- * Read the configuration FILE. -EINVAL with the message "FILE:LINE: KEY: WHY" if it is invalid. A
- * pipe is read only if WAKE_FD is not -1, see config_file_read.
+ * Read the configuration FILE. If it is invalid, return -EINVAL with the message "FILE:LINE: KEY:
+ * WHY". FILE may be a pipe only if WAKE_FD is not -1, see config_file_read(). The caller frees *OUT
+ * with config_free().
  */
 int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
-/* Parse TEXT, the N bytes of FILE followed by a zero byte. */
+/* Like config_read(), for TEXT, the N bytes of FILE followed by a zero byte. */
 int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		 struct config **out);
 /* Put "FILE:LINE: WHERE: " before the recorded error, which is about the value at WHERE. */
@@ -59,7 +60,7 @@ void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *
  * (memory, privileges, unsupported operations) stay as they are.
  */
 void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err);
-/* CONFIG may be NULL. */
+/* Free CONFIG, which may be NULL. */
 void config_free(struct config *config);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The process handles no signals and no clients while it waits for a file, so it must not block on
- * a file that may never arrive. Regular files are fine. The open() of a FIFO and the read() of a
- * terminal can block forever, and are refused. A pipe is read once, at the start, while signals
- * are polled.
+ * While the process reads the configuration, it handles no signals and no clients, so it must not
+ * block on a file that may never arrive. Regular files do not block. FIFOs and terminals are
+ * refused: the open() of a FIFO and the read() of a terminal can block forever. A nameless pipe is
+ * read only once, at the start, while wake_fd is polled for signals.
  */
 #include "serve/config_file.h"
 
@@ -21,7 +21,10 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* A nameless pipe is on pipefs; a FIFO is on the file system of its name. */
+/*
+ * Return true if FD is a nameless pipe. A nameless pipe is on pipefs; a FIFO is on the file system
+ * of its name.
+ */
 static bool is_nameless_pipe(int fd, const struct stat *st)
 {
 	struct statfs fs;
@@ -46,7 +49,7 @@ static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd
 	return 0;
 }
 
-/* Wait until FD is readable. */
+/* Wait until FD is readable. Return -ECANCELED if WAKE_FD becomes readable. */
 static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
 			 struct interruptions *interruptions)
 {

@@ -8,7 +8,7 @@
 
 enum { MAX_NESTING = 32 };
 
-/* Maps the place of a value to its line. json-c's objects are hash tables. */
+/* Maps the place of a value to the line of the value. A json-c object is used as a hash table. */
 struct config_keys {
 	struct json_object *lines;
 };
@@ -17,8 +17,8 @@ struct scanner {
 	struct ocp_ctx *ctx;
 	const char *file, *text;
 	size_t at, n;
-	size_t lines_at; /* lines are counted up to here */
-	int line;	 /* the line of lines_at */
+	size_t lines_at; /* the lines before this offset have been counted */
+	int line;	 /* the line, from 1, of the offset lines_at */
 	unsigned int nesting;
 	struct config_keys *keys;
 };
@@ -57,7 +57,7 @@ static void skip_blank(struct scanner *s)
 	s->at = config_skip_blank(s->text, s->at, s->n);
 }
 
-/* The next byte that is not blank or comment; 0 at the end. */
+/* Skip blanks and comments, and return the next byte; 0 at the end. */
 static char peek(struct scanner *s)
 {
 	skip_blank(s);
@@ -77,7 +77,7 @@ static int add_place(struct scanner *s, const char *where)
 
 	for (; s->lines_at < s->at; s->lines_at++)
 		s->line += s->text[s->lines_at] == '\n';
-	/* Truncated names may collide: keep the line of the first. */
+	/* Truncated names may collide: keep the line of the first value. */
 	if (config_keys_line(s->keys, where))
 		return 0;
 	line = json_object_new_int(s->line);
@@ -87,7 +87,10 @@ static int add_place(struct scanner *s, const char *where)
 	return ctx_no_memory(s->ctx);
 }
 
-/* Skip a string in single or double quotes; *FIRST and *BYTES are its contents. */
+/*
+ * Skip a string in single or double quotes. Set *FIRST to the offset of its contents, and *BYTES to
+ * their length.
+ */
 static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
 {
 	const char quote = s->text[s->at++];
@@ -103,7 +106,7 @@ static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
 
 static int scan_value(struct scanner *s, const char *where);
 
-/* Scan one key of the object WHERE, and its value. */
+/* Scan one key of the object at WHERE, and the value of the key. */
 static int scan_member(struct scanner *s, const char *where)
 {
 	char name[CONFIG_WHERE_BYTES + 8];

@@ -18,7 +18,10 @@ int control_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char
 	return auth_init_from(ctx, hosts, file, &control->auth);
 }
 
-/* Limit the log, so that refused clients cannot fill it. */
+/*
+ * Return false if too many refusals were logged in this second: refused clients must not fill the
+ * log.
+ */
 static bool may_log_refusal(struct control *control)
 {
 	const int64_t now_s = clock_ns(CLOCK_MONOTONIC) / 1000000000;

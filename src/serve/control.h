@@ -10,8 +10,9 @@
 
 struct control {
 	struct auth auth;
-	int64_t refusals_s;	 /* time of the newest refusal, in seconds */
-	unsigned int n_refusals; /* refusals in that second; only the first few are logged */
+	int64_t refusals_s; /* the second of the newest refusal, of CLOCK_MONOTONIC */
+	/* Number of refusals in this second; only the first few are logged. */
+	unsigned int n_refusals;
 };
 
 struct control_request {
@@ -19,17 +20,23 @@ struct control_request {
 	struct switch_request wanted;
 };
 
-/* Choose a token. HOSTS must outlive CONTROL. The token also guards profiles. */
+/*
+ * Choose a random token, which clients must send to switch probes or to get profiles. HOSTS must
+ * outlive CONTROL.
+ */
 int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control *control);
-/* Like control_init(), with the token in FILE. */
+/* Like control_init(), with the token in FILE, see auth_init_from(). */
 int control_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
 		      struct control *control);
 
-/* Log that PEER was refused WHAT, unless too many refusals were logged in this second. */
+/*
+ * Log that PEER was refused WHAT because of WHY, unless too many refusals were logged in this
+ * second.
+ */
 void control_log_refusal(struct control *control, const char *peer, const char *what,
 			 const char *why);
 
-/* Answer a switch request. */
+/* Execute REQUEST if it is authorized, and fill in REPLY. */
 void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *watch,
 		    const struct control_request *request, struct http_reply *reply);
 

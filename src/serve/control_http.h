@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Switch requests from HTTP. */
+/* Convert HTTP requests to switch requests. */
 #ifndef SERVE_CONTROL_HTTP_H
 #define SERVE_CONTROL_HTTP_H
 
@@ -7,8 +7,8 @@
 #include "serve/http.h"
 
 /*
- * Return the credentials, the body (NULL unless it is a POST) and the client of REQUEST. The result
- * points into REQUEST.
+ * Return the headers, the body (NULL if REQUEST is not a POST) and the client of REQUEST, as far as
+ * a switch request needs them. The result points into REQUEST.
  */
 struct control_request control_request_of(const struct http_request *request);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The message is six texts in a row. A text is its length in 32 bits, its bytes, and a zero byte; a
- * missing text is the number no_text. A count precedes each of the three headers.
+ * The message is six texts in a row: host, three headers, peer, body. A text is its length as 32
+ * bits, its bytes, and a zero byte; a missing text is the number no_text. Each header is preceded
+ * by its count, in 32 bits.
  */
 #include "serve/control_message.h"
 
@@ -81,7 +82,7 @@ static bool take_text(struct reader *r, const char **text, size_t *n)
 	return true;
 }
 
-/* Take a text that contains no zero byte. */
+/* Take a text. Return false if it is invalid or contains a zero byte. */
 static bool take_string(struct reader *r, const char **text)
 {
 	size_t n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A switch request as one message of serve/channel.h. */
+/* Convert a switch request to a message of serve/channel.h, and back. */
 #ifndef SERVE_CONTROL_MESSAGE_H
 #define SERVE_CONTROL_MESSAGE_H
 
@@ -10,8 +10,8 @@
 void control_message_write(const struct control_request *request, struct strbuf *out);
 
 /*
- * Parse the N BYTES into REQUEST, which points into them. False: they are invalid. The sender is
- * untrusted.
+ * Parse the N BYTES, which come from an untrusted process, into REQUEST, which points into BYTES.
+ * Return false if they are invalid.
  */
 bool control_message_read(const char *bytes, size_t n, struct control_request *request);
 

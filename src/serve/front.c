@@ -27,7 +27,7 @@ struct front {
 	int fd;
 };
 
-/* The child's report: it is ready (err is 0), or it failed. */
+/* What the child reports after its start: that it is ready (err is 0), or why it failed. */
 struct report {
 	int err;
 	char error[256], hint[256];
@@ -35,7 +35,10 @@ struct report {
 
 /* ---- the child ------------------------------------------------------------------------------ */
 
-/* Serve until the channel ends. The channel carries only answers, some of them delayed. */
+/*
+ * Serve clients until the channel ends. On the channel, the measuring process sends only answers,
+ * some of them late.
+ */
 static void run(struct routes *routes, struct http *http)
 {
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
@@ -56,19 +59,25 @@ static void run(struct routes *routes, struct http *http)
 	}
 }
 
-/* The leak checker of the sanitizers ptraces the other threads, which the filter forbids. */
+/* With sanitizers, do not filter system calls: the leak checker ptraces the other threads. */
 #ifdef __SANITIZE_ADDRESS__
 static const bool is_filtered = false;
 #else
 static const bool is_filtered = true;
 #endif
 
-/* Give up everything that the front does not need, and exit when PARENT does. */
+/*
+ * Give up all rights that the HTTP process does not need, and let the kernel kill this process when
+ * PARENT exits.
+ */
 static int enter_sandbox(struct ocp_ctx *ctx, pid_t parent)
 {
 	int err = confine_drop_capabilities(ctx);
 
-	/* After the capabilities: the kernel clears this setting when credentials change. */
+	/*
+	 * Do this after dropping capabilities: the kernel clears this setting when credentials
+	 * change.
+	 */
 	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		err = ctx_error(ctx, -errno, "prctl(PR_SET_PDEATHSIG): %s", strerror(errno));
 	if (!err && getppid() != parent)
@@ -97,7 +106,7 @@ static void report(struct ocp_ctx *ctx, int fd, int err)
 	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
 }
 
-/* Run as the child. Return its exit status. */
+/* Run as the child process. Return its exit status. */
 static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channel_fd,
 		    const struct hosts *hosts)
 {
@@ -120,7 +129,7 @@ static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channe
 
 /* ---- the parent ----------------------------------------------------------------------------- */
 
-/* Wait for the child to exit, and kill it after the deadline. */
+/* Wait for the child to exit. After END_MS, kill it. */
 static void reap(struct front *front)
 {
 	const int64_t deadline_ms = clock_ms() + END_MS;
@@ -196,7 +205,7 @@ static int await_report(struct ocp_ctx *ctx, struct front *front)
 	return report.err;
 }
 
-/* Fork the child, and wait for its report. Closes LISTEN_FD. */
+/* Fork the child, and wait for its report. Closes LISTEN_FD, also after an error. */
 static int fork_front(struct ocp_ctx *ctx, struct front *front, int listen_fd,
 		      const struct hosts *hosts)
 {

@@ -16,14 +16,14 @@
 
 enum {
 	MAX_JOBS = 32,
-	READ_MS = 20, /* poll interval while a program is profiled */
+	READ_MS = 20, /* how often events are read while a program is profiled */
 	SECOND_MS = 1000,
 	FAILED = 500,
 	NOT_IMPLEMENTED = 501,
 	UNAVAILABLE = 503,
 };
 
-/* A request that is answered when its seconds are over. */
+/* A request for a profile over some seconds. It is answered at end_ms. */
 struct job {
 	uint64_t id; /* 0: unused */
 	struct record_filter filter;
@@ -132,7 +132,7 @@ static struct job *find_job(struct child *c, uint64_t id)
 	return NULL;
 }
 
-/* Start a job that is answered when the seconds of TAKE are over. */
+/* Start a job for the order TAKE, which will be answered after take->seconds. */
 static int start_job(struct child *c, const struct profiling_take *take, const char *exe)
 {
 	struct job *job = find_job(c, 0);
@@ -187,7 +187,7 @@ static void follow(struct child *c)
 		exit(EXIT_FAILURE);
 }
 
-/* Execute the orders that have arrived. False: the channel has ended or failed. */
+/* Execute the orders that have arrived. Return false if the channel has ended or failed. */
 static bool take_orders(struct child *c)
 {
 	int err;
@@ -218,7 +218,8 @@ static void end_jobs(struct child *c)
 }
 
 /*
- * Send the current figures. Ignore errors: a measuring process that is busy gets the next figures.
+ * Send the current figures. Ignore errors: if the measuring process is busy now, it gets the next
+ * figures.
  */
 static void send_news(struct child *c)
 {
@@ -230,7 +231,7 @@ static void send_news(struct child *c)
 	strbuf_free(&news);
 }
 
-/* Does any process have a profiling session? */
+/* Return true if any process has a profiling session. */
 static bool is_reading(const struct child *c)
 {
 	for (size_t i = 0; i < heaps_count(c->heaps); i++)

@@ -2,7 +2,7 @@
 /*
  * `probes-memprof`, the process that runs Gc.Memprof in the measured programs. It reads their
  * events all the time, and answers requests with the profile so far. It is a child of the measuring
- * process, and has the same rights. It takes the orders of serve/profile_taker.h, and sends the
+ * process, and has the same rights. It executes the orders of serve/profile_taker.h, and sends the
  * messages of serve/heap_figures.h.
  */
 #ifndef SERVE_HEAP_CHILD_H

@@ -12,7 +12,10 @@ static uint64_t words(const struct heaps *heaps, uint64_t samples)
 	return (uint64_t)((double)samples / heaps_rate(heaps));
 }
 
-/* Append ,"LITERAL":VALUE. The comma, quotes and colon are joined with LITERAL at compile time. */
+/*
+ * Append ,"LITERAL":VALUE to OUT. The comma, quotes and colon are joined with LITERAL at compile
+ * time.
+ */
 #define add_number(out, literal, value)                                                            \
 	do {                                                                                       \
 		strbuf_lit(out, ",\"" literal "\":");                                              \

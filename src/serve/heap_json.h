@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /api/v1/heap: the allocation sites, sorted by live words, for the page. */
+/* The answer to /api/v1/heap: the allocation sites, sorted by live words, for the page. */
 #ifndef SERVE_HEAP_JSON_H
 #define SERVE_HEAP_JSON_H
 
@@ -9,8 +9,8 @@
 enum { HEAP_JSON_SITES = 25 };
 
 /*
- * Write the processes that match FILTER, their sums, and their first HEAP_JSON_SITES sites. Return
- * 0 or -ENOMEM.
+ * Write a JSON object with the processes that match FILTER, the sums of their figures, and the
+ * first HEAP_JSON_SITES of their allocation sites. Return 0 or -ENOMEM.
  */
 int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record_filter *filter);
 

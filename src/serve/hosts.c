@@ -12,7 +12,7 @@ enum { MISDIRECTED = 421, HTTP_PORT = 80, MAX_NAME_BYTES = 255 };
 
 static const char digits[] = "0123456789";
 
-/* Return the length of HOST without its port (":" and digits at the end), if it has one. */
+/* Return the length of HOST without its port, if HOST ends with ":" and digits. */
 static size_t name_length(const char *host)
 {
 	const char *colon = strrchr(host, ':');
@@ -67,7 +67,7 @@ const char *hosts_check_name(const char *text)
 	return NULL;
 }
 
-/* Does HOST match NAME and PORT? Clients omit the default port of HTTP. */
+/* Return true if HOST is NAME with this PORT. Clients omit port 80. */
 static bool is_at(const char *host, const char *name, unsigned int port)
 {
 	const size_t n = strlen(name);
@@ -79,7 +79,7 @@ static bool is_at(const char *host, const char *name, unsigned int port)
 	return strcmp(host + n, text) == 0 || (port == HTTP_PORT && !host[n]);
 }
 
-/* Does HOST match NAME, with any port or none? */
+/* Return true if HOST is NAME, with any port or without a port. */
 static bool is_anywhere(const char *host, const char *name)
 {
 	const size_t n = strlen(name);
@@ -95,7 +95,7 @@ bool hosts_is_named(const struct hosts *hosts, const char *host)
 	return false;
 }
 
-/* Is HOST a name or address of this server itself? */
+/* Return true if HOST is a name or address of this server itself, not one given by the user. */
 static bool is_own(const struct hosts *hosts, const char *host)
 {
 	const char *const names[] = { hosts->own, "localhost", "127.0.0.1", "[::1]" };

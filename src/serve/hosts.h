@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The names by which clients may address this server. A page in a browser may send requests to the
- * address that its own host name resolves to, and read the replies. The page's author can make that
- * name resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends the name
- * in Host, so unknown names are refused. Numeric addresses are accepted, since they are not
- * resolved.
+ * host that it was loaded from, and read the replies. The page's author can make the name of that
+ * host resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends the name
+ * in the Host header, so unknown names are refused. Numeric addresses are accepted, since they are
+ * not resolved.
  *
- * With --control, numeric addresses are accepted only if they are the listener's, 127.0.0.1 or
- * [::1], with its port.
+ * If the server has a token (--control, --profile, --memprof), a numeric address is accepted only
+ * if it is the listener's address, 127.0.0.1 or [::1], and only with the listener's port.
  */
 #ifndef SERVE_HOSTS_H
 #define SERVE_HOSTS_H
@@ -23,22 +23,30 @@ struct hosts {
 	char own[ADDRESS_BYTES]; /* the listener's address, without the port */
 	unsigned int port;
 	bool has_control;
-	char machine[HOST_NAME_MAX + 1]; /* the host name; empty: none */
-	const char *const *names;	 /* from the user: NAME or NAME:PORT */
+	char machine[HOST_NAME_MAX + 1]; /* the host name; empty: unknown */
+	const char *const *names;	 /* names given by the user, each as NAME or NAME:PORT */
 	size_t n_names;
 };
 
-/* The N NAMES must outlive HOSTS. */
+/*
+ * Set HOSTS to the names for LISTENER and the N NAMES given by the user, which must outlive HOSTS.
+ */
 void hosts_init(struct hosts *hosts, const struct listener *listener, bool has_control,
 		const char *const *names, size_t n);
 
-/* Check a name given by the user. Return the reason why NAME is invalid, or NULL if it is valid. */
+/*
+ * Check NAME, which the user has given. Return NULL if it is valid, otherwise the reason why it is
+ * invalid.
+ */
 const char *hosts_check_name(const char *name);
 
-/* Is HOST, from a request, one of the given names? */
+/* Return true if HOST, from a request, is one of the names given by the user. */
 bool hosts_is_named(const struct hosts *hosts, const char *host);
 
-/* Is a request for HOST (NULL: missing) allowed? If not, REPLY says why. */
+/*
+ * Return true if a request for HOST (NULL: the header is missing) is allowed. If not, fill in REPLY
+ * with the reason.
+ */
 bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply *reply);
 
 #endif

@@ -24,25 +24,28 @@ enum {
 	MAX_UNREAD_BYTES = 1024 * 1024,
 };
 
-/* One request, from its first line to the end of the reply. All 0: no request. */
+/* One request, from its first line to the end of the reply. If all is 0, there is no request. */
 struct pending {
 	struct uri uri;
 	const char *uri_end;
 	struct http_request request;
 	bool has_begun; /* the headers have arrived */
 	const struct http_route *route;
-	struct http_reply refusal; /* status 0: none */
+	struct http_reply refusal; /* status 0: the request is not refused */
 	struct strbuf body;
 	size_t n_came; /* bytes of the body that have arrived */
-	bool has_late; /* the delayed answer has arrived: client.held */
+	bool has_late; /* the delayed answer has arrived, and is in client.held */
 	unsigned int late_status;
 };
 
 /* One connection. */
 struct connection {
-	struct client client; /* first, for connection_around() */
-	/* Embedded here: libmicrohttpd reports the end of every connection, but not the end of a
-	 * request that did not fit into its memory. */
+	/* The first member, since connection_around() casts a client to its connection. */
+	struct client client;
+	/*
+	 * Embedded, not allocated for each request: libmicrohttpd reports the end of every
+	 * connection, but not the end of a request that did not fit into its memory.
+	 */
 	struct pending pending;
 };
 
@@ -50,8 +53,11 @@ struct http {
 	struct http_settings settings;
 	struct MHD_Daemon *daemon;
 	struct quota quota;
-	int64_t run_ms;				  /* when http_run began */
-	struct held *shared[HTTP_MAX_SHARES + 1]; /* for this http_run, or STALE_MS if crowded */
+	int64_t run_ms; /* when the current http_run() began */
+	/*
+	 * Shared answers, by number; dropped after each http_run() or, under load, after STALE_MS.
+	 */
+	struct held *shared[HTTP_MAX_SHARES + 1];
 };
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -81,7 +87,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **context
 	struct connection *connection = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		/* If calloc() fails, on_request() gets NULL. */
+		/* If calloc() fails, on_request() gets NULL as its context. */
 		*context = connection = calloc(1, sizeof(*connection));
 		if (connection)
 			quota_add_client(&http->quota, &connection->client, mhd);
@@ -129,7 +135,9 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 	return is_ok;
 }
 
-/* Make a response without users from REPLY, which is consumed. NULL: out of memory. */
+/*
+ * Make a response without users from REPLY, and take over the body of REPLY. NULL: out of memory.
+ */
 static struct held *make_held(struct http *http, struct http_reply *reply)
 {
 	struct MHD_Response *response = NULL;
@@ -162,7 +170,7 @@ bool http_share(const struct http_request *request, struct http_reply *reply, un
 	return reply->is_shared;
 }
 
-/* Send REPLY, which is consumed. */
+/* Send REPLY, and take over its body. */
 static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 				  struct http_reply *reply)
 {
@@ -232,8 +240,8 @@ static bool answers(const struct http_route *route, const char *method)
 }
 
 /*
- * Return the route for METHOD and the request's path. If there is none, fill in REPLY and return
- * NULL.
+ * Return the route for METHOD and the request's path. If there is no such route, fill in REPLY and
+ * return NULL.
  */
 static const struct http_route *find_route(const struct http *http,
 					   const struct http_request *request, const char *method,
@@ -262,7 +270,10 @@ static const struct http_route *find_route(const struct http *http,
 	return NULL;
 }
 
-/* Check the request except its body. Fill in PENDING's refusal if there is a fault. */
+/*
+ * Check the request except its body, and find its route. If something is wrong, fill in
+ * pending->refusal.
+ */
 static void examine(struct http *http, struct pending *pending, const char *method,
 		    const char *version)
 {
@@ -291,8 +302,8 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 }
 
 /*
- * Did the URI contain a zero byte, which would end it early? libmicrohttpd keeps the first line in
- * one buffer, so the next word must begin one byte after the URI.
+ * Return true if the URI contained a zero byte, which would end the URI early. libmicrohttpd keeps
+ * the first line in one buffer, so the next word must begin one byte after the end of the URI.
  */
 static bool was_cut(const struct pending *pending, const char *version)
 {
@@ -302,9 +313,9 @@ static bool was_cut(const struct pending *pending, const char *version)
 }
 
 /*
- * Should the body be read before the refusal is sent? Closing a connection with unread bytes resets
- * it, and the reset may overtake the reply. A client that sends "Expect" or a large body is refused
- * at once. So is a bad request, since the end of its body is unknown.
+ * Return true if the body should be read before the refusal is sent: closing a connection with
+ * unread bytes resets it, and the reset may overtake the reply. A client that sends "Expect" or a
+ * large body is refused at once; so is a bad request, since the end of its body is unknown.
  */
 static bool is_body_awaited(const struct pending *pending)
 {
@@ -325,12 +336,16 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	pending->has_begun = true;
 	request->http = http;
 	request->connection = mhd;
-	/* Decoding keeps the length of the part before the path: escapes there are refused. */
+	/*
+	 * The path can be found by its offset in the undecoded URI: decoding keeps the length of
+	 * the part before the path, since escapes in that part are refused.
+	 */
 	request->path = pending->uri.status ? "/" : path + pending->uri.path_at;
 	if (pending->uri.path_at && !*request->path)
 		request->path = "/";
 	/*
-	 * RFC 9112, 3.2.2: "the origin server MUST ignore the received Host header field (if any)"
+	 * RFC 9112, 3.2.2: if the request target is in absolute form, its host applies and the Host
+	 * header is ignored.
 	 */
 	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
 	examine(http, pending, method, version);
@@ -339,7 +354,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	return send_reply(http, mhd, &pending->refusal);
 }
 
-/* Take N bytes of the body. False: the body is too large to wait for. */
+/* Take N bytes of the body. Return false if the body is too large to wait for its end. */
 static bool take_body(struct pending *pending, const char *bytes, size_t n)
 {
 	pending->n_came += n;
@@ -348,7 +363,8 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 	if (pending->refusal.status || pending->route->method != HTTP_POST)
 		return true;
 	/*
-	 * Send the refusal after the body: libmicrohttpd accepts no reply in the middle of a body.
+	 * A body that is too large is refused only after its end: libmicrohttpd accepts no reply in
+	 * the middle of a body. So only drop the bytes here.
 	 */
 	if (pending->n_came <= MAX_BODY_BYTES)
 		strbuf_add(&pending->body, bytes, n);
@@ -428,7 +444,7 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 	quota_begin(&connection->client, IDLE_MS);
 }
 
-/* The first line has arrived; its URI is not decoded yet. */
+/* Called when the first line of a request has arrived. URI is not decoded yet. */
 static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 {
 	struct connection *connection = connection_of(mhd);
@@ -459,13 +475,17 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	http->settings = *settings;
 	quota_init(&http->quota);
 	/*
-	 * With STRICT_FOR_CLIENT 1, libmicrohttpd also refuses requests without Host and URIs with
-	 * a space, which this file checks itself. Up to 0.9.75 it sends the header of some of its
-	 * own refusals twice: of that one, of an invalid Content-Length, and of cookies that exceed
-	 * its memory. The last two remain, since no callback precedes them. Each of them ends the
-	 * connection, so the second header is not taken as the reply to a later request.
+	 * With STRICT_FOR_CLIENT 1, libmicrohttpd also refuses requests without a Host header and
+	 * URIs with a space, which this file checks itself. libmicrohttpd up to 0.9.75 sends the
+	 * header of some of its own refusals twice: of requests without Host, of an invalid
+	 * Content-Length, and of cookies that exceed its memory. The last two still occur, since
+	 * libmicrohttpd calls no function of this file before it refuses them. Each of these
+	 * refusals ends the connection, so the second header is not taken for the reply to a later
+	 * request.
 	 */
-	/* Leave room for connections that are shut down but not closed yet. */
+	/*
+	 * The connection limit leaves room for connections that are shut down but not closed yet.
+	 */
 	http->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
 		http, MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,

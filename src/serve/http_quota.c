@@ -9,9 +9,9 @@
  *	number  when there is no room for another connection or reply, the oldest one is closed,
  *	        so that a flood of idle connections keeps nobody out
  *
- * libmicrohttpd limits single connections only, and restarts its clock at every byte. So the
- * clocks are kept here. An expired connection is shut down, which looks to libmicrohttpd as if the
- * client had closed it.
+ * libmicrohttpd has limits only for single connections, and restarts its clock at every byte. So
+ * this file has a clock for each connection. An expired connection is shut down, which looks to
+ * libmicrohttpd as if the client had closed the connection.
  */
 #include "serve/http_quota.h"
 
@@ -23,11 +23,14 @@
 
 enum {
 	MAX_CONNECTIONS = 8192,
-	OTHER_FDS = 64, /* for the other files of this process */
+	OTHER_FDS = 64, /* reserved for the other files of this process */
 };
 
 static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
-/* Above this, new clients share existing replies, so that older clients are not closed. */
+/*
+ * If replies take more memory than this, new clients share existing replies, so that older clients
+ * are not closed.
+ */
 static const size_t crowded_bytes = (size_t)64 * 1024 * 1024;
 
 static size_t max_connections(void)
@@ -78,7 +81,10 @@ void quota_begin(struct client *client, int limit_ms)
 	client->limit_ms = limit_ms;
 }
 
-/* Close the connection that has waited longest. HAS_REPLY: only one that has a reply. */
+/*
+ * Shut down the connection that has waited longest. If HAS_REPLY, consider only connections with a
+ * reply. Return false if there is no connection to shut down.
+ */
 static bool end_oldest(struct quota *quota, bool has_reply)
 {
 	struct client *oldest = NULL;
@@ -119,8 +125,8 @@ void quota_remove_client(struct quota *quota, struct client *client)
 }
 
 /*
- * Has the client disconnected while it waits for an answer? libmicrohttpd misses an end of file
- * that arrives with the last bytes, since it does not read again before the next event.
+ * Return true if the client has disconnected while it waits for an answer. libmicrohttpd misses an
+ * end of file that arrives with the last bytes, since it does not read again before the next event.
  */
 static bool is_deserted(const struct client *client)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Limits on what clients of serve/http.h may use; http_quota.c lists them. */
+/* Limits on what clients of serve/http.h may use; http_quota.c has a list of them. */
 #ifndef SERVE_HTTP_QUOTA_H
 #define SERVE_HTTP_QUOTA_H
 
@@ -15,7 +15,7 @@ enum {
 	MIN_CONNECTIONS = 16,
 };
 
-/* A response that is being sent, perhaps to several clients. */
+/* A response that is being sent, possibly to several clients. */
 struct held {
 	struct MHD_Response *response;
 	size_t bytes;
@@ -28,52 +28,62 @@ struct client {
 	struct client *previous, *next;
 	struct MHD_Connection *mhd;
 	int fd;
-	int64_t since_ms;  /* start of the current phase */
-	int limit_ms;	   /* of this phase: REQUEST_MS, REPLY_MS, IDLE_MS or a reply's wait_ms */
-	struct held *held; /* the reply being sent; NULL: none */
+	int64_t since_ms; /* when the current phase began */
+	/* Limit of the phase: REQUEST_MS, REPLY_MS, IDLE_MS or a reply's wait_ms. */
+	int limit_ms;
+	struct held *held; /* the reply that is being sent; NULL: no reply */
 	bool is_over;	   /* the socket is shut down */
-	uint64_t ticket;   /* not 0: suspended in libmicrohttpd until its answer arrives */
+	/*
+	 * Not 0: the connection is suspended in libmicrohttpd until the answer to this ticket
+	 * arrives.
+	 */
+	uint64_t ticket;
 };
 
 struct quota {
 	struct client *clients;
 	size_t n_clients, max_clients;
-	size_t reply_bytes; /* of all held responses */
-	bool has_woken;	    /* a client was resumed since http_run began */
+	size_t reply_bytes; /* sum of the bytes of all held responses */
+	bool has_woken;	    /* a client has been resumed since http_run() began */
 };
 
-/* Clients may use most of RLIMIT_NOFILE. */
+/* Initialize QUOTA. Clients may use most of the descriptors that RLIMIT_NOFILE allows. */
 void quota_init(struct quota *quota);
 
 /*
- * Add CLIENT, which is all 0, for the connection MHD. If there are too many, close the oldest one.
+ * Add CLIENT, which must be all 0, for the connection MHD. If there are too many clients, first
+ * shut down the one that has waited longest.
  */
 void quota_add_client(struct quota *quota, struct client *client, struct MHD_Connection *mhd);
 void quota_remove_client(struct quota *quota, struct client *client);
-/* Start a phase of CLIENT, of at most LIMIT_MS. */
+/* Start a new phase of CLIENT, which may take LIMIT_MS. */
 void quota_begin(struct client *client, int limit_ms);
-/* Shut CLIENT down. To libmicrohttpd it looks as if the client had closed the connection. */
+/* Shut CLIENT down. To libmicrohttpd this looks as if the client had closed the connection. */
 void quota_end_client(struct quota *quota, struct client *client);
-/* Shut down the clients that are over their time limit. */
+/* Shut down the clients that have exceeded their time limits. */
 void quota_expire(struct quota *quota);
 
 /*
- * Suspend CLIENT until the answer to TICKET arrives, for at most LIMIT_MS. quota_wake() resumes it.
+ * quota_suspend() suspends CLIENT until the answer to TICKET arrives, for at most LIMIT_MS.
+ * quota_wake() resumes CLIENT.
  */
 void quota_suspend(struct client *client, uint64_t ticket, int limit_ms);
 void quota_wake(struct quota *quota, struct client *client);
 
 /*
- * Make a held response from RESPONSE, whose body has BYTES bytes; it has no users yet. If there is
- * no room, close the clients that have waited longest. NULL: out of memory, and RESPONSE is
- * destroyed.
+ * Make a held response from RESPONSE, whose body has BYTES bytes. It has no users yet. If replies
+ * would take too much memory, first shut down the clients with a reply that have waited longest.
+ * NULL: out of memory; RESPONSE has been destroyed.
  */
 struct held *quota_make_held(struct quota *quota, struct MHD_Response *response, size_t bytes);
 /* Add a user to HELD, and set *TO to HELD. */
 void quota_hold(struct held **to, struct held *held);
-/* Remove a user, and set *HELD to NULL. The last user frees the response. *HELD may be NULL. */
+/*
+ * Remove a user from *HELD, and set *HELD to NULL. The last user frees the response. *HELD may be
+ * NULL.
+ */
 void quota_release(struct quota *quota, struct held **held);
-/* Do replies take so much memory that clients should share them? */
+/* Return true if replies take so much memory that clients should share them. */
 bool quota_is_crowded(const struct quota *quota);
 bool quota_is_sending(const struct quota *quota);
 

@@ -11,8 +11,8 @@
 enum {
 	BACKLOG = 1024,
 	/*
-	 * The send buffer of each connection. By default the kernel buffers megabytes of an unread
-	 * reply, which http_quota.c cannot account for.
+	 * The send buffer of each connection. By default, the kernel buffers megabytes of a reply
+	 * that the client does not read, which http_quota.c cannot account for.
 	 */
 	SEND_BYTES = 128 * 1024,
 };
@@ -26,7 +26,7 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 	return err;
 }
 
-/* Split TEXT into HOST, which has room for HOST_BYTES, and *PORT. */
+/* Split TEXT into HOST, a buffer of HOST_BYTES bytes, and *PORT, which points into TEXT. */
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {
@@ -69,7 +69,7 @@ static int open_socket(const struct addrinfo *info)
 	return fd;
 }
 
-/* Fill in the address of the socket. */
+/* Set the name, port and is_loopback of LISTENER from its socket. */
 static void describe(struct listener *listener)
 {
 	struct sockaddr_storage storage = { 0 };

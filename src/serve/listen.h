@@ -10,14 +10,14 @@
 
 struct listener {
 	int fd;
-	char name[ADDRESS_BYTES]; /* with the actual port */
+	char name[ADDRESS_BYTES]; /* ADDRESS:PORT, with the port in use if port 0 was requested */
 	unsigned int port;
 	bool is_loopback; /* not reachable from other machines */
 };
 
 /*
- * Listen at TEXT: ADDRESS:PORT with a numeric address (IPv6 in brackets) or "localhost". Port 0
- * means any free port. -EINVAL if TEXT is invalid.
+ * Listen at TEXT, which is ADDRESS:PORT with a numeric address (IPv6 in brackets) or "localhost".
+ * Port 0 means any free port. -EINVAL if TEXT is invalid.
  */
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The exposition. Text and OpenMetrics have the same samples with the same labels. OpenMetrics also
- * states when counters began, requires the samples of one label set side by side, and names
- * families without _total.
+ * The metrics, as text or OpenMetrics. Both formats have the same samples with the same labels.
+ * OpenMetrics also states when counters began, requires the samples of one label set side by side,
+ * and names families without _total.
  *
  * Every counter comes from the watch, whose counters never decrease. The exported values must not
- * decrease either: buckets are rounded down, and never exceed the count.
+ * decrease either: the counts of buckets are rounded down, and never exceed the total count.
  */
 #include "serve/metrics.h"
 
@@ -18,16 +18,16 @@ struct writer {
 	struct strbuf *out;
 	const struct watch *watch;
 	const struct buckets *buckets;
-	bool is_open;	/* OpenMetrics */
+	bool is_open;	/* the format is OpenMetrics */
 	bool label_pid; /* hits are split by process */
 };
 
 enum family_kind { GAUGE, COUNTER, HISTOGRAM };
 
 struct family {
-	const char *name; /* without "ocaml_" and "_total" */
+	const char *name; /* without the prefix "ocaml_" and the suffix "_total" */
 	enum family_kind kind;
-	const char *unit; /* NULL: none */
+	const char *unit; /* NULL: without a unit */
 	const char *help;
 };
 
@@ -136,7 +136,7 @@ static void add_seconds(struct writer *w, const struct family *family, const cha
 	strbuf_lit(w->out, "\n");
 }
 
-/* For OpenMetrics, add the time when the target's counters began. */
+/* In OpenMetrics, add the time when the counters of the target began. */
 static void add_created(struct writer *w, const struct family *family, const struct labels *labels)
 {
 	if (!w->is_open)
@@ -167,8 +167,8 @@ static void write_build_info(struct writer *w)
 }
 
 /*
- * Write the time of the numbers: they are older than the scrape while the measuring process is
- * busy.
+ * Write the time when the numbers were read: while the measuring process is busy, they are older
+ * than the scrape.
  */
 static void write_time(struct writer *w)
 {
@@ -250,9 +250,9 @@ static void add_hit_cost(struct writer *w, const struct family *family,
 /* ---- probes --------------------------------------------------------------------------------- */
 
 /*
- * Add a sample for each process that hit the probe, and a 0 for each other running process. ROW:
- * where to look for the first row of the probe, in rows sorted by probe. Return ROW for the next
- * probe.
+ * For one probe, add a sample for each process that hit it, and a 0 for each other running process.
+ * ROW: index of the row at which to start looking for the rows of the probe; rows are sorted by
+ * probe. Return ROW for the next probe.
  */
 static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
@@ -342,7 +342,7 @@ static void add_uses_without_site(struct writer *w, const struct family *family,
 
 static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
 {
-	/* A pair that times the calls of a function has no stop probe. */
+	/* A pair that stands for the calls of a function has no stop probe. */
 	return (struct labels){
 		.start = pair->start,
 		.stop = *pair->stop ? pair->stop : NULL,
@@ -368,7 +368,10 @@ static void add_histogram(struct writer *w, const struct family *family,
 	uint64_t counts[MAX_BUCKETS];
 
 	buckets_cumulate(w->buckets, sum->buckets, counts);
-	/* The kernel's counters are not read atomically, so a bucket may be ahead of the count. */
+	/*
+	 * The kernel's counters are not read atomically, so a bucket may have counted a time that
+	 * the total has not.
+	 */
 	for (size_t b = 0; b < w->buckets->n; b++)
 		add_bucket(w, family, labels, w->buckets->labels[b],
 			   counts[b] < sum->count ? counts[b] : sum->count);
@@ -427,7 +430,8 @@ static void add_open(struct writer *w, const struct family *family,
 /* ---- the garbage collector ------------------------------------------------------------------ */
 
 /*
- * Write no _created: some of these counters began before the target's, when its processes started.
+ * Add a sample of the garbage collector. Write no _created: counters that began when the process
+ * started are older than the other counters of the target.
  */
 static void add_figure(struct writer *w, const struct family *family,
 		       const struct watch_target *target, uint64_t value)
@@ -443,7 +447,10 @@ static void add_gc_processes(struct writer *w, const struct family *family,
 		add_figure(w, family, target, target->gc.n_processes);
 }
 
-/* Define a function that adds the member NAME of target->gc, if the condition holds. */
+/*
+ * Define a function that adds the member NAME of target->gc if the member CONDITION of target->gc
+ * is true.
+ */
 #define DEFINE_ADD(name, condition)                                                                \
 	static void add_gc_##name(struct writer *w, const struct family *family,                   \
 				  const struct watch_target *target)                               \
@@ -462,7 +469,7 @@ DEFINE_ADD(minor_collections, is_known)
 DEFINE_ADD(major_collections, is_known)
 DEFINE_ADD(compactions, has_compactions)
 
-/* Add the pauses in the timed phases: the pair "gc:minor" is the phase "minor". */
+/* Add the pauses in the timed phases: the pair "gc:minor" becomes the phase "minor". */
 static void add_gc_pauses(struct writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
@@ -481,8 +488,8 @@ static void add_gc_pauses(struct writer *w, const struct family *family,
 /* ---- profiles ------------------------------------------------------------------------------- */
 
 /*
- * Write a family with a sample for each kind of profile. COUNTS points to its counter in of[0] of
- * the struct profile_counts.
+ * Write a family with a sample for each kind of profile. COUNTS points to the family's member in
+ * of[0] of a struct profile_counts.
  */
 static void write_counts(struct writer *w, const struct family *family, const uint64_t *counts)
 {
@@ -502,7 +509,7 @@ static void write_counts(struct writer *w, const struct family *family, const ui
 }
 
 /*
- * Write the figures of Gc.Memprof: a family for each member of struct heap_figures, with a sample
+ * Write the figures of Gc.Memprof: one family for each member of struct heap_figures, with a sample
  * for each program.
  */
 static void write_heaps(struct writer *w, const struct profile_counts *profiles)

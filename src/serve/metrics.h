@@ -9,7 +9,10 @@
 #include "base/strbuf.h"
 #include "watch/watch.h"
 
-/* PROFILES: NULL if no profiles are served. */
+/*
+ * Write the metrics of WATCH. PROFILES: NULL if no profiles are served. LABEL_PID: split hits by
+ * process.
+ */
 void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid,
 		   const struct profile_counts *profiles);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Accept is a list of media ranges with parameters; q, from 0 to 1, is the client's preference. If
- * several ranges match an offer, the most specific one applies: a range with the offer's version,
- * then one without a version, then type / *, then * / *. A range with another version does not
- * match.
+ * The Accept header is a list of media ranges with parameters; q, from 0 to 1, is the client's
+ * preference. If several ranges match an offer, the most specific one applies: first a range with
+ * the offer's version, then one without a version, then type / *, then * / *. A range with another
+ * version does not match the offer.
  */
 #include "serve/negotiate.h"
 
@@ -18,7 +18,7 @@ struct offer {
 	const char *content_type;
 };
 
-/* Of equally preferred offers, the first is chosen. */
+/* If a client prefers several offers equally, the first of them is chosen. */
 static const struct offer offers[EXPOSITIONS] = {
 	[EXPOSITION_TEXT] = { "text", "plain", "0.0.4",
 			      "text/plain; version=0.0.4; charset=utf-8" },
@@ -34,7 +34,10 @@ struct range {
 	double q;
 };
 
-/* Cut TEXT at the first unquoted SEPARATOR; returns the rest, or NULL. */
+/*
+ * Cut TEXT at the first unquoted SEPARATOR. Return the text after it, or NULL if there is no
+ * SEPARATOR.
+ */
 static char *cut(char *text, char separator)
 {
 	bool is_quoted = false;
@@ -73,7 +76,10 @@ static char *unquote(char *text)
 	return text + 1;
 }
 
-/* Is TEXT a qvalue: 0 or 1, a point, and up to three digits? */
+/*
+ * Set *Q to TEXT. Return false unless TEXT is a qvalue: 0 or 1, optionally a point and up to three
+ * digits.
+ */
 static bool parse_q(const char *text, double *q)
 {
 	const size_t n = strlen(text);
@@ -82,12 +88,15 @@ static bool parse_q(const char *text, double *q)
 		return false;
 	if (n > 2 && strspn(text + 2, "0123456789") != n - 2)
 		return false;
-	/* strtod uses the locale's decimal point; the locale is "C" here. */
+	/* strtod() uses the locale's decimal point. The locale is "C" here. */
 	*q = strtod(text, NULL);
 	return *q <= 1;
 }
 
-/* Parse TEXT, one element of the list. False: it is invalid. */
+/*
+ * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if it is
+ * invalid.
+ */
 static bool parse_range(char *text, struct range *range)
 {
 	char *next = cut(text, ';'), *subtype;
@@ -119,7 +128,7 @@ static bool parse_range(char *text, struct range *range)
 	return true;
 }
 
-/* How specifically RANGE matches OFFER; 0: it does not match. */
+/* Return how specifically RANGE matches OFFER, from 1 to 4; 0: it does not match. */
 static int specificity(const struct range *range, const struct offer *offer)
 {
 	if (range->charset && strcasecmp(range->charset, "utf-8") != 0)

@@ -15,7 +15,7 @@ enum { MAX_LINKS = 40 };
 struct walk {
 	struct ocp_ctx *ctx;
 	const char *path;    /* the whole path, for errors */
-	int fd;		     /* the directory reached so far */
+	int fd;		     /* the directory reached so far; -1: before the start */
 	char rest[PATH_MAX]; /* the part of the path still to walk */
 	unsigned int n_links;
 };
@@ -30,7 +30,7 @@ static int no_file(const struct walk *w)
 	return ctx_error(w->ctx, -EINVAL, "%s: not a regular file", w->path);
 }
 
-/* Continue in the directory FD. */
+/* Make FD the directory that the walk has reached. */
 static void enter(struct walk *w, int fd)
 {
 	if (w->fd >= 0)
@@ -39,8 +39,8 @@ static void enter(struct walk *w, int fd)
 }
 
 /*
- * Set the rest of the walk to PATH. Start at the root if PATH is absolute. -ENAMETOOLONG if PATH is
- * too long.
+ * Set the rest of the walk to PATH. If PATH is absolute, go to the root directory. -ENAMETOOLONG if
+ * PATH is too long.
  */
 static int set_rest(struct walk *w, const char *path)
 {
@@ -53,7 +53,10 @@ static int set_rest(struct walk *w, const char *path)
 	return w->fd < 0 ? fail(w, errno) : 0;
 }
 
-/* Take the first name off the rest. False: the rest is empty. */
+/*
+ * Remove the first name from the rest of the path and copy it to NAME. Return false if the rest is
+ * empty, or if the name is too long (*ERR).
+ */
 static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
 {
 	const char *first = w->rest + strspn(w->rest, "/");
@@ -68,7 +71,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
 	return true;
 }
 
-/* Put the contents of the link FD, called NAME, before the rest. */
+/* Put the contents of the symbolic link FD, called NAME, before the rest of the path. */
 static int follow(struct walk *w, int fd, const char *name, const struct stat *st)
 {
 	char path[2 * PATH_MAX];
@@ -87,7 +90,10 @@ static int follow(struct walk *w, int fd, const char *name, const struct stat *s
 	return set_rest(w, path);
 }
 
-/* Walk to NAME in the current directory. 1: NAME is the end of the path. */
+/*
+ * Walk to NAME in the current directory. Return 1 if NAME is the end of the path, 0 if the walk
+ * continues, or -errno.
+ */
 static int step(struct walk *w, const char *name)
 {
 	const bool is_last = !*w->rest;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find a file to write by its path. In a directory that all users may write, such as /tmp, another
- * user can place a symbolic link to a file that only this process may write. So a link anywhere in
- * the path is followed only if it belongs to this user or root. Checked directories stay open, so
- * that nobody can exchange them.
+ * Find the file to write from its path. In a directory that all users may write, such as /tmp,
+ * another user can place a symbolic link to a file that only this process may write. So a link
+ * anywhere in the path is followed only if it belongs to this user or root. Each checked directory
+ * stays open during the walk, so that nobody can replace it by another one.
  */
 #ifndef SERVE_PLACE_H
 #define SERVE_PLACE_H
@@ -12,11 +12,15 @@
 #include "base/ctx.h"
 
 struct place {
-	int folder_fd;		 /* the caller closes it */
-	char name[NAME_MAX + 1]; /* in the directory; of a regular file or of no file */
+	int folder_fd; /* the directory of the file; the caller closes it */
+	/* The name in the directory. The file is a regular file or does not exist. */
+	char name[NAME_MAX + 1];
 };
 
-/* -EINVAL if PATH is not a regular file, or contains a link of another user. */
+/*
+ * Find PATH. -EINVAL if PATH exists but is not a regular file, or if it contains a symbolic link of
+ * another user.
+ */
 int place_find(struct ocp_ctx *ctx, const char *path, struct place *place);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The names point into a copy of the message, which LIST owns. */
+/* The paths in LIST point into a copy of the message, which LIST owns. */
 bool process_list_read(struct process_list *list, const char *bytes, size_t n)
 {
 	char *names = malloc(n + 1);

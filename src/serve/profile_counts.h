@@ -11,10 +11,10 @@ enum profile_count_kind { COUNT_CPU, COUNT_ALLOC, COUNT_HEAP, COUNT_KINDS };
 struct profile_counts {
 	struct {
 		uint64_t served, failed;
-		/* In the profiles that were served. */
+		/* Summed over the profiles that were served. */
 		uint64_t samples, truncated, lost;
 	} of[COUNT_KINDS];
-	/* The newest message of serve/heap_figures.h: the figures of Gc.Memprof so far. */
+	/* The newest message of serve/heap_figures.h, with the current figures of Gc.Memprof. */
 	const char *heaps; /* NULL: Gc.Memprof does not run */
 	size_t n_heaps;	   /* bytes */
 };

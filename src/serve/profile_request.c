@@ -15,10 +15,10 @@ struct reader {
 	struct profile_request *request;
 	struct http_reply *reply;
 	bool has_seconds, has_hz, has_kind;
-	bool has_no_time; /* no `seconds`: the answer is the current state */
+	bool has_no_time; /* the path takes no `seconds`: the answer is the current state */
 };
 
-/* Fill in the reply. Always return false. */
+/* Fill in the reply with an error about the parameter NAME. Always return false. */
 static bool refuse(struct reader *r, const char *name, const char *value, const char *why)
 {
 	char text[256];
@@ -29,7 +29,10 @@ static bool refuse(struct reader *r, const char *name, const char *value, const 
 	return false;
 }
 
-/* Parse VALUE, a whole number from 1 to MOST. *HAS: the parameter has been given before. */
+/*
+ * Parse VALUE, a whole number from 1 to MOST. *HAS says whether the parameter has been given
+ * before; set it to true. Return false if VALUE is refused.
+ */
 static bool take_number(struct reader *r, const char *name, const char *value, bool *has,
 			unsigned int most, unsigned int *number)
 {
@@ -86,14 +89,18 @@ static bool take_argument(struct reader *r, const char *name, const char *value)
 		return true;
 	}
 	/*
-	 * Go's servers take debug=0 for the binary format of pprof, which is the only format here.
+	 * Go's servers take debug=0 for the binary format of pprof, the only format that is
+	 * supported here.
 	 */
 	if (strcmp(name, "debug") == 0 && strcmp(value, "0") == 0)
 		return true;
 	return refuse(r, name, value, "no such parameter: there are seconds, hz, exe and pid");
 }
 
-/* Return the text at *AT, and advance *AT past its zero byte. NULL: no text ends before END. */
+/*
+ * Return the text at *AT, and advance *AT past its zero byte. NULL: there is no zero byte before
+ * END.
+ */
 static const char *next_text(const char **at, const char *end)
 {
 	const char *text = *at, *zero = memchr(text, 0, (size_t)(end - text));

@@ -9,7 +9,7 @@
 #include "serve/reply.h"
 
 enum {
-	PROFILE_SECONDS = 30, /* as in Go */
+	PROFILE_SECONDS = 30, /* the default, as in Go */
 	PROFILE_MAX_SECONDS = 300,
 	PROFILE_HZ = 99,
 	PROFILE_MAX_HZ = 10000,
@@ -17,14 +17,15 @@ enum {
 
 struct profile_request {
 	enum profile_kind kind;	     /* PROFILE_CPU or PROFILE_WORDS */
-	unsigned int seconds;	     /* 0: since the recorder began */
-	unsigned int hz;	     /* for PROFILE_CPU */
-	struct record_filter filter; /* points into the text */
+	unsigned int seconds;	     /* 0: everything since the recorder was opened */
+	unsigned int hz;	     /* samples per second, for PROFILE_CPU */
+	struct record_filter filter; /* its strings point into the text of the request */
 };
 
 /*
- * The text of a request is its path and the names and values of its arguments, each with a zero
- * byte at its end. Parse N bytes of TEXT, which are untrusted. False: REPLY says what is wrong.
+ * Parse the N bytes of TEXT, which are untrusted, into REQUEST. TEXT is the path, then the name and
+ * the value of each argument, each with a zero byte at its end. Return false if TEXT is invalid;
+ * then REPLY has the error.
  */
 bool profile_request_read(const char *text, size_t n, struct profile_request *request,
 			  struct http_reply *reply);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The common parts of the two processes that take profiles (profiling_child.h, heap_child.h): how
- * they begin, the orders that they get through a channel (channel.h), and how they answer.
+ * they begin, the orders that they get from the measuring process through a channel (channel.h),
+ * and how they answer.
  */
 #ifndef SERVE_PROFILE_TAKER_H
 #define SERVE_PROFILE_TAKER_H
@@ -14,54 +15,63 @@
 #include "base/strbuf.h"
 #include "profile/recorder.h"
 
-/* Orders. channel_take() accepts only numbers below ASKS. */
+/* Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. */
 enum profiling_order {
-	PROFILING_TAKE,	  /* with a struct profiling_take, and the path of the executable or "" */
-	PROFILING_FOLLOW, /* with a pid_t and a path for each process that may be profiled */
-	PROFILING_CANCEL, /* the order with this id, which is answered with PROFILING_CANCELLED */
+	/* Take a profile; with a struct profiling_take, and the path of the executable or "". */
+	PROFILING_TAKE,
+	/*
+	 * Replace the process list; with a pid_t and a path for each process that may be profiled.
+	 */
+	PROFILING_FOLLOW,
+	/* End the profile with this id; its answer has the status PROFILING_CANCELLED. */
+	PROFILING_CANCEL,
 };
 
-/* An answer with id 0 belongs to no order: it is a message of serve/heap_figures.h. */
+/* An answer with id 0 is not the answer to an order: it is a message of serve/heap_figures.h. */
 
 struct profiling_take {
 	enum profile_kind kind;
 	unsigned int seconds, hz;
 	pid_t pid;
-	bool is_flame; /* answer with JSON: a flame graph, or the heap's sites */
+	bool is_flame; /* answer with JSON: a flame graph, or the allocation sites of the heap */
 };
 
-/* The head of the body of a successful answer. */
+/* Precedes the profile in the body of a successful answer. */
 struct profiling_numbers {
 	uint64_t samples, truncated, lost;
 };
 
 enum { PROFILING_CANCELLED = 499 };
 
-/* The child's report: it can take profiles (err is 0), or the reason why not. */
+/*
+ * What the child reports after its start: it can take profiles (err is 0), or the reason why it
+ * cannot.
+ */
 struct profiling_report {
 	int err;
 	char error[256], hint[256];
 };
 
 /*
- * Prepare the process to be a child called NAME: close all descriptors except FD and stderr (0 and
- * 1 become /dev/null), and end when the process PARENT ends. -ESRCH if PARENT has ended already.
+ * Prepare this process to be a child called NAME: close all descriptors except FD and stderr (0 and
+ * 1 become /dev/null), and let the kernel kill it when PARENT ends. -ESRCH if PARENT has ended
+ * already.
  */
 int taker_begin(struct ocp_ctx *ctx, pid_t parent, int fd, const char *name);
 
-/* Send the report for ERR, with the error and the hint in CTX. */
+/* Send a struct profiling_report for ERR, with the error and the hint recorded in CTX. */
 void taker_report(struct ocp_ctx *ctx, int fd, int err);
 
-/* Answer the order with this ID. Exit if the channel has failed. */
+/* Answer the order with this ID. If the channel has failed, exit. */
 void taker_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body);
 
-/* Answer with the error of CTX, and HINT if it is not NULL. */
+/* Answer the order ID with STATUS, the error recorded in CTX, and HINT, which may be NULL. */
 void taker_answer_error(struct ocp_ctx *ctx, int fd, uint64_t id, unsigned int status,
 			const char *hint);
 
 typedef int (*taker_write_fn)(struct ocp_ctx *ctx, const void *data, FILE *to);
 
-/* Append the body of a successful answer to BODY: NUMBERS, and the output of WRITE for DATA. */
+/* Append the body of a successful answer to BODY: NUMBERS, and what WRITE writes for DATA. */
 int taker_add_body(struct ocp_ctx *ctx, const struct profiling_numbers *numbers,
 		   taker_write_fn write, const void *data, struct strbuf *body);
 

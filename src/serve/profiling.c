@@ -29,7 +29,7 @@ enum {
 
 struct job {
 	uint64_t id;		      /* 0: unused */
-	enum profile_count_kind kind; /* COUNT_KINDS: not counted */
+	enum profile_count_kind kind; /* COUNT_KINDS: this request is not counted */
 };
 
 struct profiling {
@@ -37,10 +37,10 @@ struct profiling {
 	struct profiling_settings is;
 	pid_t pid; /* 0: the child does not run */
 	int fd;
-	char *why, *hint; /* why the child takes no profiles; NULL: it does */
+	char *why, *hint; /* why the child cannot take profiles; NULL: it can */
 	struct job jobs[PROFILING_MAX];
-	struct strbuf followed; /* the process list that the child has */
-	struct strbuf news;	/* newest message of serve/heap_figures.h */
+	struct strbuf followed; /* the process list that was last sent to the child */
+	struct strbuf news;	/* the newest message of serve/heap_figures.h */
 	bool has_news;
 };
 
@@ -74,7 +74,7 @@ static void set_why(struct profiling *p, const char *why, const char *hint)
 	p->hint = *hint ? strdup(hint) : NULL;
 }
 
-/* Wait for the child's report. Keep the reason if the child cannot take profiles. */
+/* Wait for the child's report. If the child cannot take profiles, keep the reason in `why`. */
 static int await_report(struct profiling *p)
 {
 	struct interruptions interruptions = { 0 };
@@ -184,7 +184,7 @@ void profiling_follow(struct profiling *p, const struct watch *watch)
 	if (p->fd < 0)
 		return;
 	list_processes(watch, &list);
-	/* If the child is busy, send the new list at the next call. */
+	/* If the child is busy, the list is sent at the next call. */
 	if (!list.is_short &&
 	    (list.n != p->followed.n ||
 	     (list.n && memcmp(list.bytes, p->followed.bytes, list.n) != 0)) &&
@@ -207,7 +207,10 @@ static bool has_pid(const struct watch_target *target, pid_t pid)
 	return false;
 }
 
-/* Does FILTER match a watched program, or a process of one? If not, fill in REPLY. */
+/*
+ * Return true if FILTER matches a watched program or a process of a watched program. If not, fill
+ * in REPLY.
+ */
 static bool is_watched(const struct watch *watch, const struct record_filter *filter,
 		       struct http_reply *reply)
 {
@@ -258,7 +261,10 @@ static int send_take(struct profiling *p, const struct profile_request *request,
 	return err;
 }
 
-/* Start to take a profile. False: REPLY says why not. */
+/*
+ * Order the child to take a profile. Return false if that is not possible; then REPLY has the
+ * reason.
+ */
 static bool start_job(struct profiling *p, const struct watch *watch,
 		      const struct profile_request *request, enum ask ask, uint64_t id,
 		      struct http_reply *reply)
@@ -316,8 +322,8 @@ static void write_index(const struct profiling *p, const struct watch *watch, st
 }
 
 /*
- * May a request of PEER start the child, if none runs? Not ASK_SITES, which a page sends to look
- * only. If it may not, fill in REPLY.
+ * Return true if the child runs, or if a request of PEER may start it. ASK_SITES may not, since a
+ * page sends it only to look. If the child may not be started, fill in REPLY.
  */
 static bool may_start(struct profiling *p, enum ask ask, const char *peer, struct http_reply *reply)
 {
@@ -395,7 +401,8 @@ static void take_news(struct profiling *p, struct strbuf *news)
 }
 
 /*
- * The child has ended: answer one of the requests that wait. The next request starts another child.
+ * Called after the child has ended: answer one of the waiting requests. Return false if no request
+ * waits. The next request for a profile starts another child.
  */
 static bool take_end(struct profiling *p, uint64_t *id, struct http_reply *reply)
 {

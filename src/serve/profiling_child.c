@@ -16,11 +16,13 @@
 
 enum { MAX_JOBS = 32, MAX_RECORDERS = 6, REFRESH_MS = 1000, UNAVAILABLE = 503, FAILED = 500 };
 
-/* How long an unused recorder is kept, since opening another one takes time. */
+/* How long an unused recorder is kept, since opening another recorder takes time. */
 enum {
-	KEEP_CPU_MS = 300000,	 /* nothing is sampled then */
-	KEEP_WORDS_MS = 5000,	 /* its traps slow the program down */
-	KEEP_TOTALS_MS = 300000, /* clients read the totals now and then */
+	KEEP_CPU_MS = 300000, /* an unused recorder of CPU time samples nothing */
+	/* An unused recorder of allocations still slows the programs down by its traps. */
+	KEEP_WORDS_MS = 5000,
+	/* From time to time, clients read the totals since the recorder was opened. */
+	KEEP_TOTALS_MS = 300000,
 };
 
 struct room {
@@ -29,8 +31,12 @@ struct room {
 	unsigned int hz;
 	size_t n_jobs;
 	int64_t used_ms;
-	bool has_totals; /* a client has requested the words since the recorder was opened */
-	bool is_old;	 /* stale: takes no new jobs, and is closed after its last job */
+	/*
+	 * A client has requested a profile of all that was recorded since the recorder was opened.
+	 */
+	bool has_totals;
+	/* The recorder is stale: it takes no new jobs, and is closed after its last job. */
+	bool is_old;
 };
 
 struct job {
@@ -54,7 +60,7 @@ struct child {
 
 /* ---- recorders ------------------------------------------------------------------------------ */
 
-/* Must the recorder of ROOM sample PROCESS? */
+/* Return true if the recorder of ROOM has to sample PROCESS, for a job or for its totals. */
 static bool is_wanted(const struct child *c, const struct room *room,
 		      const struct recorded_process *process)
 {
@@ -101,8 +107,8 @@ static int open_room(struct child *c, const struct profiling_take *take, struct 
 }
 
 /*
- * Find a room whose recorder suits TAKE, or open one. A room whose recorder is stale
- * (recorder_is_worn) takes no more jobs, and is closed after its last job.
+ * Find a room whose recorder has the kind and frequency of TAKE, or open one. If the recorder of a
+ * room is stale (recorder_is_worn), the room takes no more jobs, and is closed after its last job.
  */
 static int find_room(struct child *c, const struct profiling_take *take, struct room **out)
 {
@@ -142,8 +148,8 @@ static int keep_ms(const struct room *room)
 }
 
 /*
- * Refresh the recorders, and close those that are no longer kept. Called once a second. Errors are
- * ignored here: they show in the next answer.
+ * Refresh the recorders, and close those that have been unused for too long. Called once a second.
+ * Errors are ignored here: they appear in the next answer.
  */
 static void refresh_rooms(struct child *c)
 {
@@ -180,7 +186,7 @@ static struct profiling_numbers numbers_of(const struct process_profile *list, s
 	return numbers;
 }
 
-/* The result of a job. */
+/* A job and the profiles that answer it. */
 struct finding {
 	const struct job *job;
 	struct process_profile *list;
@@ -197,7 +203,7 @@ static int write_profile(struct ocp_ctx *ctx, const void *data, FILE *to)
 	return flame_json_write(ctx, &found->list->profile, NULL, exe ? exe : "all programs", to);
 }
 
-/* Answer JOB with its profile so far. */
+/* Answer the request of JOB with the profile so far. */
 static void answer_job(struct child *c, const struct job *job)
 {
 	struct finding found = { .job = job };
@@ -300,7 +306,7 @@ static void on_follow(struct child *c)
 			follow(c, &c->rooms[i]);
 }
 
-/* Execute the orders that have arrived. False: the channel has ended or failed. */
+/* Execute the orders that have arrived. Return false if the channel has ended or failed. */
 static bool take_orders(struct child *c)
 {
 	int err;
@@ -317,7 +323,7 @@ static bool take_orders(struct child *c)
 }
 
 /*
- * Answer the jobs whose time is over. Return the time in milliseconds until the next job ends, at
+ * Answer the jobs whose time is over. Return the time until the next job ends, in milliseconds, at
  * most REFRESH_MS.
  */
 static int end_jobs(struct child *c)
@@ -341,7 +347,7 @@ static int end_jobs(struct child *c)
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* Check that profiles of CPU time can be taken. 0 or -errno. */
+/* Check that profiles of CPU time can be taken. Return 0 or -errno. */
 static int try_profiling(struct ocp_ctx *ctx)
 {
 	struct recorder *recorder;

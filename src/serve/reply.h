@@ -10,21 +10,22 @@
 
 enum { HTTP_MAX_HEADERS = 8 };
 
-/* All 0 is an empty reply with status 200. */
+/* If all is 0, the reply is empty and has the status 200. */
 struct http_reply {
 	unsigned int status;
 	const char *type;   /* Content-Type */
 	struct strbuf body; /* the body, if `data` is NULL */
-	const void *data;   /* a body that outlives the server */
+	const void *data;   /* NULL, or a body that outlives the server, of n_data bytes */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */
 	} headers[HTTP_MAX_HEADERS];
 	size_t n_headers;
-	unsigned int share; /* see http_share */
+	unsigned int share; /* set by http_share() */
 	bool is_shared;
-	uint64_t ticket; /* not 0: the answer is delayed, see http_answer */
-	int wait_ms;	 /* the longest delay; 0: IDLE_MS of serve/http_quota.h */
+	uint64_t ticket; /* not 0: the answer is delayed, see http_answer() */
+	/* How long the client waits for a delayed answer; 0: IDLE_MS of serve/http_quota.h. */
+	int wait_ms;
 };
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);

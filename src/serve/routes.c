@@ -15,7 +15,8 @@
 enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
 /*
- * Costly answers are shared: each kind of request before ASK_SWITCH has a number for http_share().
+ * Costly answers are shared: each kind of request before ASK_SWITCH has its number for
+ * http_share(), from 1.
  */
 _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
 
@@ -28,7 +29,7 @@ static void say_busy(const struct routes *routes, struct http_reply *reply)
 		   NULL);
 }
 
-/* Does the client refuse cached answers (RFC 9111, 5.2.1.4)? */
+/* Return true if the client refuses cached answers (RFC 9111, 5.2.1.4). */
 static bool wants_new(const struct http_request *request)
 {
 	char *list = http_header_list(request, "Cache-Control");
@@ -38,7 +39,7 @@ static bool wants_new(const struct http_request *request)
 	return wants;
 }
 
-/* Pass ASK to the measuring process. TYPE is the Content-Type on success. */
+/* Answer with the measuring process's answer to ASK. TYPE is the Content-Type on success. */
 static void pass_on(struct routes *routes, const struct http_request *request, enum ask ask,
 		    const char *type, struct http_reply *reply)
 {
@@ -72,7 +73,9 @@ static const char *type_of(enum ask ask)
 				: "application/json";
 }
 
-/* Send the answer to the clients that wait for TICKET. */
+/*
+ * Send the answer that has arrived from the measuring process to the clients that wait for TICKET.
+ */
 static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int status,
 		      struct strbuf *body)
 {
@@ -125,8 +128,8 @@ static void answer_history(void *data, const struct http_request *request, struc
 }
 
 /*
- * Answer with the part of the history that the status does not contain. Pages request it every
- * second.
+ * Answer with the history of the pairs, which the status does not contain. Pages request this
+ * history repeatedly, as often as its size allows.
  */
 static void answer_pair_history(void *data, const struct http_request *request,
 				struct http_reply *reply)
@@ -134,7 +137,7 @@ static void answer_pair_history(void *data, const struct http_request *request,
 	answer_json(data, request, ASK_PAIR_HISTORY, reply);
 }
 
-/* The history of the last 15 minutes. */
+/* Answer with the history of the last 15 minutes. */
 static void answer_quarter_hour(void *data, const struct http_request *request,
 				struct http_reply *reply)
 {
@@ -157,7 +160,7 @@ static void answer_switch(void *data, const struct http_request *request, struct
 	strbuf_free(&message);
 }
 
-/* Pass on a request for a profile, which is answered later. */
+/* Pass REQUEST, for a profile, to the measuring process. The client gets the answer later. */
 static void pass_on_profile(struct routes *routes, const struct http_request *request, enum ask ask,
 			    struct http_reply *reply)
 {
@@ -221,7 +224,7 @@ static void answer_health(void *data, const struct http_request *request, struct
 	strbuf_lit(&reply->body, "ok\n");
 }
 
-/* Does LIST, the value of If-None-Match, contain TAG? */
+/* Return true if LIST, the value of If-None-Match, contains TAG. */
 static bool has_tag(const char *list, const char *tag)
 {
 	const char *found = list ? strstr(list, tag) : NULL;
@@ -241,7 +244,7 @@ static void answer_asset(void *data, const struct http_request *request, struct 
 			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
 			"frame-ancestors 'none'");
 	http_add_header(reply, "Referrer-Policy", "no-referrer");
-	/* A 304 has the length that the full reply would have. */
+	/* A reply with 304 must have the Content-Length of the full reply. */
 	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
 		reply->status = NOT_MODIFIED;
 	reply->type = asset->type;

@@ -17,7 +17,7 @@
 
 #define AT_ARCH	  offsetof(struct seccomp_data, arch)
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
-/* The lower 32 bits of argument I; only these are compared. */
+/* Offset of the lower 32 bits of argument I. Only these 32 bits are compared. */
 #define AT_ARG(i) (offsetof(struct seccomp_data, args) + (i) * sizeof(uint64_t))
 
 #define LOAD(at)	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
@@ -27,7 +27,10 @@
 #define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skip))
 /* Allow the system call NAME. */
 #define CALL(name) UNLESS(SYS_##name, 1), ALLOW
-/* Allow the system call if the memory that it maps is not executable. */
+/*
+ * Allow the system call NAME unless its third argument, the protection of the memory, has
+ * PROT_EXEC.
+ */
 #define CALL_NOT_EXEC(name)                                                                        \
 	UNLESS(SYS_##name, 4), LOAD(AT_ARG(2)),                                                    \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), DENY, ALLOW
@@ -39,7 +42,10 @@ int sandbox_filter_syscalls(struct ocp_ctx *ctx)
 		UNLESS(AUDIT_ARCH_X86_64, 1),
 		BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		/* x32 system calls have a bit set that no allowed number has. */
+		/*
+		 * System calls of the x32 ABI have a bit set in their numbers that no allowed
+		 * number has.
+		 */
 		LOAD(AT_NUMBER),
 		CALL(accept4),
 		CALL(recvfrom),

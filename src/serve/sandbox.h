@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system call filter of the HTTP process, which reads input from clients. See also
+ * The filter of system calls for the HTTP process, which reads input from clients. See also
  * base/confine.h.
  */
 #ifndef SERVE_SANDBOX_H
@@ -9,10 +9,10 @@
 #include "base/ctx.h"
 
 /*
- * Allow only these system calls from now on: to accept, read, write and close connections and open
- * descriptors, to wait, to read the clock, and to allocate memory. All others fail with EPERM: the
- * process cannot open files, execute programs, create sockets, read other processes or send
- * signals.
+ * From now on, allow only system calls that accept, read, write and close connections and open
+ * descriptors, wait, read the clock, and allocate memory. All other system calls fail with EPERM:
+ * the process cannot open files, execute programs, create sockets, read other processes or send
+ * signals. A system call of another architecture, such as i386, kills the process.
  */
 int sandbox_filter_syscalls(struct ocp_ctx *ctx);
 

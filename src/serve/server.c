@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One thread and one epoll instance handle signals, the tick, the textfile's timer, and the
- * requests of the HTTP process (serve/front.h). A scrape reads the meters, so its numbers are
- * current. The tick computes rates and the history.
+ * One thread with one epoll instance handles signals, the tick, the textfile's timer, and the
+ * requests of the HTTP process (serve/front.h). A request for the metrics or the status reads the
+ * meters, so its numbers are current. The tick computes rates and the history.
  */
 #include "serve/server.h"
 
@@ -31,14 +31,14 @@ struct server {
 	struct ocp_ctx *ctx;
 	const struct options *options;
 	const struct serve_options *own;
-	struct config *config; /* NULL: none */
+	struct config *config; /* NULL: no configuration file */
 	struct backend backend;
 	struct control control;
 	struct hosts hosts;
 	struct listener listener;
 	struct front *front; /* NULL: no port is open */
 	struct asked *asked;
-	const char *textfile; /* NULL: none */
+	const char *textfile; /* NULL: no textfile is written */
 	bool is_textfile_failing;
 	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not open */
 	bool is_ending;
@@ -46,7 +46,7 @@ struct server {
 
 /* ---- targets and settings ------------------------------------------------------------------- */
 
-/* Watch the targets of CONFIG, or of the options if it is NULL. */
+/* Watch the targets of CONFIG; if CONFIG is NULL, watch the targets given by the options. */
 static int watch_all(struct server *s, const struct config *config)
 {
 	const struct options *options = s->options;
@@ -79,7 +79,7 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
-/* Return the names that the user gave this server, besides its own. */
+/* Return the *N names of this server that the user has given, in addition to its own names. */
 static const char *const *given_hosts(const struct server *s, const struct config *config,
 				      size_t *n)
 {
@@ -89,7 +89,7 @@ static const char *const *given_hosts(const struct server *s, const struct confi
 	return by_option ? s->own->hosts : config->hosts;
 }
 
-/* Apply the settings that need no restart. Options override the file. */
+/* Apply the settings that need no restart. Options take precedence over CONFIG. */
 static void use_settings(struct server *s, const struct config *config)
 {
 	s->hosts.names = given_hosts(s, config, &s->hosts.n_names);
@@ -138,13 +138,15 @@ static bool changes_hosts(const struct server *s, const struct config *new)
 	return false;
 }
 
-/* Are the programs to measure named? If not, every program is measured. */
+/* Return true if the user has named the programs to measure. If not, every program is measured. */
 static bool names_programs(const struct server *s, const struct config *config)
 {
 	return config ? config->n_targets : s->options->n_pids || s->options->exe;
 }
 
-/* Fail, since changing KEY as in NEW (or removing it) needs a restart. */
+/*
+ * Record and return the error that KEY cannot be changed as in NEW (or removed) without a restart.
+ */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
 	const int err = ctx_error(s->ctx, -EINVAL, "cannot change without a restart");
@@ -153,7 +155,10 @@ static int needs_restart(struct server *s, const struct config *new, const char 
 	return err;
 }
 
-/* Can the configuration change to NEW without a restart? */
+/*
+ * Return 0 if the configuration can change to NEW without a restart, otherwise -EINVAL with a
+ * message.
+ */
 static int check_change(struct server *s, const struct config *new)
 {
 	if (!equal(listen_address(s, s->config), listen_address(s, new)))
@@ -185,7 +190,7 @@ static void say_reloaded(const struct server *s)
 		say("%s: configuration reloaded, every program with probes", s->own->config);
 }
 
-/* Apply the whole file or nothing. */
+/* Read the configuration file again. Apply all of it or, after an error, nothing. */
 static void reload(struct server *s)
 {
 	struct config *new = NULL;
@@ -227,8 +232,8 @@ static int write_textfile(struct server *s)
 }
 
 /*
- * Write the textfile again. Report only the first of a series of failures, since failures such as a
- * full disk are temporary.
+ * Write the textfile. Report only the first of a series of failures, since failures such as a full
+ * disk are temporary.
  */
 static void renew_textfile(struct server *s)
 {
@@ -242,8 +247,8 @@ static void renew_textfile(struct server *s)
 }
 
 /*
- * Called at each tick, while Gc.Memprof may run. Its own probes are not counted, since that costs a
- * trap for each event.
+ * Called at each tick: profile the heaps of the watched processes. While Gc.Memprof may run, do not
+ * count its own probes, since each event would then cost a trap.
  */
 static void follow_heaps(struct server *s)
 {
@@ -293,7 +298,7 @@ static bool expired(int fd)
 	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
 }
 
-/* Answer the request ID of the front with REPLY, which is consumed. */
+/* Send REPLY as the answer to the request ID of the HTTP process, and free the body of REPLY. */
 static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 {
 	int err;
@@ -307,7 +312,7 @@ static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 	return err ? front_failed(s->ctx, s->front, err) : 0;
 }
 
-/* Answer one request of the front. */
+/* Answer one request of the HTTP process, if there is one. */
 static int answer_front(struct server *s)
 {
 	struct http_reply reply = { 0 };
@@ -321,7 +326,7 @@ static int answer_front(struct server *s)
 							     : 0;
 }
 
-/* Answer the requests whose profiles are ready. PROFILING may be NULL. */
+/* Send the profiles that are ready. PROFILING may be NULL. */
 static int answer_profiles(struct server *s, struct profiling *profiling)
 {
 	int err = 0;
@@ -374,7 +379,7 @@ static int add_fd(struct server *s, int fd, const char *what)
 	return 0;
 }
 
-/* Add a timer that expires at each multiple of INTERVAL_NS on the clock. */
+/* Add a timer that expires whenever CLOCK_MONOTONIC is a multiple of INTERVAL_NS. */
 static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 {
 	const int64_t second_ns = 1000000000;
@@ -393,7 +398,7 @@ static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 	return err;
 }
 
-/* Create the epoll instance. From now on, signals are delivered through signal_fd. */
+/* Create the epoll instance. From now on, signals are read from signal_fd. */
 static int take_signals(struct server *s)
 {
 	sigset_t signals;
@@ -411,7 +416,10 @@ static int take_signals(struct server *s)
 	return add_fd(s, s->signal_fd, "signalfd");
 }
 
-/* Raise the limit: a measured program takes about thirty descriptors, a client one. */
+/*
+ * Raise the limit of open files to its maximum: a measured program takes about thirty descriptors,
+ * a client one.
+ */
 static void raise_fd_limit(void)
 {
 	struct rlimit limit;
@@ -422,15 +430,15 @@ static void raise_fd_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Does the server offer anything that requires the token? */
+/* Return true if the server offers anything that requires the token. */
 static bool has_token(const struct server *s)
 {
 	return s->own->control || s->own->profile || s->own->memprof;
 }
 
 /*
- * The front gets a copy of all memory, so start it before the token is chosen and before anything
- * is measured.
+ * Start the HTTP process, before the token is chosen and before anything is measured: it gets a
+ * copy of all memory.
  */
 static int start_front(struct server *s)
 {
@@ -451,7 +459,10 @@ static int start_front(struct server *s)
 	return err;
 }
 
-/* Bind the port before measuring starts: a port in use is the most likely failure. */
+/*
+ * Open the port, and start the HTTP process. Call this before measuring starts, since a port in use
+ * is the most likely failure.
+ */
 static int open_listener(struct server *s)
 {
 	const char *address = listen_address(s, s->config);
@@ -472,7 +483,7 @@ static int open_listener(struct server *s)
 	return err ? err : start_front(s);
 }
 
-/* Report the budget given by the options. A configuration's budgets are in the status. */
+/* Report the budget given by the options. Budgets given by a configuration are in the status. */
 static void say_budget(const struct server *s)
 {
 	const double percent = 100 * s->options->request.budget;
@@ -484,7 +495,7 @@ static void say_budget(const struct server *s)
 	    has_all ? "every program with probes" : "the programs named", percent);
 }
 
-/* Let clients connect. */
+/* Let the HTTP process serve clients, and print the address. */
 static int open_port(struct server *s)
 {
 	int err;
@@ -521,8 +532,8 @@ static int start_profiling(struct server *s)
 }
 
 /*
- * Without --memprof, a request may start Gc.Memprof if --control is given and the programs are
- * named.
+ * Prepare heap profiles. Without --memprof, a request may start Gc.Memprof if --control is given
+ * and the user has named the programs.
  */
 static int start_heaps(struct server *s)
 {
@@ -625,7 +636,10 @@ int serve(const struct options *options)
 
 	if (!err)
 		err = run_loop(&server);
-	/* -ECANCELED: a signal arrived while the configuration was being read. */
+	/*
+	 * -ECANCELED: a signal arrived while the configuration was being read, so the server just
+	 * ends.
+	 */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	err = front_free(options->ctx, server.front);
 	end_code = err ? say_error(options->ctx, err) : EXIT_DONE;

@@ -6,18 +6,18 @@
 #include "cli/cli.h"
 #include "serve/buckets.h"
 
-/* The options of the command line. */
+/* The values of the options that only `serve` has. */
 struct serve_options {
 	const char *listen, *config, *textfile; /* NULL: not given */
-	const char **hosts;			/* see hosts.h */
+	const char **hosts;			/* names given by --host, see hosts.h */
 	size_t n_hosts;
-	struct buckets buckets; /* n 0: not given */
-	const char *token_file; /* NULL: choose a token */
+	struct buckets buckets; /* buckets.n is 0 if the option is not given */
+	const char *token_file; /* NULL: choose a random token */
 	bool label_pid, control, profile, memprof;
-	double memprof_rate; /* with memprof */
+	double memprof_rate; /* samples per word, with `memprof` */
 };
 
-/* Serve until SIGINT or SIGTERM; returns an exit code. */
+/* Serve until SIGINT or SIGTERM. Return an exit code. */
 int serve(const struct options *options);
 
 #endif

@@ -16,8 +16,8 @@
 struct wanted {
 	struct json_object *root; /* owns the strings */
 	const char *exe, *probe;
-	const char *container, *pod; /* NULL: none */
-	bool is_handler;	     /* false: the counter */
+	const char *container, *pod; /* NULL: the target is not in a container, or not in a pod */
+	bool is_handler;	     /* true: switch the handlers; false: switch the counter */
 	bool on;
 };
 
@@ -59,7 +59,7 @@ static const char *text_of(struct json_object *value)
 	return text && strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
 }
 
-/* Take one member. False: its name or value is invalid. */
+/* Take one member of the body. Return false if its name or value is invalid. */
 static bool take_member(struct wanted *wanted, const char *name, struct json_object *value)
 {
 	const char *text = text_of(value);
@@ -100,7 +100,10 @@ static struct json_object *parse(const struct switch_request *request)
 	return root;
 }
 
-/* Parse the body. False: it is invalid, and REPLY says why. */
+/*
+ * Parse the body into WANTED. Return false if it is invalid; then REPLY has the reason. In both
+ * cases the caller frees wanted->root.
+ */
 static bool read_wanted(const struct switch_request *request, struct wanted *wanted,
 			struct http_reply *reply)
 {
@@ -207,7 +210,7 @@ static bool is_same(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Return the number of the target that WANTED names, or -1. */
+/* Return the index of the target that WANTED names, or -1. */
 static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* POST /api/v1/switch: parses the request, executes it, and logs it in one line. */
+/* POST /api/v1/switch: parse the request, execute it, and log it in one line. */
 #ifndef SERVE_SWITCH_REQUEST_H
 #define SERVE_SWITCH_REQUEST_H
 
@@ -13,11 +13,11 @@ struct switch_request {
 	const char *peer; /* ADDRESS:PORT of the client */
 };
 
-/* Execute REQUEST, which has been authorized. */
+/* Execute REQUEST, and fill in REPLY. REQUEST must have been authorized. */
 void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 			   const struct switch_request *request, struct http_reply *reply);
 
-/* Print the time, PEER and the message. Control characters are printed as '?'. */
+/* Print the time, PEER and the message to stderr, as one line with '?' for control characters. */
 void switch_request_log(const char *peer, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

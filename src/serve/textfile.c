@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * A child process writes the file, so that killing the program during any system call leaves no
- * .NAME.new behind. Only a kill of all processes at once (of a control group, or a power failure)
- * may leave one, between two system calls, since the new file has no name while it is written
- * (O_TMPFILE). On file systems without O_TMPFILE the new file has its name from the start. The next
- * write replaces a file that was left.
+ * A child process writes the file, so that if this program is killed during any system call, no
+ * file .NAME.new is left behind. Such a file can be left only if all processes are killed at once
+ * (a control group, or a power failure), and only between two system calls, since the new file has
+ * no name while it is written (O_TMPFILE). On file systems without O_TMPFILE the new file has its
+ * name from the start. The next write replaces a file that was left.
  */
 #include "serve/textfile.h"
 
@@ -24,11 +24,11 @@
 
 enum { MODE = 0644 };
 
-/* The child's result. */
+/* The result that the child stores in shared memory. */
 struct outcome {
 	int err;	/* 0 or -errno */
-	bool is_unlink; /* `err` is from removing an old .NAME.new */
-	int left;	/* -errno if the new file could not be removed, else 0 */
+	bool is_unlink; /* `err` is from the attempt to remove an old .NAME.new */
+	int left;	/* 0, or -errno if the new file could not be removed after an error */
 };
 
 static int write_all(int fd, const char *bytes, size_t n)
@@ -56,14 +56,14 @@ static int link_to_name(int fd, int folder_fd, const char *new)
 	return linkat(AT_FDCWD, link, folder_fd, new, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-/* Remove the new file of an earlier run, if any. */
+/* Remove the file NEW that an earlier run has left, if there is one. */
 static int remove_old(int folder_fd, const char *new, struct outcome *outcome)
 {
 	outcome->is_unlink = unlinkat(folder_fd, new, 0) != 0 && errno != ENOENT;
 	return outcome->is_unlink ? -errno : 0;
 }
 
-/* Link the file FD under the name NEW, replacing an old one. */
+/* Give the file FD the name NEW. If that name exists, remove the old file first. */
 static int give_name(int fd, int folder_fd, const char *new, struct outcome *outcome)
 {
 	int err = link_to_name(fd, folder_fd, new);
@@ -75,7 +75,8 @@ static int give_name(int fd, int folder_fd, const char *new, struct outcome *out
 }
 
 /*
- * Open a new file in the directory: without a name if the file system allows it, else called NEW.
+ * Open a new file in the directory, without a name if the file system supports this, otherwise
+ * called NEW. Set *IS_NAMED accordingly.
  */
 static int open_new(int folder_fd, const char *new, bool *is_named, struct outcome *outcome)
 {
@@ -101,14 +102,14 @@ static void replace(const struct place *place, const char *new, const struct str
 
 	if (!err)
 		err = write_all(fd, body->bytes, body->n);
-	/* Other users read the file, whatever the umask is. */
+	/* Other users read the file, so set its mode despite the umask. */
 	if (!err && fchmod(fd, MODE) != 0)
 		err = -errno;
 	if (!err && !is_named) {
 		err = give_name(fd, place->folder_fd, new, outcome);
 		is_named = !err;
 	}
-	/* A link at this path is replaced, not followed. */
+	/* A symbolic link at this path is replaced, not followed. */
 	if (!err && renameat(place->folder_fd, new, place->folder_fd, place->name) != 0)
 		err = -errno;
 	if (err && is_named && unlinkat(place->folder_fd, new, 0) != 0)
@@ -119,8 +120,8 @@ static void replace(const struct place *place, const char *new, const struct str
 }
 
 /*
- * Run replace() in a child process. The child makes system calls only, since other threads may
- * hold malloc's lock at the fork. OUTCOME is in shared memory.
+ * Run replace() in a child process. The child only makes system calls, since another thread may
+ * have held malloc's lock at the fork. OUTCOME must be in shared memory.
  */
 static int replace_in_child(const struct place *place, const char *new, const struct strbuf *body,
 			    struct outcome *outcome)
@@ -132,7 +133,7 @@ static int replace_in_child(const struct place *place, const char *new, const st
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		/* Keep signals to the process group away from the child. */
+		/* Leave the process group, so that signals to the group do not reach the child. */
 		setsid();
 		replace(place, new, body, outcome);
 		_exit(0);
@@ -145,7 +146,10 @@ static int replace_in_child(const struct place *place, const char *new, const st
 	return WIFEXITED(status) ? outcome->err : -EINTR;
 }
 
-/* Only a regular file may be replaced: not /dev/null, and not a link to it. */
+/*
+ * Return an error if PATH exists and is not a regular file: neither /dev/null nor a link to it may
+ * be replaced.
+ */
 static int check_kind(struct ocp_ctx *ctx, const char *path)
 {
 	struct stat st;

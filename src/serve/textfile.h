@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file for the textfile collector of Prometheus's node exporter. A new file is written beside it
- * and renamed over it, so readers never see half a file.
+ * The file for the textfile collector of Prometheus's node exporter. New contents are written to
+ * another file in the same directory, which is then renamed, so readers never see half a file.
  */
 #ifndef SERVE_TEXTFILE_H
 #define SERVE_TEXTFILE_H

@@ -13,8 +13,8 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 }
 
 /*
- * Take the host, N bytes. Refuse escapes, which no host name contains, and text before an @, which
- * can only mislead people.
+ * Store the host, which has N bytes. Refuse escapes, which no host name contains, and text before
+ * an @, which can only mislead people.
  */
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
@@ -37,13 +37,13 @@ void uri_read(struct uri *uri, const char *text)
 		path = text + n + strcspn(text + n, "/?#");
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
-		/* RFC 9110, 7.4. The common case is https without encryption. */
+		/* See RFC 9110, 7.4. The usual cause is an https URL sent without encryption. */
 		refuse(uri, MISDIRECTED, "only http is supported");
 	}
 	if (strchr(text, ' '))
 		refuse(uri, BAD_REQUEST, "the URL contains a space");
 	uri->path_at = (size_t)(path - text);
-	/* A zero byte would end the path here, but not in other programs. */
+	/* A decoded zero byte would end the path in this program, but not in others. */
 	path = strstr(path, "%00");
 	if (path && !memchr(text, '?', (size_t)(path - text)))
 		uri_refuse_zero(uri);

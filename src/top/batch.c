@@ -19,21 +19,21 @@ enum { PAIR_BYTES = 1024 };
 
 /* ---- one screen ----------------------------------------------------------------------------- */
 
-/* Write RATE with one decimal, or "-" for an unknown rate. */
+/* Write RATE to TEXT with one decimal, or "-" if it is unknown. Return TEXT. */
 static const char *write_rate(char *text, double rate)
 {
 	snprintf(text, TEXT_BYTES, isnan(rate) ? "-" : "%.1f", rate);
 	return text;
 }
 
-/* Write NS, or "-" for 0. */
+/* Write NS to TEXT, or "-" if it is 0. Return TEXT. */
 static const char *write_ns(char *text, uint64_t ns)
 {
 	snprintf(text, TEXT_BYTES, ns ? "%" PRIu64 : "-", ns);
 	return text;
 }
 
-/* Print NAME as the last field of a line: it may have spaces. */
+/* Print NAME as the last field of a line, since it may contain spaces. */
 static void print_name(const char *name)
 {
 	print_text(name);
@@ -107,7 +107,7 @@ static void print_probes(const struct view *view)
 	}
 }
 
-/* Print the losses that are not 0: they make other numbers too small. */
+/* Print the losses that are not 0. Because of losses, other numbers are too small. */
 static void print_losses(const struct view_snapshot *seen)
 {
 	bool is_first = true;
@@ -169,7 +169,7 @@ static void print_screen(const struct top *top, size_t number, size_t n)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* Wait until DEADLINE_NS of CLOCK_MONOTONIC. Returns false if a signal of SIGNALS comes first. */
+/* Wait until DEADLINE_NS of CLOCK_MONOTONIC. Return false if a signal of SIGNALS arrives before. */
 static bool wait_until(int64_t deadline_ns, const sigset_t *signals)
 {
 	for (;;) {
@@ -199,7 +199,10 @@ void batch_block_signals(sigset_t *before)
 	sigset_t signals;
 
 	make_set(&signals);
-	/* With `| head`: writing fails, and the signal kills the process when it is unblocked. */
+	/*
+	 * With `| head`, writing fails with EPIPE, and SIGPIPE kills the process when it is
+	 * unblocked.
+	 */
 	signals_add_unless_ignored(&signals, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &signals, before);
 }
@@ -211,7 +214,7 @@ int batch_run(struct top *top, size_t n)
 	int err;
 
 	make_set(&signals);
-	/* The first screen follows the second tick: rates are relative to the previous tick. */
+	/* The first screen comes after the second tick: rates are relative to the previous tick. */
 	err = top_tick(top);
 	for (size_t i = 1; !err && i <= n && !ferror(stdout); i++) {
 		deadline_ns += (int64_t)WATCH_TICK_MS * 1000000;

@@ -8,14 +8,14 @@
 #include "top/top.h"
 
 /*
- * Block the signals that end the run, and SIGPIPE, before anything is measured. Store the previous
- * mask in BEFORE.
+ * Block SIGPIPE and the signals that end the run. Call this before anything is measured. Store the
+ * previous mask in BEFORE.
  */
 void batch_block_signals(sigset_t *before);
 
 /*
- * Print N screens, one per tick, as soon as there are rates. SIGINT, SIGTERM and SIGHUP end the run
- * early. Returns 0, or the library's error code.
+ * Print N screens, one per tick, beginning when there are rates. SIGINT, SIGTERM and SIGHUP end the
+ * run early. Return 0, or the library's error code.
  */
 int batch_run(struct top *top, size_t n);
 

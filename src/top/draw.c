@@ -18,7 +18,7 @@ enum {
 	HEAD_LINES = 2,
 	FOOT_LINES = 2,
 	TITLE_GAP = 2,
-	LEAST_KEYS = 8, /* columns for "? help" */
+	LEAST_KEYS = 8, /* columns kept free for "? help" */
 };
 
 void draw_begin(struct top *top)
@@ -97,7 +97,7 @@ static void describe(const struct top *top, const struct seen_target *target, st
 	}
 }
 
-/* The summary line: sums over the programs, or the details of the only one. */
+/* Draw the summary line: sums over the programs, or the details of a single program. */
 static void draw_summary(const struct top *top)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -130,7 +130,7 @@ static void draw_summary(const struct top *top)
 
 enum { GC_MINOR, GC_MAJOR, GC_ALLOCATED, GC_PROMOTED, GC_HEAP, GC_PAUSES, N_GC_FIELDS };
 
-/* Write WORDS as a number of bytes: "allocated 110MB/s". */
+/* Write WHAT, then WORDS converted to bytes, then UNIT: "allocated 110MB/s". */
 static void write_bytes(struct field *field, const char *what, double words, const char *unit)
 {
 	char text[TEXT_BYTES];
@@ -140,8 +140,8 @@ static void write_bytes(struct field *field, const char *what, double words, con
 }
 
 /*
- * Draw the activity of the collector, if there is a single program and its memory can be read.
- * Returns the number of lines used.
+ * Draw the activity of the garbage collector, if there is a single program and its memory can be
+ * read. Return the number of lines used.
  */
 static int draw_collector(const struct top *top, int y)
 {
@@ -177,7 +177,7 @@ static int draw_collector(const struct top *top, int y)
 	return 1;
 }
 
-/* Draw the losses, if any. Returns the number of lines used. */
+/* Draw the losses, if there are any. Return the number of lines used. */
 static int draw_losses(const struct top *top, int y)
 {
 	struct watch_losses sum = { 0 };
@@ -216,7 +216,7 @@ static int draw_losses(const struct top *top, int y)
 	return 1;
 }
 
-/* Draw the first filter mismatch, if any. Returns the number of lines used. */
+/* Draw the filter mismatch of the first program that has one. Return the number of lines used. */
 static int draw_mismatch(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -235,8 +235,8 @@ static int draw_mismatch(const struct top *top, int y)
 }
 
 /*
- * Draw the problem of a single program; several programs have a column for it. Returns the number
- * of lines used.
+ * Draw the problem of a single program; with several programs, the table has a column for problems.
+ * Return the number of lines used.
  */
 static int draw_problem(const struct top *top, int y)
 {
@@ -256,7 +256,7 @@ static uint64_t faults_of(const struct seen_pair *pair)
 }
 
 /*
- * Draw advice for the pair with the most orphans and mismatches. Returns the number of lines used.
+ * Draw advice about the pair with the most orphans and mismatches. Return the number of lines used.
  */
 static int draw_pair_note(const struct top *top, int y)
 {
@@ -275,7 +275,7 @@ static int draw_pair_note(const struct top *top, int y)
 	return 1;
 }
 
-/* Draw the probes with uses that have no site. Returns the number of lines used. */
+/* Draw which probes have uses without a site. Return the number of lines used. */
 static int draw_uses_without_site(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -308,7 +308,8 @@ static int draw_uses_without_site(const struct top *top, int y)
 /* ---- below ---------------------------------------------------------------------------------- */
 
 /*
- * Draw which probes are visible, out of how many. Returns the number of columns left of that text.
+ * Draw, at the right, which probes are visible, out of how many. Return the number of columns to
+ * the left of this text.
  */
 static int draw_position(const struct top *top, int y)
 {
@@ -322,7 +323,7 @@ static int draw_position(const struct top *top, int y)
 		 is_filtered ? view->filter : "", is_filtered ? " " : "",
 		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
 	width = text_width(text);
-	/* If the text is cut, its end stays, since the numbers are there. */
+	/* If the text is too long, show its end, which has the numbers. */
 	width = width < COLS / 2 ? width : COLS / 2;
 	paint_text_end(y, COLS - width, width, text);
 	return COLS - width;
@@ -333,13 +334,16 @@ static void draw_status(const struct top *top, int y)
 	const int room = draw_position(top, y) - TITLE_GAP;
 
 	if (top->mode == MODE_FILTER) {
-		/* The end stays visible, since that is where the user types. */
+		/* Show the end of the filter, since that is where the user types. */
 		paint_text(y, 0, 1, "/");
 		move(y, 1 + paint_text_end(y, 1, room - 2, top->view.filter));
 		return;
 	}
 	if (top->mode == MODE_CONFIRM) {
-		/* Show the end of the question; the cursor is on the probe. */
+		/*
+		 * If the question is too long, show its end: the table marks the probe that it is
+		 * about.
+		 */
 		attron(A_BOLD);
 		mvhline(y, 0, ' ', COLS);
 		paint_text_end(y, 0, COLS, top->question);
@@ -349,7 +353,10 @@ static void draw_status(const struct top *top, int y)
 	paint_text(y, 0, room, top->message);
 }
 
-/* Draw which parts have no room. Returns the number of columns left of that text. */
+/*
+ * Draw, at the right, the parts that do not fit on the screen. Return the number of columns to the
+ * left of this text.
+ */
 static int draw_hidden(const struct top *top, int y)
 {
 	char text[sizeof(top->hidden) + 16];
@@ -430,7 +437,7 @@ static const struct {
 
 #define N_HELP (sizeof(help) / sizeof(help[0]))
 
-/* The number of bytes of TEXT, up to a space, that fit into WIDTH columns. */
+/* Return how many bytes of TEXT, up to a space, fit into WIDTH columns. */
 static size_t line_bytes(const char *text, size_t width)
 {
 	size_t bytes = strlen(text);
@@ -442,14 +449,16 @@ static size_t line_bytes(const char *text, size_t width)
 	return bytes ? bytes : width;
 }
 
-/* Draw the help lines from FIRST to before END. Returns the number of screen lines. */
+/*
+ * Draw the lines of the help from FIRST to END - 1. Return the number of lines of the whole help.
+ */
 static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 {
 	const size_t first_topic = top->hidden[0] ? 0 : 1;
 	const size_t width = (size_t)COLS - HELP_INDENT - 1;
 	size_t line = 0;
 
-	/* Before the topics, list the parts that have no room on the screen. */
+	/* If parts do not fit on the screen, list them before the topics. */
 	for (size_t i = first_topic; i <= N_HELP; i++) {
 		const char *key = i ? help[i - 1].key : "hidden";
 		const char *at = i ? help[i - 1].does : top->hidden;
@@ -469,7 +478,7 @@ static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 	return line;
 }
 
-/* Draw a page of the help. Returns false after the last page. */
+/* Draw the current page of the help. Return false if it is after the last page. */
 static bool draw_help(const struct top *top)
 {
 	const size_t page = (size_t)LINES - 3, first = top->help_page * page;

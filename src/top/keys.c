@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The keys. */
+/* What the keys do. */
 #include "top/top.h"
 
 #include <curses.h>
@@ -105,7 +105,7 @@ static void sort_by(struct top *top, enum sort_key key)
 	top_message(top, "sorted: %s", orders[key][top->view.is_reversed]);
 }
 
-/* Sort by the next column. The column of programs exists only if there are several. */
+/* Sort by the next column. Skip the column of programs if there is only one program. */
 static void sort_by_next(struct top *top)
 {
 	enum sort_key key = (top->view.key + 1) % N_SORT_KEYS;
@@ -189,7 +189,10 @@ static int take_character(struct top *top, wint_t key)
 
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
-	/* The user must see the program that a key changes. */
+	/*
+	 * While the screen is too small, accept only q: the user must see the program that a key
+	 * changes.
+	 */
 	if (top->is_too_small) {
 		top->is_ending = !is_function && key == 'q';
 		return 0;
@@ -201,7 +204,9 @@ int keys_take(struct top *top, wint_t key, bool is_function)
 	case MODE_CONFIRM:
 		return switch_answered(top, !is_function && (key == 'y' || key == 'Y'));
 	case MODE_HELP:
-		/* draw() knows the number of pages, and leaves this mode after the last one. */
+		/*
+		 * draw() knows the number of pages, and returns to MODE_NORMAL after the last page.
+		 */
 		top->help_page++;
 		return 0;
 	default:

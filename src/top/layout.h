@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The columns that fit on a screen. Works without a screen. */
+/* Compute which columns and tables fit on a screen, and where. Works without a screen. */
 #ifndef TOP_LAYOUT_H
 #define TOP_LAYOUT_H
 
@@ -8,30 +8,30 @@
 
 struct column {
 	const char *title;
-	int rank;      /* 0: always shown; higher ranks are dropped first; -1: hidden */
-	int min, want; /* width in screen columns; `want` if there is room */
+	int rank;      /* 0: always shown; columns of higher ranks are dropped first; -1: hidden */
+	int min, want; /* least and desired width, in screen columns */
 	bool is_right; /* right-aligned */
-	int x, width;  /* the result; width 0: no room */
+	int x, width;  /* set by layout_columns(); width 0: the column does not fit */
 };
 
 /*
- * Place N columns in WIDTH screen columns from X on, separated by GAP. Spare room goes to columns
- * that want more, by rank.
+ * Place N columns between the screen columns X and WIDTH, separated by GAP. Spare width goes to
+ * columns that want more than their least width, by rank.
  */
 void layout_columns(struct column *columns, size_t n, int x, int width, int gap);
 
-/* The number of screen lines for each part. */
+/* The number of screen lines of each part. */
 struct heights {
-	/* without the header; 0: no table, as with one program */
+	/* Without the titles; 0: no table of programs, as for a single program. */
 	int programs;
-	int pairs;  /* without the header */
-	int probes; /* without the header */
-	int gap;    /* between tables */
+	int pairs;  /* without the titles; 0: no table of pairs */
+	int probes; /* without the titles */
+	int gap;    /* blank lines between tables */
 };
 
 /*
- * LINES is the number of lines without the two at the top and the two at the bottom. The headers
- * of the tables count.
+ * Divide LINES, the number of lines between the two at the top and the two at the bottom, into the
+ * tables with their titles.
  */
 struct heights layout_heights(int lines, size_t n_programs, size_t n_pairs);
 

@@ -2,8 +2,8 @@
 /*
  * `ocaml-probes top` shows the probes of running programs in the terminal.
  *
- * One loop waits for keys, signals and the clock. Signals are read from a descriptor, so that none
- * interrupts drawing, and every exit passes terminal_close.
+ * One loop waits for keys, signals and the clock. Signals are read from a descriptor, so that no
+ * signal interrupts drawing, and every exit passes terminal_close().
  */
 #include <errno.h>
 #include <locale.h>
@@ -50,7 +50,7 @@ static void block_signals(struct loop *loop)
 	sigprocmask(SIG_BLOCK, &loop->signals, NULL);
 }
 
-/* Signals that have arrived since the last call. */
+/* The signals that have arrived since the last call of take_signals(). */
 struct arrived {
 	bool end, stop, resume, resize;
 };
@@ -79,7 +79,7 @@ static struct arrived take_signals(const struct loop *loop)
 	return arrived;
 }
 
-/* Act on SIGTSTP as if it were not blocked. Returns when the process is continued. */
+/* Stop as if SIGTSTP were not blocked. Return when the process is continued. */
 static void stop_by_default(void)
 {
 	struct sigaction usual = { .sa_handler = SIG_DFL }, ours;
@@ -95,8 +95,8 @@ static void stop_by_default(void)
 }
 
 /*
- * Stop, and resume when we have the terminal. Check for signals that end the process first: it may
- * have been continued in the background only to end.
+ * Stop, and resume when this process is in the foreground of the terminal. First check for signals
+ * that end the process: it may have been continued in the background only to end it.
  */
 static void suspend(struct loop *loop)
 {
@@ -106,7 +106,7 @@ static void suspend(struct loop *loop)
 	stop_by_default();
 	arrived = take_signals(loop);
 	while (!arrived.end && !terminal_is_foreground()) {
-		/* SIGTTOU is ignored in a process group without a shell. */
+		/* Not SIGTTOU, which the kernel ignores in a process group without a shell. */
 		raise(SIGSTOP);
 		arrived = take_signals(loop);
 	}
@@ -126,7 +126,8 @@ static void handle_signals(struct loop *loop)
 		suspend(loop);
 	} else if (arrived.resume) {
 		/*
-		 * SIGSTOP stops without notice, so another program may have changed the terminal.
+		 * SIGSTOP stops this process without notice, so another program may have changed
+		 * the terminal.
 		 */
 		terminal_return();
 	} else if (arrived.resize) {
@@ -137,10 +138,10 @@ static void handle_signals(struct loop *loop)
 /* ---- the loop ------------------------------------------------------------------------------- */
 
 /*
- * Skip an escape sequence: a key with Alt, or a key unknown to curses. Alt-e must not count as
- * "e". Skip no more than the sequence, since the user may have typed ahead: ESC O and a character;
- * ESC [, parameters and a final letter (ECMA-48; the Linux console also sends ESC [ [ and a
- * letter); or ESC and the key. Returns whether there was a sequence.
+ * Skip an escape sequence: a key pressed with Alt, or a key unknown to curses. Alt-e must not count
+ * as "e". Skip only the sequence, since the user may have typed ahead. A sequence is ESC O and a
+ * character; ESC [, parameters and a final letter (ECMA-48; the Linux console also sends ESC [ [
+ * and a letter); or ESC and the key. Return whether there was a sequence.
  */
 static bool skip_sequence(void)
 {
@@ -148,7 +149,7 @@ static bool skip_sequence(void)
 	int kind = get_wch(&key);
 	bool was_one;
 
-	/* Alt with a key that is itself a sequence. */
+	/* Alt pressed with a key that itself sends an escape sequence. */
 	while (kind == OK && key == KEY_ESCAPE)
 		kind = get_wch(&key);
 	was_one = kind != ERR;
@@ -169,7 +170,7 @@ static int take_keys(struct loop *loop)
 	wint_t key;
 	int kind, err = 0;
 
-	/* Limit the keys per turn, so that signals and the clock are served. */
+	/* Limit the number of keys per turn, so that signals and the clock are handled, too. */
 	for (int i = 0; i < 64 && !err && !loop->top.is_ending; i++) {
 		kind = get_wch(&key);
 		if (kind == ERR)
@@ -192,7 +193,7 @@ static int take_tick(struct loop *loop)
 	return top_tick(&loop->top);
 }
 
-/* Returns 0, or the library's error code. */
+/* Return 0, or the library's error code. */
 static int run_loop(struct loop *loop)
 {
 	struct interruptions interruptions = { 0 };
@@ -212,7 +213,7 @@ static int run_loop(struct loop *loop)
 			continue;
 		if (loop->fds[FD_SIGNALS].revents)
 			handle_signals(loop);
-		/* The terminal is gone. */
+		/* The terminal has been closed. */
 		if (loop->fds[FD_KEYS].revents & (POLLHUP | POLLERR | POLLNVAL))
 			loop->top.is_ending = true;
 		if (loop->top.is_ending)
@@ -253,7 +254,7 @@ static void close_fds(struct loop *loop)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Log messages go to the message line while curses has the screen. */
+/* Show log messages in the message line while curses has the screen; otherwise print them. */
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	struct loop *loop = data;
@@ -301,7 +302,7 @@ static int set_batch(const struct command *command, struct top_options *own, con
 	return EXIT_DONE;
 }
 
-/* --batch N, --memprof[=RATE] */
+/* Take --batch N or --memprof[=RATE]. */
 static int set_own(const struct command *command, struct options *options, const char *name,
 		   const char *value)
 {
@@ -383,7 +384,7 @@ static int run(struct options *options)
 	if (code != EXIT_DONE)
 		return code;
 	/*
-	 * No signal may end this process before top_close() has ended counting inside of other
+	 * No signal may end this process before top_close() has stopped the counting inside other
 	 * processes.
 	 */
 	if (screens)
@@ -400,7 +401,7 @@ static int run(struct options *options)
 
 int main(int argc, char **argv)
 {
-	/* Set the encoding and character widths only; numbers and messages stay in the C locale. */
+	/* Set only the encoding and character widths; numbers and messages stay in the C locale. */
 	setlocale(LC_CTYPE, "");
 	reserve_standard_descriptors();
 	return flush_stdout(run_command(&command_top, argc, argv));

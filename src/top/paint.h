@@ -13,20 +13,22 @@
 enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_NOTE, COLOUR_BAD, COLOUR_DIM, COLOUR_BARS };
 
 /*
- * Set up colours, unless the terminal has none or NO_COLOR is set. Returns whether there are
+ * Set up colours, unless the terminal has no colours or NO_COLOR is set. Return whether there are
  * colours.
  */
 bool paint_begin(void);
-/* The attribute of COLOUR, or none without colours. */
+/* Return the attribute for COLOUR; A_NORMAL if there are no colours. */
 attr_t paint_colour(enum colour colour);
 
-/* Write TEXT at line Y and column X, in at most WIDTH columns. Returns the columns used. */
+/*
+ * Write TEXT at line Y and column X, in at most WIDTH columns. Return the number of columns used.
+ */
 int paint_text(int y, int x, int width, const char *text);
-/* Like paint_text(), but show the end of a text that is too long. */
+/* Like paint_text(), but show the end of a TEXT that is too long. */
 int paint_text_end(int y, int x, int width, const char *text);
-/* Write TEXT in COLUMN, if it has room on the screen. */
+/* Write TEXT in COLUMN, unless COLUMN does not fit on the screen (width 0). */
 void paint_cell(int y, const struct column *column, const char *text);
-/* Like paint_cell(), for a name; the middle of a long name is cut. */
+/* Like paint_cell(), for a name. If NAME is too long, leave out its middle. */
 void paint_name(int y, const struct column *column, const char *name);
 /*
  * Write the titles of N columns as a line in reverse video, with MARK after the title of column
@@ -34,10 +36,10 @@ void paint_name(int y, const struct column *column, const char *name);
  */
 void paint_titles(int y, const struct column *columns, size_t n, size_t marked, const char *mark);
 
-/* The fields of a line. Some are left out if the line is too short. */
+/* A field of a line. Some fields are left out if the line is too short. */
 struct field {
 	char text[128];
-	int rank; /* higher ranks are left out first; -1: hidden */
+	int rank; /* fields of higher ranks are left out first; -1: hidden */
 };
 void paint_fields(int y, int x, int width, struct field *fields, size_t n);
 

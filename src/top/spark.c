@@ -16,7 +16,7 @@ int spark_width(int room)
 void spark_fold(const float *rates, size_t tick, float *cells, int width)
 {
 	const int seconds = WATCH_COLUMNS / width;
-	/* The number of ticks in the newest cell, which is still filling. */
+	/* The number of ticks in the newest cell, which is not complete yet. */
 	const int newest = tick ? (int)((tick - 1) % (size_t)seconds) + 1 : seconds;
 	int end = WATCH_COLUMNS, begin = WATCH_COLUMNS - newest;
 

@@ -7,21 +7,22 @@
 #include <stddef.h>
 #include "watch/watch.h"
 
-/* The largest number of cells, at most ROOM, that divides a minute evenly. */
+/* Return the largest number of cells, at most ROOM, that divides a minute evenly. */
 int spark_width(int room);
 
 /*
- * Fold RATES into WIDTH cells, the means of the known rates. RATES has WATCH_COLUMNS values,
- * oldest first; NAN is unknown. WIDTH is from spark_width. TICK is the number of columns since the
- * start: a cell keeps its seconds while it moves, so a finished bar keeps its height.
+ * Compute WIDTH cells from RATES; a cell is the mean of its known rates. RATES has WATCH_COLUMNS
+ * values, the oldest first; NAN is unknown. WIDTH must come from spark_width(). TICK is the number
+ * of columns since the start: a cell keeps its seconds while it moves, so a finished bar keeps its
+ * height.
  */
 void spark_fold(const float *rates, size_t tick, float *cells, int width);
 
 float spark_highest(const float *cells, int width);
 
 /*
- * Draw the cells into TEXT, of WIDTH * 4 + 1 bytes. HIGHEST has the highest bar, and only 0 has
- * the lowest one. Unknown cells are blank.
+ * Write a bar for each cell to TEXT, which has WIDTH * 4 + 1 bytes. The rate HIGHEST gets the
+ * highest bar, and only the rate 0 gets the lowest bar. Unknown cells are blank.
  */
 void spark_draw(char *text, const float *cells, int width, float highest, bool utf8);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Switching the handlers and the counter of the probe under the cursor. */
+/* Switch the handlers or the counter of the probe under the cursor. */
 #include "base/array.h"
 #include "top/top.h"
 
@@ -68,7 +68,9 @@ static int remember(struct top *top, const struct top_switch *what)
 	return 0;
 }
 
-/* May the program of WHAT still run? Its handlers end with its processes. */
+/*
+ * Return true if the program of WHAT may still run. When its processes end, its handlers end, too.
+ */
 static bool is_left_on(const struct top *top, const struct top_switch *what)
 {
 	const ptrdiff_t t = watch_find_target(top->watch, what->exe);
@@ -109,8 +111,8 @@ static void tell_error(struct top *top, const char *name)
 }
 
 /*
- * Show the result of a switch. While the display is frozen, update only this probe, without its
- * numbers.
+ * Show the result of a switch of probe NAME. If the display is frozen, update only the state of
+ * this probe, not its numbers.
  */
 static int show_switched(struct top *top, const char *exe, const char *name)
 {

@@ -13,11 +13,11 @@
 #include "top/spark.h"
 
 enum {
-	MARGIN = 2, /* for the mark of the cursor */
+	MARGIN = 2, /* columns for the mark of the cursor */
 	WIDE = 72,
 	LEAST_SPARK = 10,
 	WIDEST_NAME = 64,
-	MAX_PIDS = 8, /* shown by number */
+	MAX_PIDS = 8, /* more processes are shown only by their number */
 	PROBE_BYTES = 512,
 };
 
@@ -31,7 +31,7 @@ static int clamp(size_t n, int low, int high)
 	return n < (size_t)low ? low : n > (size_t)high ? high : (int)n;
 }
 
-/* "TITLE", or "TITLE SHOWN/ALL" if some are hidden. */
+/* Return TITLE, or write "TITLE SHOWN/ALL" to TEXT and return it if some of ALL are hidden. */
 static const char *title_of(char *text, size_t size, const char *title, int shown, size_t all)
 {
 	if ((size_t)shown >= all)
@@ -40,7 +40,10 @@ static const char *title_of(char *text, size_t size, const char *title, int show
 	return text;
 }
 
-/* Sort highest first; equal and unknown rates are in the order of their indices A and B. */
+/*
+ * Compare the rates X and Y, for sorting the highest first. Unknown rates come last; equal rates
+ * are in the order of their indices A and B.
+ */
 static int compare_rates(double x, double y, size_t a, size_t b)
 {
 	x = isnan(x) ? -1 : x;
@@ -55,7 +58,7 @@ void note_hidden(struct top *top, const char *part)
 	snprintf(top->hidden + used, sizeof(top->hidden) - used, "%s%s", used ? ", " : "", part);
 }
 
-/* Note the columns without room, the first one with the prefix TABLE. */
+/* Note the columns that do not fit on the screen, the first of them with TABLE as a prefix. */
 static void note_hidden_columns(struct top *top, const char *table, const struct column *columns,
 				size_t n)
 {
@@ -222,7 +225,7 @@ void draw_pairs(struct top *top, int y, int lines)
 		{ .title = "max", .rank = 4, .min = 6, .is_right = true },
 		{ .title = "open", .rank = 5, .min = 5, .want = 7, .is_right = true },
 		{ .title = "orphans", .rank = 6, .min = 7, .want = 9, .is_right = true },
-		/* Shown only if there are mismatches. */
+		/* The column is hidden if there are no mismatches. */
 		{ .title = "mismatched",
 		  .rank = has_mismatch(seen) ? 2 : -1,
 		  .min = 10,
@@ -238,7 +241,9 @@ void draw_pairs(struct top *top, int y, int lines)
 	for (size_t i = 0; i < seen->n_pairs; i++)
 		if (view_shows_pair(&top->view, &seen->pairs[i]))
 			shown[n_shown++] = i;
-	/* Keep the order of the request. If there is too little room, show the busiest pairs. */
+	/*
+	 * The order is as requested. If not all pairs fit, show the busiest ones, sorted by rate.
+	 */
 	if ((size_t)lines < n_shown)
 		qsort_r(shown, n_shown, sizeof(*shown), compare_pairs, (void *)seen);
 	columns[0].title = title_of(title, sizeof(title), "pair", lines, n_shown);
@@ -273,7 +278,10 @@ static int digits(uint64_t number)
 	return snprintf(text, sizeof(text), "%" PRIu64, number);
 }
 
-/* Does a program have several processes? A state may then have counts, as in "mixed 1/2". */
+/*
+ * Return true if a program has several processes. A state may then contain numbers, as in "mixed
+ * 1/2".
+ */
 static bool has_several_processes(const struct view_snapshot *seen)
 {
 	for (size_t i = 0; i < seen->n_targets; i++)
@@ -314,7 +322,7 @@ static void lay_out_probes(struct column *columns, const struct view_snapshot *s
 
 	memcpy(columns, all, sizeof(all));
 	layout_columns(columns, N_COLUMNS, MARGIN, COLS, gap());
-	/* The cells of a bar must divide a minute evenly. */
+	/* The number of cells of the bar must divide a minute evenly. */
 	surplus = columns[COLUMN_SPARK].width - spark_width(columns[COLUMN_SPARK].width);
 	columns[COLUMN_SPARK].width -= surplus;
 	if (columns[COLUMN_SPARK].width &&
@@ -332,7 +340,7 @@ static void fold_probe(const struct top *top, size_t line, float *cells, int wid
 	spark_fold(rates, top->shown_ticks, cells, width);
 }
 
-/* The highest rate on the screen, if all bars share one scale. */
+/* Return the highest rate on the screen; 0 if each bar has its own scale. */
 static float common_highest(const struct top *top, int lines, int width)
 {
 	float highest = 0, cells[WATCH_COLUMNS];
@@ -447,7 +455,7 @@ void draw_probes(struct top *top, int y, int lines)
 	};
 	static const char *const marks[2][2] = { { "v", "^" }, { "▼", "▲" } };
 	const struct view *view = &top->view;
-	/* Text sorts ascending by default, numbers descending. */
+	/* By default, text is sorted in ascending order, numbers in descending order. */
 	const bool is_up = view->is_reversed != (view->key == SORT_NAME || view->key == SORT_EXE);
 	struct column columns[N_COLUMNS];
 	float highest;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * curses would handle SIGINT, SIGTERM and SIGTSTP itself. They are blocked here and read from a
- * signalfd by the loop in main.c, which calls terminal_leave and terminal_close. After a crash, a
- * signal handler restores the terminal with async-signal-safe functions and strings that were
- * looked up in advance.
+ * curses would handle SIGINT, SIGTERM and SIGTSTP itself. Instead, `top` blocks these signals, and
+ * the loop in main.c reads them from a signalfd and calls terminal_leave() and terminal_close().
+ * After a crash, a signal handler restores the terminal with async-signal-safe functions and with
+ * strings that were looked up in advance.
  */
 #include "top/terminal.h"
 
@@ -26,7 +26,10 @@
 enum {
 	ESCAPE_MS = 100,
 	LEAVING_BYTES = 256,
-	/* curses keeps several copies of the screen, with 28 bytes for a character. */
+	/*
+	 * Limits of the size of the screen: curses keeps several copies of the screen, with 28
+	 * bytes for a character.
+	 */
 	MOST_LINES = 500,
 	MOST_COLUMNS = 2000,
 };
@@ -35,9 +38,9 @@ static struct {
 	SCREEN *screen;
 	bool is_ours;
 	struct termios before;
-	char leaving[LEAVING_BYTES]; /* written after a crash */
+	char leaving[LEAVING_BYTES]; /* the strings that restore the terminal after a crash */
 	size_t n_leaving;
-	void *stack; /* for the handler: the normal stack may have overflowed */
+	void *stack; /* for the signal handler: the normal stack may have overflowed */
 } terminal;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT };
@@ -61,8 +64,8 @@ static bool can(const char *capability)
 }
 
 /*
- * With file capabilities, curses would read a description of the terminal that the user has
- * written: curses compares user IDs only.
+ * Unset the variables that name terminal descriptions. With file capabilities, curses would read a
+ * description that the user has written, since curses compares only user IDs.
  */
 static void forget_descriptions(void)
 {
@@ -76,7 +79,7 @@ static void forget_descriptions(void)
 }
 
 /*
- * Check the terminal that setupterm() found. Its size is from the kernel, or from LINES and
+ * Check the terminal that setupterm() found. Its size comes from the kernel, or from LINES and
  * COLUMNS.
  */
 static int check_screen(const char *term)
@@ -132,11 +135,11 @@ static void restore_at_crash(int signal)
 	}
 	if (terminal.is_ours)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &terminal.before);
-	/* The default action, since SA_RESETHAND has removed the handler. */
+	/* SA_RESETHAND has removed this handler, so this is the default action. */
 	raise(signal);
 }
 
-/* Append the string of a capability, without padding like "$<5>". */
+/* Append the string of CAPABILITY to `leaving`, without padding such as "$<5>". */
 static void add_leaving(const char *capability)
 {
 	const char *text = tigetstr(capability);

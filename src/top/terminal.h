@@ -1,35 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The terminal. curses takes it, and every exit restores it: the end, a suspension, a crash.
- * (After SIGKILL use `reset`.)
+ * The terminal. curses changes its settings, and every exit restores them: the normal end, a
+ * suspension, a crash. (After SIGKILL, use `reset`.)
  */
 #ifndef TOP_TERMINAL_H
 #define TOP_TERMINAL_H
 
 #include <stdbool.h>
 
-enum { KEY_ESCAPE = 27 }; /* curses has no name for it */
+enum { KEY_ESCAPE = 27 }; /* curses has no name for this key */
 
 /*
- * Check that the terminal can show this program, without changing it. Returns EXIT_DONE, or
- * another code after printing the error.
+ * Check that the terminal can show this program, without changing the terminal. Return EXIT_DONE,
+ * or another code after printing the error.
  */
 int terminal_check(void);
 
-/* Take the terminal. Returns EXIT_DONE, or another code after printing the error. */
+/* Let curses take the terminal. Return EXIT_DONE, or another code after printing the error. */
 int terminal_open(void);
-/* Restore the terminal. Does nothing if it is not taken. */
+/* Restore the terminal, if curses has it, and free what terminal_open() has allocated. */
 void terminal_close(void);
 
-/* Leave the terminal to other programs; return to it. */
+/*
+ * terminal_leave() restores the terminal for other programs; terminal_return() lets curses take it
+ * again. terminal_is_ours() returns true if curses has the terminal.
+ */
 void terminal_leave(void);
 void terminal_return(void);
-bool terminal_is_ours(void); /* open, and not left */
+bool terminal_is_ours(void);
 
-/* Are we in the foreground, where changing the terminal does not stop the process? */
+/*
+ * Return true if this process is in the foreground. In the background, changing the terminal would
+ * stop it.
+ */
 bool terminal_is_foreground(void);
 
-/* Read the terminal's size, and draw for it from now on. */
+/* Read the size of the terminal, and use it for drawing from now on. */
 void terminal_resize(void);
 
 #endif

@@ -25,8 +25,8 @@ static const char *nothing(char *text)
 }
 
 /*
- * Write VALUE, below 999.5, with three digits. The bounds are where printf rounds up to one more
- * digit.
+ * Write VALUE, which is below 999.5, with three digits and UNIT. At the bounds, printf would round
+ * up to one more digit.
  */
 static const char *three_digits(char *text, double value, const char *unit)
 {
@@ -102,21 +102,24 @@ const char *text_duration(char *text, int64_t seconds)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* A character as displayed. A combining character is a separate glyph. */
+/* A character as it is displayed. A combining character is a separate glyph. */
 struct glyph {
 	char bytes[MB_LEN_MAX + 1];
 	size_t n;
 	int width;
 };
 
-/* Marks, embeddings, overrides and isolates: they would reverse neighbouring text. */
+/*
+ * Return true if C is an invisible mark, an embedding, an override or an isolate: it could reverse
+ * the text beside it.
+ */
 static bool changes_direction(wchar_t c)
 {
 	return c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
 	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
-/* Read the glyph at TEXT, which is not empty. Returns the text after it. */
+/* Read the glyph at TEXT, which is not empty. Return the text after the glyph. */
 static const char *take_glyph(const char *text, struct glyph *glyph)
 {
 	mbstate_t state = { 0 };
@@ -124,7 +127,7 @@ static const char *take_glyph(const char *text, struct glyph *glyph)
 	size_t n = mbrtowc(&c, text, strlen(text), &state);
 	int width = n <= MB_LEN_MAX ? wcwidth(c) : -1;
 
-	/* Not a valid character: show one byte. */
+	/* If this is not a valid character, replace one byte. */
 	if (n == 0 || n > MB_LEN_MAX)
 		n = 1;
 	if (width < 0 || !iswprint((wint_t)c) || changes_direction(c)) {
@@ -150,7 +153,7 @@ int text_width(const char *text)
 	return width;
 }
 
-/* The state of filling OUT. */
+/* The text that is being written to OUT, so far. */
 struct filling {
 	char *out;
 	size_t n, size;
@@ -169,8 +172,8 @@ static bool put_glyph(struct filling *to, const struct glyph *glyph)
 }
 
 /*
- * Remove glyphs from the front of TEXT, WIDTH columns wide, until at most ALLOWED columns are
- * left.
+ * TEXT is WIDTH columns wide. Skip glyphs at its front until at most ALLOWED columns are left, and
+ * return the rest.
  */
 static const char *skip_front(const char *text, int width, int allowed)
 {

@@ -51,7 +51,7 @@ void top_close(struct top *top)
 	top->watch = NULL;
 }
 
-/* Report programs whose last process has exited, or that run again. */
+/* Show a message for each program whose last process has exited, or that runs again. */
 static void tell_changes(struct top *top, const struct view_snapshot *was,
 			 const struct view_snapshot *is)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of `top`. Ticks and keys change it; draw() shows it:
+ * The state of `top`. Ticks and keys change the state; draw() shows it:
  *
  *	watch -> snapshot -> view (filtered, sorted) -> draw
  */
@@ -22,7 +22,7 @@ enum top_mode {
 	MODE_HELP,
 };
 
-/* A probe of a program, and the switch of its handlers. */
+/* A probe of a program, and whether its handlers are switched on or off. */
 struct top_switch {
 	char *exe, *name;
 	bool on;
@@ -35,38 +35,41 @@ struct top {
 	struct heap_view *heap; /* NULL without --memprof */
 	enum top_mode mode;
 	char message[512];
-	char hidden[256];   /* the parts that have no room on the screen; "": none */
-	char question[512]; /* for MODE_CONFIRM */
+	char hidden[256];   /* the parts that do not fit on the screen; "": all fit */
+	char question[512]; /* shown in MODE_CONFIRM */
 	bool is_paused;	    /* the display is frozen; the watch continues */
 	bool scales_by_all; /* one scale for all sparklines on the screen */
 	bool is_utf8, has_colours;
-	bool is_too_small; /* the screen has room for an error only */
+	bool is_too_small; /* the screen has room only for an error */
 	bool is_ending;
-	double budget;	    /* of each program, as a share of one core; 0: no limit */
+	double budget;	    /* for each program, as a share of one core; 0: no limit */
 	bool has_all;	    /* every program with probes is watched */
-	size_t n_ticks;	    /* since the start */
-	size_t shown_ticks; /* n_ticks of the displayed snapshot */
+	size_t n_ticks;	    /* number of ticks since the start */
+	size_t shown_ticks; /* value of n_ticks when the displayed snapshot was taken */
 	size_t help_page;
-	struct top_switch asked;     /* in MODE_CONFIRM */
-	struct top_switch *switched; /* handlers that this `top` has switched on */
+	struct top_switch asked;     /* the switch to confirm in MODE_CONFIRM */
+	struct top_switch *switched; /* probes whose handlers this `top` has switched on */
 	size_t n_switched;
 };
 
-/* The options that only this command has. */
+/* The values of the options that only this command has. */
 struct top_options {
-	size_t screens; /* of --batch; 0: a view in the terminal */
+	size_t screens; /* the value of --batch; 0: show a view in the terminal */
 	bool memprof;
-	double memprof_rate; /* with memprof */
+	double memprof_rate; /* samples per word, with `memprof` */
 };
 
-/* Start watching as OPTIONS say. Returns EXIT_DONE, or another code after printing the error. */
+/*
+ * Start watching the programs that OPTIONS name. Return EXIT_DONE, or another code after printing
+ * the error.
+ */
 struct options;
 int top_open(struct top *top, const struct options *options);
 void top_close(struct top *top);
 
-/* Handle a tick of the clock. Returns 0, or the library's error code. */
+/* Handle a tick of the clock. Return 0, or the library's error code. */
 int top_tick(struct top *top);
-/* Show the current state of the watch, unless the display is frozen. Returns 0 or -ENOMEM. */
+/* Show the current state of the watch, unless the display is frozen. Return 0 or -ENOMEM. */
 int top_show(struct top *top);
 int top_pause(struct top *top, bool pause);
 
@@ -76,25 +79,29 @@ void top_message(struct top *top, const char *fmt, ...) __attribute__((format(pr
 /* ---- switching (switch.c) ------------------------------------------------------------------- */
 
 /*
- * Toggle the handlers, or the counter, of the probe under the cursor. Handlers run code in the
- * program, so they need confirmation (MODE_CONFIRM). The result is shown as the message. Returns 0
- * or -ENOMEM.
+ * switch_handler() asks the user whether to switch the handlers of the probe under the cursor
+ * (MODE_CONFIRM), since handlers run code in the program; switch_answered() handles the reply.
+ * switch_counter() switches the counter of the probe at once. The result is shown as the message.
+ * Return 0 or -ENOMEM.
  */
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);
 int switch_answered(struct top *top, bool yes);
-/* Print to stderr which handlers stay on. */
+/* Print to stderr which handlers were switched on here and stay on. */
 void switch_say_left_on(const struct top *top);
 void switch_free(struct top *top);
 
 /* ---- keys.c, draw.c ------------------------------------------------------------------------- */
 
-/* Handle KEY: a character, or a KEY_... of curses if IS_FUNCTION. Returns like top_tick(). */
+/*
+ * Handle KEY: a character or, if IS_FUNCTION, a KEY_... of curses. Return 0, or the library's error
+ * code.
+ */
 int keys_take(struct top *top, wint_t key, bool is_function);
 
 /* Draw the whole screen. The terminal must be open. */
 void draw(struct top *top);
-/* Find out whether the screen has colours. */
+/* Set has_colours to whether the screen has colours. */
 void draw_begin(struct top *top);
 
 #endif

@@ -30,7 +30,7 @@ static const char *exe_of(const struct view *view, const struct seen_probe *prob
 
 static int compare_numbers(double a, double b)
 {
-	/* Unknown rates sort below 0. */
+	/* Unknown rates sort as if they were below 0. */
 	a = isnan(a) ? -1 : a;
 	b = isnan(b) ? -1 : b;
 	return COMPARE(a, b);
@@ -47,7 +47,7 @@ static int compare_exe(const struct view *view, const struct seen_probe *a,
 	return order ? order : strcmp(exe_of(view, a), exe_of(view, b));
 }
 
-/* Probes whose handlers are on come first. */
+/* Return the rank for sorting by handler; the highest rank comes first. */
 static int handler_rank(const struct seen_probe *probe)
 {
 	static const int ranks[] = {
@@ -84,7 +84,7 @@ static int compare(const void *left, const void *right, void *data)
 
 	if (view->is_reversed)
 		order = -order;
-	/* Keep a fixed order among equals. */
+	/* Order equal probes by name and program, so that their order does not change. */
 	if (!order)
 		order = strcmp(a->name, b->name);
 	return order ? order : compare_exe(view, a, b);
@@ -105,7 +105,7 @@ bool view_shows_pair(const struct view *view, const struct seen_pair *pair)
 
 /* ---- the cursor ----------------------------------------------------------------------------- */
 
-/* Scroll the line of the cursor onto the screen, without blank lines at the end. */
+/* Scroll so that the line of the cursor is visible, without blank lines at the end. */
 static void scroll_to_cursor(struct view *view)
 {
 	const size_t n = view->n_lines;
@@ -137,13 +137,16 @@ struct seen_probe *view_hold(struct view *view)
 	forget_held(view);
 	view->exe = strdup(exe_of(view, probe));
 	view->name = strdup(probe->name);
-	/* The cursor is on the first line, not on a certain probe. */
+	/* Out of memory: from now on the cursor stays on the first line, not on a probe. */
 	if (!view->exe || !view->name)
 		forget_held(view);
 	return probe;
 }
 
-/* Move the cursor to the line of its probe. It stays if the probe is hidden. */
+/*
+ * Move the cursor to the line of its probe. If the probe is not visible, the cursor stays on its
+ * line.
+ */
 static void find_held(struct view *view)
 {
 	if (!view->name) {
@@ -193,7 +196,10 @@ void view_set_lines(struct view *view, size_t n)
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-/* Choose and sort the lines after a change of the data, the key, the order or the filter. */
+/*
+ * Choose and sort the visible lines. Called when the data, the key, the order or the filter has
+ * changed.
+ */
 static void arrange(struct view *view)
 {
 	view->n_shown = 0;
@@ -246,7 +252,7 @@ bool view_filter_remove(struct view *view)
 
 	if (!bytes)
 		return false;
-	/* Remove all bytes of a UTF-8 character. */
+	/* Remove all bytes of one UTF-8 character. */
 	do
 		bytes--;
 	while (bytes && (view->filter[bytes] & 0xc0) == 0x80);

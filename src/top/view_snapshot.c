@@ -15,7 +15,9 @@ static size_t longer(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Copy TEXT to *AT and advance *AT. NULL stays NULL. */
+/*
+ * Copy TEXT to *AT, advance *AT past the copy, and return the copy. If TEXT is NULL, return NULL.
+ */
 static const char *keep(char **at, const char *text)
 {
 	char *to = *at;
@@ -43,7 +45,10 @@ static size_t pair_bytes(const struct watch_pair *pair)
 	return kept_bytes(pair->start) + kept_bytes(pair->stop) + kept_bytes(note_of(note, pair));
 }
 
-/* Count the items of WATCH, and its pids into *N_PIDS. Returns the bytes of all texts. */
+/*
+ * Set the numbers of targets, probes and pairs in SEEN, and *N_PIDS to the number of all pids.
+ * Return the bytes of all texts.
+ */
 static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {
 	size_t bytes = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process is opened once, which reads its executable; later ticks read some kilobytes of its
- * memory, in microseconds. A new process is opened one tick late, since many exit at once.
+ * A process is opened once, which includes reading its executable; later ticks read only some
+ * kilobytes of its memory, in microseconds. A new process is opened one tick late, since many
+ * processes exit at once.
  */
 #include "watch/collector.h"
 
@@ -15,7 +16,7 @@
 
 enum {
 	MAX_COLLECTED = 256,
-	MAX_OPENS = 8,	 /* a tick */
+	MAX_OPENS = 8,	 /* maximum per tick */
 	REST_TICKS = 30, /* ticks before an unreadable process is tried again */
 	FOR_EVER = INT_MAX,
 };
@@ -23,9 +24,9 @@ enum {
 /* One process of the target. */
 struct collected {
 	pid_t pid;
-	struct gc_reader *reader; /* NULL: not readable, or too new */
-	int rest;		  /* ticks until the next try */
-	bool is_listed;		  /* as a process of the target */
+	struct gc_reader *reader; /* NULL: not readable, or not opened yet */
+	int rest;		  /* ticks until the next attempt to open it */
+	bool is_listed;		  /* it is a process of the target now */
 	bool has_figures, had_tick;
 	bool has_compactions, has_words;
 	struct collector_sums now, at_tick;
@@ -41,8 +42,7 @@ static void raise_to(uint64_t *sum, double value)
 }
 
 /*
- * Update the figures of PROCESS. Sums never decrease, even if a read could not see the last
- * changes.
+ * Update the figures of PROCESS. Its sums never decrease, even if a read missed the latest changes.
  */
 static void take(struct collected *process, const struct gc_gauges *gauges)
 {
@@ -76,7 +76,10 @@ static void add(struct collector_sums *to, const struct collector_sums *from)
 	to->compactions += from->compactions;
 }
 
-/* Handle a PROCESS that has ended or runs another program. Its sums stay. */
+/*
+ * Handle the end of PROCESS, or its exec of another program. Its sums are added to the sums of
+ * ended processes.
+ */
 static void end_process(struct collector *collector, struct collected *process)
 {
 	gc_reader_free(process->reader);
@@ -112,8 +115,8 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * Unlist PROCESS. The collector keeps it as long as it runs, since a target that is measured again
- * would otherwise count it twice. Returns whether it is kept.
+ * Mark PROCESS as no longer listed. But keep it as long as it runs: if the target is measured
+ * again, its work would otherwise be counted twice. Return whether it is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {
@@ -123,7 +126,8 @@ static bool park(struct collector *collector, struct collected *process)
 }
 
 /*
- * Replace the list by PIDS and the listed processes that still run. Keep the data of old processes.
+ * Replace the list by PIDS and the processes that are no longer in PIDS but still run. Keep the
+ * data of old processes.
  */
 static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n)
 {
@@ -151,11 +155,14 @@ static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid
 	return 0;
 }
 
-/* Return the ticks to wait before a process is opened again, after the open failed with ERR. */
+/*
+ * Return the number of ticks to wait before a process is opened again, if opening it failed with
+ * ERR.
+ */
 static int rest_after(int err)
 {
 	if (err == -ENODATA || err == -EPROTONOSUPPORT || err == -ENOEXEC)
-		return FOR_EVER; /* it will fail for as long as the program runs */
+		return FOR_EVER; /* opening fails as long as the process runs this program */
 	return err == -EAGAIN ? 1 : REST_TICKS;
 }
 
@@ -229,8 +236,8 @@ void collector_read(struct collector *collector, struct watch_gc *gc)
 /* ---- rates ---------------------------------------------------------------------------------- */
 
 /*
- * Are the times of PAIR pauses of a thread for the collector? Other phases contain these two, or
- * are contained in them.
+ * Return true if the times of PAIR are pauses of a thread for the garbage collector. Other phases
+ * contain these two phases, or are contained in them.
  */
 static bool is_pause(const struct watch_pair *pair)
 {
@@ -238,7 +245,10 @@ static bool is_pause(const struct watch_pair *pair)
 	       (strcmp(pair->start, "gc:minor") == 0 || strcmp(pair->start, "gc:major_slice") == 0);
 }
 
-/* Return the share of the last tick that was spent in pauses, or NAN if pauses are not timed. */
+/*
+ * Return the time spent in pauses in the last tick, divided by its length; NAN if pauses are not
+ * timed.
+ */
 static double pause_share(struct collector *collector, const struct watch_pair *pairs,
 			  size_t n_pairs, int64_t dt_ns)
 {
@@ -263,7 +273,7 @@ void collector_tick(struct collector *collector, const struct watch_pair *pairs,
 	struct collector_sums grown = { 0 };
 	bool is_known = false;
 
-	/* Rates leave out what a process did before it was found. */
+	/* Rates do not include what a process did before it was found. */
 	for (size_t i = 0; i < collector->n; i++) {
 		struct collected *process = &collector->processes[i];
 		const struct collector_sums *now = &process->now, *before = &process->at_tick;

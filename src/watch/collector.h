@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The work of the garbage collector of a target: sums over its processes, read from their memory
- * at each tick. A process that has ended counts with the figures that were read last.
+ * The work of the garbage collector of a target: sums over the target's processes, read from their
+ * memory at each tick. For a process that has ended, the sums include its last known figures.
  */
 #ifndef WATCH_COLLECTOR_H
 #define WATCH_COLLECTOR_H
@@ -14,7 +14,7 @@
 
 struct collected;
 
-/* The figures that only grow. */
+/* The figures that never decrease. */
 struct collector_sums {
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
@@ -30,15 +30,16 @@ struct collector {
 
 void collector_free(struct collector *collector);
 /*
- * Set the processes to the N PIDS, ascending: open the new ones, forget the others. Processes that
- * may not be read, or that run no known runtime, are left out. Returns -ENOMEM or 0.
+ * Set the processes of the target to the N PIDS, in ascending order. Open the new processes. Read
+ * processes that are no longer in PIDS only while they run. Leave out processes that may not be
+ * read, or that run no known runtime. Return -ENOMEM or 0.
  */
 int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n);
-/* Read the figures of all processes, and set the figures of GC, except the rates. */
+/* Read the figures of all processes, and set the members of GC, except the rates. */
 void collector_read(struct collector *collector, struct watch_gc *gc);
 /*
- * Set the rates of GC from what has changed since the last tick, DT_NS ago. PAIRS give the
- * durations of the pauses, if these are timed.
+ * Set the rates of GC from the changes since the last tick, DT_NS ago. PAIRS have the durations of
+ * the pauses, if these are timed.
  */
 void collector_tick(struct collector *collector, const struct watch_pair *pairs, size_t n_pairs,
 		    int64_t dt_ns, struct watch_gc *gc);

@@ -25,7 +25,7 @@
 #include "program/dormant/object.h"
 #include "program/program.h"
 
-/* In shared memory. The child writes WHY before STATE. */
+/* In shared memory. The child writes WHY before it sets STATE. */
 struct shared_result {
 	atomic_int state;
 	char why[sizeof(((struct exam_result *)NULL)->why)];
@@ -37,7 +37,7 @@ struct examiner {
 	struct shared_result *results;
 	size_t n, bytes;
 	struct exam_limits limits;
-	size_t at; /* the file being read */
+	size_t at; /* index of the file that is being read */
 	int64_t since_ms;
 	bool is_late; /* killed for taking too long */
 };
@@ -50,7 +50,10 @@ static void set_result(struct shared_result *result, enum exam_state state, cons
 	atomic_store(&result->state, state);
 }
 
-/* Memory in use now is not counted, since most of it is the parent's. */
+/*
+ * Limit the memory that the child may use, in addition to the memory in use now, most of which is
+ * shared with the parent.
+ */
 static void limit_memory(unsigned int mib)
 {
 #ifndef __SANITIZE_ADDRESS__ /* the sanitizer maps terabytes */
@@ -71,11 +74,11 @@ static void limit_memory(unsigned int mib)
 #endif
 }
 
-/* Restart the timer for each file. Its signal ends the process. */
+/* Restart the timer for the next file. The timer's signal, SIGPROF, ends the process. */
 static void limit_time(unsigned int cpu_ms, size_t n)
 {
 	const struct itimerval timer = { .it_value = { cpu_ms / 1000, cpu_ms % 1000 * 1000L } };
-	/* A limit in case the timer fails. */
+	/* A limit for all N files, in case the timer fails. */
 	const rlim_t seconds = (n + 1) * (cpu_ms / 1000 + 1);
 	const struct rlimit limit = { seconds, seconds };
 
@@ -113,7 +116,10 @@ static int confine(struct ocp_ctx *ctx, pid_t parent, const struct exam_file *fi
 	if (!err)
 		err = confine_drop_capabilities(ctx);
 	prctl(PR_SET_NAME, "probes-examiner");
-	/* After the capabilities: the kernel clears this setting when credentials change. */
+	/*
+	 * Do this after dropping capabilities: the kernel clears this setting when credentials
+	 * change.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(EXIT_FAILURE);
@@ -135,8 +141,8 @@ const char *exam_reason(const char *error, const struct file_origin *origin)
 }
 
 /*
- * May PROG, a library, have probes that other files define? If so, read its list of references to
- * other files, so that the limits apply to reading that, too.
+ * Set *MAY to whether PROG, a library, may have probes that other files define. If so, read its
+ * list of references to other files, so that the limits apply to this reading, too.
  */
 static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, bool *may)
 {
@@ -171,8 +177,9 @@ static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all
 		err = read_externals(ctx, prog, &may);
 	*has_probes = ocp_program_probe_count(prog) || may;
 	/*
-	 * A watch reads the figures of the collector of programs with probes, so recognise the
-	 * runtime here, too. The result does not matter, only whether the limits suffice.
+	 * The watch later recognises the runtime of programs with probes, to read the figures of
+	 * the garbage collector. So recognise it here, too. The result does not matter, only
+	 * whether the limits suffice.
 	 */
 	if (!err && (*has_probes || all_runtimes) && !file->origin.is_library &&
 	    runtime_recognise(ctx, prog->elf, &runtime) == -ENOMEM)
@@ -197,7 +204,7 @@ static void examine(struct ocp_ctx *ctx, const struct exam_file *file,
 			 limits->memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
-		/* Other faults of the file are harmless, and reported elsewhere. */
+		/* Other faults of the file do no harm, and are reported elsewhere. */
 		set_result(result, has_probes ? EXAM_WITH_PROBES : EXAM_WITHOUT_PROBES, "");
 	}
 }
@@ -260,12 +267,12 @@ static enum exam_state state_of(const struct examiner *examiner, size_t file)
 {
 	const int state = atomic_load(&examiner->results[file].state);
 
-	/* Validate the value, since a malicious file may have taken over the child. */
+	/* Check the value, since a malicious file may have taken over the child. */
 	return state >= EXAM_NOT_BEGUN && state <= EXAM_EXCEEDS ? (enum exam_state)state
 								: EXAM_EXCEEDS;
 }
 
-/* Blame the file that the child was reading when it ended. */
+/* Record why the child has ended, as the result of the file that it was reading then. */
 static void say_why(struct examiner *examiner, int status)
 {
 	size_t at = 0;
@@ -292,7 +299,7 @@ static void say_why(struct examiner *examiner, int status)
 	atomic_store(&examiner->results[at].state, EXAM_EXCEEDS);
 }
 
-/* Kill the child if it takes too long for one file. The clock restarts with each file. */
+/* Kill the child if it takes too long for one file. The time counts from the start of each file. */
 static void kill_late(struct examiner *examiner)
 {
 	size_t at = examiner->at;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process is opened once, which reads its mappings and notes; later ticks only read its states.
- * A new process is opened one tick late, since many exit at once. At most MAX_LOOKED_INTO are
- * open.
+ * A process is opened once, which includes reading its mappings and notes; later ticks read only
+ * its states. A new process is opened one tick late, since many processes exit at once. At most
+ * MAX_LOOKED_INTO processes are open.
  */
 #include "watch/handlers.h"
 
@@ -15,7 +15,7 @@
 
 enum {
 	MAX_LOOKED_INTO = 64,
-	MAX_OPENS = 8,	/* a tick */
+	MAX_OPENS = 8,	/* maximum per tick */
 	REST_TICKS = 30 /* ticks before an unreadable process is tried again */
 };
 
@@ -56,7 +56,7 @@ static int open_process(struct ocp_ctx *ctx, struct looked_into *process)
 	return 0;
 }
 
-/* Replace the list by PIDS. Keep the data of processes that stay. */
+/* Replace the list of processes by PIDS. Keep the data of processes that remain. */
 static int take_over(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n)
 {
 	struct looked_into *now = calloc(n + 1, sizeof(*now));
@@ -109,7 +109,10 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-/* Combine the state KNOWN so far with the STATE in one more process. */
+/*
+ * Return KNOWN, the common state in the processes so far, combined with STATE, the state in one
+ * more process.
+ */
 static enum watch_handler merge(enum watch_handler known, enum ocp_state state)
 {
 	const enum watch_handler now = state == OCP_ENABLED    ? WATCH_HANDLER_ON
@@ -151,7 +154,10 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 		if (!process->proc)
 			continue;
-		/* The process has exited or executed another file, so the next tick drops it. */
+		/*
+		 * If this fails, the process has exited or executed another file, and the next tick
+		 * drops it.
+		 */
 		if (ocp_process_read_states(process->proc, 0, process->states) != 0)
 			close_process(process);
 		else
@@ -161,7 +167,7 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
-/* Does PROBE need no change? A probe that the process lacks needs none. */
+/* Return true if PROBE needs no change in PROCESS. A probe that PROCESS lacks needs no change. */
 static bool is_done(const struct looked_into *process, const char *probe, bool on)
 {
 	for (size_t i = 0; i < ocp_process_probe_count(process->proc); i++)
@@ -207,7 +213,7 @@ int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *
 		const bool was_open = process->proc != NULL;
 		int err = switch_one(ctx, process, probe, on, n);
 
-		/* Each open process takes descriptors, so limit their number. */
+		/* Limit the number of open processes, since each takes descriptors. */
 		if (!was_open && n_open >= MAX_LOOKED_INTO)
 			close_process(process);
 		else

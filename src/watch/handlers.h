@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The states of handlers in the processes of a target, and switching handlers. */
+/* Read and switch the states of handlers in the processes of a target. */
 #ifndef WATCH_HANDLERS_H
 #define WATCH_HANDLERS_H
 
@@ -12,9 +12,9 @@
 /* One process of the target. */
 struct looked_into {
 	pid_t pid;
-	struct ocp_process *proc; /* NULL: not readable, or too new */
-	unsigned int rest;	  /* ticks until the next try */
-	enum ocp_state *states;	  /* of the probes of proc */
+	struct ocp_process *proc; /* NULL: not readable, or not opened yet */
+	unsigned int rest;	  /* ticks until the next attempt to open it */
+	enum ocp_state *states;	  /* one for each probe of proc */
 };
 
 struct handlers {
@@ -23,13 +23,22 @@ struct handlers {
 };
 
 void handlers_free(struct handlers *handlers);
-/* Set the processes to the N PIDS, ascending: open the new ones, forget the others. */
+/*
+ * Set the processes to the N PIDS, in ascending order. Open the new processes, and close the
+ * processes that are not in PIDS. Return -ENOMEM or 0.
+ */
 int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n);
-/* Reopen all processes, after they have loaded plugins. */
+/*
+ * Close all processes because some have loaded plugins. The next handlers_follow() opens them
+ * again.
+ */
 void handlers_forget(struct handlers *handlers);
-/* Read the states and combine them in PROBES, which are sorted by name. */
+/* Read the states, and combine those of all processes in PROBES, which must be sorted by name. */
 void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t n_probes);
-/* See watch_switch_handler. */
+/*
+ * Switch the handlers of PROBE in all processes. Same arguments and result as
+ * watch_switch_handler().
+ */
 int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *probe, bool on,
 		    size_t *n);
 

@@ -19,7 +19,7 @@
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
 
-/* The measurement of the cost of a hit takes this many nanoseconds. */
+/* The cost of a hit is measured for this many nanoseconds after the attach. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
 
 static int identify(struct source *source, const char *path)
@@ -65,7 +65,7 @@ static int open_file(struct source *source, const char *path)
 	return 0;
 }
 
-/* Returns -EPERM if PID belongs to another user. */
+/* Return -EPERM if PID belongs to another user. */
 static int check_user(struct ocp_ctx *ctx, pid_t pid)
 {
 	struct proc_status status;
@@ -127,7 +127,10 @@ bool source_has_ended(const struct source *source)
 	return source->pidfd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-/* Is one of the N new PIDS in another container than SOURCE? */
+/*
+ * Return true if a process in PIDS that SOURCE does not know yet is in another container than
+ * SOURCE.
+ */
 static bool has_stranger(const struct source *source, const pid_t *pids, size_t n)
 {
 	struct container container;
@@ -173,7 +176,7 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child)
 	return 0;
 }
 
-/* Check which of the process and its children still count inside. */
+/* Find out whether the process, and which of its children, still count inside. */
 static void look_inside(struct source *source)
 {
 	size_t n = 0;
@@ -186,7 +189,7 @@ static void look_inside(struct source *source)
 	source->n_children = n;
 }
 
-/* Add the children to the processes. */
+/* Add the children to the list of processes. */
 static int take_children(struct source *source)
 {
 	pid_t *grown =
@@ -201,7 +204,7 @@ static int take_children(struct source *source)
 	return 0;
 }
 
-/* Copy the processes that the meter found last. */
+/* Copy the list of processes that the meter found last. */
 static int take_processes(struct source *source)
 {
 	pid_t *pids;
@@ -288,7 +291,7 @@ int source_refresh(struct source *source, size_t *n_sites)
 	*n_sites = 0;
 	if (source->is_inside)
 		look_inside(source);
-	/* The process has left: what it runs now is not measured. */
+	/* The process has ended or runs another program, which is not measured. */
 	if (source->has_left)
 		return take_processes(source);
 	err = ocp_meter_refresh(source->meter, n_sites);
@@ -318,7 +321,7 @@ int source_end(struct source *source)
 
 	/*
 	 * The detach fails if a debugger holds the process, which then continues to count. The
-	 * counts up to now are known; source_free() tries the detach again, and reports a failure.
+	 * counts until now are known. source_free() tries to detach again, and reports a failure.
 	 */
 	if (err != -ENOMEM && source->is_inside)
 		err = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A source: a meter attached to one process, or to every process of one file, from its first
- * sample to its last.
+ * A source: a meter attached to one process, or to every process of one file, from its first sample
+ * to its last.
  *
- * With the engine `inside`, a source is always one process of our own user, and the children that
- * the process has forked. The children count in the same memory, and continue after the process has
- * ended.
+ * With the engine `inside`, a source is always one process of our own user, together with the
+ * children that this process has forked. The children count in the same memory, and continue after
+ * the process has ended.
  */
 #ifndef WATCH_SOURCE_H
 #define WATCH_SOURCE_H
@@ -22,39 +22,48 @@
 struct source {
 	struct ocp_ctx *ctx;
 	struct ocp_meter *meter;
-	struct ocp_process *proc; /* NULL: every process of the file */
-	pid_t pid;		  /* the pid of proc, else 0 */
-	int pidfd;		  /* for proc, else -1 */
-	int file;		  /* O_PATH; of the executable */
-	dev_t dev;		  /* identity of the file */
+	struct ocp_process *proc; /* NULL: every process of the file is measured */
+	pid_t pid;		  /* pid of proc; 0 without proc */
+	int pidfd;		  /* refers to the process of proc; -1 without proc */
+	int file;		  /* the executable, opened with O_PATH */
+	dev_t dev;		  /* device and inode number of the file */
 	ino_t ino;
-	const void *owner; /* the rule that opened it */
-	bool is_inside;	   /* measured by the engine `inside`; else by the kernel */
-	/* With is_inside: */
-	bool has_left;	  /* the process does not count any more: it has ended, for example */
-	bool is_outgrown; /* it has loaded files that are not measured */
-	pid_t *children;  /* children that count with it, ascending; see source_adopt */
+	const void *owner; /* the rule that has opened this source */
+	bool is_inside;	   /* measured by the engine `inside`; false: by BPF */
+	/* The next four members are set only with is_inside. */
+	/* The process does not count any more, because it has ended, for example. */
+	bool has_left;
+	bool is_outgrown; /* the process has loaded files that are not measured */
+	/* Children that count with the process, in ascending order; see source_adopt(). */
+	pid_t *children;
 	size_t n_children;
-	pid_t *pids; /* found processes, ascending */
+	pid_t *pids; /* the processes found, in ascending order */
 	size_t n_pids;
-	bool knows_pids;	    /* false: there may be more */
-	struct container container; /* of all processes; all "": any container */
-	bool is_mixed;		    /* bound to a container, but also run in another */
-	bool is_stale;		    /* a measured file was overwritten and is no longer measured */
-	struct ocp_sample *sample;  /* the newest; NULL: none yet */
-	uint64_t hits;		    /* total of the sample */
-	uint64_t charged_hits;	    /* the part of `hits` that a tick's cpu_overhead includes */
-	int64_t uncharged_ns;	    /* the time of the ticks since then */
-	struct ocp_costs costs;	    /* all 0: unknown */
-	double cost_per_hit_ns;	    /* of the hits so far; 0: unknown */
-	double cpu_overhead;	    /* of the last tick; 0 while the costs are unknown */
-	bool was_cut;		    /* counters were switched off since the last tick */
+	bool knows_pids;	    /* false: there may be processes that are not in `pids` */
+	struct container container; /* the container of all processes; all "": any container */
+	/* `container` is set, but the file also runs in another container */
+	bool is_mixed;
+	bool is_stale;		   /* a measured file was overwritten and is no longer measured */
+	struct ocp_sample *sample; /* the newest sample; NULL: none so far */
+	uint64_t hits;		   /* sum of all hits in the sample */
+	/* The part of `hits` that has been included in a tick's cpu_overhead. */
+	uint64_t charged_hits;
+	int64_t uncharged_ns;	/* length of the ticks since cpu_overhead last included hits */
+	struct ocp_costs costs; /* all 0: unknown */
+	double cost_per_hit_ns; /* mean cost of the hits so far; 0: unknown */
+	/* CPU overhead in the last tick, as a share of one core. 0 while the costs are unknown. */
+	double cpu_overhead;
+	bool was_cut; /* counters were switched off since the last tick */
 	bool asked_costs;
-	int64_t attached_ns;   /* CLOCK_MONOTONIC */
-	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: unknown or has one */
+	int64_t attached_ns; /* CLOCK_MONOTONIC: when the meter was attached; 0: not attached */
+	/*
+	 * CLOCK_MONOTONIC: since when the source has had no process; 0: unknown, or it has a
+	 * process.
+	 */
+	int64_t idle_since_ns;
 };
 
-/* What to measure: the file at PATH, or process PID if it is not 0. */
+/* What to measure: every process of the file at PATH or, if PID is not 0, process PID. */
 struct source_spec {
 	const char *path;
 	pid_t pid;
@@ -64,38 +73,42 @@ struct source_spec {
 };
 
 /*
- * Open a source for SPEC, which is used during the call only. KNOWN is the shared list of
- * processes. source_open refreshes it, unless SPEC is for one process that counts inside. Later,
- * its owner refreshes it. source_attach starts measuring. -EPERM: a process of another user cannot
- * count inside.
+ * Open a source for SPEC, which is used only during this call. source_attach() then starts
+ * measuring. KNOWN is the shared list of known processes; source_open() invalidates it, unless SPEC
+ * is for one process that counts inside. The owner of KNOWN must invalidate it later. -EPERM: a
+ * process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
 		struct source **out);
 /* Start measuring. Do nothing if SOURCE is already attached. */
 int source_attach(struct source *source);
-/* Log what a hit will cost if the kernel single-steps sites. Before source_attach. */
+/*
+ * Log what a hit will cost if the kernel must single-step sites. Call this before source_attach().
+ */
 void source_tell_estimate(struct source *source);
-/* Log for TITLE how the pairs of SOURCE are matched, unless the request sets the matching. */
+/* Log for TITLE how the pairs of SOURCE are matched, unless the request says how. */
 void source_tell_matching(const struct source *source, const char *title);
-/* SOURCE may be NULL. */
+/* Detach and free SOURCE, which may be NULL. */
 void source_free(struct source *source);
 
-/* Has the process of SOURCE exited? False for a source of a file. */
+/* Return true if the process of SOURCE has exited; false for a source of a file. */
 bool source_has_ended(const struct source *source);
-/* Was PID, at its last inspection, a child that counts with SOURCE? */
+/* Return true if PID was a child that counts with SOURCE when the children were last inspected. */
 bool source_has_child(const struct source *source, pid_t pid);
 /*
- * Inspect PID again, which was not a child of SOURCE so far. Set *IS_CHILD if PID is a child now.
- * Returns -ENOMEM or 0.
+ * Inspect PID again, which was not a child of SOURCE so far. Set *IS_CHILD to whether it counts
+ * with SOURCE now, and if so, add it to the children. Return -ENOMEM or 0.
  */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);
-/* Find new processes and newly loaded files; *N_SITES is the number of sites added. */
+/*
+ * Find new processes and newly loaded files. Set *N_SITES to the number of sites that were added.
+ */
 int source_refresh(struct source *source, size_t *n_sites);
-/* Replace the sample by a current one. */
+/* Replace the sample by a new one. */
 int source_read(struct source *source);
-/* Detach the meter, and replace the sample by the final one. */
+/* Detach the meter, and replace the sample by the final sample. */
 int source_end(struct source *source);
-/* Update the cost per hit, once it is known without waiting. */
+/* Update the cost per hit as soon as it is known; do not wait for it. */
 void source_ask_costs(struct source *source, int64_t now_ns);
 
 #endif

@@ -89,7 +89,7 @@ int target_set_problem(struct target *target, const char *why)
 
 /* ---- names of probes and pairs -------------------------------------------------------------- */
 
-/* Make room for N more entries of SIZE in *LIST, of which COUNT are in use. */
+/* Enlarge *LIST, which has COUNT entries of SIZE bytes, for N more entries. */
 static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
 {
 	void *grown = realloc(*(void **)list, (count + n) * size);
@@ -100,7 +100,7 @@ static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count,
 	return 0;
 }
 
-/* Insert a probe called NAME at AT; there is room. */
+/* Insert a probe called NAME at index AT. The lists must have room for it. */
 static int insert_probe(struct target *target, size_t at, const char *name)
 {
 	const size_t behind = target->view.n_probes - at;
@@ -121,7 +121,7 @@ static int insert_probe(struct target *target, size_t at, const char *name)
 	return 0;
 }
 
-/* Add the new probes of SAMPLE: all for the first sample, usually none later. */
+/* Add the probes of SAMPLE that are new: all probes of the first sample, usually none later. */
 static int add_probes(struct target *target, const struct ocp_sample *sample)
 {
 	const size_t n = ocp_sample_probe_count(sample);
@@ -211,7 +211,7 @@ static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample
 	}
 }
 
-/* Only the first mismatch is recorded. */
+/* Record the filter mismatch of SAMPLE, unless an earlier one has been recorded. */
 static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 {
 	const char *mismatch = ocp_sample_losses(sample)->filter_mismatch;
@@ -270,7 +270,7 @@ static void add_hits(struct target *target, const struct source *source)
 	}
 }
 
-/* Fill ROWS with the hits by process of SOURCE; returns the number of rows. */
+/* Fill ROWS with the hits of SOURCE, split by process. Return the number of rows. */
 static size_t list_rows(const struct target *target, const struct source *source,
 			struct watch_row *rows)
 {
@@ -294,7 +294,7 @@ static size_t count_rows(const struct source *source)
 	return ocp_sample_hits_count(source->sample);
 }
 
-/* Collect the rows of ended and current sources. */
+/* Collect the rows of ended and of current sources. */
 static int add_rows(struct target *target)
 {
 	size_t n = target->n_base_rows;
@@ -328,8 +328,9 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /*
- * Merge the rows of one process in several sources. A process has several if it executed another
- * generation of its file, or if the request changed. Returns the number of rows left.
+ * Merge the rows of one probe and process that come from several sources. A process has several
+ * sources if it executed another file at the same path, or if the request changed. Return the
+ * number of remaining rows.
  */
 static size_t merge_rows(struct watch_row *rows, size_t n)
 {
@@ -350,7 +351,7 @@ static size_t merge_rows(struct watch_row *rows, size_t n)
 	return left;
 }
 
-/* Keep the rows of SOURCE when it ends: its processes may continue under another source. */
+/* Keep the rows of SOURCE when it ends, since its processes may continue in another source. */
 static int keep_rows(struct target *target, const struct source *source)
 {
 	const size_t n = count_rows(source);
@@ -395,7 +396,7 @@ int target_collect_pids(struct target *target)
 	target->pids = calloc(n_all + 1, sizeof(*target->pids));
 	target->view.pids = target->pids;
 	target->view.n_pids = 0;
-	/* Given up: processes may still run, but nothing searches for them. */
+	/* If measuring was given up, processes may still run, but nothing searches for them. */
 	target->view.knows_pids = !target->is_over_budget;
 	if (!target->pids)
 		return ctx_no_memory(target->ctx);
@@ -546,7 +547,7 @@ int target_end_source(struct target *target, size_t number)
 		struct pair_record *record = target->pair_records[find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
-		/* The stops of open pairs will not be seen. */
+		/* The stops of open pairs will not be seen, so the starts become orphans. */
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}

@@ -17,7 +17,10 @@ struct probe_record *target_new_probe_record(void)
 	return record;
 }
 
-/* The quantile is an estimate within its bucket, but never above the longest time. */
+/*
+ * Return the quantile of the pair's times in the last minute. It is an estimate within its bucket,
+ * but not above the pair's longest time.
+ */
 static uint64_t minute_quantile(const struct pair_record *record, const struct watch_pair *pair,
 				double quantile)
 {
@@ -59,7 +62,7 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 	const uint64_t hits = probe->hits - record->hits_at_tick;
 
 	probe->rate = target->had_tick ? (double)hits * 1e9 / (double)dt_ns : NAN;
-	/* Probes that are not counted have an unknown rate, not 0. */
+	/* The rate of a probe that is not counted is unknown, not 0. */
 	if ((record->is_off || target->is_over_budget) && !hits)
 		probe->rate = NAN;
 	record->hits_at_tick = probe->hits;
@@ -73,9 +76,10 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 }
 
 /*
- * The cost of a hit is known only some time after the attach. The first tick that knows the cost
- * charges all hits until then to the whole time until then. Otherwise, a budget would miss a
- * program that is busy only at first.
+ * Compute the CPU overhead of SOURCE in the last tick. The cost of a hit is known only some time
+ * after the attach. The first tick that knows the cost takes all hits since the attach, and divides
+ * by the time since then. Otherwise, a budget would not notice a program that is busy only at
+ * first.
  */
 static void tick_cost(struct source *source, int64_t dt_ns)
 {

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/ctx.h"
 
-enum { SHORT_ID_BYTES = 12 }; /* as shown by container runtimes */
+enum { SHORT_ID_BYTES = 12 }; /* the number of characters that container runtimes show */
 
 int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process)
 {
@@ -47,7 +47,10 @@ static bool has_title(const struct targets *targets, const char *title)
 	return false;
 }
 
-/* EXE and the first SHORT_ID_BYTES of CONTAINER's id, or the whole id if that title exists. */
+/*
+ * Return the title "EXE [ID]" with the first SHORT_ID_BYTES of CONTAINER's id or, if another target
+ * has this title, with the whole id. The caller frees the title.
+ */
 static char *make_title(const struct targets *targets, const char *exe,
 			const struct container *container)
 {

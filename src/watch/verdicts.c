@@ -16,22 +16,23 @@
 #define SECOND_NS INT64_C(1000000000)
 
 enum {
-	MAX_BATCH = 256, /* files in examination or queued, with a descriptor each */
+	/* Maximum of files being examined, and of files queued; each has a descriptor. */
+	MAX_BATCH = 256,
 	MAX_FILES = 65536,
-	/* The time that an unused file is remembered. */
+	/* How long a file is remembered after it was last seen. */
 	KEEP_S = 600,
-	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict is a new report */
-	KEEP_CROWDED_S = 60,	  /* when the table is full */
+	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict would be reported again */
+	KEEP_CROWDED_S = 60,	  /* if the table is full */
 };
 
-/* Wall time is longer than processor time, for files on slow disks. */
+/* The limit of wall time is longer than that of CPU time, for files on slow disks. */
 static const struct exam_limits usual_limits = {
 	.cpu_ms = 1000,
 	.wall_ms = 10000,
 	.memory_mib = 128,
 };
 
-/* One state of one file. */
+/* Identifies one state of one file: if the file changes, its key changes. */
 struct file_key {
 	dev_t dev;
 	ino_t ino;
@@ -42,13 +43,13 @@ struct file_key {
 enum standing { STANDING_NEW, STANDING_WAITS, STANDING_WITHOUT, STANDING_WITH, STANDING_EXCEEDS };
 
 struct known_file {
-	bool is_used; /* the slot is in use */
+	bool is_used; /* this slot of the hash table is in use */
 	struct file_key key;
 	enum standing standing;
 	int64_t seen_ns;
 };
 
-/* Files, and their states when they were opened. */
+/* Files, and their keys when they were opened. */
 struct batch {
 	struct exam_file files[MAX_BATCH];
 	struct file_key keys[MAX_BATCH];
@@ -60,13 +61,14 @@ struct verdicts {
 	struct file_rules rules;
 	struct exam_limits limits;
 	bool is_all;
-	bool trusts_owners; /* see verdicts_set_strangers */
-	/* Hash table by device and inode, with open addressing. */
+	/* Files of root and of this user are not examined, see verdicts_set_strangers(). */
+	bool trusts_owners;
+	/* A hash table by device and inode number, with open addressing. */
 	struct known_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
 	struct batch waiting, examined;
 	struct examiner *examiner;
-	bool cannot_examine; /* already reported */
+	bool cannot_examine; /* the failure to start the examiner has been reported */
 };
 
 static int64_t now_ns(void)
@@ -110,7 +112,10 @@ static bool is_kept(const struct verdicts *v, const struct known_file *file, int
 	return file->standing == STANDING_WAITS || unseen_ns < keep_s * SECOND_NS;
 }
 
-/* Forget files that have not been seen for long, and keep half of the slots free. */
+/*
+ * Forget files that have not been seen for long, and resize the table so that at most half of its
+ * slots are in use.
+ */
 static int rebuild(struct verdicts *v)
 {
 	struct verdicts next = { .n_slots = 256 };
@@ -138,8 +143,8 @@ static int rebuild(struct verdicts *v)
 }
 
 /*
- * Set *OUT to the entry of KEY's file. The entry is new if there is none, or if the file has
- * changed.
+ * Set *OUT to the entry of the file with KEY. If there is no entry, or if the file has changed,
+ * make a new one.
  */
 static int get_file(struct verdicts *v, const struct file_key *key, struct known_file **out)
 {
@@ -157,7 +162,10 @@ static int get_file(struct verdicts *v, const struct file_key *key, struct known
 	return 0;
 }
 
-/* Read the KEY of the open file FD. -ENOEXEC: the file cannot be a program. */
+/*
+ * Read the KEY of the open file FD, and set *IS_TRUSTED to whether root or this user owns it.
+ * -ENOEXEC: the file cannot be a program.
+ */
 static int identify(int fd, struct file_key *key, bool *is_trusted)
 {
 	struct stat st;
@@ -173,7 +181,10 @@ static int identify(int fd, struct file_key *key, bool *is_trusted)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* Queue the file for examination. */
+/*
+ * Queue the file for examination, unless it is queued or the queue is full. Return -EAGAIN with a
+ * message, or another error.
+ */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		   struct known_file *file)
 {
@@ -242,7 +253,9 @@ static void report(struct verdicts *v, struct known_file *file, const struct fil
 	ctx_log(v->ctx, OCP_LOG_WARN, "%sskipped: %s: %s%s", who, origin->name, why, what_to_do);
 }
 
-/* Report a file that exceeded the limits when this process read it. */
+/*
+ * Report a file that has exceeded the limits while this process, not the examiner, was reading it.
+ */
 static void on_exceeds(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
@@ -272,8 +285,8 @@ static void clear(struct batch *batch)
 }
 
 /*
- * Take RESULT of file number I. Returns false if the file has changed since, so that RESULT is
- * useless.
+ * Store RESULT of the file number I. Return false if the file has changed since it was queued, so
+ * that RESULT is useless.
  */
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {
@@ -292,8 +305,9 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 }
 
 /*
- * Take results of finished files, or of all if the examiner has ended. Files that it has not read
- * are queued again when they are next requested.
+ * Take the results of the files that the examiner has finished or, if it has ended, of all files.
+ * Files that it has not read are queued again when they are next requested. Return whether there
+ * are new verdicts.
  */
 static bool take_results(struct verdicts *v, bool has_ended)
 {

@@ -86,7 +86,7 @@ int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span)
 	return watch->column_time_ns - (int64_t)later * WATCH_TICK_MS * 1000000;
 }
 
-/* Return the index of column AGE, which is complete, in a ring of SPAN. */
+/* Return the index of column AGE in the ring of SPAN. The column must be complete. */
 static size_t place_of(const struct watch *watch, enum watch_span span, size_t age)
 {
 	const size_t column = watch->n_columns / watch_column_ticks(span) - 1 - age;
@@ -140,7 +140,10 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 	return err;
 }
 
-/* Undo the switch in the first N sources. Continue after a failure in one of them. */
+/*
+ * Switch the counter back to WAS_ON in the first N sources. Continue after a failure in one of
+ * them.
+ */
 static void switch_back(struct target *target, size_t n, const char *probe, bool was_on)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -151,7 +154,7 @@ static void switch_back(struct target *target, size_t n, const char *probe, bool
 	}
 }
 
-/* Switch in all sources that have the probe, or in none if one fails. */
+/* Switch the counter in all sources that have PROBE or, if one of them fails, in none. */
 static int switch_in_sources(struct target *target, const char *probe, bool on, bool was_on)
 {
 	bool was_found = false;

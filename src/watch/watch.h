@@ -4,18 +4,18 @@
  *
  *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
  *
- * A target is an executable, identified by its path. Its processes come and go, and the file may
+ * A target is an executable, identified by its path. Its processes start and exit, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
- * as there is one. The numbers of a target are the sums over all its sources, including ended
- * ones. So they never decrease, whatever happens to the processes.
+ * as there is one. The numbers of a target are the sums over all its sources, including ended ones.
+ * So these numbers never decrease, whatever happens to the processes.
  *
- * When all programs are watched, a file with several names (hard links, bind mounts) is one
- * target. It has the name that was found first, usually that of the lowest pid, and keeps it after
- * the last process of that name: uprobes belong to the file, and a second target would count each
- * hit twice. Files with one name are one target, with a source for each file. Different containers
- * have different targets. A file that several containers run (from a volume) is a target without a
- * container. Files on overlays are separate, even if they share a lower file; see
- * measure/kernel_file.c.
+ * When all programs are watched, a file with several names (hard links, bind mounts) is one target.
+ * The target has the name that was found first, usually that of the process with the lowest pid,
+ * and keeps this name after the last process of that name: uprobes belong to the file, and a second
+ * target would count each hit twice. Several files that had the same name one after the other are
+ * one target, with a source for each file. Different containers have different targets. A file that
+ * several containers run (from a volume) is a target without a container. Files on overlays are
+ * separate, even if they share a lower file; see measure/kernel_file.c.
  *
  * All work is done in the calling thread. Pointers that these functions return are valid until the
  * next call of watch_set, watch_tick, watch_read or watch_switch_....
@@ -31,35 +31,42 @@
 #include "ocaml_probes.h"
 
 enum {
-	WATCH_COLUMNS = 60,	  /* of each span of the history */
-	WATCH_TICK_MS = 1000,	  /* the interval for calls of watch_tick */
-	WATCH_QUARTER_TICKS = 15, /* in a column of WATCH_QUARTER_HOUR */
+	WATCH_COLUMNS = 60,	  /* number of columns of each span of the history */
+	WATCH_TICK_MS = 1000,	  /* the interval at which to call watch_tick() */
+	WATCH_QUARTER_TICKS = 15, /* number of ticks in a column of WATCH_QUARTER_HOUR */
 };
 
 /* The spans of the history. */
 enum watch_span {
 	WATCH_MINUTE,	    /* a column for each tick */
-	WATCH_QUARTER_HOUR, /* a column for WATCH_QUARTER_TICKS ticks, once they are complete */
+	WATCH_QUARTER_HOUR, /* a column for each WATCH_QUARTER_TICKS ticks; only complete columns */
 };
 
 struct watch;
 
 /* One thing to watch. */
 struct watch_spec {
-	const char *exe;     /* every process of this file, now or later; NULL: see pid */
-	bool may_be_missing; /* if EXE does not exist yet, its target has that problem */
-	pid_t pid;	     /* this process and, after it exits, another one of its executable; */
-			     /* 0 without exe: every running program with probes */
+	const char *exe; /* every process of this file, now or later; NULL: see `pid` */
 	/*
-	 * What to measure. To keep within its budget, the busiest counters (at most 8 per tick)
-	 * are switched off. If that is not enough, measuring ends, and the target has a problem.
+	 * If EXE does not exist yet, this is no error: the target has a problem until EXE exists.
+	 */
+	bool may_be_missing;
+	/*
+	 * This process and, after it exits, another process of its executable. 0 without exe: every
+	 * running program with probes.
+	 */
+	pid_t pid;
+	/*
+	 * What to measure. If measuring exceeds the budget of the request, the busiest counters (at
+	 * most 8 per tick) are switched off. If that is not enough, measuring ends, and the target
+	 * has a problem.
 	 */
 	const struct measure_request *request;
 	/*
-	 * The engine. ENGINE_INSIDE: each process counts inside, if it belongs to our user; needs
-	 * EXE or PID. ENGINE_AUTO: BPF, if BPF is permitted or the request needs it; counting moves
-	 * inside if it exceeds the budget. ENGINE_DEFAULT: the same choice, but counting never
-	 * moves because of the budget.
+	 * The engine. ENGINE_INSIDE: each process that belongs to our user counts inside; needs EXE
+	 * or PID. ENGINE_AUTO: BPF, if BPF is permitted or the request needs it; if counting by BPF
+	 * exceeds the budget, counting moves inside. ENGINE_DEFAULT: the same choice, but counting
+	 * never moves because of the budget.
 	 */
 	enum engine_choice engine;
 };
@@ -81,11 +88,11 @@ static inline const char *watch_engine_name(enum watch_engine engine)
 }
 
 enum watch_handler {
-	WATCH_HANDLER_UNKNOWN, /* no process, or no readable one */
+	WATCH_HANDLER_UNKNOWN, /* no process runs, or no process can be read */
 	WATCH_HANDLER_OFF,
 	WATCH_HANDLER_ON,
 	WATCH_HANDLER_MIXED, /* on in some processes or at some sites */
-	WATCH_HANDLER_NONE,  /* not a probe, but code that has no handlers */
+	WATCH_HANDLER_NONE,  /* not a probe, but a function or other code, which has no handlers */
 };
 
 struct watch_probe {
@@ -94,7 +101,7 @@ struct watch_probe {
 	double rate;   /* hits per second in the last tick; NAN: unknown */
 	size_t n_sites;
 	bool is_counted; /* its hits are counted */
-	bool is_in_pair; /* in a timed pair: its counter cannot be switched */
+	bool is_in_pair; /* part of a timed pair, so its counter cannot be switched */
 	enum watch_handler handler;
 	size_t n_enabled;		    /* processes in which its handlers are on */
 	size_t n_uses, n_uses_without_site; /* as in struct ocp_probe_hits */
@@ -102,37 +109,42 @@ struct watch_probe {
 
 struct watch_pair {
 	const char *start, *stop;
-	struct ocp_pair sum; /* without `buckets`; only `open`, `min_ns`, `max_ns` may decrease */
-	double rate;	     /* pairs per second in the last tick; NAN: unknown */
-	uint64_t p50_ns, p99_ns; /* of the last minute; 0: no pairs */
+	/* sum.buckets is not set. Only `open`, `min_ns` and `max_ns` may decrease. */
+	struct ocp_pair sum;
+	double rate;		 /* pairs per second in the last tick; NAN: unknown */
+	uint64_t p50_ns, p99_ns; /* quantiles of the last minute; 0: no pairs */
 };
 
 /* Hits split by process, if requested. */
 struct watch_row {
 	const char *probe;
-	pid_t pid; /* 0: all processes that exited more than some minutes ago */
+	pid_t pid; /* 0: all processes that exited some minutes ago or earlier */
 	uint64_t hits;
 };
 
 /* Counters of what was not measured. */
 struct watch_losses {
 	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
-	uint64_t filter_mismatches; /* hits with an argument of another type than the filter's */
+	/* Hits whose argument has another type than the filter compares with. */
+	uint64_t filter_mismatches;
 };
 
 /*
- * The work of the garbage collector, summed over the processes that can be read; see
- * process/gc_gauges.h.
+ * The work of the garbage collector, summed over the processes that can be read;
+ * process/gc_gauges.h describes the figures.
  */
 struct watch_gc {
-	bool is_known;	      /* the figures of a process have been read */
-	size_t n_processes;   /* running processes whose figures are included */
-	bool has_words;	      /* false: a stripped program hides what ended domains allocated */
-	bool has_compactions; /* false: a runtime (OCaml 5.1) has no compactions */
+	bool is_known;	    /* figures of at least one process have been read */
+	size_t n_processes; /* running processes whose figures are included */
+	/*
+	 * True unless a program is stripped: then it is unknown what its ended domains allocated.
+	 */
+	bool has_words;
+	bool has_compactions; /* false: the runtime of a process (OCaml 5.1) has no compactions */
 	/* These never decrease, and include processes that have ended. */
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
-	uint64_t heap_words, top_heap_words; /* of the processes that run */
+	uint64_t heap_words, top_heap_words; /* sums over the running processes */
 	/* Per second, in the last tick; NAN: unknown. */
 	double minor_rate, major_rate, allocated_rate, promoted_rate;
 	/*
@@ -146,24 +158,26 @@ struct watch_gc {
 struct watch_target {
 	const char *exe;
 	/*
-	 * The container of all its processes: its id and its pod's, as from ocp_process_container.
-	 * NULL: none, or several.
+	 * The ids of the container and of the pod of all its processes, as ocp_process_container()
+	 * returns them. NULL: no container, or several.
 	 */
 	const char *container, *pod;
-	const char *title;	  /* `exe`, and the container's id in brackets, short if unique */
-	int64_t since_ns;	  /* CLOCK_REALTIME: start of its counters */
+	/* `exe`, and the container's id in brackets, shortened if that is unique */
+	const char *title;
+	int64_t since_ns;	  /* CLOCK_REALTIME: when its counters began */
 	bool is_up;		  /* a process runs and is measured */
-	enum watch_engine engine; /* current or last engine */
+	enum watch_engine engine; /* the engine that measures it, or measured it last */
 	const char *problem;	  /* why it is not fully measured; NULL: no problem */
-	const pid_t *pids;	  /* its processes, ascending */
+	const pid_t *pids;	  /* its processes, in ascending order */
 	size_t n_pids;
-	bool knows_pids;	     /* false: /proc hides some */
+	bool knows_pids;	     /* false: there may be processes that are not in `pids` */
 	double cost_per_hit_ns;	     /* cost per hit; 0: unknown */
 	double cpu_overhead_seconds; /* total; never decreases */
 	double cpu_overhead;	     /* of the last tick, as a share of one core */
-	double budget;		     /* limit of cpu_overhead; 0: none */
+	double budget;		     /* limit of cpu_overhead; 0: no limit */
 	struct watch_losses losses;
-	const char *filter_mismatch;	  /* describes the first filter mismatch; NULL: none */
+	/* Describes the first filter mismatch; NULL: there was none. */
+	const char *filter_mismatch;
 	const struct watch_probe *probes; /* sorted by name */
 	size_t n_probes;
 	const struct watch_pair *pairs; /* in the order of the request */
@@ -173,35 +187,39 @@ struct watch_target {
 	struct watch_gc gc;
 };
 
-/* BY_PROCESS: also split hits by process. NULL: out of memory (with the message in CTX). */
+/*
+ * Create a watch without specs. BY_PROCESS: also split hits by process. NULL: out of memory (with
+ * the message in CTX).
+ */
 struct watch *watch_new(struct ocp_ctx *ctx, bool by_process);
-/* Stops measuring. Handlers keep their state. WATCH may be NULL. */
+/* Stop measuring, and free WATCH, which may be NULL. Handlers keep their state. */
 void watch_free(struct watch *watch);
 
 /*
- * Watch the N SPECS, which are copied, and nothing else. Unchanged specs continue without a gap.
- * Changed specs are not measured for about 50 ms; if attaching again fails, their target has that
- * problem. On an error (of ocp_process_open, ocp_meter_open, or ocp_meter_attach for new specs)
- * nothing changes; only -ENOMEM may leave a part of the change. -EINVAL: two specs name the same
- * process.
+ * Watch the N SPECS, which are copied, instead of the previous ones. Specs that are unchanged
+ * continue without a gap. Changed specs are not measured for about 50 ms; if attaching again fails,
+ * their target has a problem. After an error (of ocp_process_open, ocp_meter_open, or
+ * ocp_meter_attach for new specs) nothing has changed; only after -ENOMEM may a part have changed.
+ * -EINVAL: two specs name the same process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
-/* The number of the spec that an error of the last watch_set was about. */
+/* Return the index of the spec that caused the last error of watch_set(). */
 size_t watch_failed_spec(const struct watch *watch);
 
 /*
- * Call this every WATCH_TICK_MS. It finds processes that started, exited or loaded plugins, reads
- * the states of handlers and the meters, and adds a column to the history. A failure to measure is
- * the problem of a target, is logged once, and is retried. Returns 0 or -ENOMEM.
+ * Call this every WATCH_TICK_MS. It finds processes that have started, exited or loaded plugins,
+ * reads the states of handlers and the meters, and adds a column to the history. A failure to
+ * measure is logged once, becomes the problem of the target, and is retried. Return 0 or -ENOMEM.
  */
 int watch_tick(struct watch *watch);
-/* Read only the meters, for current numbers. Returns as above. */
+/* Read only the meters, for current numbers. Return 0, or the error of a meter. */
 int watch_read(struct watch *watch);
 
 size_t watch_target_count(const struct watch *watch);
 const struct watch_target *watch_target(const struct watch *watch, size_t target);
 /*
- * Return the index of the target called TITLE, or -1; the index of the target's probe NAME, or -1.
+ * watch_find_target() returns the index of the target called TITLE, or -1. watch_find_probe()
+ * returns the index of the target's probe NAME, or -1.
  */
 ptrdiff_t watch_find_target(const struct watch *watch, const char *title);
 ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name);
@@ -214,18 +232,21 @@ static inline size_t watch_column_ticks(enum watch_span span)
 	return span == WATCH_MINUTE ? 1 : WATCH_QUARTER_TICKS;
 }
 
-/* Return the number of columns of SPAN; return when the newest column ended (CLOCK_REALTIME). */
+/*
+ * watch_column_count() returns the number of complete columns of SPAN, at most WATCH_COLUMNS.
+ * watch_column_time_ns() returns when the newest of them ended (CLOCK_REALTIME).
+ */
 size_t watch_column_count(const struct watch *watch, enum watch_span span);
 int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span);
 /*
- * Hits per second in column AGE: 0 is the newest, less than WATCH_COLUMNS. Time in which the probe
- * was not counted is left out. NAN: unknown.
+ * Return the hits per second in column AGE: 0 is the newest, WATCH_COLUMNS - 1 the oldest. Time in
+ * which the probe was not counted is left out. NAN: unknown.
  */
 double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
 			size_t probe, size_t age);
 /*
- * The histogram of the times in column AGE: OCP_BUCKETS counts, with the bounds of
- * ocp_bucket_start. NULL: unknown.
+ * Return the histogram of the times of the pair in column AGE: OCP_BUCKETS counts;
+ * ocp_bucket_start() has their bounds. NULL: unknown.
  */
 const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
 				  size_t pair, size_t age);
@@ -233,20 +254,20 @@ const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span spa
 /* ---- switching ------------------------------------------------------------------------------ */
 
 /*
- * Switch PROBE's handlers on or off in all processes of TARGET, like `ocaml-probes attach
- * --enable` and --disable. *N is the number of processes changed. -ESRCH: there is no process.
- * After trying all processes, returns the first error.
+ * Switch PROBE's handlers on or off in all processes of TARGET, like `ocaml-probes attach --enable`
+ * and --disable. Set *N to the number of processes that were changed. -ESRCH: TARGET has no
+ * process. After other errors, try the remaining processes, then return the first error.
  */
 int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n);
 /*
  * Start or stop counting PROBE's hits; see ocp_meter_switch(). -ENOTSUP: the hits are counted
- * inside.
+ * inside, where counters cannot be switched.
  */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
 /*
- * In targets whose rules count all probes and name none, stop counting each probe whose name begins
- * with PREFIX. Each probe is switched off only once, so that it can be switched on again. Call this
- * after each tick.
+ * Stop counting each probe whose name begins with PREFIX, in targets whose rules count all probes
+ * and name none. Each probe is switched off only once, so that the user can switch it on again.
+ * Call this after each tick.
  */
 void watch_leave_probes(struct watch *watch, const char *prefix);
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* Budgets, and what happens when measuring exceeds them. */
+/* Check and enforce the budgets of rules. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-enum { MAX_CUTS = 8 }; /* per tick: switching a counter off takes up to 0.1 s */
+enum { MAX_CUTS = 8 }; /* per tick, since switching a counter off takes up to 0.1 s */
 
-/* Return the sum of the budgets of the rules that measure TARGET; 0 if a rule has no budget. */
+/*
+ * Return the sum of the budgets of the rules that measure TARGET; 0 if one of these rules has no
+ * budget.
+ */
 static double budget_of(const struct watch *watch, const struct target *target)
 {
 	double sum = 0;
@@ -33,12 +36,12 @@ void watch_tell_budgets(struct watch *watch)
 
 /* ---- enforcing budgets ---------------------------------------------------------------------- */
 
-/* Return the cost of PROBE relative to other probes. */
+/* Return a weight for the cost of PROBE, to compare it with other probes. */
 static double weight_of(const struct watch_probe *probe, bool by_rate)
 {
 	const double weight = by_rate ? probe->rate : (double)probe->hits;
 
-	return weight > 0 ? weight : 0; /* a rate may be NaN */
+	return weight > 0 ? weight : 0; /* also for NaN, an unknown rate */
 }
 
 static double sum_weights(const struct target *target, bool by_rate)
@@ -50,7 +53,10 @@ static double sum_weights(const struct target *target, bool by_rate)
 	return sum;
 }
 
-/* The probe of TARGET with the most expensive counter that can be switched off; -1: none. */
+/*
+ * Return the index of TARGET's probe with the most expensive counter that can be switched off; -1:
+ * no counter can be switched off.
+ */
 static ptrdiff_t busiest_probe(const struct target *target, bool by_rate)
 {
 	ptrdiff_t busiest = -1;
@@ -78,8 +84,8 @@ static size_t count_cuts(const struct target *target)
 }
 
 /*
- * Exclude the sources of RULE from the next check: the next tick still has the cost of the counters
- * until they were off.
+ * Exclude the sources of RULE from the next check, since the next tick still includes the cost of
+ * the counters before they were switched off.
  */
 static void excuse_sources(const struct target *target, const struct watch_rule *rule)
 {
@@ -89,8 +95,9 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 }
 
 /*
- * Switch counters off, the busiest first, until the rest is expected to fit the budget. SHARE may
- * be the overhead of several ticks, the last of which had no hits: see tick_cost().
+ * Switch counters off, the busiest first, until the overhead is expected to be within the budget;
+ * if that is not enough, end the sources of RULE. SHARE is the CPU overhead, and may include
+ * several ticks, the last of which had no hits: see tick_cost().
  */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -139,7 +146,10 @@ static bool move_inside(struct watch *watch, struct watch_rule *rule, double sha
 	return watch_rule_move_inside(rule, &watch->targets, why, err);
 }
 
-/* Compare the CPU overhead of a rule's sources in one target with the rule's budget. */
+/*
+ * If the CPU overhead of RULE's sources in target NUMBER exceeds the rule's budget, count inside or
+ * switch counters off.
+ */
 static int keep_budget(struct watch *watch, size_t number, struct watch_rule *rule)
 {
 	const struct target *target = watch->targets.list[number];
@@ -150,7 +160,7 @@ static int keep_budget(struct watch *watch, size_t number, struct watch_rule *ru
 		struct source *source = target->sources[i];
 
 		/*
-		 * Skip sources that count inside: nothing is cheaper, and no counter can be
+		 * Skip sources that count inside: nothing is cheaper, and their counters cannot be
 		 * switched off.
 		 */
 		if (source->owner != rule || source->is_inside)
@@ -175,7 +185,10 @@ int watch_keep_budgets(struct watch *watch)
 	return err;
 }
 
-/* A new budget starts fresh: counters that the old one switched off are switched on again. */
+/*
+ * TARGET is requested with a new budget: switch the counters on again that the old budget has
+ * switched off.
+ */
 int watch_forgive(struct watch *watch, struct target *target)
 {
 	size_t number = 0;

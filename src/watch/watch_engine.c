@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The choice of a rule's engine. */
+/* Choose the engine of a rule. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,9 @@
 #include "measure/meter.h"
 #include "watch/watch_rule.h"
 
-/* Can everything that RULE requests be measured inside, each process on its own? */
+/*
+ * Return true if everything that RULE requests can be measured inside, in each process separately.
+ */
 static bool fits_inside(const struct targets *targets, const struct watch_rule *rule)
 {
 	return !targets->by_process && !measure_request_needs_bpf(rule->request);

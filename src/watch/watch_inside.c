@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A rule for a file whose processes count inside: a source for each process. A child that a process
- * forks counts in the memory of its parent, and so with the source of the parent, until it executes
- * a program. A process that executes the file again has a new source.
+ * A rule for a file whose processes count inside has a source for each process. A forked child
+ * counts in the memory of its parent, and so with the parent's source, until it executes a program.
+ * A process that executes the file again gets a new source.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,11 +17,12 @@
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
 
 enum {
-	RETRY_S = 5,	     /* after a process could not be measured */
-	YOUNG_TRIES = 2,     /* for a process that may be loading its libraries: one per tick */
-	SETTLE_S = 2,	     /* for a file that may still be being written */
-	MAX_PROCESSES = 256, /* of a rule: each takes about eight descriptors */
-	MAX_OPENS = 16,	     /* a tick */
+	RETRY_S = 5, /* how long to wait after a process could not be measured */
+	/* Attempts, one per tick, for a process that may still be loading its libraries. */
+	YOUNG_TRIES = 2,
+	SETTLE_S = 2,	     /* how long to wait for a file that may still be being written */
+	MAX_PROCESSES = 256, /* maximum per rule: each process takes about eight descriptors */
+	MAX_OPENS = 16,	     /* maximum per tick */
 };
 
 /* ---- processes that cannot be measured ------------------------------------------------------ */
@@ -49,7 +50,9 @@ static struct refused *find_refused(const struct watch_rule *rule, pid_t pid)
 	return NULL;
 }
 
-/* Drop refused processes that have ended, or whose pid belongs to another process now. */
+/*
+ * Drop refused processes that have ended, including those whose pid belongs to another process now.
+ */
 static void drop_ended(struct watch_rule *rule)
 {
 	uint64_t start_time;
@@ -60,7 +63,7 @@ static void drop_ended(struct watch_rule *rule)
 			drop_refused(rule, i);
 }
 
-/* Record that PID cannot be measured. The reason is the error in CTX. */
+/* Record that PID cannot be measured. The error in CTX is the reason. */
 static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64_t now_ns)
 {
 	struct refused *refused = find_refused(rule, pid);
@@ -86,7 +89,7 @@ static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64
 	return 0;
 }
 
-/* Return why a process of RULE cannot be measured, or NULL if all can. */
+/* Return why a process of RULE cannot be measured, or NULL if all can be measured. */
 static const char *first_refused(const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < rule->n_refused; i++)
@@ -97,7 +100,9 @@ static const char *first_refused(const struct watch_rule *rule)
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-/* End sources of overwritten files, and sources whose processes have left. */
+/*
+ * End sources of overwritten files, and sources whose process and children do not count any more.
+ */
 static int end_old(struct watch_rule *rule, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -126,7 +131,7 @@ static size_t count_own(const struct watch_rule *rule)
 	return n;
 }
 
-/* Set *IS_CHILD if PID is a child that counts with a source of RULE. */
+/* Set *IS_CHILD to whether PID is a child that counts with a source of RULE. */
 static int adopt(struct watch_rule *rule, pid_t pid, bool *is_child)
 {
 	struct target *target = rule->target;
@@ -155,7 +160,7 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 			(int)pid, MAX_PROCESSES);
 	else
 		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
-	/* The process has ended meanwhile. */
+	/* The process has ended in the meantime. */
 	if (err == -ESRCH)
 		return 0;
 	if (err && err != -ENOMEM)
@@ -166,7 +171,7 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 	return err;
 }
 
-/* Measure PID, unless it is already measured. *N_OPENED counts the attempts of this tick. */
+/* Measure PID, unless it is measured already. *N_OPENED counts the attempts of this tick. */
 static int take(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns,
 		size_t *n_opened)
 {
@@ -200,8 +205,8 @@ static int take_all(struct watch_rule *rule, struct targets *targets, const stru
 }
 
 /*
- * Measure new processes of files that are no longer at the path: their processes may fork, and
- * execute such a file again.
+ * Measure new processes of files that were at the path before: processes of such a file may fork,
+ * and may execute it again.
  */
 static int take_generations(struct watch_rule *rule, struct targets *targets,
 			    const struct stat *now, int64_t now_ns, size_t *n_opened)
@@ -257,8 +262,8 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 	if (!err)
 		err = take_generations(rule, targets, &file, now_ns, &n_opened);
 	/*
-	 * Only now: a child that counts with the source of an ended process may just have been
-	 * found.
+	 * End old sources only now: take_all() may just have found a child that counts with the
+	 * source of an ended process.
 	 */
 	if (!err)
 		err = end_old(rule, now_ns);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Stops counting probes that were not requested by name, and whose cost exceeds their use. */
+/* Stop counting probes that the user has not named, and whose counting is not worth its cost. */
 #include <string.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-/* Are the probes of TARGET counted only because all probes are? */
+/* Return true if the probes of TARGET are counted only because all probes are requested. */
 static bool counts_all(const struct watch *watch, const struct target *target)
 {
 	for (size_t i = 0; i < watch->n_rules; i++) {
@@ -33,7 +33,7 @@ void watch_leave_probes(struct watch *watch, const char *prefix)
 	for (size_t t = 0; t < watch->targets.n; t++) {
 		struct target *target = watch->targets.list[t];
 
-		/* Probes that are counted inside cost next to nothing. */
+		/* Probes that are counted inside cost very little. */
 		for (size_t i = 0; i < target->view.n_probes && !has_inside(target); i++) {
 			const struct watch_probe *probe = &target->probes[i];
 			struct probe_record *record = target->probe_records[i];

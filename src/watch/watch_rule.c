@@ -17,15 +17,19 @@
 #define MS_NS	  ((int64_t)1000 * 1000)
 
 enum {
-	RETRY_S = 5,  /* after a source could not be opened */
-	SETTLE_S = 2, /* for a file that may still be being written */
-	SCAN_S = 5,   /* between searches for new programs */
-	WAIT_MS = 50, /* for the examination of new files; longer at first */
+	RETRY_S = 5,  /* how long to wait after a source could not be opened */
+	SETTLE_S = 2, /* how long to wait for a file that may still be being written */
+	SCAN_S = 5,   /* time between two searches for new programs */
+	/*
+	 * How long to wait for the examination of new files: WAIT_MS; the first search waits
+	 * FIRST_WAIT_MS.
+	 */
+	WAIT_MS = 50,
 	FIRST_WAIT_MS = 2000,
 	/*
-	 * A found file stays attached this long without a process, so that its next process is
-	 * measured from the first instruction. The number of such files is limited, since each
-	 * takes 24 descriptors.
+	 * How long a file that a search has found stays attached without a process, so that its
+	 * next process is measured from the first instruction. At most MAX_IDLE such files stay
+	 * attached, since each takes 24 descriptors.
 	 */
 	IDLE_S = 60,
 	MAX_IDLE = 8,
@@ -47,7 +51,7 @@ void watch_rule_free(struct watch_rule *rule)
 	free(rule);
 }
 
-/* Remove the suffix that /proc adds to the path of a replaced file. */
+/* Remove the suffix " (deleted)", which /proc adds to the path of a replaced file. */
 static void strip_deleted(char *path)
 {
 	static const char deleted[] = " (deleted)";
@@ -58,8 +62,9 @@ static void strip_deleted(char *path)
 }
 
 /*
- * Return PATH as an absolute path. Symbolic links in PATH are kept: a deployment with `ln -sfn
- * release-2 current` changes where they lead, but the name must stay the same.
+ * Return PATH as an absolute path, which the caller frees. Do not resolve symbolic links: a
+ * deployment with `ln -sfn release-2 current` changes where a link leads, but the name of the
+ * target must stay the same.
  */
 static char *absolute_path(const char *path)
 {
@@ -79,8 +84,8 @@ static char *absolute_path(const char *path)
 }
 
 /*
- * Keep the executable of a process in another mount namespace open, since its path names another
- * file in our namespace.
+ * If process PID is in another mount namespace, and the path of its executable names another file
+ * in our namespace, keep the executable open.
  */
 static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t pid)
 {
@@ -99,7 +104,10 @@ static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t
 				      : 0;
 }
 
-/* Find the container of a path through a process, /proc/PID/root/.... */
+/*
+ * If PATH leads through the root directory of a process (/proc/PID/root/...), set *CONTAINER to the
+ * container of that process.
+ */
 static void find_container_of_path(const char *path, struct container *container)
 {
 	int pid, end = 0;
@@ -125,8 +133,8 @@ static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 }
 
 /*
- * Check only that the file can be opened. Its processes will count inside: each gets a source when
- * it is found.
+ * Check only that the file can be opened. Its processes will count inside, and each gets a source
+ * when it is found.
  */
 static int check_file(struct ocp_ctx *ctx, const char *path)
 {
@@ -221,7 +229,7 @@ bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_ru
 	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
-/* Attach SOURCE and give it to TARGET. SOURCE is freed on failure. */
+/* Attach SOURCE, and add it to TARGET. After an error, SOURCE has been freed. */
 static int start_source(struct watch_rule *rule, struct target *target, struct source *source)
 {
 	int err;
@@ -230,7 +238,7 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	rule->last_pid = source->pid;
 	if (!rule->exe)
 		source->container = target->container;
-	/* This source may lack some probes of the target. */
+	/* Switching fails for probes that this source lacks, which does no harm. */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
 			ocp_meter_switch(source->meter, target->probes[i].name, false);
@@ -256,7 +264,10 @@ int watch_rule_start(struct watch_rule *rule)
 
 /* ---- following ------------------------------------------------------------------------------ */
 
-/* Record ERR as a problem for the user, if it is one. */
+/*
+ * If ERR is an error other than -ENOMEM, make it the target's problem, and retry later. Return 0 or
+ * -ENOMEM.
+ */
 static int note_problem(struct watch_rule *rule, struct target *target, int err, int64_t now_ns)
 {
 	if (err == 0 || err == -ENOMEM)
@@ -279,7 +290,7 @@ int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct tar
 	return err ? err : start_source(rule, target, source);
 }
 
-/* Open another source for TARGET. */
+/* Open another source for TARGET, unless it is too early for a retry or over the budget. */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
@@ -314,8 +325,8 @@ static bool has_given_up(const struct target *target, const struct stat *st)
 }
 
 /*
- * End sources of files that are no longer at the path once no process runs them, and sources of
- * overwritten files at once.
+ * End the sources of files that have been replaced at the path, when no process runs them any more.
+ * End the sources of overwritten files at once.
  */
 static int end_old_generations(struct watch_rule *rule, struct target *target,
 			       const struct stat *now, int64_t now_ns)
@@ -343,7 +354,7 @@ int watch_rule_tell_missing(struct watch_rule *rule, int why)
 				  why == ENOENT ? "does not exist; waiting for it" : strerror(why));
 }
 
-/* Check whether the path leads to another file now. */
+/* Measure the file at the path, if the path leads to another file now. */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -386,7 +397,10 @@ bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 	       (container_read(pid, &container) && container_equal(&container, &rule->container));
 }
 
-/* Find a process of the executable that no other rule measures, preferably LAST. */
+/*
+ * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none.
+ * Prefer the process LAST.
+ */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
 	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
@@ -411,13 +425,13 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	return err;
 }
 
-/* Must SOURCE end? After an exec, counting inside begins anew with another source. */
+/* Return true if SOURCE must end. After an exec, counting inside needs a new source. */
 static bool needs_end(const struct source *source)
 {
 	return source_has_ended(source) || source->has_left;
 }
 
-/* After the process exits, another one of the same executable replaces it. */
+/* After the process has exited, measure another process of the same executable. */
 static int follow_process(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -450,7 +464,7 @@ struct search {
 	int64_t now_ns;
 };
 
-/* Is the file already measured, perhaps under another name? */
+/* Return true if the file is measured already, perhaps under another name, or has been given up. */
 static bool is_taken(const struct search *search, const struct stat *st)
 {
 	for (size_t i = 0; i < search->targets->n; i++) {
@@ -472,8 +486,8 @@ static bool is_news(void *data, pid_t pid)
 }
 
 /*
- * Find the container of all processes that run the file ST, called EXE, including PID. All "" if
- * there are several containers.
+ * Set *CONTAINER to the container of all processes that run the file ST, called EXE; PID is one of
+ * them. If they are in several containers, all members become "".
  */
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
@@ -493,7 +507,7 @@ static int find_container(struct targets *targets, const char *exe, const struct
 	return err;
 }
 
-/* Measure the new file ST at PATH. */
+/* Measure the new file ST at PATH, which process PID runs. */
 static int add_file(struct search *search, const char *exe, const char *path, const struct stat *st,
 		    pid_t pid)
 {
@@ -528,8 +542,8 @@ static int add_found(void *data, struct ocp_process *proc)
 }
 
 /*
- * Can SOURCE's file be forgotten? It was replaced or removed, or has had no process for long. The
- * path may belong to another mount namespace, so the path is not looked up.
+ * Return true if SOURCE's file can be forgotten: it has no process, and it was deleted, or had no
+ * process for long. The path is not looked up, since it may belong to another mount namespace.
  */
 static bool is_forgotten(struct source *source, int64_t now_ns)
 {
@@ -546,8 +560,8 @@ static bool is_forgotten(struct source *source, int64_t now_ns)
 }
 
 /*
- * Find the file that has been without a process for longest. *N is the number of files without a
- * process.
+ * Find the source of RULE that has been without a process for longest: return its target, and set
+ * *AT to its index. Set *N to the number of sources without a process.
  */
 static struct target *find_idle(const struct watch_rule *rule, const struct targets *targets,
 				size_t *at, size_t *n)
@@ -587,8 +601,8 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 }
 
 /*
- * End sources of overwritten files, and of files that now also run in another container. The search
- * finds both again, and then gives the latter a target without a container.
+ * End the sources of overwritten files, and of files that now also run in another container. The
+ * next search finds both again. It gives a file in several containers a target without a container.
  */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
@@ -615,8 +629,9 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 }
 
 /*
- * Search for new programs. Another process examines new files, usually within milliseconds. Slower
- * files are added by later searches; the first search waits longer.
+ * Search for new programs. The examiner (a child process) reads new files first, usually within
+ * milliseconds. If it takes longer for a file, a later search adds the file. The first search waits
+ * longer.
  */
 static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Changing the specs of a watch. */
+/* Change the specs of a watch. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-/* The change of one watch_set: rules that stay, and new ones. */
+/* The change that one watch_set() makes: the rules that remain, and the new ones. */
 struct change {
 	struct watch_rule **rules;
 	bool *is_new;
@@ -22,7 +22,10 @@ static struct watch_rule *find_rule(const struct watch *watch, const struct watc
 	return NULL;
 }
 
-/* Would two rules measure the same process? */
+/*
+ * Return -EINVAL if RULE would measure the same process as a rule of CHANGE, or if one of them
+ * watches all programs.
+ */
 static int check_rule(struct ocp_ctx *ctx, const struct change *change,
 		      const struct watch_rule *rule)
 {
@@ -88,7 +91,10 @@ static int end_rule(struct watch *watch, const struct watch_rule *rule)
 	return err;
 }
 
-/* Is TARGET still wanted? When all programs are watched, targets that were named before stay. */
+/*
+ * Return true if a rule still wants TARGET. When all programs are watched, targets that were named
+ * before remain.
+ */
 static bool is_wanted(const struct watch *watch, struct target *target)
 {
 	for (size_t i = 0; i < watch->n_rules; i++) {
@@ -112,7 +118,7 @@ static int begin_search(struct watch *watch)
 	return err;
 }
 
-/* Open a source for each process of the file now. */
+/* Open a source for each process that runs the file now. */
 static int begin_inside(struct watch *watch, struct watch_rule *rule)
 {
 	rule->target->view.engine = WATCH_ENGINE_INSIDE;
@@ -120,7 +126,7 @@ static int begin_inside(struct watch *watch, struct watch_rule *rule)
 	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 }
 
-/* Begin RULE. A problem of its target under an earlier rule does not apply to RULE. */
+/* Begin RULE. If its target has a problem because of an earlier rule, clear it. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
 	int err;
@@ -141,11 +147,14 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 	if (!err)
 		return 0;
-	/* Later ticks try again. */
+	/* Later ticks try again, so this is only a problem of the target. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
 
-/* Apply the change in the order of the rules. A changed rule starts where the old one ended. */
+/*
+ * Apply the change in the order of the rules. The numbers of a target continue where the old rule
+ * ended.
+ */
 static int commit(struct watch *watch, struct change *change)
 {
 	struct watch_rule **old = watch->rules;
@@ -183,8 +192,8 @@ static int commit(struct watch *watch, struct change *change)
 }
 
 /*
- * Attach the programs that were not watched before first, since a failure at this point needs no
- * undoing.
+ * First attach the programs that were not watched before: if that fails, nothing needs to be
+ * undone.
  */
 static int start_early(struct watch *watch, const struct change *change)
 {
@@ -209,7 +218,7 @@ size_t watch_failed_spec(const struct watch *watch)
 	return watch->failed_spec;
 }
 
-/* Do SPECS watch all programs? Such a spec is the only one. */
+/* Return true if SPECS watch all programs. Such a spec must be the only one. */
 static bool is_all(const struct watch_spec *specs, size_t n)
 {
 	return n == 1 && !specs[0].exe && !specs[0].pid;

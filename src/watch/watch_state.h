@@ -20,17 +20,21 @@ struct watch {
 	struct watch_rule **rules; /* one for each spec */
 	size_t n_rules;
 	struct targets targets;
-	size_t failed_spec; /* of the last change, if it failed */
-	size_t n_columns;   /* since the start; column N is at N % WATCH_COLUMNS */
-	int64_t tick_ns;    /* CLOCK_MONOTONIC: of the last tick; 0: none yet */
+	size_t failed_spec; /* index of the spec that made the last watch_set() fail */
+	/* Number of columns since the start; column N of the minute is at N % WATCH_COLUMNS. */
+	size_t n_columns;
+	int64_t tick_ns; /* CLOCK_MONOTONIC: the time of the last tick; 0: no tick so far */
 	int64_t column_time_ns;
 };
 
-/* watch_budget.c: set the budgets in the views of the targets. */
+/* watch_budget.c: set the budget in the view of each target. */
 void watch_tell_budgets(struct watch *watch);
-/* Enforce the budgets for the last tick. Returns -ENOMEM or 0. */
+/* Enforce the budgets for the last tick. Return -ENOMEM or 0. */
 int watch_keep_budgets(struct watch *watch);
-/* TARGET is requested again: switch its counters that exceeded the budget back on. */
+/*
+ * Prepare TARGET for a new request: switch on the counters that a budget has switched off, and
+ * forget which files exceeded it.
+ */
 int watch_forgive(struct watch *watch, struct target *target);
 
 #endif

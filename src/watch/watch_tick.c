@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The work of a watch each second: find processes, read meters, advance the history. */
+/* The work of a watch at each tick: find processes, read meters, advance the history. */
 #include <errno.h>
 #include <time.h>
 
@@ -8,8 +8,9 @@
 
 #define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
 /*
- * A program that was not named is forgotten this long after its last process. Containers whose
- * processes have exited rarely return; this keeps them for several scrapes.
+ * How long a program that the user has not named is kept after its last process has exited.
+ * Containers whose processes have exited rarely return, so they are kept for a shorter time, which
+ * is long enough for several scrapes.
  */
 #define FORGET_NS	    ((int64_t)600 * 1000 * 1000 * 1000)
 #define FORGET_CONTAINER_NS ((int64_t)120 * 1000 * 1000 * 1000)
@@ -17,13 +18,14 @@
 /* How often the rows of exited processes are merged. */
 enum {
 	FORGET_ROWS_TICKS = 300,
-	MANY_ROWS = 16384, /* a quarter of a meter's room; above it, merge more often */
+	/* A quarter of the rows that a meter can hold; with more rows, merge more often. */
+	MANY_ROWS = 16384,
 	FORGET_MANY_ROWS_TICKS = 10,
 };
 
 /*
- * Is it time to merge the rows of exited processes? Merging keeps room for new rows; the values of
- * the old rows have been read before.
+ * Return true if it is time to merge the rows of exited processes. Merging makes room for new rows.
+ * The values of the merged rows have been read before.
  */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
@@ -61,7 +63,10 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 		if (err == -ENOMEM)
 			break;
 		if (err) {
-			/* A stale source ends, and attaching the next one clears the problem. */
+			/*
+			 * A stale source ends, and attaching the source that replaces it clears the
+			 * problem.
+			 */
 			const bool passes = err != -ESTALE;
 
 			err = target_set_problem(target, ocp_error(target->ctx));
@@ -77,7 +82,11 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 	return err;
 }
 
-/* Is TARGET needed? A target that was given up is, since it would be found and measured again. */
+/*
+ * Set *NEEDED to whether TARGET is still needed. A target that was given up is needed, since it
+ * would otherwise be found and measured again; in a container, it is needed only as long as a
+ * process runs its file.
+ */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {
 	*needed = target->view.n_pids || target->is_over_budget;
@@ -116,7 +125,8 @@ static size_t newest_quarter(const struct watch *watch)
 }
 
 /*
- * Begin the column of the quarter hour that column number n_columns belongs to, if it is its first.
+ * Called before column number n_columns of the minute is filled. If a column of the quarter hour
+ * begins with it, begin that column.
  */
 static void begin_quarter(struct watch *watch)
 {
@@ -127,8 +137,8 @@ static void begin_quarter(struct watch *watch)
 }
 
 /*
- * Skip the columns without a tick, which there are if the caller was late. After a quarter of an
- * hour, all columns are unknown.
+ * Skip the columns for which there was no tick because the caller was late. After a quarter of an
+ * hour without a tick, all columns are unknown.
  */
 static void skip_columns(struct watch *watch, int64_t dt_ns)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * assets.h - the files of the web page, which are part of the program
- */
+/* The files of the web page, which are part of this program. */
 #ifndef SERVE_WEB_ASSETS_H
 #define SERVE_WEB_ASSETS_H
 
@@ -12,13 +10,15 @@ struct asset {
 	const char *type; /* for Content-Type */
 	const unsigned char *data;
 	size_t bytes;
-	const char *etag; /* quoted, for ETag */
+	const char *etag; /* value of the ETag header, with quotes */
 };
 
-/* Return the asset for PATH, the path of a request without its query; NULL if there is none. */
+/*
+ * Return the asset for PATH, the path of a request without its query. NULL: there is no such asset.
+ */
 const struct asset *asset_find(const char *path);
 
-/* All assets: a table that the script embed writes. */
+/* All assets: a table that src/serve/web/embed writes. */
 extern const struct asset assets[];
 extern const size_t n_assets;
 
