@@ -6,11 +6,13 @@
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
  * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
- * user and group ids of the task are ours, its memory is dumpable, it is in our user namespace, and
- * it has no capability that we lack. Security modules (SELinux, AppArmor) are not considered.
+ * real, effective and saved ids of the task, of user and group, equal the user's ids, its memory is
+ * dumpable, it is in the user's user namespace, and it has no capability that the user lacks.
+ * Security modules (SELinux, AppArmor) are not considered.
  *
- * The fields are read directly, without a helper, in a few ns. An unknown layout of the kernel's
- * structures makes the load fail, except for the place of the dumpable bits.
+ * The fields are read directly, without a helper, in a few ns. If the layout of the kernel's
+ * structures is not known, the program cannot be loaded; only the place of the dumpable bits may be
+ * unknown.
  */
 #ifndef ACCESS_BPF_H
 #define ACCESS_BPF_H
@@ -44,7 +46,7 @@ static __always_inline int is_dumpable(struct mm_struct *mm)
 	struct mm_struct___since_6_18 *since = (void *)mm;
 	unsigned long flags = DUMPABLE_BY_USER;
 
-	/* A task without memory of its own (a kernel thread). */
+	/* A task without user memory (a kernel thread). */
 	if (!mm)
 		return 0;
 	if (bpf_core_field_exists(since->flags.__mm_flags))

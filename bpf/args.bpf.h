@@ -21,8 +21,9 @@
  * that include this file must therefore be sleepable (SEC "uprobe.multi.s"), which has no
  * measurable cost, neither per hit nor when detaching.
  *
- * Functions return 1 or 0. They must not be inlined: this would exceed the stack and give the
- * verifier more paths to follow.
+ * Functions return 1 if they succeed, else 0, unless their comments say otherwise. The larger
+ * functions must not be inlined (but see few_functions.bpf.h): this would exceed the stack and give
+ * the verifier more paths to follow.
  */
 #ifndef ARGS_BPF_H
 #define ARGS_BPF_H
@@ -55,7 +56,7 @@ struct ocaml_block {
 	__u64 tag;
 };
 
-/* Copy N bytes of the program's memory. Returns 0 if all of them could be read. */
+/* Copy N bytes of the program's memory at ADDR. Returns 0 if all of them could be read. */
 static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 {
 	long err = bpf_probe_read_user(to, n, (const void *)addr);
@@ -73,7 +74,10 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 #define ARGS_LOAD(reg, off)                                                                        \
 	asm volatile("%0 = *(u64 *)(%1 + " #off ")" : "=r"(values[reg]) : "r"(regs))
 
-/* Copy all registers and index the copy: the verifier follows one path instead of 16. */
+/*
+ * Return the value of register REG. The function copies all registers and indexes the copy, so that
+ * the verifier follows one path instead of 16.
+ */
 static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
 {
 	__u64 values[ARG_RIP], site;
@@ -125,7 +129,10 @@ static __within_stacks int args_read_memory(__u64 addr, const struct arg_spec *s
 	return args_copy(value, bytes, addr) == 0;
 }
 
-/* Read the word (or the integer, extended to 64 bits) that SPEC describes. */
+/*
+ * Read the word (or the integer, extended to 64 bits) that SPEC describes. Returns 0 if it cannot
+ * be read.
+ */
 static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec, __u64 *value)
 {
 	__u64 word;
@@ -176,7 +183,7 @@ static __within_stacks int ocaml_read_block(__u64 value, struct ocaml_block *blo
 	return 1;
 }
 
-/* The length of the string of WORDS words at VALUE, or -1. */
+/* Return the length of the string of WORDS words at VALUE, or -1. */
 static __within_stacks __s64 ocaml_string_length(__u64 value, __u64 words)
 {
 	__u64 bytes = words * OCAML_WORD;
@@ -260,7 +267,7 @@ static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spe
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Mixes the bits. Different numbers remain different. */
+/* Mix the bits of X. Different numbers remain different. */
 static __always_inline __u64 args_mix(__u64 x)
 {
 	x ^= x >> 30;
@@ -298,7 +305,7 @@ static __within_stacks int ocaml_string_key(__u64 value, __u64 *key)
 
 /*
  * Compute the key of an argument. Different integers have different keys. The key of a string is a
- * hash of its length and first KEY_STRING_BYTES bytes.
+ * hash of its length and first KEY_STRING_BYTES bytes. Returns 0 if the argument cannot be a key.
  */
 static __always_inline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
 {
@@ -322,7 +329,7 @@ struct args_recording {
 	struct hit_record *record;
 };
 
-/* Copy up to LENGTH bytes from ADDR into the record's text. */
+/* Copy up to LENGTH bytes from ADDR into the record's text. Returns 0 if they cannot be read. */
 static __noinline int record_text(struct hit_record *record, struct value_node *node, __u64 addr,
 				  __u64 length)
 {
@@ -350,7 +357,10 @@ static __noinline int record_text(struct hit_record *record, struct value_node *
 	return 1;
 }
 
-/* Append the N words at ADDR as children of NODE, or as many as there is room for. */
+/*
+ * Append the N words at ADDR as children of NODE, or as many as there is room for. Returns 0 if
+ * they cannot be read.
+ */
 static __noinline int record_children(struct hit_record *record, struct value_node *node,
 				      __u64 addr, __u64 n, __u8 kind)
 {
@@ -373,7 +383,10 @@ static __noinline int record_children(struct hit_record *record, struct value_no
 		if (i >= n)
 			break;
 		*child = (struct value_node){ .value = words[i], .kind = kind };
-		/* The possible rest of a list has the same depth as the list. */
+		/*
+		 * The second word of a list cell may be the rest of the list: it has the depth of
+		 * the cell.
+		 */
 		child->depth = node->depth + !(is_cell && i == 1);
 	}
 	node->n = (__u16)n;

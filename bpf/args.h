@@ -21,7 +21,7 @@ enum {
 	ARG_MAX_THEN = 3,
 };
 
-/* The registers in struct pt_regs (x86-64), in its order. */
+/* The registers in struct pt_regs (x86-64), in the order of that struct. */
 enum arg_register {
 	ARG_R15,
 	ARG_R14,
@@ -49,7 +49,7 @@ enum arg_kind {
 	ARG_REGISTER,
 	ARG_MEMORY,
 	ARG_CONSTANT,
-	ARG_UNSUPPORTED, /* its argument is in a place that is not read: %xmm0, a symbol */
+	ARG_UNSUPPORTED, /* the argument is in a place that cannot be read: %xmm0, a symbol */
 };
 
 enum arg_type {
@@ -61,14 +61,17 @@ enum arg_type {
 struct arg_spec {
 	__u8 kind;
 	__u8 base;	  /* enum arg_register; optional for memory */
-	__u8 index;	  /* for memory */
+	__u8 index;	  /* enum arg_register; for memory */
 	__u8 index_shift; /* the index is shifted left by this */
 	__u8 size;	  /* 1, 2, 4 or 8 bytes */
 	__u8 is_signed;
 	__u8 type;	     /* enum arg_type */
 	__u8 register_shift; /* for a register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
-	/* Memory: the word is an address; then[0] from there is the next word, and so on. */
+	/*
+	 * For memory: n_then words are read first. Each word, plus then[i], is the next address.
+	 * The argument is at the last address.
+	 */
 	__s32 then[ARG_MAX_THEN];
 	__u8 n_then;
 	__u8 reserved[3];
@@ -77,7 +80,7 @@ struct arg_spec {
 _Static_assert(sizeof(struct arg_spec) == 32, "shared by two compilers");
 
 struct site_args {
-	__u32 n;	  /* specs in use by position; the others are ARG_NONE */
+	__u32 n;	  /* the number of arguments by position; unused specs are ARG_NONE */
 	__u32 n_left_out; /* arguments of the site beyond ARGS_MAX */
 	struct arg_spec args[ARGS_ALL];
 };
@@ -94,13 +97,13 @@ enum {
 
 /*
  * A filter in postfix form. A comparison of an argument with a literal of another type has no
- * answer. It is false, even with !=. If an answer could change the result of the filter, the hit is
- * counted as a mismatch.
+ * answer: it counts as false, even with !=. If such a comparison could change the result of the
+ * filter, the hit is counted as a mismatch.
  */
 enum filter_op_kind {
 	FILTER_NUMBER, /* push: argument COMPARISON number */
 	FILTER_STRING, /* push: argument COMPARISON strings[string] */
-	FILTER_AND,    /* of the two on top */
+	FILTER_AND,    /* of the two results on top of the stack */
 	FILTER_OR,
 	FILTER_NOT,
 };
@@ -161,8 +164,8 @@ enum filter_type {
 };
 
 /*
- * Encode a comparison without an answer as a nonzero number: the argument, its type (enum
- * filter_type), and whether it was compared with a string.
+ * Encode a comparison without an answer (see enum filter_op_kind) as a nonzero number: the
+ * argument, its type (enum filter_type), and whether it was compared with a string.
  */
 static inline __attribute__((always_inline)) __u32 filter_mismatch(__u32 arg, __u32 type,
 								   __u32 with_string)
@@ -209,8 +212,9 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
  */
 enum {
 	RECORD_NODES = 64,
-	RECORD_FIELDS = 8, /* of a block; list cells are only limited by the number of nodes */
-	RECORD_DEPTH = 3,  /* blocks within blocks */
+	/* recorded fields of a block; list cells are only limited by the number of nodes */
+	RECORD_FIELDS = 8,
+	RECORD_DEPTH = 3, /* blocks within blocks */
 	RECORD_TEXT = 1504,
 	RECORD_STRING = 192,	  /* maximum for one string */
 	RECORD_SHORT_STRING = 32, /* maximum after RECORD_TEXT_FULL bytes are used */
@@ -223,7 +227,7 @@ enum node_kind {
 	NODE_C_INT,   /* value: the integer of a C probe */
 	NODE_BLOCK,   /* at, n: fields; size: words */
 	NODE_STRING,  /* at, n: place in text; size: bytes */
-	NODE_DOUBLE,  /* value: its bits */
+	NODE_DOUBLE,  /* value: the bits of the double */
 	NODE_DOUBLES, /* at, n: elements; size: the full number of elements */
 	NODE_INT64,
 	NODE_INT32,

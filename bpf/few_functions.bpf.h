@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bpftool's light skeletons load at most 32 functions of an object (the Makefile checks this).
- * measure_stacks needs some of these for the walker, measure_by for the groups, and measure_slower
- * for the slow pairs. So these objects inline small functions of measuring. The other objects do
- * not: the verifier follows a function that is not inlined only once.
+ * measure_stacks needs some of these 32 for the walker, measure_by for the groups, and
+ * measure_slower for the slow pairs. So these objects inline small functions of measuring. The
+ * other objects do not, since the verifier follows a function only once if it is not inlined.
  */
 #ifndef FEW_FUNCTIONS_BPF_H
 #define FEW_FUNCTIONS_BPF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Evaluates filters in BPF programs. src/measure/args/filter.c compiles them; args.h defines their
- * form.
+ * Evaluates filters in BPF programs. src/measure/args/filter.c compiles the filters; args.h defines
+ * the compiled form.
  */
 #ifndef FILTER_BPF_H
 #define FILTER_BPF_H
@@ -27,7 +27,7 @@ static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 	return 0;
 }
 
-/* True if the bytes at ADDR are those of LITERAL. Both have N bytes. */
+/* Return 1 if the bytes at ADDR equal LITERAL. Compares literal->n_bytes bytes. */
 static __within_stacks int filter_same_bytes(__u64 addr, const struct filter_string *literal)
 {
 	__u64 words[FILTER_STRING_BYTES / 8] = {}, differences = 0;
@@ -65,7 +65,7 @@ static __always_inline int filter_find_string(struct filter_found *found, __u64 
 	return length < 0 ? FILTER_TYPE_UNREADABLE : FILTER_TYPE_STRING;
 }
 
-/* Find the type of the argument: enum filter_type. */
+/* Read the argument SPEC into FOUND. Returns its type (enum filter_type). */
 static __within_stacks int filter_find(struct pt_regs *regs, const struct arg_spec *spec,
 				       struct filter_found *found)
 {
@@ -138,12 +138,16 @@ static __always_inline __u64 filter_or(__u64 stack)
 }
 
 /*
- * An answer: bit 0 is its value; bit 1 is set if it could be true, bit 2 if it could be false. This
- * is computed without branches, since every branch here doubles the paths of the verifier.
+ * The result of a comparison: bit 0 is set if it is true, bit 1 if it could be true, bit 2 if it
+ * could be false. It is computed without branches, since every branch here doubles the paths of the
+ * verifier.
  */
 enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 
-/* The masks are for the verifier. They do not change the numbers that filter.c makes. */
+/*
+ * Evaluate the comparison OP. Returns an ANSWER_... constant. The masks are for the verifier: they
+ * do not change the numbers that filter.c has written.
+ */
 static __always_inline __u32 filter_operand(struct args_filtering *f, const struct filter_op *op)
 {
 	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_ALL - 1)];
@@ -173,7 +177,7 @@ static __always_inline void filter_push(struct args_filtering *f, __u32 answer)
 	f->may_not = f->may_not << 1 | (answer >> 2 & 1);
 }
 
-/* The body of a loop. */
+/* The body of a loop: evaluate operation I of the filter. */
 static long filter_step(__u32 i, void *context)
 {
 	struct args_filtering *f = context;
@@ -203,8 +207,9 @@ static long filter_step(__u32 i, void *context)
 }
 
 /*
- * Evaluate FILTER for a hit. ARGS are the arguments of the site. *MISMATCH is filter_mismatch() of
- * one of the comparisons without an answer, or 0 if none could have changed the result.
+ * Evaluate FILTER for a hit. Returns 1 if it matches. ARGS are the arguments of the site. *MISMATCH
+ * is filter_mismatch() of one of the comparisons without an answer, or 0 if none could have changed
+ * the result.
  */
 static __within_stacks int filter_matches(struct pt_regs *regs, const struct site_args *args,
 					  const struct filter *filter, __u32 *mismatch)

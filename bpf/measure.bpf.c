@@ -100,7 +100,10 @@ int hit(struct pt_regs *regs)
 	if (config.checks_access && !may_inspect_current())
 		return 0;
 #endif
-	/* Starts take their time last. Reading it costs 60 ns here, a tenth of the hit. */
+	/*
+	 * A stop reads the time first, and a start reads it last. Reading the time costs 60 ns
+	 * here, a tenth of the cost of a hit.
+	 */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.only_tgids ||
@@ -141,8 +144,8 @@ int hit(struct pt_regs *regs)
 /* ---- threads and processes that come and go ------------------------------------------------- */
 
 /*
- * Count the open starts of a thread that ends as orphans. Otherwise they would become open starts
- * of the next thread with the same id.
+ * When a thread ends, count its open starts as orphans. Otherwise they would become open starts of
+ * the next thread with the same id.
  */
 static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 {
@@ -180,7 +183,7 @@ static __always_inline int is_last_thread(void)
 #endif
 
 #ifdef MEASURE_STACKS
-/* Forget the mappings of the current process, which ends or executes another program. */
+/* Forget the mappings of the current process, because it ends or executes another program. */
 static __always_inline void forget_current(struct bpf_pidns_info *ids)
 {
 	bpf_map_delete_elem(&walk_processes, &ids->tgid);
@@ -251,7 +254,7 @@ static __always_inline __u32 tgid_of_child(struct task_struct *child)
 	return BPF_CORE_READ(own, nr);
 }
 
-/* Before the child runs, follow it if its parent is followed. */
+/* At a fork: if the parent is followed, follow the child, too, before the child runs. */
 SEC("raw_tracepoint/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *args)
 {

@@ -54,9 +54,9 @@ enum {
 	MEASURE_MAX_HISTOGRAMS = 1024,
 };
 
-/* struct measure_config, matching */
+/* Flags of measure_config.matching. */
 enum {
-	MEASURE_SOME_BY_THREAD = 1 << 0, /* a role is not MEASURE_ROLE_KEYED */
+	MEASURE_SOME_BY_THREAD = 1 << 0, /* at least one role is not MEASURE_ROLE_KEYED */
 	MEASURE_SOME_BY_KEY = 1 << 1,
 	MEASURE_SOME_COMPARED = 1 << 2,
 };
@@ -66,51 +66,62 @@ enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
 
 /*
  * The first bytes of the programs' .bss: which programs count. `open` is MEASURE_CLOSED before the
- * attach and after the detach, MEASURE_OPEN normally, so that all sites start and stop counting at
- * one moment, and a link's serial during a handover.
+ * attach and after the detach, so that all sites start and stop counting at one moment. Normally it
+ * is MEASURE_OPEN, and during a handover it is the serial of the new link.
  *
  * Handover. A uprobe_multi link cannot be changed. To remove some of its sites, a second link is
  * made for the other sites of the file, and then the first link is closed. While both exist, a hit
  * runs the program twice, but must count once. The kernel calls the newest consumer of a uprobe
- * first (consumer_add() puts it at the head of the list). The program of the new link has its
- * serial in the cookie. It counts the hit and sets the bit of its thread in `marks`. The program of
- * an old link finds the bit and clears it. If there is no bit, it counts the hit: the new link had
- * not reached the site when the hit began. If the new link is there, its program always runs first,
- * and the thread runs nothing else between the two. It does not matter which of them reads an old
- * `open`: the later of two reads by one thread never returns an older value.
+ * first (consumer_add() puts it at the head of the list). The program of the new link, which has
+ * the serial of this link in the cookie, counts the hit and sets the bit of the thread in `marks`.
+ * The program of the old link clears this bit. If the bit was not set, the program of the old link
+ * counts the hit: the new link had not reached the site when the hit began. If the new link is
+ * there, its program always runs first, and the thread runs nothing else between the two. It does
+ * not matter which of them reads an old `open`: the later of two reads by one thread never returns
+ * an older value.
  *
- * Closing a link may not end it: another process that has a descriptor of it, as `bpftool link` has
- * for a moment, keeps its uprobes in place. So a link counts a site only while `serials` has its
- * serial for the site. This changes when the old link is closed.
+ * A link can outlive its closing: another process that has a descriptor of the link, as `bpftool
+ * link` has for a moment, keeps the uprobes of the link in place. So a link counts a site only
+ * while `serials` has its serial for the site. This changes when the old link is closed.
  *
  * While the old link is being closed, hits leave their bits set. This is harmless while the new
- * link is on all sites, but the next handover must find none. The bits are cleared before it
- * begins. A program that sets its bit after the end of the handover reads `open` again and clears
- * the bit itself.
+ * link is on all sites, but the next handover must not find any bit set. So all bits are cleared
+ * before a handover begins. A program that sets its bit after the end of the handover reads `open`
+ * again and clears the bit itself.
  */
 struct measure_gate {
 	__u32 open;
-	__u32 first, end; /* numbers of the sites of the file in a handover */
+	/* during a handover: the sites of the file have the numbers `first` to `end` - 1 */
+	__u32 first, end;
 };
 
 enum {
 	MEASURE_CLOSED = 0,
 	MEASURE_OPEN = 1,
-	MEASURE_FIRST_SERIAL = 2, /* of a link; during a handover, `open` is that of the new link */
+	/*
+	 * the lowest serial of a link, above the other values of `open`: during a handover, `open`
+	 * is the serial of the new link
+	 */
+	MEASURE_FIRST_SERIAL = 2,
 	MEASURE_MAX_TIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
 	MEASURE_MARKS_A_WORD = 64,
 	MEASURE_MARK_WORDS = MEASURE_MAX_TIDS / MEASURE_MARKS_A_WORD,
 };
 
-/* A cookie: the number of the site in the low half, the serial of the link in the high half. */
+/*
+ * Return a cookie: the number of the site in the low half, the serial of the link in the high half.
+ */
 static inline __attribute__((always_inline)) __u64 measure_cookie(__u32 serial, __u32 site)
 {
 	return (__u64)serial << 32 | site;
 }
 
-/* Set between open and load. The verifier removes the code of features that are off. */
+/*
+ * User space sets these values between open and load of the programs. The verifier removes the code
+ * of features that are off.
+ */
 struct measure_config {
-	__u32 only_tgids; /* only processes that are in `tgids` */
+	__u32 only_tgids; /* hits count only in processes that are in `tgids` */
 	__u32 keyed_by;	  /* enum measure_keyed_by */
 	__u32 n_pairs;
 	__u32 depth;	/* open starts per thread and pair, 1 to MEASURE_DEPTH */
@@ -127,14 +138,14 @@ struct measure_config {
 	__u64 exe_ino;
 	/* The following members are used only by measure_full. */
 	__u32 args;	   /* nonzero if arguments are read, for a member below or a role */
-	__u32 filters;	   /* there is a filter */
+	__u32 filters;	   /* nonzero if there is a filter */
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
-	__u32 prints;	   /* hits are recorded */
+	__u32 prints;	   /* nonzero if hits are recorded */
 	__u64 print_limit; /* records per second; 0: no limit */
 	/* The following members are used by all objects. */
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
-	__u32 frames;	   /* a role has MEASURE_ROLE_FRAME */
-	__u32 conditions;  /* a site has a condition, or MEASURE_IF_CONFIRMED */
+	__u32 frames;	   /* nonzero if a role has MEASURE_ROLE_FRAME */
+	__u32 conditions;  /* nonzero if a site has a condition, or MEASURE_IF_CONFIRMED */
 	/*
 	 * To split calls of functions by domain (measure_full only). domain_id: the offset of the
 	 * id in the domain's state; 0: calls are not split. domain_tls: the offset of the pointer
@@ -142,7 +153,8 @@ struct measure_config {
 	 */
 	__u32 domain_id;
 	__s32 domain_tls;
-	__u32 stack_depth; /* frames of stacks that are walked (measure_stacks only) */
+	/* how many frames of a stack are walked, at most (measure_stacks only) */
+	__u32 stack_depth;
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
 	 * this user namespace, may inspect (measure_access.bpf.h).
@@ -155,28 +167,29 @@ struct measure_config {
 	__u64 slower_ns;
 	/* The following members are used only by measure_by. */
 	__u32 by_arg;	    /* the argument by whose value hits and times are grouped */
-	__u32 by_max_times; /* groups of times; see measure_by.h */
+	__u32 by_max_times; /* the maximum number of groups of times; see measure_by.h */
 	/* All objects: count all hits of each process, before filters and conditions. */
 	__u32 counts_processes;
 	__u32 reserved;
 };
 
-/* struct measure_site, flags */
+/* Flags of measure_site.flags. */
 enum {
 	MEASURE_CHECK_EXE = 1 << 0,
 	MEASURE_KEYED = 1 << 1, /* hits are split by thread or process, if config.keyed_by is set */
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter, except stops of pairs */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
-	MEASURE_STOPS = 1 << 5,	       /* it ends a pair: read the time first */
-	MEASURE_OCAML_STACK = 1 << 6,  /* its frames are on stacks of OCaml 5 */
+	MEASURE_STOPS = 1 << 5, /* the site ends a pair: a hit reads the time first */
+	/* the frames of the function's calls are on stacks of OCaml 5 */
+	MEASURE_OCAML_STACK = 1 << 6,
 	MEASURE_IF_CONFIRMED = 1 << 7, /* a call is timed only if it was confirmed */
 	MEASURE_RETURN = 1 << 8,       /* a hit is the return of a call, to its caller */
 	MEASURE_GROUPED = 1 << 9,      /* hits are grouped by the value of an argument */
 };
 
 struct measure_site {
-	__u32 probe_index; /* the number of its probe */
+	__u32 probe_index; /* the number of the site's probe */
 	__u32 flags;
 	__u32 first_role; /* index in `roles` */
 	__u32 n_roles;
@@ -187,7 +200,7 @@ struct measure_site {
 	__u32 unless;
 };
 
-/* The condition for a hit to count, as enum site_condition of src/program/program.h. */
+/* The condition for a hit to count, like enum site_condition of src/program/program.h. */
 enum measure_condition {
 	MEASURE_ALWAYS,
 	MEASURE_ARGUMENT_1, /* the argument in edi must differ from `unless`; then esi, and so on */
@@ -195,20 +208,24 @@ enum measure_condition {
 	MEASURE_IF_TRUE, /* eax must not be 0 */
 };
 
-/* A site begins or ends a pair. */
+/* What a hit of a site does to a pair: begin it, end it, or confirm it. */
 struct measure_role {
 	__u32 pair;
 	__u32 flags;
 	__u32 key_arg; /* the argument that is the key, or is compared */
 };
 
-/* struct measure_role, flags */
+/* Flags of measure_role.flags. */
 enum {
 	MEASURE_ROLE_STOP = 1 << 0,
-	MEASURE_ROLE_FRAME = 1 << 1,   /* matched by frame, see measure_frames.bpf.h */
-	MEASURE_ROLE_CONFIRM = 1 << 2, /* neither start nor stop: the active call is to be timed */
-	MEASURE_ROLE_KEYED = 1 << 3,   /* matched by an argument, not by thread */
-	/* Matched by thread. Pairs whose start and stop differ in the argument are counted. */
+	MEASURE_ROLE_FRAME = 1 << 1, /* matched by frame, see measure_frames.bpf.h */
+	/* neither a start nor a stop: confirms that the active call is to be timed */
+	MEASURE_ROLE_CONFIRM = 1 << 2,
+	MEASURE_ROLE_KEYED = 1 << 3, /* matched by an argument, not by thread */
+	/*
+	 * Matched by thread. Pairs whose start and stop have different values of the argument are
+	 * also counted in `mismatched`.
+	 */
 	MEASURE_ROLE_COMPARED = 1 << 4,
 };
 
@@ -219,8 +236,8 @@ struct measure_open_key {
 };
 
 struct measure_start {
-	__u64 ns; /* MEASURE_MARKER: the filter rejected this start */
-	__u64 sp; /* the stack pointer at its site */
+	__u64 ns; /* the time; MEASURE_MARKER: the filter rejected this start */
+	__u64 sp; /* the stack pointer at the site of the start */
 };
 
 /*
@@ -230,10 +247,10 @@ struct measure_start {
  *
  * Which start a stop ends. If an exception skips a stop, its start stays open. The stack pointer
  * distinguishes the starts. A function that contains both sites passes both with the same stack
- * pointer, and the functions that it calls have lower ones. So a stop ends the newest start that
- * has its stack pointer. The starts after that one were made by calls that have ended since: they
- * are orphans. If no open start has the stack pointer of the stop, the stop is in another function
- * than the start (one function enters, another one leaves), and ends the newest start.
+ * pointer, and the functions that it calls have lower ones. So a stop ends the newest start with
+ * the same stack pointer as the stop. The newer starts were made by calls that have ended since:
+ * they are orphans. If no open start has the stack pointer of the stop, the stop is in another
+ * function than the start (one function enters, another one leaves), and ends the newest start.
  *
  * A lower or higher stack pointer proves nothing. A function that enters returns before the stop,
  * so a start below the stack pointer may be open. And each fibre has its own stack; the stacks are
@@ -245,21 +262,21 @@ struct measure_start {
  */
 struct measure_open {
 	__u32 n;    /* starts that are open */
-	__u32 next; /* modulo MEASURE_DEPTH, the place of the next one */
+	__u32 next; /* modulo MEASURE_DEPTH: the place in `ring` of the next start */
 	struct measure_start ring[MEASURE_DEPTH];
 };
 
 /*
- * The arguments of the open starts that are compared, as keys, at the same places as in struct
- * measure_open; 0: unknown.
+ * The compared arguments of the open starts, as keys, at the same places as in struct measure_open;
+ * 0: unknown.
  */
 struct measure_compared {
 	__u64 values[MEASURE_DEPTH];
 };
 
 /*
- * This value instead of a time marks a start that the filter rejected. It is not counted. Its stop
- * must find it, so that the stop is not counted either.
+ * This value instead of a time marks a start that the filter rejected. Such a start is not counted,
+ * but its stop must find it, so that the stop is not counted either.
  */
 enum { MEASURE_MARKER = 0 };
 
@@ -277,7 +294,7 @@ struct measure_frame_key {
 	__u64 frame;
 };
 
-/* A pair in a domain, by its unique id. */
+/* A pair in a domain. `domain` is the unique id of the domain. */
 struct measure_domain_key {
 	__u32 pair;
 	__u32 domain;
@@ -291,36 +308,40 @@ struct measure_pair {
 	__u64 starts;
 	__u64 count;
 	__u64 sum_ns;
-	__u64 min_ns_not; /* ~ of the smallest, so that 0 means none */
+	__u64 min_ns_not; /* ~ of the smallest duration, so that 0 means none */
 	__u64 max_ns;
 	/*
-	 * By thread: an earlier start was stopped first, or there were too many open starts. By
-	 * key: a later start had the same key. Both: the thread or process ended.
+	 * Starts that no stop ended. By thread: an earlier start was stopped first, or there were
+	 * too many open starts. By key: a later start had the same key. Both: the thread or process
+	 * ended.
 	 */
 	__u64 orphan_starts;
 	__u64 orphan_stops; /* no start was open */
 	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
-	__u64 not_keyed;    /* starts whose argument cannot be a key; such stops are orphans */
-	__u64 mismatched;   /* of count: the compared arguments of start and stop differ */
+	/* starts whose argument cannot be a key; stops without a key are orphan_stops */
+	__u64 not_keyed;
+	__u64 mismatched; /* pairs, included in `count`, whose compared arguments differ */
 	__u64 buckets[MEASURE_BUCKETS];
 };
 
 /*
- * The ints among the values of an argument; measure_floats.h has the floats. Buckets are those of
- * measure_bucket_of(). A negative value is in the bucket of its absolute value in `below_0`.
+ * The ints among the values of an argument; measure_floats.h has the floats. measure_bucket_of()
+ * gives the bucket of a value. A negative value is in the bucket of its absolute value in
+ * `below_0`.
  */
 struct measure_histogram {
 	__u64 count;
 	__u64 not_number; /* the argument was neither an int nor a float, or could not be read */
-	__u64 sum[2];	  /* of 128 bits in two's complement, the lower half first */
-	__u64 max;	  /* by measure_ordered(), so that 0 is the lowest value */
-	__u64 min_not;	  /* ~ of the smallest, by measure_ordered() */
+	__u64 sum[2];	  /* the sum, 128 bits in two's complement, the lower half first */
+	/* the largest value, by measure_ordered(), so that 0 is the lowest value */
+	__u64 max;
+	__u64 min_not; /* ~ of the smallest value, by measure_ordered() */
 	__u64 buckets[MEASURE_BUCKETS];
 	__u64 below_0[MEASURE_BUCKETS];
 };
 
 struct measure_key {
-	__u32 id; /* of the thread or process */
+	__u32 id; /* the id of the thread or process */
 	__u32 probe_index;
 };
 
@@ -340,15 +361,18 @@ struct measure_losses {
 	__u64 prints_limited; /* records above print_limit */
 	/* Hits in which an argument has another type than the filter compares it with. */
 	__u64 filter_mismatches;
-	__u64 last_mismatch; /* measure_mismatch() of the last one; 0: none */
-	/* Slow pairs. All but those that are limited or dropped have a record. */
+	__u64 last_mismatch; /* measure_mismatch() of the last such hit; 0: none */
+	/*
+	 * Slow pairs. A slow pair has a record, unless it is counted in slow_limited or
+	 * slow_dropped.
+	 */
 	__u64 slow;
-	__u64 slow_limited; /* above print_limit */
-	__u64 slow_dropped; /* the ring buffer had no room */
-	__u64 slow_unkept;  /* the record lacks the arguments of the start */
+	__u64 slow_limited; /* pairs above print_limit */
+	__u64 slow_dropped; /* pairs for which the ring buffer had no room */
+	__u64 slow_unkept;  /* pairs whose record lacks the arguments of the start */
 };
 
-/* The index of the probe in the low half, filter_mismatch() of args.h in the high half. */
+/* Return the index of the probe in the low half, filter_mismatch() of args.h in the high half. */
 static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_index,
 								    __u32 mismatch)
 {
@@ -364,8 +388,8 @@ _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,
 _Static_assert(sizeof(struct measure_keyed) == 32, "shared by two compilers");
 
 /*
- * Histograms are log-linear: each power of 2 has 8 buckets of equal width; below 16 each value has
- * its own. Bucket 495 ends at 2^64 - 1.
+ * Return the bucket of VALUE. Histograms are log-linear: each power of 2 has 8 buckets of equal
+ * width; each value below 16 has a separate bucket. Bucket 495 ends at 2^64 - 1.
  */
 static inline __attribute__((always_inline)) __u32 measure_bucket_of(__u64 value)
 {
@@ -383,7 +407,9 @@ static inline __attribute__((always_inline)) __u32 measure_bucket_of(__u64 value
 	return ((log2 - 3) << 3) + (__u32)(value >> (log2 - 3));
 }
 
-/* The smallest value of BUCKET. For MEASURE_BUCKETS it would be 2^64 and is 0. */
+/*
+ * Return the smallest value of BUCKET. For MEASURE_BUCKETS this would be 2^64, and the result is 0.
+ */
 static inline __attribute__((always_inline)) __u64 measure_bucket_start(__u32 bucket)
 {
 	if (bucket < 8)

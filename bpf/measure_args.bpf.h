@@ -87,7 +87,10 @@ static __always_inline void play_role_by_key(const struct measure_role *role,
 		start_by_key(stats, key, matches);
 }
 
-/* Play a role that is matched by thread, and compare the arguments if the role has this flag. */
+/*
+ * Begin or end the pair of ROLE, which is matched by thread. Also compare the arguments, if ROLE
+ * has MEASURE_ROLE_COMPARED.
+ */
 static __always_inline void play_role_compared(const struct measure_role *role,
 					       const struct bpf_pidns_info *ids,
 					       const struct role_key *read, __u64 sp, __u64 now_ns,
@@ -154,7 +157,7 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	return 0;
 }
 
-/* Remove the open starts of a process that ends: they would fill the map. */
+/* When a process ends, remove its open starts, which would fill the map. */
 static __always_inline void end_keys(__u32 *tgid)
 {
 	if (bpf_map_delete_elem(&key_users, tgid) != 0)
@@ -279,7 +282,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/* Hides from the compiler that the filter is all zeros before the load. */
+/* Return the filter. Hides from the compiler that the filter is all zeros before the load. */
 static __always_inline const struct filter *the_filter(void)
 {
 	const struct filter *hidden = (const struct filter *)&filter;

@@ -64,7 +64,10 @@ struct {
 	__uint(max_entries, 1);
 } by_key_open SEC(".maps");
 
-/* The initial value of an entry of by_open. It is large for the stack of a BPF program. */
+/*
+ * The initial value of an entry of by_open. It is static, since it would take a large part of the
+ * stack of a BPF program.
+ */
 static const struct measure_by_open by_nothing_open;
 
 static __always_inline __u64 by_float(__u64 bits)
@@ -74,7 +77,7 @@ static __always_inline __u64 by_float(__u64 bits)
 	return bits << 1 ? bits : 0;
 }
 
-/* Read the argument SPEC into BY, in which only `what` is set before the call. */
+/* Set BY to the value of argument SPEC. Before the call, only `what` is set, and the rest is 0. */
 static __noinline int by_read(struct pt_regs *regs, const struct arg_spec *spec,
 			      struct measure_by *by)
 {
@@ -104,7 +107,7 @@ static __always_inline const struct arg_spec *by_spec(const struct site_args *ar
 	return &args->args[config.by_arg & (ARGS_ALL - 1)];
 }
 
-/* Global functions: see add_time(). */
+/* Count a hit in the group of the argument's value. A global function: see add_time(). */
 __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 probe_index)
 {
 	struct measure_by by = { .what = probe_index };
@@ -129,7 +132,10 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 	return 0;
 }
 
-/* Return the index in by_times for the value at a start of PAIR. Without room, this is PAIR. */
+/*
+ * Return the index in by_times for the value at a start of PAIR. If there is no room for another
+ * group, this is PAIR: the entry for all values without a group.
+ */
 __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 pair)
 {
 	struct measure_by by = { .what = pair };
@@ -153,7 +159,10 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 	return index ? *index : pair;
 }
 
-/* Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has the same size. */
+/*
+ * Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has as many entries as
+ * pair_open.
+ */
 __noinline int by_start(const struct measure_open_key *key, __u32 group)
 {
 	struct measure_by_open *open;
@@ -174,7 +183,7 @@ __noinline int by_start(const struct measure_open_key *key, __u32 group)
 	return 0;
 }
 
-/* Add a pair that took NS to GROUP. */
+/* Add the duration NS of a pair to GROUP. */
 __noinline int by_add_time(__u32 group, __u64 ns)
 {
 	const __u32 bucket = measure_bucket_of(ns);
@@ -191,7 +200,7 @@ __noinline int by_add_time(__u32 group, __u64 ns)
 	return 0;
 }
 
-/* Add a pair of KEY that took NS to the group of its start. */
+/* Add the duration NS of a pair of KEY to the group of the start. */
 __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 {
 	struct measure_by_open *open;
@@ -210,7 +219,10 @@ __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 
 /* ---- by key --------------------------------------------------------------------------------- */
 
-/* Record the group before the start, so that a stop finds it. Without a start, no group is kept. */
+/*
+ * Begin a pair by key. The group is stored before the start, so that a stop always finds the group.
+ * If the start does not become open, the group is removed.
+ */
 static __always_inline void by_key_start(struct measure_pair *stats,
 					 const struct measure_start_key *key, __u32 group,
 					 int matches)

@@ -33,14 +33,14 @@ enum {
 struct measure_by {
 	__u32 what;   /* the number of the probe (by_hits) or of the pair (by_pairs) */
 	__u32 type;   /* enum filter_type */
-	__u64 number; /* the int, the bits of the float, or the bytes of the string */
+	__u64 number; /* the int, the bits of the float, or the length of the string in bytes */
 	char text[MEASURE_BY_TEXT]; /* zeros after the string */
 };
 
 struct measure_by_times {
 	__u64 count;
 	__u64 sum_ns;
-	__u64 min_ns_not; /* ~ of the smallest */
+	__u64 min_ns_not; /* ~ of the smallest duration */
 	__u64 max_ns;
 	__u64 buckets[MEASURE_BUCKETS];
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument of a pair: the key by which it is matched (measure_keys.bpf.h), or, if it is matched
- * by thread, the value that is compared. Lwt, Async and Eio run many requests in one thread, so
- * that a stop may belong to another request than the start in the same thread. It does if the
- * arguments of start and stop differ.
+ * The argument of a pair: the key by which the pair is matched (measure_keys.bpf.h), or, if the
+ * pair is matched by thread, the value that is compared. Lwt, Async and Eio run many requests in
+ * one thread, so that a stop may belong to another request than the start in the same thread. This
+ * is the case if the arguments of start and stop differ.
  *
  * A start stores its argument in `compared`, at the same place as in the ring of open starts. If
  * `compared` has no room for a thread, the pairs of this thread are not compared.
@@ -22,13 +22,13 @@ struct {
 	__uint(max_entries, 1);
 } compared SEC(".maps");
 
-/* The initial value of an entry. */
+/* The initial value of an entry of `compared`. */
 static const struct measure_compared nothing_compared;
 
 /* The argument ARG of the current hit, as a key. */
 struct role_key {
 	__u64 value;
-	__u32 is_known; /* 0: it cannot be a key */
+	__u32 is_known; /* 0: the argument cannot be a key */
 	__u32 arg;	/* MEASURE_NO_ARG: none was read yet */
 };
 
@@ -42,7 +42,7 @@ static __always_inline int role_is_keyed(const struct measure_role *role)
 	return (role->flags & MEASURE_ROLE_KEYED) != 0;
 }
 
-/* A global function: see add_time(). */
+/* Read argument key->arg into KEY. A global function: see add_time(). */
 __noinline int read_key(bpf_user_pt_regs_t *regs, const struct site_args *args,
 			struct role_key *key)
 {
@@ -54,7 +54,7 @@ __noinline int read_key(bpf_user_pt_regs_t *regs, const struct site_args *args,
 	return 0;
 }
 
-/* Read the argument of ROLE into KEY, unless KEY has it from another role. */
+/* Read the argument of ROLE into KEY, unless KEY already has that argument from another role. */
 static __always_inline void read_role_key(const struct measure_role *role, struct pt_regs *regs,
 					  const struct site_args *args, struct role_key *key)
 {
@@ -66,7 +66,7 @@ static __always_inline void read_role_key(const struct measure_role *role, struc
 	read_key((bpf_user_pt_regs_t *)regs, args, key);
 }
 
-/* Count a hit of a pair that is matched by key, whose argument cannot be a key. */
+/* Count a hit whose argument cannot be a key, for the pair of ROLE, which is matched by key. */
 static __always_inline void miss_key(const struct measure_role *role, struct measure_pair *stats,
 				     int matches)
 {
@@ -128,7 +128,10 @@ static __always_inline void compared_start(const struct measure_role *role,
 		compared_keep(key, compared_value(read));
 }
 
-/* Compare the argument of a stop of KEY with that of the start that it has just ended. */
+/*
+ * Compare the argument of a stop of KEY with the argument of the start that the stop has just
+ * ended.
+ */
 static __always_inline void compared_stop(const struct measure_role *role,
 					  const struct measure_open_key *key,
 					  const struct role_key *read)

@@ -23,13 +23,14 @@ const volatile struct measure_config config;
 
 /*
  * The kernel attaches and detaches the sites one after another, which takes tens of milliseconds if
- * there are many or if the process is busy. With this gate all sites start and stop at one moment,
- * so that the counts of different probes can be compared. It must be the first variable.
+ * there are many or if the process is busy. With this gate all sites start and stop counting at one
+ * moment, so that the counts of different probes can be compared. `gate` must be the first
+ * variable.
  */
 volatile struct measure_gate gate;
 
 /*
- * Sizes of 1 are replaced before the load.
+ * User space replaces a max_entries of 1 before the load.
  *
  * `hits` has slots for each CPU, but is not a per-CPU map, so that user space can map it: the
  * kernel takes 200 ns to copy an entry of a per-CPU map, which is 20 ms for 100 000 sites.
@@ -120,8 +121,8 @@ static __always_inline void add(__u64 *sum, __u64 n)
 }
 
 /*
- * Raise *HIGHEST to VALUE if it is lower. Give up only if other tasks interfere in each of the
- * tries.
+ * Raise *HIGHEST to VALUE if *HIGHEST is lower. Give up only if other tasks interfere with each of
+ * MINMAX_TRIES tries.
  */
 static __always_inline void raise_to(__u64 *highest, __u64 value)
 {
@@ -266,7 +267,8 @@ static __always_inline void count_keyed(const struct measure_site *site,
 }
 
 /*
- * Count a hit of the process. For the budget, the cost of its hits is compared with its CPU time.
+ * Count a hit of the process. For the budget, user space compares the cost of the hits of a process
+ * with the CPU time of the process.
  */
 static __always_inline void count_process(const struct bpf_pidns_info *ids)
 {

@@ -34,8 +34,8 @@ struct task_struct___fs {
 } __attribute__((preserve_access_index));
 
 /*
- * Return the statistics of PAIR in the domain of this thread. NULL: the thread has no domain, or
- * there is no room.
+ * Return the statistics of PAIR in the domain of this thread. Return NULL if the thread has no
+ * domain, or if there is no room.
  */
 static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 {

@@ -28,8 +28,9 @@ enum {
 	FLOAT_EXPONENT_BITS = 11,
 	FLOAT_BIAS = 1023,
 
-	MEASURE_FLOAT_LOWEST = -32, /* the powers of 2 that have 8 buckets: from this one */
-	MEASURE_FLOAT_HIGHEST = 64, /* to before this one */
+	MEASURE_FLOAT_LOWEST = -32, /* the exponent of the smallest power of 2 that has 8 buckets */
+	/* the exponent of the largest power of 2 that has 8 buckets, plus 1 */
+	MEASURE_FLOAT_HIGHEST = 64,
 	MEASURE_FLOAT_SHIFT = FLOAT_MANTISSA_BITS - 3,
 	/* The buckets on one side of 0: 8 per power of 2, one closer to 0, and one for the rest. */
 	MEASURE_FLOAT_SIDE = 8 * (MEASURE_FLOAT_HIGHEST - MEASURE_FLOAT_LOWEST) + 2,
@@ -45,9 +46,11 @@ enum {
 struct measure_floats {
 	__u64 count; /* finite floats; all members after minus_inf are about these */
 	__u64 nan, inf, minus_inf;
-	__u64 max;     /* by measure_float_ordered(), so that 0 is below every float */
+	/* the largest float, by measure_float_ordered(), so that 0 is below every float */
+	__u64 max;
 	__u64 min_not; /* ~ of the smallest, by measure_float_ordered() */
-	__u64 sums[MEASURE_FLOAT_GROUPS][2]; /* as in struct measure_histogram */
+	/* each with 128 bits, as in struct measure_histogram */
+	__u64 sums[MEASURE_FLOAT_GROUPS][2];
 	__u64 buckets[MEASURE_FLOAT_BUCKETS];
 };
 
@@ -85,7 +88,10 @@ static inline __attribute__((always_inline)) __u32 measure_float_bucket_of(__u64
 	return is_negative ? MEASURE_FLOAT_ZERO - distance : MEASURE_FLOAT_ZERO + distance;
 }
 
-/* Return the bits of the smallest float in BUCKET, or of infinity for the number after the last. */
+/*
+ * Return the bits of the smallest float in BUCKET, or the bits of infinity for
+ * MEASURE_FLOAT_BUCKETS.
+ */
 static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__u32 bucket)
 {
 	const __u64 lowest = measure_float_power(MEASURE_FLOAT_LOWEST);
@@ -106,8 +112,8 @@ static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__
 }
 
 /*
- * Map the bits of a float other than nan to an unsigned number. The order is kept; -0.0 is below
- * 0.0.
+ * Map the bits of a float other than nan to an unsigned number. The numbers are in the order of the
+ * floats; -0.0 is below 0.0.
  */
 static inline __attribute__((always_inline)) __u64 measure_float_ordered(__u64 bits)
 {
@@ -119,7 +125,10 @@ static inline __attribute__((always_inline)) __u64 measure_float_of_ordered(__u6
 	return ordered & FLOAT_SIGN ? ordered ^ FLOAT_SIGN : ~ordered;
 }
 
-/* Return the group of the finite float with BITS. Set *NUMBER to its summand in the group's sum. */
+/*
+ * Return the group of the finite float with BITS. Set *NUMBER to the summand of the float in the
+ * group's sum.
+ */
 static inline __attribute__((always_inline)) __u32 measure_float_group(__u64 bits, __s64 *number)
 {
 	__u64 size = bits & ((1ULL << FLOAT_MANTISSA_BITS) - 1);

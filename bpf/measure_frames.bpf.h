@@ -7,7 +7,7 @@
  * function that are both active have different frames. So an exit finds its own entry, also in a
  * deep recursion, and after exceptions have skipped exits.
  *
- * OCaml 5 runs OCaml code on stacks of its own. A stack moves when it grows, and effects switch
+ * OCaml 5 runs OCaml code on separate stacks. A stack moves when it grows, and effects switch
  * between stacks. Here a frame is the number of the stack, and the distance from its base; it
  * belongs to the process, since a fibre may continue in another thread. The runtime keeps the
  * domain's state in r14 while OCaml code runs (amd64.S), and the state has the current stack.
@@ -30,9 +30,9 @@ enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 enum { LRU_HASH = 9 }; /* BPF_MAP_TYPE_LRU_HASH in linux/bpf.h */
 
 /*
- * An exception can leave entries that no later call replaces: those of fibres that have ended. So
- * this is a map that drops its least recently used entry when it is full, instead of refusing new
- * ones for ever. If the dropped entry is that of an active call, its exit is an orphan.
+ * An exception can leave entries that no later call replaces: the entries of fibres that have
+ * ended. So this map drops its least recently used entry when it is full, instead of refusing all
+ * new entries. If the dropped entry belongs to an active call, the exit of that call is an orphan.
  */
 struct {
 	__uint(type, LRU_HASH);
@@ -57,7 +57,7 @@ static __always_inline __u64 read_word(__u64 at)
 	return word;
 }
 
-/* The frame of the call that is at SITE with these registers. */
+/* Return the frame of the call that is at SITE with these registers. */
 static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct measure_site *site)
 {
 	const __u64 sp = regs->sp + (__u64)(__s64)site->frame_depth;
@@ -76,7 +76,10 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
  */
 #define CONFIRMED_FRAME (~0ULL)
 
-/* Return the counter of open entries of OWNER. Create it if necessary. NULL: no room. */
+/*
+ * Return the counter of open entries of OWNER, and create it if necessary. Return NULL if there is
+ * no room.
+ */
 static __always_inline __u32 *open_frames_of(const __u32 *owner)
 {
 	__u32 *n = bpf_map_lookup_elem(&frame_users, owner), none = 0;
@@ -88,7 +91,10 @@ static __always_inline __u32 *open_frames_of(const __u32 *owner)
 	return n;
 }
 
-/* Global functions: see add_time(). Only one thread at a time can be in the frame of KEY. */
+/*
+ * Begin the call of KEY. If MATCHES is 0, store a marker instead of the time. Only one thread at a
+ * time can be in the frame of KEY. A global function: see add_time().
+ */
 __noinline int enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			   int matches)
 {
@@ -112,7 +118,9 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 		__sync_fetch_and_add(n, 1);
 		return 0;
 	}
-	/* Without a marker, the exit becomes an orphan, and the entry must be counted. */
+	/*
+	 * There is no room for a marker. The exit will be an orphan, so the entry must be counted.
+	 */
 	if (!matches)
 		add(&stats->starts, 1);
 	add(&stats->map_full, 1);
@@ -120,8 +128,8 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 }
 
 /*
- * End the call of KEY. If WAS_CALL is 0, the call is not to be timed: forget it. Returns its
- * duration plus 1; 0: no timed call ended.
+ * End the call of KEY. If WAS_CALL is 0, forget the call without timing it. Returns the duration of
+ * the call plus 1; 0: no timed call ended.
  */
 __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			     __u64 now_ns, int was_call)
@@ -231,8 +239,9 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
 }
 
 /*
- * Count the open entries of a thread that ends as orphans. Those of a process end with its first
- * thread, which has the same id. Most threads have no open entry then.
+ * When a thread ends, count its open entries as orphans. The entries that belong to a process
+ * (OCaml 5) end with the first thread of the process, whose id is the process id. Most threads have
+ * no open entry when they end.
  */
 static __always_inline void end_frames(__u32 *owner)
 {

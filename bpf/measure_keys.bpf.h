@@ -3,10 +3,9 @@
  * Pairs that are matched by an argument, the key, instead of by thread.
  *
  * An entry of key_open is one open start. The program that deletes the entry counts it: a stop
- * counts a pair; a later start with the same key and the end of the process count an orphan
- * start. So the counters are exact even if several threads use a key at the same moment. In this
- * case it is undefined which start a stop belongs to, and only the time may be that of another
- * start.
+ * counts a pair; a later start with the same key and the end of the process count an orphan start.
+ * So the counters are exact even if several threads use a key at the same moment. In this case it
+ * is undefined to which start a stop belongs: only the measured time may be wrong.
  */
 #ifndef MEASURE_KEYS_BPF_H
 #define MEASURE_KEYS_BPF_H
@@ -53,8 +52,8 @@ static __always_inline int take_start(const struct measure_start_key *key, __u64
 }
 
 /*
- * Begin a pair. The start replaces an open start with the same key. Returns the time of the new
- * start; 0: it is not open, or it was rejected.
+ * Begin a pair. The new start replaces an open start with the same key. Returns the time of the new
+ * start; 0: the filter rejected the new start, or it is not open.
  */
 static __always_inline __u64 start_by_key(struct measure_pair *stats,
 					  const struct measure_start_key *key, int matches)

@@ -15,7 +15,10 @@ struct {
 	__uint(max_entries, 1);
 } pair_open SEC(".maps");
 
-/* A global function is verified once, not on every path that calls it (saves 300 ms per start). */
+/*
+ * Add a pair that took NS to STATS. A global function is verified once, not on every path that
+ * calls it: this saves 300 ms each time the programs are loaded.
+ */
 __noinline int add_time(struct measure_pair *stats, __u64 ns)
 {
 	__u32 bucket = measure_bucket_of(ns);
@@ -31,7 +34,7 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 	return 0;
 }
 
-/* Count a pair that took NS, also in its domain. */
+/* Count a pair that took NS in STATS, and in the statistics of its domain. */
 static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u64 ns)
 {
 	add_time(stats, ns);
@@ -43,7 +46,7 @@ static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u
 #endif
 }
 
-/* True if NS marks a start that the filter or a condition rejected. */
+/* Return 1 if NS marks a start that the filter or a condition rejected. */
 static __always_inline int is_marker(__u64 ns)
 {
 	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
@@ -70,7 +73,7 @@ static __always_inline struct measure_start *start_of(struct measure_open *open,
 }
 
 /*
- * Return the number of rejected starts among the N newest. Global, like find_frame(): see
+ * Return the number of rejected starts among the N newest starts. A global function: see
  * add_time().
  */
 __noinline int count_markers(struct measure_open *open, __u32 n)
@@ -84,7 +87,10 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 	return markers;
 }
 
-/* The age of the newest start with stack pointer SP; 0 if no start has this stack pointer. */
+/*
+ * Return the age of the newest start with stack pointer SP; 0 if no start has this stack pointer. A
+ * global function: see add_time().
+ */
 __noinline int find_frame(struct measure_open *open, __u64 sp)
 {
 	if (!open)
@@ -97,7 +103,7 @@ __noinline int find_frame(struct measure_open *open, __u64 sp)
 
 /*
  * Return the place in the ring of the newest start, or, if HAS_ENDED is 1, of the start that has
- * just ended. MEASURE_DEPTH: KEY has no ring.
+ * just ended. Return MEASURE_DEPTH if KEY has no ring.
  */
 static __always_inline __u32 open_place(const struct measure_open_key *key, __u32 has_ended)
 {
@@ -122,7 +128,10 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	struct measure_open *open = open_starts(key);
 	struct measure_start *start;
 
-	/* Without a marker, the stop becomes an orphan, and the start must be counted. */
+	/*
+	 * If there is no room for a marker, the stop will be an orphan, so the start must be
+	 * counted.
+	 */
 	if (matches || !open)
 		add(&stats->starts, 1);
 	if (!open) {

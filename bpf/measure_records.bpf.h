@@ -24,7 +24,10 @@ struct {
 /* The current second in 32 bits, and the number of records made in it in 32 bits. */
 volatile __u64 print_window;
 
-/* True if another record may be made in the second of NS. Some are refused if many compete. */
+/*
+ * Return 1 if another record may be made in the second of NS. If many CPUs compete, some records
+ * are refused although the limit is not reached.
+ */
 static __always_inline int is_within_limit(__u64 ns)
 {
 	const __u64 second = ns / NS_A_SECOND & 0xffffffff;

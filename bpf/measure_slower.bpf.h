@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slow pairs: those that took config.slower_ns or longer are recorded with the arguments of their
- * start and stop.
+ * Slow pairs: pairs that took config.slower_ns or longer are recorded with the arguments of start
+ * and stop.
  *
  * Whether a pair will be slow is known at its stop. So each start keeps its arguments in an entry
  * of slow_open until then. The entry is filled in before the start takes its time, and the time is
  * stored last. A stop uses an entry only if it has the time of the start that the stop ends.
  *
- * By thread, an entry belongs to a place in the ring of open starts of its thread. It is reused,
- * and removed when the thread ends. By key, the stop removes the entry. Several threads may use a
- * key at the same moment, so a thread locks an entry to read or write it. A thread that does not
- * get the lock at once does without the arguments. A removed entry stays locked. Its memory may
- * belong to another entry by the time a thread locks it, so the thread then compares the key.
+ * If a pair is matched by thread, an entry belongs to a place in the ring of open starts of the
+ * thread; it is reused, and removed when the thread ends. If a pair is matched by key, the stop
+ * removes the entry. Several threads may use a key at the same moment, so a thread locks an entry
+ * to read or write it. A thread that does not get the lock at once continues without the arguments.
+ * A removed entry stays locked. Its memory may belong to another entry by the time a thread locks
+ * it, so the thread then compares the key.
  */
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H
@@ -30,7 +31,7 @@ struct {
 	__uint(max_entries, 1);
 } slow_open SEC(".maps");
 
-/* The initial value of an entry. */
+/* The initial value of an entry of slow_open. */
 static const struct slow_start no_slow_start;
 
 static __always_inline int slow_is_free(const struct slow_start *start)
@@ -62,7 +63,7 @@ static __always_inline struct slow_start *slow_lock(const struct slow_key *key)
 	return (void *)0;
 }
 
-/* A global function: see add_time(). */
+/* Fill HIT with the arguments ARGS of the current hit. A global function: see add_time(). */
 __noinline int slow_record_hit(bpf_user_pt_regs_t *regs, const struct site_args *args,
 			       struct hit_record *hit)
 {
@@ -71,7 +72,10 @@ __noinline int slow_record_hit(bpf_user_pt_regs_t *regs, const struct site_args 
 	return record_values((struct pt_regs *)regs, args, hit);
 }
 
-/* Before a start takes its time: keep its arguments. Returns the locked entry, or NULL. */
+/*
+ * Keep the arguments of a start. Call this before the start takes its time. Returns the locked
+ * entry, or NULL.
+ */
 static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32 number,
 						     const struct site_args *args,
 						     const struct bpf_pidns_info *ids,
@@ -103,7 +107,10 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 	slow_unlock(start);
 }
 
-/* Copy by words: the compiler would otherwise call memcpy(), which BPF lacks. */
+/*
+ * Copy the hit and the thread name of FROM to the start of TO. Copy by words: the compiler would
+ * otherwise call memcpy(), which BPF lacks.
+ */
 __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
 {
 	const __u64 *source;
@@ -123,7 +130,10 @@ __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *
 	return 0;
 }
 
-/* Record a slow pair that took NS nanoseconds. START is its start, or NULL if this was not kept. */
+/*
+ * Record a slow pair that took NS nanoseconds. START is its start, or NULL if the arguments of the
+ * start were not kept.
+ */
 static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 				       const struct site_args *args,
 				       const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
@@ -209,7 +219,7 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
 		if (!ended)
 			return;
-		/* The place of the start that has ended is that of the next start. */
+		/* The start that has ended was at the place of the next start. */
 		slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
 		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1, 0);
 		compared_stop(role, &key, read);
@@ -233,7 +243,7 @@ static long slow_remove_place(__u32 place, void *context)
 	return 0;
 }
 
-/* Remove the entries of KEY, whose thread ends. */
+/* Remove the entries of the thread and pair of KEY, since the thread ends. */
 static __always_inline void slow_end_thread(const struct measure_open_key *key)
 {
 	struct slow_key slow = { .owner = key->tid, .pair = key->pair };

@@ -19,11 +19,11 @@ enum { SLOW_STARTS = 4096 };
 struct slow_key {
 	__u32 owner; /* by thread: the thread id; by key: the process id */
 	__u32 pair;
-	__u64 value; /* by thread: its place in struct measure_open; by key: the key */
+	__u64 value; /* by thread: the place of the start in struct measure_open; by key: the key */
 };
 
 struct slow_start {
-	struct slow_key key; /* all 0 if it has never been filled in */
+	struct slow_key key; /* all 0: the entry has never been filled in */
 	__u64 is_locked;
 	__u64 ns; /* when the pair began; 0: incomplete */
 	char comm[16];
@@ -33,12 +33,12 @@ struct slow_start {
 /* A pair that was slow. */
 struct slow_record {
 	struct hit_record stop;
-	__u64 ns; /* how long it took */
+	__u64 ns; /* how long the pair took, in nanoseconds */
 	__u32 pair;
-	__u32 has_start; /* 0: the arguments of its start were not kept */
-	char comm[16];	 /* of the thread that stopped it */
+	__u32 has_start; /* 0: the arguments of the start were not kept */
+	char comm[16];	 /* the name of the thread that stopped the pair */
 	char start_comm[16];
-	struct hit_record start; /* its time is the beginning of the pair */
+	struct hit_record start; /* ts_ns is the beginning of the pair */
 };
 
 _Static_assert(sizeof(struct slow_start) == 48 + sizeof(struct hit_record), "shared by compilers");

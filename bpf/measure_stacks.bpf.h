@@ -39,8 +39,8 @@ static __always_inline struct measure_walk_costs *our_walk_costs(void)
 }
 
 /*
- * Walk the stack of a hit into S, and store it if IS_KEPT. If it is lost, its hash is
- * MEASURE_STACK_LOST. A global function: see add_time().
+ * Walk the stack of a hit into S, and store it if IS_KEPT. If the stack cannot be stored, set
+ * s->stack.hash to MEASURE_STACK_LOST. A global function: see add_time().
  */
 __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_kept, __u32 is_return)
 {
@@ -62,7 +62,10 @@ __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_ke
 	return 0;
 }
 
-/* Walk the stack of a hit. The caller frees it with release_stack(). NULL: no slot is free. */
+/*
+ * Walk the stack of a hit. Return the slot with the stack, which the caller frees with
+ * release_stack(), or NULL if no slot is free.
+ */
 static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info *ids,
 						     __u32 is_kept, __u32 is_return)
 {
@@ -80,7 +83,7 @@ static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info
 	return s;
 }
 
-/* Like walk_hit(), for a hit that is counted or may end a pair. NULL for other hits. */
+/* Like walk_hit(), for a hit that is counted or may end a pair. Return NULL for other hits. */
 static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
 						       const struct bpf_pidns_info *ids)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of the maps of object measure_stacks, besides those of measure.h and stacks.h. The
- * includer provides the __u32 and __u64 types.
+ * The layout of the maps of object measure_stacks, in addition to the maps of measure.h and
+ * stacks.h. The includer provides the __u32 and __u64 types.
  *
  *	map           type           key                       value
  *	stack_counts  hash           struct measure_stack_key  struct measure_stack_count
@@ -16,10 +16,13 @@
 
 enum { MEASURE_MAX_STACK_COUNTS = 1 << 15 };
 
-/* A bit of measure_stack_key.what: the rest is the number of a pair. Without it: of a probe. */
+/*
+ * A bit of measure_stack_key.what. If it is set, the other bits are the number of a pair, otherwise
+ * the number of a probe.
+ */
 enum { MEASURE_STACK_PAIR = 1 << 30 };
 
-/* The key of stacks that are not in `stacks`: their hits are counted together. */
+/* The key for all stacks that are not in `stacks`: their hits are counted together. */
 #define MEASURE_STACK_LOST 0ULL
 
 struct measure_stack_key {
@@ -45,7 +48,7 @@ struct measure_walk_costs {
 struct measure_stack_record {
 	struct hit_record hit;
 	__u32 end; /* enum walk_end */
-	__u32 n;   /* frames */
+	__u32 n;   /* the number of frames */
 	__u64 frames[];
 };
 

@@ -3,7 +3,7 @@
  * Records the events of Gc.Memprof at the probes of the library ocaml-probes.memprof, for `memprof
  * --events=probes`. The cookie of a site is its number.
  *
- * A record is made in scratch memory, because its length is that of the call stack, and is then
+ * A record is made in scratch memory, because its length depends on the call stack, and is then
  * copied into the ring buffer. Each processor has scratch memory for EVENT_SLOTS programs, because
  * a program can be preempted or wait for a page. An event that cannot be recorded, or of which a
  * part cannot be read, is counted as lost. The last quarter of the buffer is for promotions and
@@ -34,7 +34,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 volatile struct memprof_config config;
 
-/* Sizes of 1 are replaced before the load. */
+/* User space replaces a max_entries of 1 before the load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -61,7 +61,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/* Take a slot of this processor. NULL: all are taken. */
+/* Take a slot of this processor. Return NULL if all slots are taken. */
 static __always_inline struct memprof_scratch *take_scratch(void)
 {
 	const __u32 first = bpf_get_smp_processor_id() * EVENT_SLOTS;
@@ -92,7 +92,7 @@ static __always_inline void lose(__u32 kind, __u64 n_samples)
 	__sync_fetch_and_add(&lost->samples, n_samples);
 }
 
-/* Read the int that is argument NUMBER. */
+/* Read argument NUMBER, which must be an int. Returns 0 if it cannot be read or is not an int. */
 static __noinline int read_int(struct pt_regs *regs, const struct site_args *args, __u32 number,
 			       __u64 *out)
 {
@@ -143,7 +143,10 @@ static __noinline int read_stack(struct memprof_scratch *s, __u64 callstack)
 	return s->failed ? -1 : (int)(bytes / OCAML_WORD);
 }
 
-/* Read the words that only allocations have. Returns the number of words of the record, or 0. */
+/*
+ * Read the words that only allocations have. Returns the number of words of the record, or 0 if an
+ * argument cannot be read.
+ */
 static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_args *args,
 					struct memprof_scratch *s)
 {
@@ -163,8 +166,8 @@ static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_
 }
 
 /*
- * Read the words that all events have. FIRST is the position of the first of their arguments.
- * Returns 0 if an argument cannot be read.
+ * Read the words that all events have. FIRST is the position of the event's id, the first of the
+ * arguments that all events have. Returns 0 if an argument cannot be read.
  */
 static __noinline int read_event(struct pt_regs *regs, const struct site_args *args, __u32 first,
 				 struct memprof_scratch *s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof),
- * where the kinds are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
+ * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof).
+ * The kinds of events are defined in src/memprof/ring.h. The includer provides the types __u8 ...
+ * __s64.
  *
  *	map      type         key               value
  *	sites    array        number of a site  struct memprof_site
@@ -18,19 +19,19 @@
 enum {
 	EVENT_KINDS = 6,
 	EVENT_ALLOC_MAJOR = 2,	/* kinds up to this one are allocations */
-	EVENT_MAX_DEPTH = 1024, /* of a call stack */
-	EVENT_SLOTS = 8,	/* of scratch memory, for each processor */
+	EVENT_MAX_DEPTH = 1024, /* frames of a call stack */
+	EVENT_SLOTS = 8,	/* slots of scratch memory for each processor */
 };
 
 /* The words of a record. */
 enum {
 	EVENT_HEAD,	   /* kind, words << 8, domain << 32 */
 	EVENT_TIME,	   /* CLOCK_MONOTONIC, nanoseconds */
-	EVENT_ID,	   /* of the block */
-	EVENT_COLLECTIONS, /* minor ones, major ones << 32, so far */
+	EVENT_ID,	   /* the id of the block */
+	EVENT_COLLECTIONS, /* minor collections so far, major collections so far << 32 */
 	EVENT_WORDS,	   /* the number of words of events that are not allocations */
 	EVENT_SAMPLES = EVENT_WORDS,
-	EVENT_SIZE,   /* words, without the header */
+	EVENT_SIZE,   /* size of the block in words, without the header */
 	EVENT_SOURCE, /* enum memprof_source, depth << 8 */
 	EVENT_STACK,  /* the innermost frame first, as in the ring */
 };
@@ -50,16 +51,17 @@ enum {
 	EVENT_ARGS,
 };
 
-/* Set before the attach. */
+/* User space sets these values before the attach. */
 struct memprof_config {
 	__u64 pidns_dev, pidns_ino; /* the pid namespace of the process; 0: the initial one */
 	__u32 tgid;		    /* the process, in that namespace */
-	__u32 depth;		    /* of call stacks; at most EVENT_MAX_DEPTH */
-	__u64 bytes;		    /* of the ring buffer */
+	/* the maximum depth of recorded call stacks; at most EVENT_MAX_DEPTH */
+	__u32 depth;
+	__u64 bytes; /* the size of the ring buffer */
 };
 
 struct memprof_site {
-	__u32 kind; /* of its events; 0: none */
+	__u32 kind; /* the kind of the site's events; 0: the site is ignored */
 	__u32 args;
 };
 

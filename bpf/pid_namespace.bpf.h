@@ -7,8 +7,9 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * Set *IDS to the ids in the pid namespace DEV, INO; INO 0: the initial one. Returns false if the
- * process is in another pid namespace, even in one below it.
+ * Set *IDS to the ids in the pid namespace with device DEV and inode INO; INO 0: the initial
+ * namespace. Returns 0 if the process is in another pid namespace, even in a descendant of this
+ * one; else 1.
  */
 static __always_inline int ids_in_namespace(__u64 dev, __u64 ino, struct bpf_pidns_info *ids)
 {

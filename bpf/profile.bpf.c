@@ -28,7 +28,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/* Words in large blocks that belong to no stack yet. */
+/* Words in large blocks that no sample has counted yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
@@ -68,8 +68,8 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 }
 
 /*
- * Return 1 if the current process, which is not in walk_processes, is to be profiled: it has
- * started since.
+ * Return 1 if the current process, which is not in walk_processes, is to be profiled because it has
+ * started since the profile began.
  */
 static __always_inline int is_newcomer(void)
 {
@@ -87,7 +87,10 @@ static __always_inline int is_profiled(struct bpf_pidns_info *ids)
 
 /* ---- stacks and counts ---------------------------------------------------------------------- */
 
-/* Store the stack of the current thread, without its first SKIP frames in the kernel. */
+/*
+ * Store the stack of the current thread, without the innermost SKIP frames in the kernel, and set
+ * *HASH to its key. Returns 0, or -1 if the stack is lost.
+ */
 static __always_inline int store_current(void *ctx, const struct bpf_pidns_info *ids, __s32 skip,
 					 __u64 *hash)
 {
@@ -266,7 +269,10 @@ static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info 
 		count(&key, words, heaps);
 }
 
-/* Return the entry of the current process in `sampled`. NULL: its allocation is not sampled now. */
+/*
+ * Return the entry of the current process in `sampled`, or NULL if the allocation of the process is
+ * not sampled now.
+ */
 static __always_inline struct profile_sampled *sampled_process(struct bpf_pidns_info *ids)
 {
 	return is_profiled(ids) ? bpf_map_lookup_elem(&sampled, &ids->tgid) : (void *)0;
@@ -290,8 +296,8 @@ static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 }
 
 /*
- * Return the number of minor heaps for which the one that has just run out counts; 0: it is not
- * sampled.
+ * Return 0 if the minor heap that has just run out is not sampled, else the number of minor heaps
+ * that it represents.
  */
 static __always_inline __u64 weigh_minor_heap(void)
 {
@@ -310,7 +316,7 @@ static __always_inline __u64 weigh_minor_heap(void)
 	return place == pace->chosen ? group : 0;
 }
 
-/* caml_alloc_small_dispatch() */
+/* The uprobe on caml_alloc_small_dispatch(). */
 SEC("uprobe.multi")
 int small_blocks(struct pt_regs *ctx)
 {
@@ -333,7 +339,7 @@ int small_blocks(struct pt_regs *ctx)
 	return 0;
 }
 
-/* caml_alloc_shr(words, tag) and the like */
+/* The uprobe on caml_alloc_shr(words, tag) and similar functions. */
 SEC("uprobe.multi")
 int large_block(struct pt_regs *ctx)
 {

@@ -28,14 +28,14 @@ struct profile_config {
 	/* Processes that execute this file are profiled, too. Inode 0: no file. */
 	__u64 exe_dev, exe_ino;
 	/*
-	 * If nonzero, of these only processes that the user may inspect, as in struct
-	 * measure_config.
+	 * If nonzero, a process that executes this file is profiled only if the user may inspect
+	 * it, as in struct measure_config.
 	 */
 	__u64 checks_access;
 	__u32 uid, gid;
 	__u64 userns_ino;
 	__u64 capabilities;
-	__u64 counts_cost; /* nonzero: struct profile_losses has the cost */
+	__u64 counts_cost; /* nonzero: measure the cost, see struct profile_losses */
 	__u64 heaps_hz;	   /* samples of minor heaps per second and CPU, at most */
 };
 
@@ -48,15 +48,15 @@ struct profile_key {
 struct profile_count {
 	__u64 n;
 	__u64 sum;   /* nanoseconds that a thread waited; words in large blocks */
-	__u64 heaps; /* minor heaps that ran out, for which the samples stand */
+	__u64 heaps; /* minor heaps that ran out, and that the samples represent */
 };
 
 /* A thread that waits now. */
 struct profile_wait {
 	struct profile_key key;
 	__u64 since_ns;
-	__u64 cpu_ns;	/* CPU time of the thread when it began to wait */
-	__u64 is_first; /* it waited already when the profile began */
+	__u64 cpu_ns;	/* CPU time of the thread in nanoseconds when it began to wait */
+	__u64 is_first; /* nonzero: the thread waited already when the profile began */
 };
 
 /*
@@ -72,17 +72,17 @@ enum { PROFILE_LARGE_WORDS = 1 << 16 };
  * second.
  */
 enum {
-	PROFILE_HEAPS_HZ = 99, /* usually */
+	PROFILE_HEAPS_HZ = 99, /* the usual heaps_hz */
 	PROFILE_INTERVALS_HZ = 10,
 	PROFILE_INTERVAL_NS = 1000000000 / PROFILE_INTERVALS_HZ,
 	PROFILE_MAX_SHIFT = 15,
 };
 
 struct profile_pace {
-	__u64 since_ns; /* start of the interval */
-	__u32 heaps;	/* that ran out in it */
+	__u64 since_ns; /* when the interval began */
+	__u32 heaps;	/* minor heaps that ran out in the interval */
 	__u32 shift;	/* a group has 1 << shift heaps */
-	__u32 place;	/* of the next heap in its group */
+	__u32 place;	/* the place of the next heap in its group */
 	__u32 chosen;	/* the place that is sampled */
 };
 
@@ -104,9 +104,9 @@ struct profile_losses {
 	__u64 counts_full; /* samples whose count had no room */
 	__u64 waits_full;
 	/* Not losses: what the samples cost. run_ns only if config has counts_cost. */
-	__u64 large_hits; /* of large_block() by processes that are profiled */
+	__u64 large_hits; /* runs of large_block() for profiled processes */
 	__u64 small_hits;
-	__u64 run_ns; /* in the programs, for processes that are profiled */
+	__u64 run_ns; /* time spent in the programs for profiled processes */
 };
 
 #endif

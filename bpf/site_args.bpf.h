@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of sites: a site has the number of its entry. The user side sets the number of
- * entries.
+ * The arguments of sites. The struct of a site has the index of its entry. User space sets
+ * max_entries.
  */
 #ifndef SITE_ARGS_BPF_H
 #define SITE_ARGS_BPF_H

@@ -29,20 +29,23 @@ enum { STACK_NO_KERNEL = -1 };
 
 /* What to store of the stack of the current thread. */
 struct stack_request {
-	__u32 tgid;  /* its process, as in walk_processes */
+	__u32 tgid;  /* the process of the thread, as in walk_processes */
 	__u32 depth; /* frames in user space, at most; up to WALK_MAX_DEPTH */
-	/* The first frames in the kernel that are left out; STACK_NO_KERNEL: all of them. */
+	/*
+	 * How many of the innermost frames in the kernel are left out; STACK_NO_KERNEL: all of
+	 * them.
+	 */
 	__s32 skip;
 };
 
-/* Frames of STACK that are stored: N of them, from FIRST on. */
+/* The frames of STACK to store: N frames, from FIRST on. */
 struct stack_part {
 	struct walk_walked *stack;
 	struct stack_losses *lost;
 	__u32 first, n;
 	__u32 info; /* as in struct walk_block */
 	__u32 is_lost;
-	__u64 key; /* of the block that was stored last */
+	__u64 key; /* the key of the block that was stored last */
 };
 
 static __always_inline void keep_block(struct stack_part *part, __u64 key)
@@ -66,7 +69,10 @@ static __always_inline void keep_block(struct stack_part *part, __u64 key)
 		part->is_lost = 0;
 }
 
-/* Store block I of PART; 0 is the outermost one. */
+/*
+ * Store block I of PART; 0 is the outermost one. Returns 1, which ends the loop, if the stack is
+ * lost.
+ */
 static long keep_next_block(__u32 i, struct stack_part *part)
 {
 	const __u32 end = part->n - i * WALK_STORED;
@@ -92,7 +98,10 @@ static long keep_next_block(__u32 i, struct stack_part *part)
 	return part->is_lost ? 1 : 0;
 }
 
-/* Returns nonzero if STACK is lost. Else its hash is the key of its innermost block. */
+/*
+ * Store the frames of STACK. Returns 0, and sets the hash of STACK to the key of its innermost
+ * block, or returns -1 if STACK is lost.
+ */
 static __always_inline int keep_stack(struct walk_walked *stack, struct stack_losses *lost)
 {
 	struct stack_part part = {
@@ -110,7 +119,7 @@ static __always_inline int keep_stack(struct walk_walked *stack, struct stack_lo
 	return part.is_lost ? -1 : 0;
 }
 
-/* Add the frames of the kernel to STACK, without the first SKIP. */
+/* Add the frames of the kernel to STACK, without the innermost SKIP frames. */
 static __always_inline void add_kernel_frames(void *ctx, struct walk_walked *stack, __u32 skip)
 {
 	const long bytes = bpf_get_stack(ctx, &stack->frames[WALK_MAX_DEPTH],
@@ -120,7 +129,10 @@ static __always_inline void add_kernel_frames(void *ctx, struct walk_walked *sta
 		stack->n_kernel = (__u32)bytes / sizeof(*stack->frames);
 }
 
-/* Store the stack of S, which is complete. *HASH is its key; -1: it is lost. */
+/*
+ * Store the stack of S, which is complete, and set *HASH to its key. Returns 0, or -1 if the stack
+ * is lost.
+ */
 static __always_inline int store_walked(struct walk_scratch *s, struct stack_losses *lost,
 					__u64 *hash)
 {
@@ -133,7 +145,10 @@ static __always_inline int store_walked(struct walk_scratch *s, struct stack_los
 	return err;
 }
 
-/* Walk the stack of the current thread and store it. *HASH is its key; -1: it is lost. */
+/*
+ * Walk the stack of the current thread, store it, and set *HASH to its key. Returns 0, or -1 if the
+ * stack is lost.
+ */
 static __always_inline int store_stack(void *ctx, const struct stack_request *request, __u64 *hash)
 {
 	struct walk_scratch *s = walk_take();

@@ -17,7 +17,7 @@ enum { STACKS_MAX = 1 << 16 }; /* blocks */
 struct stack_losses {
 	__u64 full;		/* stacks that had no room */
 	__u64 collisions;	/* stacks of which a block has the hash of another block */
-	__u64 ended[WALK_ENDS]; /* walks, by enum walk_end */
+	__u64 ended[WALK_ENDS]; /* how many walks ended, by enum walk_end */
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds return addresses that return probes, ours and those of other tools, have replaced. While a
- * call with a return probe is active, its return address on the stack is that of the kernel's
- * trampoline, and the kernel keeps the real one, with its place on the stack.
+ * Finds return addresses that return probes, of this tool or of others, have replaced. While a call
+ * with a return probe is active, the return address on the stack leads to the kernel's trampoline.
+ * The kernel keeps the real return address, with its place on the stack.
  */
 #ifndef URETPROBE_BPF_H
 #define URETPROBE_BPF_H
@@ -39,7 +39,9 @@ struct task_struct___up {
 	struct uprobe_task___up *utask;
 } __attribute__((preserve_access_index));
 
-/* Return the address of the trampoline in the current process; 0: it has none. */
+/*
+ * Return the address of the trampoline in the current process; 0 if the process has no trampoline.
+ */
 static __always_inline __u64 uretprobe_trampoline(void)
 {
 	struct task_struct___up *task = (void *)bpf_get_current_task();
@@ -50,7 +52,7 @@ static __always_inline __u64 uretprobe_trampoline(void)
 	return area ? BPF_CORE_READ(area, vaddr) : 0;
 }
 
-/* Return the address that was at PLACE on the stack of the current thread; 0: it is unknown. */
+/* Return the real return address for PLACE on the stack of the current thread; 0: it is unknown. */
 static __always_inline __u64 uretprobe_address(__u64 place)
 {
 	struct task_struct___up *task = (void *)bpf_get_current_task();

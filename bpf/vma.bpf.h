@@ -2,7 +2,7 @@
 /*
  * Finds the mapping of the current process at an address, in the kernel's own tree of mappings.
  *
- * The helper for this, bpf_find_vma(), is of no use here: with interrupts off, as in a sample of
+ * The helper for this, bpf_find_vma(), cannot be used here: with interrupts off, as in a sample of
  * the CPU, it works only once. It leaves the lock of the mappings to be released after the
  * interrupt, so that the second call fails (-EBUSY, 1993 of 1993 times), and the first one takes 12
  * us.
@@ -10,8 +10,8 @@
  * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, which a BPF
  * program holds up; a node is replaced, not changed, where addresses move. A mapping counts only if
  * it holds the address both before and after its members are read. Members are found by name
- * (CO-RE). Only the encoding of pointers to nodes is fixed: it is that of Linux 6.1 and later; on
- * other kernels no mapping is found.
+ * (CO-RE). Only the encoding of pointers to nodes is fixed: the code knows the encoding of Linux
+ * 6.1 and later, and finds no mapping on other kernels.
  */
 #ifndef VMA_BPF_H
 #define VMA_BPF_H
@@ -22,7 +22,7 @@
 
 enum {
 	VMA_LEVELS = 8,
-	VMA_NODE_WORDS = 32, /* of struct maple_node; a power of two */
+	VMA_NODE_WORDS = 32, /* words of struct maple_node; a power of two */
 	VMA_EXECUTABLE = 4,  /* VM_EXEC of linux/mm.h */
 	VMA_PAGE_SHIFT = 12,
 	/* Pointers to nodes: enum maple_type in bits 3 to 6; nodes have 256 bytes. */
@@ -35,7 +35,7 @@ enum {
 };
 
 struct vma {
-	__u64 start, end, off; /* off: in the file */
+	__u64 start, end, off; /* off: offset in the file */
 	__u64 flags;
 	__u64 dev, ino; /* of the file; 0: none */
 };
@@ -95,8 +95,8 @@ static __always_inline int vma_holds(const struct vm_area_struct *area, const st
 }
 
 /*
- * Find the mapping that holds ADDRESS. NODE has room for VMA_NODE_WORDS. False: nothing is mapped
- * there.
+ * Find the mapping that holds ADDRESS. NODE must have room for VMA_NODE_WORDS words. Returns 0 if
+ * nothing is mapped there.
  */
 static __always_inline int find_vma(__u64 *node, __u64 address, struct vma *vma)
 {

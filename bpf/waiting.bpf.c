@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Stores the threads of a process that already wait when a profile of waits begins: thread_switch()
- * of profile.bpf.c does not see these waits begin. An iterator runs once for each thread of the
- * process; its maps are those of profile.bpf.c. The program can sleep, so that it can read the
- * memory of another process; that is why the walker is compiled a second time here.
+ * of profile.bpf.c does not see these waits begin. The program is an iterator, which runs once for
+ * each thread of the process and uses the maps of profile.bpf.c. The program can sleep, so that it
+ * can read the memory of another process; that is why the walker is compiled a second time here.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -17,8 +17,8 @@ extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
 
 /*
- * Set by user space: the process, as in walk_processes; nonzero if its ids are those of a pid
- * namespace below the initial one.
+ * Set by user space. tgid: the process, as in walk_processes. has_namespace: nonzero if the ids of
+ * the process and its threads are those of a pid namespace below the initial one.
  */
 __u32 tgid, has_namespace;
 
@@ -92,7 +92,7 @@ static __always_inline int store_thread(struct task_struct *task, __u64 *hash)
 }
 
 /*
- * Return 1 if TASK has run since times_off_cpu() returned TIMES. The stack that was read is then
+ * Return 1 if TASK has run since times_off_cpu() returned TIMES. Then the stack that was read is
  * wrong.
  */
 static __always_inline int has_run(const struct task_struct *task, __u64 times)

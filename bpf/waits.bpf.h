@@ -16,8 +16,8 @@ struct {
 } waits SEC(".maps");
 
 /*
- * States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has
- * ended.
+ * States of include/linux/sched.h. A preempted thread (TASK_RUNNING) does not wait, and neither
+ * does a thread that has ended (TASK_DEAD).
  */
 enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
 

@@ -3,7 +3,7 @@
  * Walks the stack of the current thread in user space. Each step finds the row of an address in the
  * unwind table of its file. The rule of the row says where the caller's stack pointer, instruction
  * pointer and registers are. No frame is guessed: where a rule is missing, or something cannot be
- * read, the stack ends, and walk_stack.end says why.
+ * read, the stack ends, and walk_walked.end says why.
  *
  * User space has read the mappings of processes beforehand, in walk_processes. For a process that
  * has started since, or code that has been loaded since, the walk searches the kernel's own tree of
@@ -51,8 +51,8 @@ struct {
 } walk_rules SEC(".maps");
 
 /*
- * By hash: the result of frame_at() for an address, and its rule, in one word, so that one load
- * reads both.
+ * A cache, by a hash of the place: the result of frame_at() for an address, and the number of its
+ * rule, in one word, so that one load reads both.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -137,7 +137,7 @@ static long narrow_rows(__u32 i, struct row_search *s)
 	return 0;
 }
 
-/* The mapping that holds ADDRESS, or NULL. */
+/* Return the mapping that holds ADDRESS, or NULL. */
 static __always_inline const struct walk_mapping *find_mapping(const struct walk_process *process,
 							       __u64 address)
 {
@@ -155,7 +155,7 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 
 struct walk {
 	struct walk_scratch *scratch;
-	struct walk_process *process; /* NULL: its mappings are not known */
+	struct walk_process *process; /* NULL: the mappings of the process are not known */
 	__u32 depth;
 };
 
@@ -172,8 +172,8 @@ static __always_inline void tell_user(const struct walk_inode *inode, __u32 tgid
 }
 
 /*
- * Set *MAPPING to VMA, a mapping of FILE. It has a bias and a table only if it is in one of the
- * segments.
+ * Set *MAPPING to VMA, a mapping of FILE. *MAPPING gets a bias and a table only if VMA is in one of
+ * the segments of FILE.
  */
 static __always_inline void map_segment(struct walk_mapping *mapping, const struct vma *vma,
 					const struct walk_file *file)
@@ -234,7 +234,7 @@ static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 	return WALK_COMPLETE;
 }
 
-/* Like find_late_mapping(), but search the mappings of known processes first. */
+/* Like find_late_mapping(), but first search the mappings that user space has read. */
 static __always_inline __u32 find_any_mapping(struct walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
@@ -304,14 +304,17 @@ static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
-/* One step of a hash like FNV-1a, by words. */
+/* Return HASH after one step of a hash like FNV-1a, by words. */
 static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * 0x100000001b3ULL;
 	return hash ^ hash >> 29;
 }
 
-/* Return the address of the next frame. */
+/*
+ * Return the instruction pointer of the next frame. If a return probe has replaced it, return the
+ * real one.
+ */
 static __always_inline __u64 next_address(const struct walk_scratch *s)
 {
 	const __u64 rip = s->regs[WALK_RIP];
@@ -365,7 +368,10 @@ static long step(__u32 i, struct walk *walk)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-/* Take a slot of this CPU. The caller frees it with walk_release(). NULL: none is free. */
+/*
+ * Take a slot of this CPU, which the caller frees with walk_release(). Return NULL if no slot is
+ * free.
+ */
 static __always_inline struct walk_scratch *walk_take(void)
 {
 	const __u32 first = bpf_get_smp_processor_id() * WALK_SLOTS;
@@ -434,7 +440,7 @@ static __always_inline void walk_user(struct walk_scratch *s, __u32 tgid, __u32 
 	walk_thread(s, bpf_get_current_task_btf(), tgid, depth, is_caller);
 }
 
-/* Like walk_user(), from an instruction that runs, or waits to run. */
+/* Like walk_user() with IS_CALLER 0: begin at an instruction that runs, or that waits to run. */
 static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid, __u32 depth)
 {
 	walk_user(s, tgid, depth, 0);

@@ -19,15 +19,16 @@
 enum {
 	WALK_MAX_DEPTH = 1024, /* frames of a stack in user space; see walk.bpf.h */
 	WALK_KERNEL_DEPTH = 64,
-	WALK_MAPPINGS = 512, /* of code, in one process; others are found in the kernel's tree */
+	/* mappings of code in one process; other mappings are found in the kernel's tree */
+	WALK_MAPPINGS = 512,
 	WALK_MAX_RULES = 1 << 14,
 	WALK_MAX_TABLES = 1 << 12,
 	WALK_SLOTS = 4,	     /* walks at the same time on one CPU: a walk can be preempted */
-	WALK_ROW_STEPS = 26, /* of a search: 2^26 rows */
+	WALK_ROW_STEPS = 26, /* steps of a binary search: enough for 2^26 rows */
 	WALK_MAPPING_STEPS = 10,
 	WALK_ROOTS = 32, /* blocks of local roots that are looked at for one callback */
 	WALK_CACHE = 1 << 14,
-	WALK_SEGMENTS = 4, /* executable ones, of one file */
+	WALK_SEGMENTS = 4, /* executable segments of one file */
 	WALK_LATE = 8,	   /* mappings that one walk has found in the kernel's tree */
 	WALK_MAX_NEWS = 256,
 };
@@ -57,10 +58,13 @@ enum walk_register {
 /* How the stack pointer of the caller is found; see enum cfi_cfa of src/elf/eh_frame.h. */
 enum walk_cfa { WALK_CFA_UNKNOWN, WALK_CFA_REGISTER, WALK_CFA_LOAD, WALK_CFA_LOAD_2, WALK_CFA_PLT };
 
-/* Where a register of the caller is; `off` is added. */
+/*
+ * Where a frame has saved a register of its caller. The offset rip_off or off is added to the CFA,
+ * rsp or rbp.
+ */
 enum walk_place { WALK_SAME, WALK_AT_CFA, WALK_AT_RSP, WALK_AT_RBP, WALK_NOWHERE };
 
-/* struct walk_rule, flags */
+/* Flags of walk_rule.flags. */
 enum {
 	WALK_SIGNAL = 1 << 0,	 /* the caller was interrupted, and called nothing */
 	WALK_OUTERMOST = 1 << 1, /* the frame has no caller */
@@ -77,14 +81,14 @@ struct walk_rule {
 	__u8 at[WALK_SAVED]; /* enum walk_place */
 	__u8 n_moved;	     /* registers that are not WALK_SAME */
 	/*
-	 * WALK_CALLBACK: where the state of a domain has its local roots, in words. It differs by
-	 * version.
+	 * WALK_CALLBACK: the offset of the local roots in the state of a domain, in words. It
+	 * depends on the version of OCaml.
 	 */
 	__u8 roots_at;
 	__s32 off[WALK_SAVED];
 };
 
-/* The rule holds from the address on, up to the next row. */
+/* A row of an unwind table. `rule` holds from `va` up to the next row. */
 struct walk_row {
 	__u32 va; /* link-time address */
 	__u32 rule;
@@ -93,15 +97,16 @@ struct walk_row {
 struct walk_mapping {
 	__u64 start, end;
 	__u64 bias;  /* address minus link-time address */
-	__u32 table; /* the number of the file; WALK_NO_TABLE: it cannot be read */
+	__u32 table; /* the number of the file; WALK_NO_TABLE: the file cannot be read */
 	__u32 n_rows;
 };
 
 enum { WALK_NO_TABLE = 0xffffffff };
 
 /*
- * A file as the kernel knows it; see struct kernel_file. The vDSO is 0, 0. In walk_news, dev
- * WALK_PROCESS stands for a process whose mappings are not in walk_processes; ino is its id.
+ * A file as the kernel knows it; see struct kernel_file. dev and ino are 0 for the vDSO. In
+ * walk_news, dev WALK_PROCESS stands for a process whose mappings are not in walk_processes; ino is
+ * the id of the process.
  */
 struct walk_inode {
 	__u64 dev, ino;
@@ -118,10 +123,10 @@ struct walk_segment {
 struct walk_file {
 	__u32 table; /* WALK_NO_TABLE: the file cannot be read */
 	__u32 n_rows;
-	struct walk_segment segments[WALK_SEGMENTS]; /* the rest are empty */
+	struct walk_segment segments[WALK_SEGMENTS]; /* unused elements are empty */
 };
 
-/* Where the file or process was first met. */
+/* Where a walk first met the file or process. */
 struct walk_news {
 	__u64 address;
 	__u32 tgid;
@@ -130,8 +135,12 @@ struct walk_news {
 
 struct walk_process {
 	__u32 n;
-	__u32 n_unmapped; /* addresses outside of the mappings; nonzero: read them again */
-	struct walk_mapping mappings[WALK_MAPPINGS]; /* by address */
+	/*
+	 * how many addresses were outside of the mappings; if nonzero, user space reads the
+	 * mappings again
+	 */
+	__u32 n_unmapped;
+	struct walk_mapping mappings[WALK_MAPPINGS]; /* sorted by address */
 };
 
 /* Why a stack ends. All but WALK_COMPLETE mean that callers are missing. */
@@ -139,31 +148,32 @@ enum walk_end {
 	WALK_COMPLETE,
 	WALK_TOO_DEEP,	  /* more frames than requested */
 	WALK_NO_MAPPING,  /* no code of a file is mapped at the address */
-	WALK_NEW_FILE,	  /* the file is not in walk_files; walk_news has it */
+	WALK_NEW_FILE,	  /* the file is not in walk_files; the walk has added it to walk_news */
 	WALK_NO_RULE,	  /* the file has no rule for the address */
 	WALK_UNREADABLE,  /* the stack cannot be read: paged out, or damaged */
 	WALK_NO_REGISTER, /* the rule needs a register that was not kept */
-	WALK_NO_PROGRESS, /* the caller's frame would not be above this one */
+	WALK_NO_PROGRESS, /* the caller's frame would not be above the current frame */
 	WALK_BUSY,	  /* no slot was free */
 	WALK_FULL, /* the process has more mappings, and its tree cannot be searched from here */
 	WALK_ENDS,
 };
 
 /*
- * A frame. With WALK_IN_FILE, its bits 32 to 47 are the number of a file, and its lower half is a
+ * A frame. If WALK_IN_FILE is set, bits 32 to 47 are the number of a file, and the lower half is a
  * link-time address in that file. So the same code is the same frame in all processes, and can be
- * named when the process has ended. Without, the file is unknown, and the other bits are an address
- * in the process.
+ * named after the process has ended. If WALK_IN_FILE is not set, the file is unknown, and the other
+ * bits are an address in the process.
  *
- * The address is that of the instruction that runs, if WALK_EXACT is set, which is so in the first
- * frame and in frames that a signal interrupted. Else it is a return address: the call is the
- * instruction before it.
+ * If WALK_EXACT is set, the address is the address of the instruction that runs. This is so in the
+ * first frame and in frames that a signal interrupted. Otherwise it is a return address: the call
+ * is the instruction before it.
  */
 #define WALK_EXACT   (1ULL << 63)
 #define WALK_IN_FILE (1ULL << 62)
 
 /*
- * A word of walk_cache: a frame without these flags in the low bits, the number of its rule above.
+ * A word of walk_cache: the low bits are a frame without these flags, the bits above are the number
+ * of its rule.
  */
 #define WALK_CACHED_BITS  48
 #define WALK_CACHED_PLACE ((1ULL << WALK_CACHED_BITS) - 1)
@@ -181,12 +191,12 @@ static inline __u32 walk_frame_table(__u64 frame)
 enum { WALK_STORED = 32 }; /* frames in a block */
 
 /*
- * Frames of stored stacks, the innermost first. The callers of the last one are in another block,
- * so a stack is a chain of blocks. All but the innermost are full: stacks with the same outer
- * frames share their blocks.
+ * Frames of stored stacks, the innermost first. The callers of the last frame are in another block,
+ * so a stack is a chain of blocks. All blocks of a stack but the innermost are full: stacks with
+ * the same outer frames share their blocks.
  */
 struct walk_block {
-	__u64 callers; /* the key of their block; 0: the stack ends here */
+	__u64 callers; /* the key of the block with the callers; 0: there are no callers */
 	__u32 n;
 	__u32 info; /* enum walk_end; WALK_IN_KERNEL: the frames are addresses in the kernel */
 	__u64 frames[WALK_STORED];
@@ -196,7 +206,7 @@ struct walk_block {
 
 /* A stack that has just been walked. */
 struct walk_walked {
-	__u64 hash; /* the key of its innermost block, when it is stored */
+	__u64 hash; /* the key of the innermost block, when the stack is stored */
 	__u32 end;  /* enum walk_end */
 	__u32 n;    /* frames in user space */
 	__u32 n_kernel;
@@ -210,7 +220,7 @@ enum { WALK_WINDOW = 64 }; /* words of the stack that are read at once */
 
 struct walk_scratch {
 	__u32 is_taken;
-	__u32 is_caller;  /* the address is a return address */
+	__u32 is_caller;  /* regs[WALK_RIP] is a return address */
 	__u32 lost;	  /* a bit for each register that is unknown */
 	__u32 calls_back; /* the frame is of a C function that calls OCaml */
 	__u64 roots;	  /* the next block of local roots; 0: none has been looked at */
@@ -218,12 +228,12 @@ struct walk_scratch {
 	__u64 regs[WALK_REGISTERS];
 	__u64 window_at; /* 0: nothing has been read */
 	__u64 window[WALK_WINDOW];
-	struct walk_mapping mapping; /* of the last frame */
+	struct walk_mapping mapping; /* the mapping of the last frame */
 	struct walk_mapping late[WALK_LATE];
 	__u32 n_late;
 	__u32 tgid;
-	__u64 trampoline; /* of return probes; 0: none */
-	__u64 node[32];	  /* of the kernel's tree */
+	__u64 trampoline; /* the kernel's trampoline of return probes; 0: none */
+	__u64 node[32];	  /* a node of the kernel's tree */
 	struct walk_walked stack;
 };
 

@@ -51,7 +51,7 @@ enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
 enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
 enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
 
-/* Return the parent in the continuation that ROOT points to. 0: ROOT points to something else. */
+/* Return the parent in the continuation that ROOT points to; 0 if ROOT points to something else. */
 static __always_inline __u64 load_parent(__u64 root)
 {
 	__u64 words[CONT_WORDS], value;
@@ -92,7 +92,10 @@ static __always_inline long look_at_roots(__u32 i, struct frame_search *frame)
 	return s->parent != 0;
 }
 
-/* Returns an enum walk_end; WALK_COMPLETE: *CFA is the canonical frame address. */
+/*
+ * Set *CFA to the canonical frame address by RULE. Returns WALK_COMPLETE, or the reason why the
+ * stack ends here.
+ */
 static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_rule *rule,
 				      __u64 *cfa)
 {

@@ -11,7 +11,7 @@
  * The arity is -N if the function takes one tuple of N elements. A function has no closure in the
  * data if it is only called directly, or if its closures are made while the program runs.
  *
- * In files with relocations (PIE, libraries) the relocations tell which words are pointers; the
+ * In files with relocations (PIE, libraries) the relocations show which words are pointers; the
  * words themselves may be 0. In other files, all words of the data are compared with the functions.
  */
 #include "code/arity.h"
@@ -36,11 +36,12 @@ enum {
 /* Of each segment, data beyond this limit is ignored: a sparse file may be huge. */
 #define MAX_DATA_BYTES (UINT64_C(1) << 30)
 
-/* A function that a pointer may lead to. */
+/* A function whose address the data may contain. */
 struct goal {
 	uint64_t va;
-	uint32_t function; /* its index in the list; NO_FUNCTION: caml_curryN, caml_tuplifyN */
-	int8_t generated;  /* the N of caml_curryN, -N of caml_tuplifyN */
+	/* the index of the function in `list`; NO_FUNCTION: caml_curryN, caml_tuplifyN */
+	uint32_t function;
+	int8_t generated; /* the N of caml_curryN, -N of caml_tuplifyN */
 };
 
 #define NO_FUNCTION UINT32_MAX
@@ -131,7 +132,8 @@ static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
 }
 
 /*
- * Plugins and libraries refer by symbol to functions that the program may define too (caml_curryN).
+ * Add the pointer that RELOCATION stores, if it leads to a goal. Plugins and libraries refer by
+ * symbol to functions that the program may define too (caml_curryN).
  */
 static int take_relocation(void *data, const struct relocation *relocation)
 {
@@ -144,7 +146,7 @@ static int take_relocation(void *data, const struct relocation *relocation)
 	return generated ? add_pointer(r, relocation->place, NO_FUNCTION, generated) : 0;
 }
 
-/* Compare all words of the data with the functions. */
+/* Add a pointer for each aligned word of SEGMENT that is the address of a goal. */
 static int scan_segment(struct reader *r, const struct elf_segment *segment)
 {
 	const uint64_t skip = -segment->va & 7;
@@ -190,7 +192,7 @@ static int find_pointers(struct reader *r)
 	bool is_sorted = true;
 	size_t n;
 
-	/* Compact relocations (RELR) leave the pointers in their words. */
+	/* With compact relocations (RELR), the words themselves contain the pointers. */
 	if (!err && (!elf_file_is_relocatable(r->elf) ||
 		     elf_file_each_section(r->elf, is_relr, NULL) > 0)) {
 		segments = elf_file_segments(r->elf, &n);

@@ -63,7 +63,7 @@ static int compare_extents(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-/* Sort the functions, keep one at each address, and end each where the next one begins. */
+/* Sort the functions, keep one at each address, and end each function where the next one begins. */
 static void sort_extents(struct reader *r)
 {
 	size_t n = 0;
@@ -81,7 +81,7 @@ static void sort_extents(struct reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Mark the function that the call before the return address VA calls: it is an initialiser. */
+/* The call before the return address VA calls an initialiser: mark the function that it calls. */
 static void mark_called(struct reader *r, uint64_t va)
 {
 	struct extent key = { 0 }, *called;
@@ -132,7 +132,10 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The runtime's assembler code has one chunk end in OCaml 4. OCaml 5 adds one, for fibres. */
+/*
+ * Return true if the program is OCaml 5. The runtime's assembler code has one descriptor that is a
+ * chunk end in OCaml 4, and a second one, for fibres, in OCaml 5.
+ */
 static bool has_ocaml_stacks(const struct frametable *table)
 {
 	size_t n, n_ends = 0;

@@ -3,8 +3,9 @@
  * The depth of the stack before each instruction, found along all paths from the entry.
  *
  * All real paths to an instruction agree about its depth. Some paths are never taken: a call that
- * never returns seems to lead to the code behind it, and a jump table can be shorter than it was
- * taken for. A depth found along such a path is doubtful: a depth that is not doubtful replaces it.
+ * never returns seems to lead to the code behind it, and a jump table can be shorter than the
+ * decoder assumes. A depth found along such a path is doubtful: a depth that is not doubtful
+ * replaces it.
  */
 #include "code/code_flow.h"
 
@@ -37,7 +38,10 @@ static struct depth join(struct depth old, struct depth new)
 	return it;
 }
 
-/* Add that DEPTH holds before instruction I. Returns whether this changed what is known. */
+/*
+ * Take DEPTH as the depth before instruction I on one more path. Returns true if this changed the
+ * known depth.
+ */
 static bool reach(struct code_flow *flow, size_t i, struct depth depth)
 {
 	struct depth old = flow->depths[i];
@@ -143,7 +147,8 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 		break;
 	case INSN_LEA_RIP:
 		/*
-		 * OCaml pushes the address of a handler, and enters it with rsp as before the push.
+		 * OCaml pushes the address of an exception handler. The handler is entered with rsp
+		 * as before the push.
 		 */
 		if (insn->value == 0 || !code_flow_find(flow, insn->value, &number))
 			break;
@@ -165,8 +170,8 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 }
 
 /*
- * Falling off the end is sound only after a call that never returns, possibly followed by nops.
- * Report all else as a problem.
+ * Running past the last instruction is sound only after a call that never returns, possibly
+ * followed by nops. In all other cases set flow->problem.
  */
 static void check_end(struct code_flow *flow)
 {

@@ -16,7 +16,7 @@ enum { FIRST_WINDOW_BYTES = 64 * 1024, LARGEST_WINDOW_BYTES = 32 * 1024 * 1024 }
 struct window {
 	uint8_t *bytes;
 	size_t room, n;
-	size_t wanted; /* bytes of the next window */
+	size_t wanted; /* the size of the window after its next move, in bytes */
 	uint64_t va;
 };
 
@@ -26,7 +26,7 @@ struct code_file {
 	size_t n_parts;
 	const uint64_t *entries;
 	size_t n_entries;
-	struct window windows[2]; /* other bytes, code */
+	struct window windows[2]; /* [0]: for bytes that need not be code, [1]: for code */
 	struct code_flow *flow;
 };
 
@@ -107,7 +107,7 @@ static int memory_bytes(const struct code_file *file, uint64_t va, size_t n, str
 	return -ENODATA;
 }
 
-/* The segment whose bytes in the file hold N bytes at VA. */
+/* Return the segment that stores the N bytes at VA in the file, or NULL. */
 static const struct elf_segment *find_segment(const struct elf_file *elf, bool is_code, uint64_t va,
 					      size_t n)
 {
@@ -158,7 +158,11 @@ static int move_window(const struct elf_file *elf, struct window *window,
 	window->va = va - before;
 	err = read_window(elf, window, segment->off + (distance - before), bytes);
 	if (err == -ENODATA) {
-		window->va = va; /* a file that ends before its segment */
+		/*
+		 * The file ends before the end of the segment: read only the bytes that were asked
+		 * for.
+		 */
+		window->va = va;
 		err = read_window(elf, window, segment->off + distance, n);
 	}
 	return err;

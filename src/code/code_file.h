@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of an executable, for the decoder of functions. One thread at a time uses a code_file.
+ * The bytes of an executable, for the decoder of functions. A code_file may be used by one thread
+ * at a time only.
  */
 #ifndef CODE_CODE_FILE_H
 #define CODE_CODE_FILE_H
@@ -27,22 +28,24 @@ struct code_file;
  */
 int code_file_open(struct ocp_ctx *ctx, const struct elf_file *elf, const uint64_t *entries,
 		   size_t n, struct code_file **out);
-/* Open PARTS[0..N_PARTS) in memory in place of a file. They must exist as long as the code_file. */
+/*
+ * Open PARTS[0..N_PARTS) in memory in place of a file. PARTS must exist as long as the code_file.
+ */
 int code_file_open_memory(struct ocp_ctx *ctx, const struct code_bytes *parts, size_t n_parts,
 			  const uint64_t *entries, size_t n, struct code_file **out);
 void code_file_close(struct code_file *file);
 
 /*
- * Let *OUT point to the N bytes at VA. IS_CODE: they are in an executable segment. The bytes stay
- * valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not have them
- * all, or -ENOMEM. An error has no message.
+ * Let *OUT point to the N bytes at VA. If IS_CODE, they must be in an executable segment. The bytes
+ * stay valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not store
+ * all of them, or -ENOMEM. An error has no message.
  */
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out);
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 
-/* Memory that code_function_decode uses again and again. */
+/* The memory of the decoder, which all calls of code_function_decode() reuse. */
 struct code_flow;
 struct code_flow *code_file_flow(const struct code_file *file);
 

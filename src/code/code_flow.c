@@ -55,7 +55,7 @@ int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes)
 	return 0;
 }
 
-/* As code_flow_reserve, for the arrays that have an element for each instruction. */
+/* Like code_flow_reserve(), for the arrays that have an element for each instruction. */
 static int reserve_insns(struct code_flow *flow, size_t n)
 {
 	size_t rooms[] = { flow->room, flow->room, flow->room, flow->room };
@@ -108,7 +108,10 @@ static bool is_inside(const struct code_flow *flow, int64_t value)
 	return value >= 0 && (uint64_t)value < flow->code.n;
 }
 
-/* A jump, or a pointer that a jump can use, leads to VALUE, which is inside of the function. */
+/*
+ * Mark the instruction at offset VALUE as the target of a jump, or of a pointer that a jump can
+ * use. VALUE is inside the function. If no instruction begins there, the function is not decoded.
+ */
 static void mark_target(struct code_flow *flow, int64_t value)
 {
 	uint32_t number;
@@ -150,9 +153,9 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 }
 
 /*
- * Check the kinds that code_flow_follow_jumps found: at a tail call rsp is as at the entry, at a
- * raise rsp was loaded from memory. Otherwise the jump is of another kind: a C function can jump to
- * its own labels.
+ * Check the kinds that code_flow_follow_jumps() found: at a tail call rsp must be as at the entry,
+ * at a raise rsp must have been loaded from memory. Otherwise the jump is of another kind, which is
+ * not known: a C function can jump to its own labels.
  */
 static void check_jumps(struct code_flow *flow)
 {

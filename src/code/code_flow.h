@@ -17,21 +17,24 @@ enum {
 enum depth_kind {
 	DEPTH_NOT_REACHED,
 	DEPTH_KNOWN,
-	DEPTH_HANDLER, /* rsp was loaded from memory: an exception handler's, or another stack */
+	/* rsp was loaded from memory: the rsp of an exception handler, or of another stack */
+	DEPTH_HANDLER,
 	DEPTH_UNKNOWN,
 };
 
 struct depth {
-	int32_t value; /* of DEPTH_KNOWN: rsp at the entry minus rsp; else see code_depth.c */
+	int32_t value; /* DEPTH_KNOWN: rsp at the entry minus rsp; other kinds: see code_depth.c */
 	uint8_t kind;  /* enum depth_kind */
 	bool is_doubtful, is_queued; /* see code_depth.c */
 };
 
-/* Kinds of indirect jumps, in place of those of enum insn_kind. */
+/*
+ * Kinds of indirect jumps. They replace the kinds of enum insn_kind that code_jumps.c recognises.
+ */
 enum flow_kind {
 	FLOW_JMP_TABLE = 0x40, /* `value` is the number of the jump table */
-	FLOW_JMP_POINTER,      /* to a function whose address was read from memory */
-	FLOW_JMP_POPPED,       /* to an address that was popped: OCaml's raise */
+	FLOW_JMP_POINTER,      /* a jump to a function whose address was read from memory */
+	FLOW_JMP_POPPED,       /* a jump to an address that was popped: OCaml's raise */
 };
 
 /* The targets of a jump table: instructions targets[first] to targets[first + n - 1]. */
@@ -44,19 +47,26 @@ struct code_flow {
 	struct code_bytes code;
 	struct code_file *file;
 
-	struct insn *insns; /* by offset */
+	struct insn *insns; /* sorted by offset */
 	struct depth *depths;
-	bool *is_target; /* does a jump lead to the instruction? */
+	bool *is_target; /* by instruction: a jump may lead to it */
 	uint32_t *queue;
 	size_t n_insns, room;
-	uint32_t *numbers; /* of the instruction at an offset, plus 1; 0: none begins there */
+	/*
+	 * by offset: the number of the instruction that begins there, plus 1; 0: none begins there
+	 */
+	uint32_t *numbers;
 	size_t numbers_room;
 
 	struct jump_table *tables;
 	size_t n_tables, tables_room;
 	uint32_t *targets;
 	size_t n_targets, targets_room;
-	int64_t *leas; /* all addresses that its lea instructions load, sorted */
+	/*
+	 * all addresses that lea instructions of the function load, as offsets from its start;
+	 * sorted
+	 */
+	int64_t *leas;
 	size_t n_leas, leas_room;
 
 	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
@@ -66,18 +76,24 @@ struct code_flow {
 struct code_flow *code_flow_new(void);
 void code_flow_free(struct code_flow *flow);
 
-/* Read FUNCTION, which has between 1 and FUNCTION_BYTES_MAX bytes. -ENOMEM */
+/* Read FUNCTION, which has between 1 and FUNCTION_BYTES_MAX bytes. The only error is -ENOMEM. */
 int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 		   struct code_file *file);
 
 /* ---- between the files of code_flow ---- */
 
-extern const char code_flow_unknown_jump[]; /* a problem */
+extern const char code_flow_unknown_jump[]; /* a text for `problem` */
 
-/* Give *ARRAY room for N elements of BYTES bytes. */
+/*
+ * Make room for at least N elements of BYTES bytes in *ARRAY, which has room for *ROOM elements.
+ * Returns 0 or -ENOMEM.
+ */
 int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
 
-/* Set *NUMBER to that of the instruction at offset VALUE. Return false if none begins there. */
+/*
+ * Set *NUMBER to the number of the instruction at offset VALUE. Return false if no instruction
+ * begins there.
+ */
 static inline bool code_flow_find(const struct code_flow *flow, int64_t value, uint32_t *number)
 {
 	if (value < 0 || (uint64_t)value >= flow->code.n || flow->numbers[value] == 0)
@@ -96,7 +112,7 @@ static inline bool code_flow_is_call(const struct insn *insn)
 	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
 }
 
-/* Can execution continue at the instruction that follows INSN in memory? */
+/* Return true if execution can continue at the instruction that follows INSN in memory. */
 static inline bool code_flow_goes_on(const struct insn *insn)
 {
 	switch (insn->kind) {

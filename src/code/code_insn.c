@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Zydis decodes. Its quick mode gives the opcode and the raw parts, which determine the kind of
- * nearly all instructions. Where the raw parts may name rsp as an operand, the full mode finds out
- * whether rsp is written.
+ * The library Zydis decodes the instructions. Its quick mode gives the opcode and the raw parts,
+ * which determine the kind of nearly all instructions. Where the raw parts may name rsp as an
+ * operand, the full mode finds out whether rsp is written.
  *
  * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
  * its immediates. If they fit into the first four bytes, a memo stores the result of Zydis under
@@ -20,8 +20,8 @@ struct insn_memo {
 	uint32_t header;
 	struct insn insn; /* n_bytes 0: this memo is empty */
 	/*
-	 * Position and size of the distance from the end of insn to `value`; size 0: `value` is
-	 * fixed.
+	 * Position and size, in the instruction, of the field with the distance from the end of the
+	 * instruction to `value`; size 0: `value` is not such a distance.
 	 */
 	uint8_t distance_at, distance_bytes;
 };
@@ -67,7 +67,7 @@ static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
 }
 
-/* Is OPERAND general register REG, or a part of it? */
+/* Return true if OPERAND is general register REG, or a part of it. */
 static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
@@ -75,7 +75,7 @@ static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
 		       (ZydisRegister)(ZYDIS_REGISTER_RAX + reg);
 }
 
-/* Is OPERAND a general register of 64 bits? */
+/* Return true if OPERAND is a general register of 64 bits, and set *REG to its number. */
 static bool is_wide_register(const ZydisDecodedOperand *operand, unsigned int *reg)
 {
 	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
@@ -211,7 +211,7 @@ static bool has_memory_without_index(const ZydisDecodedInstruction *it)
 	       (it->raw.modrm.rm != 4 || (it->raw.sib.index == 4 && !it->raw.rex.X));
 }
 
-/* Group 5, opcode ff. */
+/* Decode opcode ff, which is group 5. */
 static void decode_group5(struct insn *insn, const ZydisDecodedInstruction *it)
 {
 	struct modrm modrm = modrm_of(it);
@@ -261,7 +261,7 @@ static void decode_lea(struct insn *insn, const ZydisDecodedInstruction *it)
 	}
 }
 
-/* Opcodes 81 and 83, on rsp. */
+/* Decode opcodes 81 and 83 with rsp as the destination. */
 static void decode_arithmetic(struct insn *insn, const ZydisDecodedInstruction *it)
 {
 	insn->kind = INSN_RSP_LOST;
@@ -274,7 +274,7 @@ static void decode_arithmetic(struct insn *insn, const ZydisDecodedInstruction *
 	}
 }
 
-/* Opcodes 89 and 8b: a move between a register and a register or memory. */
+/* Decode opcodes 89 and 8b: a move between a register and a register or memory. */
 static void decode_move(struct insn *insn, const ZydisDecodedInstruction *it)
 {
 	struct modrm modrm = modrm_of(it);
@@ -296,7 +296,7 @@ static void decode_move(struct insn *insn, const ZydisDecodedInstruction *it)
 	}
 }
 
-/* May the encoding name rsp, or another register of number 4, as an operand? */
+/* Return true if the encoding may name rsp, or another register of number 4, as an operand. */
 static bool may_name_rsp(const ZydisDecodedInstruction *it)
 {
 	if (!(it->attributes & ZYDIS_ATTRIB_HAS_MODRM))
@@ -310,7 +310,7 @@ static bool may_name_rsp(const ZydisDecodedInstruction *it)
 	       (it->raw.modrm.mod == 3 && it->raw.modrm.rm == 4 && !it->raw.rex.B);
 }
 
-/* All other instructions. */
+/* Decode all other instructions. */
 static void decode_rest(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			const ZydisDecodedInstruction *it, struct insn *insn)
 {
@@ -433,9 +433,9 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 }
 
 /*
- * Does the kernel emulate the instruction under a uprobe? These are the opcodes of its
- * branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some kernel versions refuse.
- * Nops are left out: the nop of a probe can have a semaphore.
+ * Return true if the kernel emulates the instruction under a uprobe. These are the opcodes of the
+ * kernel's branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some kernel versions
+ * refuse. Nops are left out: the nop of a probe can have a semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 {
@@ -456,8 +456,8 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 }
 
 /*
- * Is the instruction a branch with prefix 66? Processors disagree whether its distance has 32 bits
- * or 16.
+ * Return true if the instruction is a branch with prefix 66. Processors disagree whether the
+ * distance of such a branch has 32 bits or 16.
  */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {
@@ -477,7 +477,10 @@ static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t he
 	return &decoder->memo[(header * 0x9e3779b1u) >> (32 - MEMO_BITS)];
 }
 
-/* Decode with the memo. BYTES has HEADER_BYTES or more. Return false if the memo lacks them. */
+/*
+ * Decode the instruction at BYTES[0..N) from the memo; N is HEADER_BYTES or more. Return false if
+ * the memo has no result for these bytes.
+ */
 static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		   struct insn *insn)
 {
@@ -565,8 +568,8 @@ bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, u
 /* ---- the kernel's rules --------------------------------------------------------------------- */
 
 /*
- * The zeros of the kernel's good_insns_64. The kernel also looks up the opcode behind a VEX prefix
- * in this table.
+ * Return true if OPCODE has a zero in the kernel's good_insns_64. The kernel also looks up the
+ * opcode behind a VEX prefix in this table.
  */
 static bool is_refused_opcode(uint8_t opcode)
 {
@@ -601,7 +604,10 @@ static bool is_refused_opcode(uint8_t opcode)
 	}
 }
 
-/* The zeros of good_2byte_insns, which some kernel versions ignore. */
+/*
+ * Return true if OPCODE has a zero in the kernel's good_2byte_insns, which some kernel versions
+ * ignore.
+ */
 static bool is_refused_0f(uint8_t opcode)
 {
 	switch (opcode) {
@@ -622,7 +628,10 @@ static bool is_refused_0f(uint8_t opcode)
 	}
 }
 
-/* The kernel's is_prefix_bad: es, cs, ss, ds (which is also notrack), lock. */
+/*
+ * Return true if the instruction has a prefix that the kernel's is_prefix_bad refuses: es, cs, ss,
+ * ds (which is also notrack), lock.
+ */
 static bool has_refused_prefix(const ZydisDecodedInstruction *it)
 {
 	for (unsigned int i = 0; i < it->raw.prefix_count; i++) {
@@ -640,7 +649,7 @@ static bool has_refused_prefix(const ZydisDecodedInstruction *it)
 	return false;
 }
 
-/* The kernel's decoder does not know FMA4. */
+/* Return true if the instruction is FMA4, which the kernel's decoder does not know. */
 static bool is_fma4(const ZydisDecodedInstruction *it)
 {
 	return it->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX &&
@@ -659,7 +668,7 @@ static bool is_refused(const ZydisDecodedInstruction *it)
 			return is_refused_0f(it->opcode);
 		if (it->opcode_map != ZYDIS_OPCODE_MAP_DEFAULT)
 			return false;
-		/* insn_masking_exception: mov to ss */
+		/* mov to ss, which the kernel refuses in insn_masking_exception */
 		return is_refused_opcode(it->opcode) ||
 		       (it->opcode == 0x8e && it->raw.modrm.reg == 2);
 	case ZYDIS_INSTRUCTION_ENCODING_VEX:

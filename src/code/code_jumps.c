@@ -20,7 +20,8 @@
 enum {
 	TABLE_TARGETS_MAX = 1 << 16,
 	/*
-	 * For all tables of a function: a hostile function can jump often through the same table.
+	 * The limit for all tables of a function: a hostile function can jump often through the
+	 * same table.
 	 */
 	TARGETS_MAX = 1 << 20,
 };
@@ -30,7 +31,10 @@ static size_t rest(const struct code_flow *flow, size_t i)
 	return flow->code.n - flow->insns[i].off;
 }
 
-/* Is there no jump to instructions FIRST + 1 to LAST? FIRST then always runs before them. */
+/*
+ * Return true if no jump leads to instructions FIRST + 1 to LAST. Then FIRST always runs before
+ * them.
+ */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
 	for (size_t i = first + 1; i <= last; i++) {
@@ -41,8 +45,8 @@ static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 }
 
 /*
- * Does the jump at I end the pattern above? Then set *TABLE to its table, from the function's
- * start.
+ * Return true if the jump at I ends the pattern above. Then set *TABLE to the offset of its table
+ * from the start of the function.
  */
 static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 {
@@ -64,7 +68,10 @@ static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 	       ((to == load.to && from == load.base) || (to == load.base && from == load.to));
 }
 
-/* Does an instruction that always runs before the jump at I load its register from memory? */
+/*
+ * Return true if an instruction that always runs before the jump at I loads the jump's register
+ * from memory.
+ */
 static bool is_loaded(const struct code_flow *flow, size_t i)
 {
 	unsigned int reg = flow->insns[i].reg;
@@ -107,7 +114,7 @@ static int find_leas(struct code_flow *flow)
 	return 0;
 }
 
-/* The first loaded address above TABLE, or INT64_MAX. */
+/* Return the first loaded address above TABLE, or INT64_MAX. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
 	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);
@@ -128,8 +135,8 @@ static int add_target(struct code_flow *flow, uint32_t number)
 }
 
 /*
- * Read the jump table at TABLE into a new element of `tables`. Without valid targets the element is
- * empty.
+ * Read the jump table at TABLE into a new element of `tables`. If TABLE has no valid targets, the
+ * element is empty.
  */
 static int read_table(struct code_flow *flow, int64_t table)
 {
@@ -191,8 +198,8 @@ static int follow_jump(struct code_flow *flow, size_t i)
 }
 
 /*
- * Does what follow_jump() found at I still hold? Targets of a later table can be inside of a
- * pattern.
+ * Return true if what follow_jump() found at I is still right. Targets of a table that was read
+ * later can be inside a pattern.
  */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A return probe costs twice as much as an emulated instruction, and a single-stepped entry ten
- * times as much. Functions of the runtime have branches near their beginning and their end that
- * serve instead. The few moves and pops before the first and behind the last branch are not timed.
+ * A return probe costs twice as much as a probe on an emulated instruction, and a probe on a
+ * single-stepped entry ten times as much. So calls are timed between two emulated instructions:
+ * functions of the runtime have branches near their beginning and their end. The few moves and pops
+ * before the first and behind the last branch are not timed.
  *
  * The search follows all paths of the function. Some paths are never taken, such as the path behind
  * a call that never returns. Such paths can only make the search find less.
@@ -19,7 +20,7 @@
 
 struct search {
 	const struct code_flow *flow;
-	bool *seen; /* by instruction */
+	bool *seen; /* by instruction: the search has visited it */
 	uint32_t *queue;
 	size_t n_queued;
 	size_t avoided;
@@ -92,7 +93,7 @@ static bool is_usable(struct search *s, size_t i)
 	return !s->seen[i];
 }
 
-/* Can a call execute J after I? */
+/* Return true if a call can execute J after I. */
 static bool leads_to(struct search *s, size_t i, size_t j)
 {
 	explore(s, i, true, NOWHERE);
@@ -100,8 +101,8 @@ static bool leads_to(struct search *s, size_t i, size_t j)
 }
 
 /*
- * Does each call execute I? With THROUGH: do exactly the calls that execute THROUGH execute I, and
- * execute it before THROUGH?
+ * Return true if each call executes I. With THROUGH, return true if I is executed by exactly the
+ * calls that execute THROUGH, and before THROUGH.
  */
 static bool begins(struct search *s, size_t i, size_t through)
 {
@@ -113,7 +114,7 @@ static bool begins(struct search *s, size_t i, size_t through)
 	return !s->seen[through] && !explore(s, i, true, through);
 }
 
-/* Like begins(), but with THROUGH, I must be executed after THROUGH. */
+/* Like begins(), except that with THROUGH, I must be executed after THROUGH. */
 static bool ends(struct search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)

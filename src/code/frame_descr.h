@@ -22,7 +22,8 @@ struct frame_cursor {
 struct frame_cursor frame_cursor_at(const struct data_image *image, uint64_t va);
 
 /*
- * Read BYTES bytes, at most 8, as a number. Behind the end of the data: set is_damaged, return 0.
+ * Read BYTES bytes, at most 8, as a number. If they are past the end of the data, set is_damaged
+ * and return 0.
  */
 uint64_t frame_get(struct frame_cursor *c, size_t bytes);
 

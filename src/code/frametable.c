@@ -11,9 +11,9 @@
  *	  u32 debug information		with bit 0; with bit 1 too, m of them; aligned to 4
  *
  * A descriptor of size 0xffff marks the end of OCaml's part of the stack; its n is 0, and nothing
- * follows. The u32 of the debug information is an offset from its own address; 0: none. There,
- * debug information is a list: the last entry is of the function itself, the entries before it are
- * of functions inlined into it:
+ * follows. The u32 of the debug information is an offset from the address of the u32; 0: none. It
+ * leads to a list of entries: the last entry is for the function itself, the entries before it are
+ * for functions inlined into it:
  *
  *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: it raises
  *
@@ -31,9 +31,9 @@
  * text follows.
  *
  * The tables of an executable are listed in caml_frametable, which ends with 0: first the table of
- * the code that ocamlopt makes when it links, then that of each unit, and that of the runtime's
- * assembler code. A plugin exports the table of each of its units for the runtime. In an executable
- * without symbols the list is recognised by its contents (frametable_scan.c).
+ * the code that ocamlopt makes when it links, then the tables of the units, then the table of the
+ * runtime's assembler code. A plugin exports the table of each of its units for the runtime. In an
+ * executable without symbols the list is recognised by its contents (frametable_scan.c).
  */
 #include "code/frametable.h"
 
@@ -61,9 +61,10 @@ struct frametable {
 	struct data_image image;
 	struct frame_descr *list;
 	size_t n;
-	uint64_t *tables; /* their addresses */
+	uint64_t *tables; /* the addresses of the tables, in the order of their list */
 	size_t n_tables;
-	bool has_end_lines; /* places are written as from 5.2 on */
+	/* source places have the format of OCaml 5.2 and later, which includes the end line */
+	bool has_end_lines;
 };
 
 struct reader {
@@ -71,7 +72,7 @@ struct reader {
 	struct elf_file *elf;
 	struct frametable *table;
 	uint64_t n_descriptors;
-	const struct elf_segment *code; /* of the last return address */
+	const struct elf_segment *code; /* the segment of the last return address */
 };
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ static int damaged(const struct reader *r, uint64_t table_va, const char *why)
 			 elf_file_name(r->elf), table_va, why);
 }
 
-/* Count the descriptors of all tables. The size of the file limits how many there can be. */
+/* Count the descriptors of all tables. Refuse more than a file of this size can contain. */
 static int count_descriptors(struct reader *r)
 {
 	uint64_t room = 0;
@@ -238,7 +239,8 @@ static void sort_descriptors(struct frametable *table)
 /* ---- places in the source ------------------------------------------------------------------- */
 
 /*
- * Read the entry of debug information at VA as one number. Returns false if it is not in the data.
+ * Read the entry of debug information at VA as one number. Returns false if the entry is not in the
+ * data.
  */
 static bool get_entry(const struct frametable *table, uint64_t va, uint64_t *entry)
 {
@@ -255,13 +257,19 @@ static uint32_t bits(uint64_t entry, int high, int low)
 	return (uint32_t)(entry >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
 }
 
-/* Is ENTRY a valid place in the form used to 5.1? The last column is not before the first one. */
+/*
+ * Return true if ENTRY is a valid place in the format of OCaml 5.1 and earlier. In a valid place
+ * the last column is not before the first one.
+ */
 static bool is_old_place(uint64_t entry)
 {
 	return bits(entry, 63, 44) && bits(entry, 43, 36) <= bits(entry, 35, 26);
 }
 
-/* Is ENTRY a valid place in the form used from 5.2 on? On one line, the columns are in order. */
+/*
+ * Return true if ENTRY is a valid place in the format of OCaml 5.2 and later. In a valid place on
+ * one line, the columns are in order.
+ */
 static bool is_new_place(uint64_t entry)
 {
 	if (entry >> 63)
@@ -272,8 +280,8 @@ static bool is_new_place(uint64_t entry)
 }
 
 /*
- * Are the places in the form used from 5.2 on? A place that is read in the wrong form nearly always
- * has an impossible line or impossible columns.
+ * Return true if the places have the format of OCaml 5.2 and later. A place that is read in the
+ * wrong format nearly always has an impossible line or impossible columns.
  */
 static bool have_end_lines(const struct frametable *table)
 {
@@ -326,7 +334,7 @@ static void get_place(const struct frametable *table, uint64_t entry, struct fra
 	}
 }
 
-/* Decode ENTRY, which is at VA. Returns false if it is damaged. */
+/* Decode ENTRY, the entry of debug information at VA. Returns false if it is damaged. */
 static bool get_location(const struct frametable *table, uint64_t va, uint64_t entry,
 			 struct frame_location *location)
 {

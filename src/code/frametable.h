@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frame tables of an executable, a library or a plugin. They tell OCaml's collector about the
- * stack frame of each call, and Printexc about its place in the source. They stay when a program is
- * stripped. Read from the file alone. (OCaml 4.12 to 5.3.)
+ * The frame tables of an executable, a library or a plugin. They describe the stack frame of each
+ * call for OCaml's collector, and the call's place in the source for Printexc. They stay when a
+ * program is stripped. They are read from the file alone. (OCaml 4.12 to 5.3.)
  */
 #ifndef CODE_FRAMETABLE_H
 #define CODE_FRAMETABLE_H
@@ -14,12 +14,17 @@
 
 /* The descriptor of a call, which is identified by its return address. */
 struct frame_descr {
-	uint64_t va;	       /* the return address, as linked */
-	uint64_t debuginfo_va; /* of the place in the source; 0: none */
-	uint32_t table; /* the number of its table in the list of tables; 0: the linker's code */
+	uint64_t va; /* the return address, as linked */
+	/* the address of its debug information: its place in the source; 0: none */
+	uint64_t debuginfo_va;
 	/*
-	 * The size of the calling function's frame, with its return address; 0 at the end of a
-	 * chunk.
+	 * the index of its table in frametable_tables(); 0: the code that ocamlopt makes when it
+	 * links
+	 */
+	uint32_t table;
+	/*
+	 * The size of the calling function's frame in bytes, including the return address; 0 at the
+	 * end of a chunk.
 	 */
 	uint16_t frame_bytes;
 	bool is_chunk_end; /* OCaml's part of the stack ends here: the next caller is C */
@@ -51,24 +56,25 @@ struct frametable;
 int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable **out);
 void frametable_free(struct frametable *table);
 
-/* All descriptors, sorted by va, each va once. */
+/* Return all descriptors, sorted by va, each va once. */
 const struct frame_descr *frametable_list(const struct frametable *table, size_t *n);
 
-/* The addresses of the *N tables, in the order of their list. */
+/* Return the addresses of the *N tables, in the order in which the file lists them. */
 const uint64_t *frametable_tables(const struct frametable *table, size_t *n);
 
 /*
- * The index of the first descriptor whose va is VA or more; the number of descriptors if none is.
+ * Return the index of the first descriptor whose va is VA or more; the number of descriptors if
+ * there is none.
  */
 size_t frametable_from(const struct frametable *table, uint64_t va);
 
-/* The descriptor of the return address VA, or NULL. */
+/* Return the descriptor of the return address VA, or NULL. */
 const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va);
 
 /*
  * Write the locations of DESCR to LOCATIONS, at most ROOM: the innermost inlined function first,
- * the function that was compiled to this code last. Returns their number; 0: DESCR has none, or
- * they are damaged. The texts exist as long as TABLE.
+ * the function that was compiled to this code last. Returns the number of locations; 0 if DESCR has
+ * no debug information, or if it is damaged. The texts exist as long as TABLE.
  */
 size_t frametable_locations(const struct frametable *table, const struct frame_descr *descr,
 			    struct frame_location *locations, size_t room);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The list is a row of addresses in the data, ended by 0. Each is the address of a table, which
- * begins with a small number and, if that is not 0, an address in the code. Few rows pass this
- * test. If one does, each of its tables is read whole.
+ * The list (caml_frametable) is a sequence of addresses in the data, ended by 0. Each address leads
+ * to a table, which begins with its number of descriptors, a small number, and, if that is not 0,
+ * an address in the code. Few sequences pass this test. If one does, each of its tables is read
+ * completely.
  */
 #include "code/frametable_scan.h"
 
@@ -44,7 +45,8 @@ static bool load_code(struct scan *scan, uint64_t va)
 }
 
 /*
- * Is the instruction before VA a call: e8 with a distance, or ff /2 with an operand of any length?
+ * Return true if the instruction before VA is a call: e8 with a distance, or ff /2 with an operand
+ * of any length.
  */
 static bool is_behind_call(struct scan *scan, uint64_t va)
 {
@@ -72,7 +74,7 @@ static bool is_in_code(const struct scan *scan, uint64_t va)
 	return segment && segment->executable;
 }
 
-/* Does VA look like the address of a table? */
+/* Return true if VA looks like the address of a table. */
 static bool may_be_table(const struct scan *scan, uint64_t va)
 {
 	struct frame_cursor c = frame_cursor_at(scan->image, va);
@@ -96,7 +98,8 @@ static bool spend(struct scan *scan)
 }
 
 /*
- * Is VA a table, all of whose descriptors are valid? Sets *HAS_END if one of them is a chunk end.
+ * Return true if VA is the address of a table all of whose descriptors are valid. Sets *HAS_END if
+ * one of them is a chunk end.
  */
 static bool is_table(struct scan *scan, uint64_t va, bool *has_end)
 {
@@ -122,7 +125,7 @@ static uint64_t word_at(const struct data_part *part, uint64_t at)
 	return word;
 }
 
-/* Are the words from AT to END the list? A word 0 is at END. */
+/* Return true if the words from AT to END are the list. The word at END is 0. */
 static bool is_list(struct scan *scan, const struct data_part *part, uint64_t at, uint64_t end)
 {
 	bool has_end = false;

@@ -10,7 +10,8 @@
 #include "code/ocaml_name.h"
 #include "code/program_kind.h"
 
-enum { MAX_STEPS_BACK = 16 }; /* functions between an address and the start of its function */
+/* the number of functions that may begin between the start of a function and an address in it */
+enum { MAX_STEPS_BACK = 16 };
 
 const struct function *functions_list(const struct functions *functions, size_t *n)
 {
@@ -81,7 +82,7 @@ static const char *name_in(const struct function *function, bool flat)
 	return flat ? function->flat_name : function->name;
 }
 
-/* The first function in NAMES[0..N) whose name is not before NAME. */
+/* Return the index of the first function in NAMES[0..N) whose name is not before NAME. */
 static size_t first_named(const struct function *const *names, size_t n, const char *name,
 			  bool flat)
 {
@@ -158,7 +159,8 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * Is A, rather than B, the version that programs are linked with? A function without a version is.
+ * Return true if A is preferred to B for a name without a version: the version that programs are
+ * linked with is preferred, else the later version. A function without a version counts as linked.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {

@@ -30,15 +30,15 @@
 #include "code/units.h"
 
 enum {
-	MAX_FUNCTIONS = 1 << 21, /* that are kept */
-	MAX_STRINGS = 1 << 28,	 /* bytes of their names */
+	MAX_FUNCTIONS = 1 << 21, /* functions that are kept */
+	MAX_STRINGS = 1 << 28,	 /* bytes of the symbols' names */
 	MAX_NAMES = 1 << 28,	 /* bytes of OCaml's names */
 	MAX_NAME_BYTES = 4096,	 /* symbols with longer names are left out */
 };
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-/* The name of SYM in the symbol table; NULL if it has no usable name. */
+/* Return the name of SYM in the symbol table; NULL if it has no usable name. */
 static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
 {
 	const char *name;
@@ -90,7 +90,7 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 	return 0;
 }
 
-/* Is SYMBOL the name of a closure? Only Flambda gives closures names. */
+/* Return true if SYMBOL is the name of a closure. Only Flambda gives closures names. */
 static bool is_closure(const char *symbol)
 {
 	static const char suffix[] = "_closure";
@@ -215,7 +215,8 @@ static int keep_name(struct functions *f, const char *name, const char **kept)
 }
 
 /*
- * Mark FUNCTION as OCaml's. Its full_name is set; its name lacks the first SHORT_AT bytes of that.
+ * Mark FUNCTION as OCaml's. Its full_name must be set; its name becomes the full_name without the
+ * first SHORT_AT bytes.
  */
 static void set_name(struct functions *f, struct function *function, const struct ocaml_name *name,
 		     size_t short_at)
@@ -231,7 +232,10 @@ static void set_name(struct functions *f, struct function *function, const struc
 	f->n_ocaml++;
 }
 
-/* In .symtab a version is a part of the name: "pow@@GLIBC_2.29", "pow@GLIBC_2.2.5". */
+/*
+ * Split the symbol of FUNCTION into name and version. In .symtab a version is a part of the symbol:
+ * "pow@@GLIBC_2.29", "pow@GLIBC_2.2.5".
+ */
 static int split_version(struct functions *f, struct function *function)
 {
 	const char *at = strchr(function->symbol, '@');
@@ -270,7 +274,10 @@ static int name_function(struct functions *f, struct function *function)
 	return err;
 }
 
-/* End functions of unknown size where the next one begins, and OCaml's no later than that. */
+/*
+ * End each function of unknown size where the next function begins. End OCaml functions there at
+ * the latest, even if their symbols have a greater size.
+ */
 static void set_ends(struct functions *f)
 {
 	uint64_t next_va = UINT64_MAX;
@@ -309,9 +316,9 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 }
 
 /*
- * Complete the names. Symbols do not tell in which modules of its file, or in which functions, a
- * function is. The collector's frame tables do, for all functions that call or allocate. Without
- * frame tables, the names are those of the symbols.
+ * Complete the names. Symbols do not show which modules of its file, or which functions, contain a
+ * function. The collector's frame tables show this for all functions that call or allocate. Without
+ * frame tables, the names in the symbols are used.
  */
 static int add_paths(struct functions *f)
 {
@@ -332,7 +339,7 @@ static int add_paths(struct functions *f)
 
 /* ---- order by name -------------------------------------------------------------------------- */
 
-/* Compare the names or, if FLAT, the flat names. */
+/* Compare the names of X and Y or, if FLAT, their flat names. */
 static int compare_two(const struct function *x, const struct function *y, bool flat)
 {
 	int order = flat ? strcmp(x->flat_name, y->flat_name) : strcmp(x->name, y->name);
@@ -395,7 +402,7 @@ static int sort_by_name(struct functions *f)
 	return 0;
 }
 
-/* Is FUNCTION a part of another function that a C compiler put elsewhere? */
+/* Return true if FUNCTION is a part of another function that a C compiler put elsewhere. */
 static bool is_part(const struct function *function)
 {
 	const char *dot = function->language == FUNCTION_C ? strchr(function->symbol, '.') : NULL;

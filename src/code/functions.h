@@ -14,8 +14,8 @@ enum function_language {
 	FUNCTION_C,
 	/*
 	 * Between both: the code that ocamlopt generates when it links (caml_applyN, caml_curryN,
-	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). It is called
-	 * like OCaml's functions; like them, it must not have a return probe.
+	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). Such code is
+	 * called like OCaml functions; like OCaml functions, it must not have a return probe.
 	 */
 	FUNCTION_GLUE,
 };
@@ -23,7 +23,10 @@ enum function_language {
 enum { ARITY_UNKNOWN = -128 };
 
 struct function {
-	/* As in the file, with '?' for all but printable ASCII. NULL in a file without symbols. */
+	/*
+	 * The symbol as in the file, with '?' for all but printable ASCII. NULL in a file without
+	 * symbols.
+	 */
 	const char *symbol;
 	/* OCaml: "Service.Cache.find", "List.map"; otherwise the symbol. */
 	const char *name;
@@ -34,21 +37,23 @@ struct function {
 	const char *flat_name, *full_flat_name;
 	const char *version; /* C: "GLIBC_2.29"; NULL: none */
 	uint64_t va;	     /* link-time address */
-	uint64_t bytes;	     /* of its code, all of which is in the file */
+	uint64_t bytes;	     /* the size of its code, all of which is in the file */
 	/*
-	 * The compiler's number, unique in its unit; 0: none. In a file without symbols, the
-	 * address.
+	 * The number that the compiler gave the function, unique in the compilation unit; 0: none.
+	 * In a file without symbols, the address.
 	 */
 	uint32_t stamp;
-	uint16_t path_bytes;	/* OCaml: of the unit in the full names: "Stdlib.List" */
+	/* OCaml: length of the unit's path in the full names: "Stdlib.List" */
+	uint16_t path_bytes;
 	uint16_t version_index; /* greater for later versions; 0: unknown */
-	int8_t arity;		/* -N: takes one tuple of N elements; ARITY_UNKNOWN */
-	uint8_t language;	/* enum function_language */
-	bool is_anonymous;	/* "Service.fun_1257" */
-	bool is_initialiser;	/* "Service.entry": runs the top level of a compilation unit */
-	bool is_chosen;		/* an IFUNC: va is the resolver's, see ifunc.h */
-	bool is_hidden;		/* not the version that programs are linked with */
-	bool is_unique;		/* the only OCaml function of this name: the stamp is not needed */
+	/* number of arguments; -N: takes one tuple of N elements; ARITY_UNKNOWN */
+	int8_t arity;
+	uint8_t language;    /* enum function_language */
+	bool is_anonymous;   /* "Service.fun_1257" */
+	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
+	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
+	bool is_hidden;	     /* not the version that programs are linked with */
+	bool is_unique;	     /* the only OCaml function of this name: the stamp is not needed */
 };
 
 struct functions;
@@ -64,13 +69,13 @@ struct units;
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
 void functions_free(struct functions *functions);
 
-/* All functions, sorted by va. Several may have the same va. */
+/* Return all functions, sorted by va. Several may have the same va. */
 const struct function *functions_list(const struct functions *functions, size_t *n);
 
 /*
- * The addresses where functions begin, sorted, each once: for code_file_open. They do not include
- * parts of functions that a C compiler put elsewhere (NAME.cold). The array exists as long as
- * FUNCTIONS.
+ * Return the addresses where functions begin, sorted, each once: for code_file_open. They do not
+ * include parts of functions that a C compiler put elsewhere (NAME.cold). The array exists as long
+ * as FUNCTIONS.
  */
 const uint64_t *functions_entries(const struct functions *functions, size_t *n);
 
@@ -82,21 +87,28 @@ enum functions_source {
 };
 enum functions_source functions_source(const struct functions *functions);
 
-/* The compilation units. */
+/* Return the compilation units. */
 const struct units *functions_units(const struct functions *functions);
 
-/* The number of OCaml functions. */
+/* Return the number of OCaml functions. */
 size_t functions_ocaml_count(const struct functions *functions);
 
-/* Does the file have an OCaml runtime? A bytecode interpreter has one, but no OCaml functions. */
+/*
+ * Return true if the file has an OCaml runtime. A bytecode interpreter has one, but no OCaml
+ * functions.
+ */
 bool functions_have_runtime(const struct functions *functions);
 
-/* Did Flambda compile some of the file? A function may then have a wrapper of the same name. */
+/*
+ * Return true if Flambda compiled some of the file. Then a function may have a wrapper of the same
+ * name.
+ */
 bool functions_are_of_flambda(const struct functions *functions);
 
 /*
- * Do the functions run on OCaml's own stacks, as in OCaml 5? The symbols show this by a dot
- * ("camlM.f_1", from 5.1 on: for 5.0 this returns false) or, without symbols, the frame tables do.
+ * Return true if the functions run on OCaml's own stacks, as in OCaml 5. The symbols show this by a
+ * dot ("camlM.f_1"); OCaml 5.0 has no such dot, so the result is false for 5.0. Without symbols,
+ * the frame tables show it.
  */
 bool functions_have_ocaml_stacks(const struct functions *functions);
 
@@ -116,31 +128,34 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n);
 
-/* All OCaml functions, sorted by name, then by stamp. */
+/* Return all OCaml functions, sorted by name, then by stamp. */
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
 /*
- * The function of C or glue with this symbol, or NULL. If there are several versions, "pow" is the
- * version that programs are linked with, or the latest one if programs are linked with none of
- * them; "pow@GLIBC_2.2.5" names a version.
+ * Return the function of C or glue with this symbol, or NULL. If there are several versions, "pow"
+ * is the version that programs are linked with, or the latest one if programs are linked with none
+ * of them; "pow@GLIBC_2.2.5" names a version.
  */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
 
-/* The functions of C or glue with this name, whatever their versions: *N pointers, or NULL. */
+/* Return the functions of C or glue with this name, in all versions: *N pointers, or NULL. */
 const struct function *const *functions_versions(const struct functions *functions,
 						 const char *name, size_t *n);
 
-/* The function whose code contains VA, or NULL. */
+/* Return the function whose code contains VA, or NULL. */
 const struct function *functions_at(const struct functions *functions, uint64_t va);
 
 /*
  * Write to TEXT the name that selects only FUNCTION: "Service.find", or "Service.find/531" if the
- * name is not unique. (The initialiser of a unit has the stamp 0.)
+ * name is not unique. (The initialiser of a unit has the stamp 0.) Returns TEXT.
  */
 enum { FUNCTION_TEXT_BYTES = 1024 + 16 };
 const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES]);
 
-/* Does RE match the name, the name with its stamp, the full name or the flat name of FUNCTION? */
+/*
+ * Return true if RE matches the name, the name with its stamp, the full name or the flat name of
+ * FUNCTION.
+ */
 bool function_matches(const struct function *function, const struct str_regexp *re);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
-/* Names are written one behind the other. */
+/* Memory for names, which are written one behind the other. */
 struct block {
 	struct block *next;
 	size_t used;
@@ -21,15 +21,16 @@ struct functions {
 	struct elf_file *elf; /* only while the file is read */
 	char *strings;
 	size_t n_strings;
-	struct symbol_versions *versions; /* of .dynsym, only while it is read */
+	struct symbol_versions *versions; /* the versions in .dynsym, only while .dynsym is read */
 	size_t n_taken;			  /* symbols read so far */
 	struct function *list;
 	size_t n;
-	const struct function **by_name; /* OCaml's */
+	const struct function **by_name; /* the OCaml functions, sorted by name */
 	size_t n_ocaml;
-	const struct function **by_flat_name; /* those of by_name with another flat_name */
+	/* the functions of by_name whose flat_name differs from their name, sorted by flat_name */
+	const struct function **by_flat_name;
 	size_t n_flat;
-	const struct function **by_symbol; /* C and glue */
+	const struct function **by_symbol; /* the functions of C and glue, sorted by name */
 	uint64_t *entries;
 	size_t n_entries;
 	struct units units;
@@ -37,7 +38,7 @@ struct functions {
 	size_t n_blocks;
 	enum functions_source source;
 	bool has_runtime, is_flambda;
-	bool has_ocaml_stacks; /* of a file without symbols */
+	bool has_ocaml_stacks; /* only set for a file without symbols: the program is OCaml 5 */
 };
 
 #endif

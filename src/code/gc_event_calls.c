@@ -22,7 +22,7 @@ struct event_call {
 struct search {
 	const uint8_t *bytes;
 	size_t n_bytes;
-	int64_t targets[2]; /* of the calls, from the start of the function */
+	int64_t targets[2]; /* the called functions, as offsets from the start of the function */
 	uint32_t event;
 	struct event_call found[2];
 	bool is_set; /* %edi holds EVENT */
@@ -48,7 +48,10 @@ static void see_insn(struct search *s, const struct insn_decoder *decoder, const
 	}
 }
 
-/* Does the jump INSN lead between a call and the instruction that sets its argument? */
+/*
+ * Return true if the jump INSN leads between a call and the instruction that sets the call's
+ * argument.
+ */
 static bool enters(const struct search *s, const struct insn *insn)
 {
 	for (int i = 0; i < 2; i++)

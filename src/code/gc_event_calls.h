@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Find where a function of OCaml 5's runtime tells runtime_events that a phase begins and ends. */
+/*
+ * Find where a function of OCaml 5's runtime reports to runtime_events that a phase begins and
+ * ends.
+ */
 #ifndef CODE_GC_EVENT_CALLS_H
 #define CODE_GC_EVENT_CALLS_H
 
@@ -9,14 +12,14 @@
 #include "elf/elf_file.h"
 
 struct gc_event_calls {
-	uint64_t begin_va, end_va; /* of the call instructions, as linked */
+	uint64_t begin_va, end_va; /* addresses of the call instructions, as linked */
 };
 
 /*
- * Find, in the function at VA, the call of the function at EV_BEGIN and the call of the function at
- * EV_END whose argument is the constant EVENT. N_BYTES is the size of the function, 0 if it is not
- * known. Returns -ENODATA unless there is exactly one call of each, and no jump leads between a
- * call and the instruction that loads its constant.
+ * Find two calls in the function at VA: a call of the function at EV_BEGIN, and a call of the
+ * function at EV_END. Both must have the constant EVENT as argument. N_BYTES is the size of the
+ * function at VA, 0 if it is not known. Returns -ENODATA unless there is exactly one call of each,
+ * and no jump leads between a call and the instruction that loads its constant.
  */
 int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
 			uint64_t n_bytes, uint64_t ev_begin, uint64_t ev_end, uint32_t event,

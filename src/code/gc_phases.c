@@ -11,9 +11,9 @@
  * with OCAMLRUNPARAM=v=0x400 (caml_compact_heap itself: 3 calls, 6 compactions); on 5.3.0, in three
  * domains, they equal runtime_events. A waiting domain calls two of these functions very often
  * without any work to do: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice.
- * So on 5.3 a pause lasts from the call of caml_ev_begin to that of caml_ev_end; the runtime makes
- * these calls whether or not runtime_events is on. The rows for 5.1 to 5.3 are for files without
- * such calls.
+ * So on 5.3 a pause lasts from the call of caml_ev_begin to the call of caml_ev_end; the runtime
+ * makes these calls whether or not runtime_events is on. The rows for 5.1 to 5.3 are for files
+ * without such calls.
  */
 #include "code/gc_phases.h"
 
@@ -168,7 +168,10 @@ static void ask_for(struct finder *f, const char *name)
 		f->symbols[f->n_symbols++].name = name;
 }
 
-/* The address of a function; 0 if it has no symbol, or several functions have it. */
+/*
+ * Return the address of function NAME; 0 if it has no symbol, or if several functions have the
+ * symbol.
+ */
 static uint64_t va_of(const struct finder *f, const char *name)
 {
 	const struct named_symbol *symbol = name ? find_symbol(f, name) : NULL;
@@ -176,7 +179,10 @@ static uint64_t va_of(const struct finder *f, const char *name)
 	return symbol && symbol->is_defined && !symbol->is_ambiguous ? symbol->va : 0;
 }
 
-/* The target of the jump at the end of the function NAME; 0: NAME does not end with such a jump. */
+/*
+ * Return the target of the jump at the end of the function NAME; 0 if NAME does not end with such a
+ * jump.
+ */
 static uint64_t jump_target(const struct finder *f, const char *name)
 {
 	enum { JMP_REL32 = 0xe9, JMP_BYTES = 5 };
@@ -199,7 +205,10 @@ static uint64_t jump_target(const struct finder *f, const char *name)
 	return segment && segment->executable ? end : 0;
 }
 
-/* Find the calls that begin and end pause I. Return false if they are not found. */
+/*
+ * Find the calls that begin and end the pauses of timed function I. Return false if they are not
+ * found.
+ */
 static bool find_calls(const struct finder *f, const struct gc_phase *phase, int i,
 		       struct gc_phase_place *place)
 {
@@ -213,7 +222,7 @@ static bool find_calls(const struct finder *f, const struct gc_phase *phase, int
 				   phase->events[i], &place->calls[i]) == 0;
 }
 
-/* Fill PLACE from PHASE; `missing` names a symbol that was not found. */
+/* Fill PLACE from PHASE. Set `missing` to a symbol that was not found, or NULL. */
 static void take_row(const struct finder *f, const struct gc_phase *phase,
 		     struct gc_phase_place *place)
 {

@@ -10,8 +10,8 @@
 #include "code/runtime.h"
 
 /*
- * A phase in some versions of the runtime. Its functions are C functions. A pause lasts from the
- * entry of a timed function to its return, in one thread. Return probes are safe there.
+ * A phase in some versions of the runtime. Its functions are C functions, on which return probes
+ * are safe. A pause lasts from the entry of a timed function to its return, in one thread.
  */
 struct gc_phase {
 	const char *name; /* "gc:minor" */
@@ -35,12 +35,12 @@ struct gc_phase {
 	const char *source; /* the evidence in the runtime's source */
 	/*
 	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
-	 * jump to that function.
+	 * jump to the function of that symbol.
 	 */
 	const char *jumps_to[2];
 	/*
-	 * 0, or the numbers of enum ev_runtime_phase that these functions pass to caml_ev_begin and
-	 * caml_ev_end: a pause lasts from one call to the other.
+	 * 0, or the numbers of enum ev_runtime_phase that the timed functions pass to caml_ev_begin
+	 * and caml_ev_end: a pause lasts from the one call to the other.
 	 */
 	uint32_t events[2];
 };
@@ -49,9 +49,9 @@ struct gc_phase {
 struct gc_phase_place {
 	const char *name;
 	const struct gc_phase *phase;	/* NULL: the version has no such phase */
-	uint64_t timed_vas[2];		/* as linked; 0: none */
+	uint64_t timed_vas[2];		/* the timed functions, as linked; 0: none */
 	struct gc_event_calls calls[2]; /* if the phase has events */
-	uint64_t counted_va;		/* 0: none */
+	uint64_t counted_va;		/* the counted function, as linked; 0: none */
 	const char *missing;		/* a symbol that was not found; NULL: none is missing */
 };
 
@@ -60,7 +60,10 @@ enum { N_GC_PHASES = 5 };
 /* The names of all phases, in a fixed order. */
 extern const char *const gc_phase_names[N_GC_PHASES];
 
-/* Find all phases, in that order, in ELF, whose runtime is RUNTIME. */
+/*
+ * Find all phases in ELF, whose runtime is RUNTIME. PLACES gets them in the order of
+ * gc_phase_names.
+ */
 int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
 		   struct gc_phase_place places[N_GC_PHASES]);
 

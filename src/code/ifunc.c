@@ -5,9 +5,9 @@
  * the processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the chosen one, in running
  * and in future processes.
  *
- * This is sound only if the resolver can return nothing else. So the registers that may hold
- * something else than the address of a candidate are computed for each instruction. If rax is one
- * of them at a return, the choice is not known. Candidates are functions according to .eh_frame:
+ * This is sound only if the resolver can return nothing else. So the registers that possibly hold
+ * something other than the address of a candidate are computed for each instruction. If rax is such
+ * a register at a return, the choice is not known. Candidates are functions according to .eh_frame:
  * they are local, and stripped libraries have no names for them.
  */
 #include "code/ifunc.h"
@@ -24,8 +24,9 @@
 
 enum {
 	MAX_EXTENTS = 1 << 21,
-	MAX_BYTES = 1024, /* of an IFUNC; those of glibc have up to 300 */
-	MAX_PASSES = 32,  /* over its instructions: a hostile file must not hold up the tool */
+	MAX_BYTES = 1024, /* of a resolver; the resolvers of glibc have up to 300 */
+	/* passes over the instructions of a resolver: limits the time for a hostile file */
+	MAX_PASSES = 32,
 	RAX = 0,
 	ALL_REGISTERS = 0xffff,
 	/* The registers that a call need not preserve: rax, rcx, rdx, rsi, rdi, r8 to r11. */
@@ -36,7 +37,7 @@ struct ifuncs {
 	struct ifunc_choice *list; /* sorted by va */
 	size_t n;
 	struct ocp_ctx *ctx;
-	struct elf_file *elf; /* only while it is read */
+	struct elf_file *elf; /* only while the file is read */
 };
 
 /* ---- the functions of the file -------------------------------------------------------------- */
@@ -109,7 +110,10 @@ static const struct ifunc_choice *function_of(const struct ifuncs *ifuncs, uint6
 struct chooser {
 	const struct ifuncs *ifuncs;
 	const struct code_flow *flow;
-	/* For each instruction: the registers that may not hold a candidate's address before it. */
+	/*
+	 * For each instruction: the registers that possibly hold something other than a candidate's
+	 * address before it.
+	 */
 	uint16_t *unknown;
 	bool *is_reached;
 	bool has_changed, is_lost; /* is_lost: the choices are not known */
@@ -134,7 +138,10 @@ static const struct ifunc_choice *loaded_by(const struct chooser *c, size_t i, u
 		       : NULL;
 }
 
-/* The registers that may not hold a candidate's address after instruction I. */
+/*
+ * Return the registers that possibly hold something other than a candidate's address after
+ * instruction I.
+ */
 static uint16_t after(const struct chooser *c, size_t i)
 {
 	const struct insn *insn = &c->flow->insns[i];

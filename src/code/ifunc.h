@@ -13,7 +13,7 @@
 #include "code/functions.h"
 #include "elf/elf_file.h"
 
-/* The functions of a file, also those that have no symbols. */
+/* The functions of a file, including functions without symbols. */
 struct ifuncs;
 
 int ifuncs_read(struct ocp_ctx *ctx, struct elf_file *elf, struct ifuncs **out);
@@ -29,8 +29,8 @@ enum { IFUNC_CHOICES = 64 };
 
 /*
  * Set LIST[0..*N) to the functions that FUNCTION, an IFUNC (is_chosen), may choose, each once. *N
- * is 0 if its code does not tell them, for example because they are in the kernel's vDSO. FILE is
- * open on the same file.
+ * is 0 if the code of FUNCTION does not show them, for example because they are in the kernel's
+ * vDSO. IFUNCS and FILE must be of the same file as FUNCTION.
  */
 int ifuncs_choices(struct ocp_ctx *ctx, const struct ifuncs *ifuncs, struct code_file *file,
 		   const struct function *function, struct ifunc_choice list[IFUNC_CHOICES],

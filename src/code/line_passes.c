@@ -2,9 +2,10 @@
 /*
  * Find the places of a line that begin the line anew. From a place, go back along all paths on
  * which execution can reach it. If all paths end at other kept places of the line, the place
- * continues what they have begun, and is dropped. If a path leads to the beginning of the function,
- * to an exception handler, or in a circle back to the place itself, the place is kept. Later
- * searches pass through a dropped place, so each circle keeps a place that counts its turns.
+ * continues the line that the other places have begun, and is dropped. If a path leads to the
+ * beginning of the function, to an exception handler, or in a circle back to the place itself, the
+ * place is kept. Later searches pass through a dropped place, so each circle keeps a place that
+ * counts its turns.
  *
  * A function that is inlined twice in a row has its lines twice. A place of inlined code is
  * therefore kept if a path leads back to a place with the same column. In code that is not inlined,
@@ -25,9 +26,10 @@ enum { MAX_STEPS = 1 << 27 };
 struct ways {
 	const struct code_flow *flow;
 	uint32_t *first, *before;
-	bool *is_entry;			/* the start of the function, or of a handler */
+	/* by instruction: the start of the function, or of a handler */
+	bool *is_entry;
 	const struct line_place **kept; /* the kept places of the current line, by instruction */
-	uint32_t *seen, round;		/* the last round in which an instruction was seen */
+	uint32_t *seen, round;		/* by instruction: the last round in which it was seen */
 	uint32_t *queue;
 	size_t n_steps;
 };
@@ -121,7 +123,10 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-/* Append the predecessors of I to the queue. Return false if END is one of them. */
+/*
+ * Append the predecessors of I to the queue, whose length is *N. Return false if END is one of
+ * them.
+ */
 static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
 {
 	for (uint32_t k = ways->first[i]; k < ways->first[i + 1]; k++) {
@@ -137,7 +142,7 @@ static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
 	return true;
 }
 
-/* Does PLACE, at instruction NUMBER, begin its line anew? */
+/* Return true if PLACE, at instruction NUMBER, begins its line anew. */
 static bool begins(struct ways *ways, const struct line_place *place, uint32_t number)
 {
 	size_t n = 0;
@@ -169,8 +174,8 @@ static uint32_t number_of(const struct code_flow *flow, const struct line_place 
 }
 
 /*
- * LIST[0..N) are the places of one line, by address. Move the places that begin the line to the
- * front, and return how many there are.
+ * LIST[0..N) are the places of one line, sorted by address. Move the places that begin the line to
+ * the front, and return how many there are.
  */
 static size_t reduce_line(struct ways *ways, struct line_place *list, size_t n)
 {
@@ -226,8 +231,8 @@ static ptrdiff_t reduce_lines(const struct code_flow *flow, struct line_place *l
 /* ---- tables of cases ------------------------------------------------------------------------ */
 
 /*
- * Is the code of PLACE only the jump through a table? `lea`, `movslq`, `add` and `jmp`, and perhaps
- * an instruction before them, which computes the index.
+ * Return true if the code of PLACE is only the jump through a table: `lea`, `movslq`, `add` and
+ * `jmp`, and perhaps an instruction before them, which computes the index.
  */
 static bool is_table_jump(const struct code_flow *flow, const struct line_place *place)
 {
@@ -279,7 +284,7 @@ static size_t keep_beginnings(const struct code_flow *flow, struct line_place *l
 
 /* ---- the function --------------------------------------------------------------------------- */
 
-/* Return why no uprobe can count PLACE, or NULL. Set its cost. */
+/* Return why no uprobe can count PLACE, or NULL if one can. Set the cost of PLACE. */
 static const char *check_place(const struct code_flow *flow, struct line_place *place)
 {
 	const uint64_t off = place->va - flow->code.va;

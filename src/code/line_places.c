@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Read the rows of all units once, and keep the rows that may be of the source. When the source is
- * chosen, drop the rows of other sources. Then decode each function that has rows, to find the rows
- * that are places.
+ * Read the rows of all units once, and keep the rows that may belong to the requested source. When
+ * the source is chosen, drop the rows of other sources. Then decode each function that has rows, to
+ * find the rows that are places.
  */
 #include "code/line_places.h"
 
@@ -25,14 +25,15 @@ struct gatherer {
 	const struct line_spans *spans;
 	struct line_sources sources;
 	struct line_place *list;
-	uint32_t *source; /* for each place, the number of its source */
+	uint32_t *source; /* for each element of `list`, the index of its source */
 	size_t n;
 	size_t n_ended; /* places whose `end_va` is known */
 	uint64_t last_va;
 	bool has_rows;
 	/*
-	 * The function of the last row, or NULL; its_file and its_line: where that function begins,
-	 * or NULL and 0; last_file and last_line: the last row.
+	 * The function of the last row, or NULL. its_file and its_line: the source place where that
+	 * function begins, or NULL and 0. last_file and last_line: the source place of the last
+	 * row.
 	 */
 	const struct function *function;
 	const char *its_file, *last_file;
@@ -40,7 +41,9 @@ struct gatherer {
 	int its_line, last_line;
 };
 
-/* Do the frame tables, which stay when a file is stripped, have places in the source? */
+/*
+ * Return true if the frame tables, which stay when a file is stripped, have places in the source.
+ */
 static bool was_compiled_with_g(struct ocp_ctx *ctx, struct elf_file *elf)
 {
 	struct frametable *table;
@@ -114,8 +117,8 @@ static int add_place(struct gatherer *g, const struct line_row *row, size_t sour
 }
 
 /*
- * Enter the function of ROW. Its beginning stays unknown if it is an initialiser: the code of a top
- * level may begin with the code of an inlined function.
+ * Make the function that contains ROW the current function. If it is an initialiser, its_file and
+ * its_line stay unknown: the code of a top level may begin with the code of an inlined function.
  */
 static void enter_function(struct gatherer *g, const struct line_row *row)
 {
@@ -222,7 +225,10 @@ static void keep_chosen(struct gatherer *g, const struct line_choice *choice)
 	g->n = n_different;
 }
 
-/* The places are sorted by address. */
+/*
+ * Reduce the rows to the places of each function. The rows must be sorted by address; the places
+ * are sorted by line.
+ */
 static int reduce(struct gatherer *g, struct code_file *file)
 {
 	size_t n = 0, end;
@@ -314,7 +320,7 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 
 /* ---- searching ------------------------------------------------------------------------------ */
 
-/* The index of the first place whose line is LINE or a later line. */
+/* Return the index of the first place whose line is LINE or a later line. */
 static size_t first_from(const struct line_places *places, int line)
 {
 	return SEARCH(i, places->n, places->list[i].line < line);

@@ -26,31 +26,32 @@
 #include "elf/elf_file.h"
 
 struct line_place {
-	uint64_t va, end_va;		 /* its row; end_va: where the next row begins */
+	/* the row's address, and the address where the next row begins */
+	uint64_t va, end_va;
 	const struct function *function; /* the function that contains va */
 	int line, column;		 /* lines count from 1, columns from 0 */
 	bool is_inlined;
 	bool goes_on; /* the previous row has the same line */
 	enum code_cost cost;
-	const char *fault; /* NULL, or why no uprobe can count it */
+	const char *fault; /* NULL, or why no uprobe can count the place */
 };
 
 struct line_places {
-	struct line_place *list; /* by line, then by address */
+	struct line_place *list; /* sorted by line, then by address */
 	size_t n;
 	char *file;    /* the source, as the debug information names it; NULL: not found */
 	char *other;   /* another source of the requested name; NULL: none */
 	char *nearest; /* if `file` is NULL: a source with a similar name; NULL: none */
-	bool has_rows; /* is there a line table of OCaml code? */
+	bool has_rows; /* the file has a line table of OCaml code */
 	/*
-	 * Code was inlined from a file of this name, but several files have the name: the inlined
-	 * code is left out.
+	 * Code was inlined from a file with the requested name, but several files have this name:
+	 * the inlined code is left out.
 	 */
 	bool lacks_inlined;
 };
 
 enum line_match {
-	LINE_FILE, /* FILE ends the name of the source: "service.ml", "src/service.ml" */
+	LINE_FILE, /* the name of the source ends with FILE: "service.ml", "src/service.ml" */
 	LINE_PATH, /* FILE is the path of the source, perhaps moved: the longest equal end wins */
 };
 
@@ -59,7 +60,7 @@ struct line_span {
 	int line, from, to;
 };
 
-/* Sorted by line. */
+/* Spans, sorted by line. */
 struct line_spans {
 	const struct line_span *list;
 	size_t n;
@@ -81,16 +82,16 @@ void line_places_free(struct line_places *places);
  */
 int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char *who);
 
-/* The places of LINE; NULL: none. */
+/* Return the *N places of LINE; NULL if it has none. */
 const struct line_place *line_places_find(const struct line_places *places, int line, size_t *n);
 
-/* The nearest lines with places, before and after LINE; 0: none. */
+/* Set *BEFORE and *AFTER to the nearest lines with places before and after LINE; 0: none. */
 void line_places_around(const struct line_places *places, int line, int *before, int *after);
 
 /* ---- between the files of line_places ---- */
 
 /*
- * LIST[0..N) are the rows of the lines of FUNCTION in FILE, sorted by address. Keep the rows that
+ * Reduce LIST[0..N), the rows of the lines of FUNCTION in FILE, sorted by address, to the rows that
  * are places, and set their cost and fault. Returns how many places there are, or -ENOMEM.
  */
 ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,

@@ -25,7 +25,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* PATH without "./" at its start. */
+/* Return PATH without "./" at its start. */
 static const char *plain(const char *path)
 {
 	while (path[0] == '.' && path[1] == '/')
@@ -34,7 +34,8 @@ static const char *plain(const char *path)
 }
 
 /*
- * How many components at the ends of A and B are equal? Set *ALL_A if all of A are, *ALL_B for B.
+ * Return how many components at the ends of A and B are equal. Set *ALL_A if all components of A
+ * are equal to those of B, and *ALL_B if all components of B are.
  */
 static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b)
 {
@@ -75,7 +76,7 @@ void line_sources_close(struct line_sources *sources)
 
 /* ---- the source of a row -------------------------------------------------------------------- */
 
-/* FILE behind "FOLDER/", or FILE. */
+/* Return what follows "FOLDER/" in FILE; FILE itself if it does not begin so. */
 static const char *without_folder(const char *file, const char *folder)
 {
 	const size_t bytes = folder ? strlen(folder) : 0;
@@ -144,7 +145,8 @@ static int add(struct ocp_ctx *ctx, struct line_sources *sources, const char *pa
 	}
 	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
 	/*
-	 * The folder of an inlined source is not known: it suffices that all of its name is equal.
+	 * The folder of an inlined source is not known, so it suffices that the whole name of the
+	 * source equals the end of the requested name.
 	 */
 	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))
 		it->n_equal = 0;
@@ -195,7 +197,10 @@ int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources, const str
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-/* Choose the best source, and perhaps another one as good, among the sources with this IS_OWN. */
+/*
+ * Choose the best source among the sources with this IS_OWN, and set `other` if another source is
+ * as good. Return false if there is none.
+ */
 static bool choose(const struct line_sources *sources, bool is_own, struct line_choice *choice)
 {
 	choice->chosen = choice->other = -1;

@@ -8,12 +8,13 @@
 #include "code/line_places.h"
 #include "elf/lines.h"
 
-/* A file whose last path component is that of the requested name. */
+/* A file whose last path component equals the last component of the requested name. */
 struct line_source {
-	char *path;	/* with the folder of the compiler, if it is known */
-	char *name;	/* as it was given to the compiler */
-	bool is_own;	/* the file of a unit; false: its code was inlined into a unit */
-	size_t n_equal; /* number of path components at the end that equal the requested name's */
+	char *path;  /* with the folder of the compiler, if it is known */
+	char *name;  /* as it was given to the compiler */
+	bool is_own; /* the file of a unit; false: its code was inlined into a unit */
+	/* number of path components at the end that are equal to those of the requested name */
+	size_t n_equal;
 };
 
 struct line_sources {
@@ -21,7 +22,10 @@ struct line_sources {
 	enum line_match match;
 	struct line_source *list;
 	size_t n;
-	/* The file of the last row, and its number in the list, or -1. */
+	/*
+	 * The file and the unit of the last row, and the index in `list` of that row's source; -1:
+	 * it does not have the requested name.
+	 */
 	const char *last_file;
 	size_t last_unit;
 	ptrdiff_t last;
@@ -32,7 +36,8 @@ struct line_sources {
 /* The choice among the sources. */
 struct line_choice {
 	ptrdiff_t chosen, other; /* -1: none */
-	bool takes_inlined;	 /* code inlined under its name belongs to the chosen source */
+	/* inlined code with the name of the chosen source belongs to the chosen source */
+	bool takes_inlined;
 	bool has_inlined;
 };
 
@@ -41,14 +46,15 @@ int line_sources_open(struct ocp_ctx *ctx, const char *file, enum line_match mat
 void line_sources_close(struct line_sources *sources);
 
 /*
- * Set *NUMBER to that of the source of ROW, -1: not the requested name. Returns -ENOMEM, -EBADMSG.
+ * Set *NUMBER to the index of the source of ROW; -1 if it does not have the requested name. Returns
+ * 0, -ENOMEM or -EBADMSG.
  */
 int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources, const struct line_row *row,
 		    ptrdiff_t *number);
 
 void line_sources_choose(const struct line_sources *sources, struct line_choice *choice);
 
-/* Do the rows of source number I belong to the chosen source? */
+/* Return true if the rows of source number I belong to the chosen source. */
 bool line_sources_takes(const struct line_sources *sources, const struct line_choice *choice,
 			size_t i);
 

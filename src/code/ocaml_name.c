@@ -78,7 +78,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The character that the $xx at TEXT stands for; -1: TEXT does not begin with $xx. */
+/* Return the character that the $xx at TEXT stands for; -1 if TEXT does not begin with $xx. */
 static int escaped(const char *text, size_t bytes)
 {
 	int high, low;
@@ -91,7 +91,8 @@ static int escaped(const char *text, size_t bytes)
 }
 
 /*
- * The length of the multi-byte UTF-8 character at TEXT; 0: there is none, or it is unsafe to print.
+ * Return the length of the multi-byte UTF-8 character at TEXT; 0 if there is none, or if it is
+ * unsafe to print.
  */
 static size_t character_bytes(const unsigned char *text, size_t bytes)
 {
@@ -113,7 +114,7 @@ static size_t character_bytes(const unsigned char *text, size_t bytes)
 	return n;
 }
 
-/* Are all escapes beyond ASCII in TEXT characters of UTF-8? */
+/* Return true if all escapes beyond ASCII in TEXT are characters of UTF-8. */
 static bool escapes_are_utf8(const char *text, size_t bytes)
 {
 	unsigned char run[5] = { 0 };
@@ -138,7 +139,7 @@ static bool escapes_are_utf8(const char *text, size_t bytes)
 }
 
 /*
- * Write TEXT with its escapes decoded. Returns whether it has a character not allowed in
+ * Write TEXT with its escapes decoded. Returns true if it has a character that is not allowed in
  * identifiers.
  */
 static bool put_decoded(struct writer *w, const char *text, size_t bytes)
@@ -180,7 +181,7 @@ static void put_path(struct writer *w, const char *unit, size_t bytes)
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-/* Can there be another module name and an identifier in REST? */
+/* Return true if REST can contain another module name and an identifier. */
 static bool begins_with_module(const char *rest)
 {
 	const char *next = is_capital(rest[0]) ? strstr(rest, "__") : NULL;
@@ -188,13 +189,13 @@ static bool begins_with_module(const char *rest)
 	return next && next[2];
 }
 
-/* Find the end of the unit in SYMBOL, from the symbol alone. NULL: SYMBOL has no separator. */
+/* Return the end of the unit in SYMBOL, from the symbol alone; NULL if SYMBOL has no separator. */
 static const char *end_of_unit(const char *symbol)
 {
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
 	const char *place = strstr(at, "fn$5b");
 
-	/* The dot may be that of a file's name in the identifier, see is_anonymous. */
+	/* The dot may belong to a file's name in the identifier, see is_anonymous. */
 	if (end && (!place || place > end))
 		return end;
 	while ((end = strstr(at + 1, "__"))) {
@@ -232,7 +233,7 @@ static bool is_word(const char *text, size_t bytes, const char *word)
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Is IDENTIFIER that of a unit's symbol which is not a function? */
+/* Return true if IDENTIFIER belongs to a symbol of a unit that is not a function. */
 static bool is_other_symbol(const char *identifier)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
@@ -244,7 +245,10 @@ static bool is_other_symbol(const char *identifier)
 	return false;
 }
 
-/* Flambda names anonymous functions by their place in the source: anon_fn[service.ml:12,3--10]. */
+/*
+ * Return true if the function is anonymous. Flambda names anonymous functions by their place in the
+ * source: anon_fn[service.ml:12,3--10].
+ */
 static bool is_anonymous(const char *identifier, size_t bytes)
 {
 	return is_word(identifier, bytes, "fun") || begins_with(identifier, "anon_fn$5b") ||
@@ -324,7 +328,7 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
  * ---- paths inside of a file -------------------------------------------------------------------
  */
 
-/* The length of the first part of PATH: a name, or an operator or "fun" in parentheses. */
+/* Return the length of the first part of PATH: a name, or an operator or "fun" in parentheses. */
 static size_t part_bytes(const char *path)
 {
 	const char *end;
@@ -348,14 +352,20 @@ static bool is_harmless(const char *text)
 	return true;
 }
 
-/* Is IDENTIFIER the function PART, or the "_inner" function made for its optional arguments? */
+/*
+ * Return true if IDENTIFIER is the function PART, or the "_inner" function made for its optional
+ * arguments.
+ */
 static bool is_identifier(const char *identifier, const char *part, size_t bytes)
 {
 	return strncmp(identifier, part, bytes) == 0 &&
 	       (!identifier[bytes] || strcmp(identifier + bytes, "_inner") == 0);
 }
 
-/* Does PATH begin with UNIT[0..BYTES)? "Mylib.Service" in UNIT is "Mylib__Service" in PATH. */
+/*
+ * Return true if PATH begins with UNIT[0..BYTES). "Mylib.Service" in UNIT is "Mylib__Service" in
+ * PATH.
+ */
 static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 {
 	size_t at = 0;
@@ -495,7 +505,7 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes)
 
 /* ---- names that people write ---------------------------------------------------------------- */
 
-/* The length of the module name at TEXT, if a dot and more follow it; else 0. */
+/* Return the length of the module name at TEXT if a dot and more text follow it, else 0. */
 static size_t module_bytes(const char *text)
 {
 	size_t n = 0;
@@ -508,7 +518,8 @@ static size_t module_bytes(const char *text)
 }
 
 /*
- * The length of the module, function or class name at TEXT, if "." or "#" and more follow; else 0.
+ * Return the length of the module, function or class name at TEXT if "." or "#" and more text
+ * follow it, else 0.
  */
 static size_t part_before_more(const char *text)
 {
@@ -532,7 +543,10 @@ size_t ocaml_name_short_at(const char *text)
 	return 0;
 }
 
-/* Read "/STAMP" at the end of TEXT; -1: there is none. Returns the length of TEXT without it. */
+/*
+ * Set *STAMP to the "/STAMP" at the end of TEXT; -1 if there is none. Returns the length of TEXT
+ * without it.
+ */
 static size_t without_stamp(const char *text, int64_t *stamp)
 {
 	const size_t all = strlen(text);

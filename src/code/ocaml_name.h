@@ -48,9 +48,9 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
  * Insert into TEXT, the name of a function, the modules and functions of its file that contain the
  * function; write the result to LONGER. The first PATH_BYTES of TEXT are the unit's path. PATH is
  * the path in the debug information of a call in the function: "Dune__exe__Service.Cache.find" or
- * "Dune__exe__Service.Cache.find.(fun)". Returns 2 if PATH is that of the function; 1 if PATH is
- * that of a function inside of it, as in the second example; 0, without a valid LONGER, if PATH
- * does not contain the function, or is not safe to print.
+ * "Dune__exe__Service.Cache.find.(fun)". Returns 2 if PATH is the path of the function itself; 1 if
+ * it is the path of a function inside the function, as in the second example; 0, without a valid
+ * LONGER, if PATH does not contain the function, or is not safe to print.
  */
 int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES]);
@@ -64,13 +64,15 @@ bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t st
 			struct ocaml_name *name);
 
 /*
- * The length of the common start of PATH[0..BYTES) and OTHER, in whole parts (names between dots).
+ * Return the length of the common start of PATH[0..BYTES) and OTHER, in whole parts (names between
+ * dots).
  */
 size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other);
 
 /*
- * Is SYMBOL the mark that the compiler puts before (SUFFIX "code_begin") or behind ("code_end") the
- * code of a unit, or at its "frametable"? If it is, *BYTES is the length of the unit's symbol.
+ * Return true if SYMBOL is a mark of a compilation unit: the mark before its code (SUFFIX is
+ * "code_begin"), behind its code ("code_end"), or at its frame table ("frametable"). Then set
+ * *BYTES to the length of the unit's symbol, with which the mark begins.
  */
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 
@@ -82,7 +84,10 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
  */
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
 
-/* The length of the prefix of the full name TEXT that the short name omits ("Stdlib."); 0: none. */
+/*
+ * Return the length of the prefix of the full name TEXT that the short name omits ("Stdlib."); 0:
+ * none.
+ */
 size_t ocaml_name_short_at(const char *text);
 
 #endif

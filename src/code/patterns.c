@@ -20,7 +20,7 @@ static bool is_word(const char *text, const char *at, const char *end, const cha
 	       (at + bytes == end || isspace((unsigned char)at[bytes]));
 }
 
-/* Skip the string literal, the character literal or the character at AT. */
+/* Return the end of the string literal, the character literal or the character at AT. */
 static const char *skip_one(const char *at, const char *end)
 {
 	const char quote = *at++;
@@ -37,14 +37,17 @@ static const char *skip_one(const char *at, const char *end)
 	return at < end ? at + 1 : end;
 }
 
-/* "|" on its own: no "||", "|>", "[|" or "|]" */
+/* Return true if AT is a "|" that separates cases: no "||", "|>", "[|" or "|]". */
 static bool is_bar(const char *text, const char *at, const char *end)
 {
 	return *at == '|' && (at + 1 == end || !strchr("|>]", at[1])) &&
 	       (at == text || isspace((unsigned char)at[-1]));
 }
 
-/* The start of the pattern at the beginning of the line, or NULL. */
+/*
+ * Return the start of the pattern at the beginning of the line, or NULL. Set *NEEDS_ARROW if only a
+ * "->" behind it proves that it is a pattern.
+ */
 static const char *first_pattern(const char *text, const char *end, bool *needs_arrow)
 {
 	const char *at = text;
@@ -60,7 +63,7 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 	return at < end && is_bar(text, at, end) ? at + 1 : NULL;
 }
 
-/* The start of the pattern behind the next bar, or NULL. */
+/* Return the start of the pattern behind the next bar, or NULL. */
 static const char *later_pattern(const struct pattern_reader *reader)
 {
 	for (const char *at = reader->at; at < reader->end; at = skip_one(at, reader->end))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Find the patterns of `match`, `function` and `try` in a line of OCaml. The compiler tests the
- * patterns of several cases together, and gives this code the place of one of them. So the
- * executions of this code do not tell how often a case was chosen.
+ * patterns of several cases together, and gives the code of these tests the place of one of the
+ * patterns. So the number of times that this code runs is not the number of times that the case was
+ * chosen.
  */
 #ifndef CODE_PATTERNS_H
 #define CODE_PATTERNS_H

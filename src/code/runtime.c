@@ -4,10 +4,10 @@
  *
  * The version is the string Sys.ocaml_version, which is in the static data of the module
  * Stdlib.Sys. Nearly every program contains that module. Without it the names of the runtime's
- * functions tell the version, as far as structures depend on it. OCaml links with --export-dynamic,
+ * functions show the version, as far as structures depend on it. OCaml links with --export-dynamic,
  * so .dynsym has the global names in stripped programs too.
  *
- * A version determines the structures only if the runtime is that of the OCaml project: derived
+ * A version determines the structures only if the runtime comes from the OCaml project: derived
  * compilers change the structures. So the code of caml_gc_minor_words_unboxed is searched for the
  * offset of minor_words; it has hardly more than the loads that compute Gc.minor_words (). The
  * members with statistics are neighbours: if one is where it should be, so are the others.
@@ -27,8 +27,9 @@
 #include "code/program_kind.h"
 
 enum {
-	MAX_SYS_BYTES = 64 * 1024,  /* of the data of Stdlib.Sys, which are 800 bytes */
-	MAX_FUNCTION_BYTES = 16384, /* of a function whose code is searched */
+	/* limit for the data of Stdlib.Sys, which usually has 800 bytes */
+	MAX_SYS_BYTES = 64 * 1024,
+	MAX_FUNCTION_BYTES = 16384, /* limit for a function whose code is searched */
 	STRING_TAG = 252,
 	LEA = 0x8d, /* opcode of the instruction that takes an address */
 };
@@ -156,7 +157,7 @@ static uint64_t va_of(const struct recogniser *r, int symbol)
 	return has(r, symbol) ? r->symbols[symbol].va : 0;
 }
 
-/* Read BYTES bytes at VA; -ENODATA, without a message, if the file does not have them. */
+/* Read BYTES bytes at VA. Return -ENODATA, without a message, if the file does not store them. */
 static int read_at(const struct recogniser *r, uint64_t va, uint64_t bytes, uint8_t **to)
 {
 	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
@@ -222,8 +223,8 @@ static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 }
 
 /*
- * Read the version from Stdlib.Sys. Returns 1, 0 if the program has no version, or a negative
- * errno.
+ * Read the version from Stdlib.Sys. Returns 1 if it is found, 0 if the program has no version, or a
+ * negative errno.
  */
 static int read_version(const struct recogniser *r)
 {
@@ -247,7 +248,9 @@ static int read_version(const struct recogniser *r)
 
 /* ---- searching code ------------------------------------------------------------------------- */
 
-/* Read the code of a function. -ENODATA, without a message, if the file lacks the function. */
+/*
+ * Read the code of a function. Return -ENODATA, without a message, if the file lacks the function.
+ */
 static int read_code(const struct recogniser *r, int symbol, uint8_t **code, size_t *n)
 {
 	const struct named_symbol *s = &r->symbols[symbol];
@@ -259,7 +262,10 @@ static int read_code(const struct recogniser *r, int symbol, uint8_t **code, siz
 	return read_at(r, s->va, s->bytes, code);
 }
 
-/* Does the function use the number VALUE, as the displacement of a load or as an operand? */
+/*
+ * Set *USES to whether the code of the function contains the number VALUE, as the displacement of a
+ * load or as an operand.
+ */
 static int code_uses(const struct recogniser *r, int symbol, uint32_t value, bool *uses)
 {
 	uint8_t *code;
@@ -346,8 +352,8 @@ static int check_layout(const struct recogniser *r)
 }
 
 /*
- * Find all_domains, a local variable. In a stripped file: what caml_init_domains uses, as
- * candidates.
+ * Find all_domains, a local variable. In a stripped file, take all variables that caml_init_domains
+ * uses as candidates.
  */
 static int find_domains(const struct recogniser *r)
 {
@@ -362,7 +368,7 @@ static int find_domains(const struct recogniser *r)
 }
 
 /*
- * Find orphaned_alloc_stats. In a stripped file: the four adjacent words that
+ * Find orphaned_alloc_stats. In a stripped file, find the four adjacent words that
  * caml_accum_orphan_alloc_stats adds up.
  */
 static int find_orphaned_words(const struct recogniser *r)
@@ -392,8 +398,8 @@ static int find_orphaned_words(const struct recogniser *r)
 enum { FREELIST_STATS = 48 };
 
 /*
- * Find pool_freelist.stats. In a stripped file: caml_accum_orphan_heap_stats locks pool_freelist
- * and passes &pool_freelist.stats on.
+ * Find pool_freelist.stats. In a stripped file, find two variables at the right distance that
+ * caml_accum_orphan_heap_stats uses: it locks pool_freelist and passes &pool_freelist.stats on.
  */
 static int find_orphaned_heap(const struct recogniser *r)
 {
@@ -413,7 +419,10 @@ static int find_orphaned_heap(const struct recogniser *r)
 	return err;
 }
 
-/* For an executable: its thread-local variables are the first ones below the FS base. */
+/*
+ * Return the offset of the thread-local caml_state from the FS base, or 0 if it is not known. This
+ * holds for an executable, whose thread-local variables are the first ones below the FS base.
+ */
 static int32_t find_state_tls(const struct recogniser *r)
 {
 	const struct named_symbol *symbol = &r->symbols[CAML_STATE_TLS];
@@ -444,8 +453,8 @@ static int find_places_5(const struct recogniser *r)
 }
 
 /*
- * Report the missing runtime. Frame tables are found without symbols, but do not identify a
- * runtime.
+ * Report that the runtime is missing or cannot be recognised. In a file without symbols, frame
+ * tables can be found, but do not identify a runtime.
  */
 static int no_runtime(const struct recogniser *r)
 {
@@ -508,7 +517,10 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 	return err ? err : recognise(&r);
 }
 
-/* Return 1 if ELF has no symbols at all, as a stripped static program; 0; or a negative errno. */
+/*
+ * Return 1 if ELF has no symbols at all, like a stripped static program; 0 if it has some; or a
+ * negative errno.
+ */
 static int has_no_symbols(struct elf_file *elf)
 {
 	struct elf_section section;
@@ -520,8 +532,9 @@ static int has_no_symbols(struct elf_file *elf)
 }
 
 /*
- * Set RUNTIME to the first string of the data that is a version. This is the program's: the linker
- * puts Stdlib.Sys before the modules of users. The only error is -ENOMEM.
+ * Set RUNTIME to the first string of the data that is a version. This is the version of the
+ * program's OCaml, since the linker puts Stdlib.Sys before the modules of users. The only error is
+ * -ENOMEM.
  */
 static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)
 {
@@ -553,8 +566,8 @@ static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struc
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
 {
 	/*
-	 * Members were added before the list in 5.3 (allocated_words_direct) and in 5.4 (four,
-	 * for ramp-ups).
+	 * Members were added before the list of local roots in 5.3 (allocated_words_direct) and in
+	 * 5.4 (four, for ramp-ups).
 	 */
 	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
 	struct runtime runtime;

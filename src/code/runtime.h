@@ -25,7 +25,7 @@ struct runtime_layout {
 	uint16_t in_minor_collection;
 	/* OCaml 5 */
 	uint16_t allocated_words, shared_heap, id, unique_id;
-	uint16_t heap_owner; /* in struct caml_heap_state; its statistics follow */
+	uint16_t heap_owner; /* of the owner in struct caml_heap_state; the statistics follow it */
 };
 
 enum { MAX_DOMAINS_PLACES = 24 };
@@ -66,12 +66,12 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 
 /*
  * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5.
- * If ELF does not tell its version, this is the offset of OCaml 5.3. Knows more versions than
- * runtime_recognise(). The only error is -ENOMEM.
+ * If the version of OCaml cannot be found in ELF, this is the offset of OCaml 5.3. Knows more
+ * versions than runtime_recognise(). The only error is -ENOMEM.
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 
-/* The structures of a version; NULL if it is unknown. */
+/* Return the offsets for a version of OCaml; NULL if they are unknown. */
 const struct runtime_layout *runtime_layout_of(int major, int minor);
 
 #endif

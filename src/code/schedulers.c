@@ -16,7 +16,7 @@
 
 #include "elf/named_symbols.h"
 
-/* A unit that is linked whenever the library is used. */
+/* Units, each of which is linked whenever its library is used. */
 static const struct {
 	const char *unit, *library;
 } schedulers[] = {

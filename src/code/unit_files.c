@@ -22,9 +22,9 @@ struct shown_file {
 struct unit_files {
 	const struct units *units;
 	struct frametable *table; /* NULL: the file has none */
-	const char **of_tables;	  /* the file of each table; NULL: not looked up yet */
+	const char **of_tables;	  /* the source file of each frame table; NULL: not looked up yet */
 	struct shown_file *shown;
-	size_t n, last; /* last: the one returned last */
+	size_t n, last; /* last: the index of the file returned last */
 };
 
 /* Copy NAME without characters that are unsafe on a terminal. */
@@ -63,7 +63,7 @@ static const char *join(const char *file, const char *other)
 									    : "";
 }
 
-/* The file of the function that contains the call of DESCR; NULL: unknown. */
+/* Return the file of the function that contains the call of DESCR; NULL if it is unknown. */
 static const char *file_at(const struct frametable *table, const struct frame_descr *descr)
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
@@ -74,7 +74,7 @@ static const char *file_at(const struct frametable *table, const struct frame_de
 	return locations[n - 1].file;
 }
 
-/* The one file of all calls in FUNCTION; NULL: none; "": several. */
+/* Return the file that all calls in FUNCTION name; NULL: they name none; "": they name several. */
 static const char *file_of_calls(const struct frametable *table, const struct function *function)
 {
 	const char *file = NULL;
@@ -87,7 +87,10 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 	return file;
 }
 
-/* Set of_tables: for each table, the one file of its calls; NULL: none; "": several. */
+/*
+ * Set of_tables: for each table, the file that all its calls name; NULL: they name none; "": they
+ * name several. Return false if there is no memory.
+ */
 static bool find_files_of_tables(struct unit_files *files)
 {
 	size_t n, n_tables;

@@ -11,14 +11,14 @@
 struct unit_files;
 
 /*
- * Read the frame tables of ELF. FUNCTIONS are those of ELF, and exist as long as *OUT. Without
- * valid tables all files are unknown, which is not an error.
+ * Read the frame tables of ELF. FUNCTIONS are the functions of ELF, and must exist as long as *OUT.
+ * Without valid tables all files are unknown, which is not an error.
  */
 int unit_files_read(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct unit_files **out);
 void unit_files_free(struct unit_files *files);
 
-/* The source file of an OCaml function, as given to the compiler; NULL: unknown. */
+/* Return the source file of an OCaml function, as given to the compiler; NULL if it is unknown. */
 const char *unit_files_of(struct unit_files *files, const struct function *function);
 
 #endif

@@ -75,7 +75,7 @@ static void join_marks(struct units *units)
 	units->n = n;
 }
 
-/* The order of UNIT and a unit whose symbol has the BYTES bytes at SYMBOL. */
+/* Compare UNIT with the symbol SYMBOL[0..BYTES), as strcmp(3) does. */
 static int compare_symbol(const struct unit *unit, const char *symbol, size_t bytes)
 {
 	const int order = strncmp(unit->symbol, symbol, bytes);
@@ -105,8 +105,8 @@ static const struct unit *find_without(const struct units *units, const struct u
 }
 
 /*
- * Does the unit need its prefix because another unit has the name without it? The program's own
- * modules take precedence over those of Stdlib.
+ * Return true if UNIT needs its prefix because another unit has the name without the prefix. The
+ * program's own modules take precedence over the modules of Stdlib.
  */
 static bool needs_prefix(const struct units *units, const struct unit *unit)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compilation units of OCaml in an executable: the compiler marks the start and the end of the
- * code of each (camlService__code_begin, camlService__code_end; from 5.1 on
- * camlService.code_begin).
+ * The compilation units of OCaml in an executable. The compiler marks the start and the end of each
+ * unit's code (camlService__code_begin, camlService__code_end; from 5.1 on camlService.code_begin).
  */
 #ifndef CODE_UNITS_H
 #define CODE_UNITS_H
@@ -21,7 +20,7 @@ struct unit {
 };
 
 struct units {
-	struct unit *units; /* by symbol */
+	struct unit *units; /* sorted by symbol */
 	size_t n;
 	const struct unit **by_va;
 };
@@ -34,9 +33,12 @@ int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint
 int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
-/* The unit whose name SYMBOL begins with, the longest one if there are several; NULL: none. */
+/*
+ * Return the unit whose name SYMBOL begins with, the longest one if there are several; NULL if
+ * there is none.
+ */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
-/* The unit whose code contains VA, or NULL. */
+/* Return the unit whose code contains VA, or NULL. */
 const struct unit *units_at(const struct units *units, uint64_t va);
 
 #endif

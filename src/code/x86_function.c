@@ -20,8 +20,8 @@ static enum insn_cost cost_at(const struct code_flow *flow, size_t i)
 /* ---- the place ------------------------------------------------------------------------------ */
 
 /*
- * Is instruction I the site of a probe? If the probe is enabled, the next five bytes call its
- * handler.
+ * Return true if instruction I is the site of a probe. If the probe is enabled, the next five bytes
+ * call its handler.
  */
 static bool is_probe_site(const struct code_flow *flow, size_t i)
 {
@@ -31,7 +31,7 @@ static bool is_probe_site(const struct code_flow *flow, size_t i)
 	return bytes[0] == NOP && rest(flow, i) > 1 && bytes[1] == CMP_EAX;
 }
 
-/* Is the instruction that follows I executed whenever I is executed? */
+/* Return true if the instruction that follows I is executed whenever I is executed. */
 static bool runs_on(const struct code_flow *flow, size_t i)
 {
 	switch (flow->insns[i].kind) {
@@ -53,8 +53,8 @@ static bool runs_on(const struct code_flow *flow, size_t i)
 }
 
 /*
- * Find the first instruction that the kernel emulates among those that every call executes exactly
- * once: no jump leads to it or to an instruction before it.
+ * Find the first instruction that the kernel emulates among the instructions that every call
+ * executes exactly once: no jump leads to such an instruction or to an instruction before it.
  */
 static bool find_emulated(const struct code_flow *flow, size_t *number)
 {
@@ -69,7 +69,10 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 	return false;
 }
 
-/* Can any bytes of the function be a jump to the entry, wherever its instructions begin? */
+/*
+ * Return true if any bytes of the function can be a jump to its entry, wherever the instructions
+ * begin.
+ */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
 	const uint8_t *bytes = flow->code.bytes;
@@ -131,7 +134,7 @@ static void find_place(const struct code_flow *flow, struct code_function *out)
 
 /* ---- exits ---------------------------------------------------------------------------------- */
 
-/* Does a call end with instruction I? */
+/* Return true if a call can end with instruction I, and set *KIND. */
 static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind *kind)
 {
 	const struct insn *insn = &flow->insns[i];
@@ -156,7 +159,10 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 	}
 }
 
-/* Set the depth of IT, the exit by instruction I, and `no_time` if the exit cannot be used. */
+/*
+ * Set the depth of IT, the exit by instruction I. Set out->no_time if the exit cannot be used, and
+ * out->time_from_entry if the exit is also the place of the uprobe.
+ */
 static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost cost,
 		       struct code_function *out, struct code_exit *it)
 {

@@ -30,18 +30,22 @@ enum code_exit_kind {
 };
 
 struct code_exit {
-	uint32_t off;  /* of the instruction, from the entry */
+	uint32_t off;  /* offset of the instruction from the entry */
 	int32_t depth; /* rsp at the entry minus rsp before this instruction */
 	enum code_exit_kind kind;
 	enum code_cost cost;
-	bool depth_known; /* if time can be measured: true for all kinds but CODE_RAISE */
+	/*
+	 * `depth` is valid. If time can be measured (no_time is NULL), this is true for all kinds
+	 * but CODE_RAISE.
+	 */
+	bool depth_known;
 };
 
 struct code_function {
 	/* The offset of the instruction whose uprobe counts each call exactly once. */
 	uint32_t place;
 	enum code_cost place_cost;
-	enum code_cost entry_cost; /* of the first instruction */
+	enum code_cost entry_cost; /* the cost of a uprobe on the first instruction */
 	int32_t place_depth;	   /* rsp at the entry minus rsp at the place */
 	bool place_is_entry;
 	/* A jump leads to the entry: a uprobe there counts iterations of a loop as well. */
@@ -56,7 +60,7 @@ struct code_function {
 	 * at most one check whether the collector must run; 0: it does more.
 	 */
 	uint64_t only_jumps_to;
-	/* All exits, by offset, where `no_time` is NULL. */
+	/* All exits, sorted by offset, if `no_time` is NULL. */
 	struct code_exit *exits;
 	size_t n_exits;
 	/*
@@ -73,7 +77,8 @@ struct code_function {
 int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 			 struct code_file *file, struct code_function *out);
 /*
- * Like code_function_decode, but without exits: no_time and time_from_entry do not consider them.
+ * Like code_function_decode(), but do not find the exits: no_time and time_from_entry do not depend
+ * on them.
  */
 int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
 			     struct code_file *file, struct code_function *out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * src/program/arg_notes.c reads the table and describes its format.
+ * Writes the table that src/program/arg_notes.c reads; the format is described there.
  *
- * A site that has the same string as the site before it shares this string: the copies of an
- * inlined probe are next to each other in most programs.
+ * A site that has the same string as the previous site shares the string of the previous site: the
+ * copies of an inlined probe are next to each other in most programs.
  */
 #include "link/arg_notes.h"
 
@@ -46,7 +46,10 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 	return n_entries;
 }
 
-/* Add the N bytes of TEXT to the strings. Returns its offset. */
+/*
+ * Append TEXT[0..N) and a terminating 0 to STRINGS, and increase *BYTES. Returns the offset of TEXT
+ * in STRINGS; 0, the offset of the empty string, if N is 0.
+ */
 static uint32_t add_string(char *strings, size_t *bytes, const char *text, size_t n)
 {
 	const size_t at = *bytes;
@@ -59,7 +62,10 @@ static uint32_t add_string(char *strings, size_t *bytes, const char *text, size_
 	return (uint32_t)at;
 }
 
-/* Write the strings; the first one is empty. Returns their size. */
+/*
+ * Write the strings of ENTRIES to STRINGS, and set their offsets. The string at offset 0 is empty.
+ * Returns the size of all strings.
+ */
 static size_t put_strings(struct entry *entries, size_t n, char *strings)
 {
 	size_t bytes = 1;
@@ -84,7 +90,7 @@ static size_t put_strings(struct entry *entries, size_t n, char *strings)
 	return bytes;
 }
 
-/* The largest size that the strings can have. */
+/* Return an upper limit for the size of the strings. */
 static size_t strings_room(const struct entry *entries, size_t n)
 {
 	size_t room = 1;

@@ -10,9 +10,9 @@
 #include "link/notes.h"
 
 /*
- * Build *SECTION, the table of the sites whose arguments have names, or are in places that a note
- * cannot express. DRAFTS[0..N) are all sites. *BYTES has the table; the caller frees it. An
- * existing table is replaced.
+ * Build *SECTION: the table of the sites whose arguments have names, or are in places that a note
+ * cannot express. DRAFTS[0..N) are all sites. Sets *BYTES to the contents of the section; the
+ * caller frees *BYTES. A table that IMAGE already has is replaced.
  */
 int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		    uint64_t base_va, struct layout_section *section, uint8_t **bytes);

@@ -10,9 +10,9 @@
  *	apply		change the first bytes: sites, queries, erased stores of arguments
  *	layout		rebuild the file, with semaphores, notes, places and symbols
  *
- * The build-id stays the same. It identifies the debug information of the program, which is still
- * right: no code or data has moved, only bytes within the sites differ. With another id, tools
- * would not find debug files that were split off before the conversion.
+ * The build-id stays the same. It identifies the debug information of the program, and this
+ * information is still right: no code or data has moved, only bytes within the sites differ. With
+ * another id, tools would not find debug files that were split off before the conversion.
  */
 #include "link/convert.h"
 
@@ -63,8 +63,9 @@ static void find_probes(struct conversion *conv)
 }
 
 /*
- * Find queries that cannot be redirected. A query whose name has no site stays as it is: it reads
- * the counter of its own marker, which is always 0.
+ * Find queries ([%probe_is_enabled]) that cannot be redirected to a semaphore, and set their
+ * why_not. A query whose probe name has no site is left as it is: it reads the counter of its own
+ * marker, which is always 0.
  */
 static void check_queries(struct conversion *conv)
 {
@@ -165,7 +166,8 @@ static void report_use(struct conversion *conv, const struct use *use)
 /*
  * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe there
  * has its name, the name is probably misspelt: warn once per place of the source. Do not warn if
- * the compiler has left the probe out, or if a newer ppx wrote it.
+ * the file has a marker of that probe, but the compiler has left out its code, or if the marker has
+ * a kind that only a newer ppx writes.
  */
 static void report_queries(const struct conversion *conv)
 {
@@ -348,7 +350,10 @@ static void count_external(void *data, uint64_t va)
 			(unsigned long long)va, function ? function : "a function without symbol");
 }
 
-/* Report the sites of other files' probes. Their names and markers are in those files. */
+/*
+ * Report the inlined sites of probes that other files define. Such sites have no names here, since
+ * the names and markers are in the other files.
+ */
 static int report_external(struct conversion *conv)
 {
 	struct object_external *externals;

@@ -8,25 +8,29 @@
 #include "link/image.h"
 
 struct convert_options {
-	bool strict;   /* a probe that must stay dormant is an error */
+	bool strict;   /* each problem that n_failures counts is an error */
 	bool show_all; /* log every conversion, not only failures */
 	bool check;    /* the result will not be written: log "can be converted" */
 	/*
-	 * Called with each warning, TEXT, and the place of its probe in the source; FILE is NULL if
-	 * the place is unknown. The callback may be NULL.
+	 * Called with each warning: TEXT, and the place in the source of the probe that it is
+	 * about. FILE is NULL if the place is unknown. The callback may be NULL.
 	 */
 	void (*warn)(void *data, const char *file, int line, const char *text);
 	void *data;
 };
 
 struct convert_result {
-	bool was_converted; /* before this call: nothing was done */
+	bool was_converted; /* the file was already converted: this call did nothing */
 	size_t n_markers;
-	size_t n_sites;	   /* converted now */
-	size_t n_probes;   /* different names of these sites */
-	size_t n_queries;  /* converted [%probe_is_enabled] with these names */
+	size_t n_sites;	   /* converted by this call */
+	size_t n_probes;   /* distinct probe names of the converted sites */
+	size_t n_queries;  /* [%probe_is_enabled] that read a semaphore now */
 	size_t n_external; /* sites of other files' probes; they stay dormant */
-	size_t n_failures; /* probes that stay dormant; each has a warning */
+	/*
+	 * problems: probes that stay dormant, arguments noted as 0, names of which only some places
+	 * start enabled. All are reported as warnings.
+	 */
+	size_t n_failures;
 };
 
 /* Convert IMAGE in memory. It is not an error if IMAGE has no probes. */

@@ -155,7 +155,10 @@ void image_release(struct image *image)
 	memset(image, 0, sizeof(*image));
 }
 
-/* The string at INDEX of a string table section, or NULL if it is not terminated. */
+/*
+ * Return the string at INDEX of the string table section TABLE, or NULL if INDEX is outside of
+ * TABLE or the string is not terminated.
+ */
 static const char *table_string(const struct image *image, const Elf64_Shdr *table, uint64_t index)
 {
 	const char *text;
@@ -166,7 +169,7 @@ static const char *table_string(const struct image *image, const Elf64_Shdr *tab
 	return memchr(text, '\0', table->sh_size - index) ? text : NULL;
 }
 
-/* The name of SECTION; "" if it is not in the name table. */
+/* Return the name of section number SECTION; "" if it is not in the name table. */
 static const char *section_name(const struct image *image, size_t section)
 {
 	const Elf64_Shdr *table = &image->sections[image->header.e_shstrndx];
@@ -183,7 +186,7 @@ const Elf64_Shdr *image_find_section(const struct image *image, const char *name
 	return NULL;
 }
 
-/* The PT_LOAD segments; the caller frees them. */
+/* Return the *N PT_LOAD segments, or NULL if there is no memory. The caller frees the list. */
 static struct elf_segment *loaded_segments(const struct image *image, size_t *n)
 {
 	struct elf_segment *segments = calloc(image->n_segments + 1, sizeof(*segments));
@@ -310,7 +313,10 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 	return n && bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
-/* Write runs of zeros as holes: a .bss that got bytes takes no space on disk. */
+/*
+ * Write the image to FD, with holes in place of blocks of zeros: a .bss that has become part of the
+ * file takes no space on disk.
+ */
 static int write_sparse(const struct image *image, int fd)
 {
 	enum { CHUNK = 64 * 1024 };
@@ -343,7 +349,8 @@ static int write_bytes(const struct image *image, int fd)
 	if (err)
 		return err;
 	/*
-	 * The owner first: chown(2) clears the set-id bits, which belong to the right owner only.
+	 * Set the owner before the mode, since chown(2) clears the set-id bits. If the owner cannot
+	 * be set, leave these bits out: they must not apply to another owner.
 	 */
 	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {
 		if (errno != EPERM)

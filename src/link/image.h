@@ -16,7 +16,7 @@
 
 struct image {
 	struct ocp_ctx *ctx;
-	struct stat stat; /* of the file it was read from */
+	struct stat stat; /* of the file that the image was read from */
 	uint8_t *bytes;
 	size_t n_bytes;
 	/* Copies, since the tables in `bytes` may have any alignment. */
@@ -41,23 +41,29 @@ struct image_symbol {
 int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
 void image_release(struct image *image);
 
-/* The first section of this name, or NULL. */
+/* Return the first section with this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
 
-/* Make *OBJECT, the input of the search for dormant probes. Its bytes belong to IMAGE. */
+/*
+ * Make *OBJECT, the input of the search for dormant probes. The bytes that it refers to belong to
+ * IMAGE.
+ */
 int image_object(const struct image *image, struct object *object);
 
-/* The index of .symtab if its entries and names are well-formed; else 0. */
+/* Return the index of .symtab if its entries and names are well-formed, else 0. */
 size_t image_find_symbols(const struct image *image);
 
-/* The function symbols, sorted by address; the caller frees *SYMBOLS. A stripped file has none. */
+/*
+ * Read the function symbols, sorted by address. The caller frees *SYMBOLS. *N is 0 for a stripped
+ * file.
+ */
 int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n);
-/* The name of the function around VA, or NULL. */
+/* Return the name of the function that contains VA, or NULL. */
 const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va);
 
 /*
- * Replace the file PATH by the image atomically. The mode and, if permitted, the owner are those of
- * the file that was read. If PATH is a symbolic link, its target is replaced.
+ * Replace the file PATH by the image atomically. The new file gets the mode and, if permitted, the
+ * owner of the file that was read. If PATH is a symbolic link, its target is replaced.
  */
 int image_write(const struct image *image, const char *path);
 

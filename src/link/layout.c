@@ -33,15 +33,16 @@ enum {
 };
 
 /*
- * Limits for hostile files: a .bss of gigabytes, or one that is much larger than the program. OCaml
- * programs have at least a megabyte.
+ * Limits for hostile files: a .bss of gigabytes, or a .bss that is much larger than the program.
+ * OCaml programs have at least a megabyte.
  */
 static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * Apart from the hole, a file grows by its notes: about a hundred bytes per site, while a site has
- * at least 13 bytes of code. Overlapping sections and names could make the file grow more.
+ * A limit for hostile files, whose sections or names may overlap. Apart from the bytes of .bss, a
+ * file grows by its notes only: about a hundred bytes per site, while a site has at least 13 bytes
+ * of code.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -136,14 +137,17 @@ struct layout {
 	const struct layout_room *room;
 	const struct layout_section *changes;
 	size_t n_changes;
-	Elf64_Shdr *sections; /* of the new file */
+	Elf64_Shdr *sections; /* the section table of the new file */
 	size_t n_sections;
 	uint8_t *names; /* the new name table */
 	size_t names_bytes;
-	uint64_t data_end; /* of the longer segment, in the file */
+	uint64_t data_end; /* the end of the extended segment in the new file */
 };
 
-/* The added or replaced section with INDEX in the new file, or NULL. */
+/*
+ * Return the change that adds or replaces section INDEX of the new file, or NULL if this section is
+ * unchanged.
+ */
 static const struct layout_section *find_change(const struct layout *layout, size_t index)
 {
 	size_t added = layout->image->n_sections;
@@ -162,7 +166,7 @@ static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
 	return (section->sh_flags & SHF_ALLOC) && section->sh_addr >= layout->room->va;
 }
 
-/* Make the new section table, without the offsets, and the section names. */
+/* Make the section names and the section table of the new file, still without offsets. */
 static int prepare_sections(struct layout *layout)
 {
 	const struct image *image = layout->image;
@@ -207,7 +211,10 @@ static int prepare_sections(struct layout *layout)
 	return 0;
 }
 
-/* Give bytes to .bss, and offsets to the sections that are added to the segment. */
+/*
+ * Make .bss a section with bytes, and set the offsets of the sections that are added to the
+ * segment.
+ */
 static void place_data(struct layout *layout)
 {
 	const struct layout_room *room = layout->room;
@@ -233,7 +240,10 @@ static void place_data(struct layout *layout)
 	}
 }
 
-/* Is section INDEX moved to the end? Only sections that are not loaded are. */
+/*
+ * Return true if section INDEX is moved to the end of the file. Only sections that are not loaded
+ * are moved.
+ */
 static bool is_moved(const struct layout *layout, size_t index)
 {
 	const Elf64_Shdr *section = &layout->sections[index];
@@ -259,7 +269,10 @@ static int compare_moved(const void *a, const void *b)
 	return COMPARE(x->index, y->index);
 }
 
-/* Give the moved sections their offsets from *END on. *END becomes the end of the last one. */
+/*
+ * Set the offsets of the moved sections, one after the other from *END on. Set *END to the end of
+ * the last one.
+ */
 static int place_moved(struct layout *layout, uint64_t *end)
 {
 	const struct image *image = layout->image;
@@ -287,7 +300,8 @@ static int place_moved(struct layout *layout, uint64_t *end)
 		section->sh_offset = *end;
 		*end += section->sh_size;
 		/*
-		 * The sections need no more room than before, except padding, unless they overlap.
+		 * Except for padding, the moved sections need no more space than before, unless
+		 * they overlap.
 		 */
 		if (*end > limit + (i + 1) * 4096) {
 			free(moved);
@@ -298,7 +312,7 @@ static int place_moved(struct layout *layout, uint64_t *end)
 	return 0;
 }
 
-/* The end of the parts that the headers describe. */
+/* Return the end of the parts of the file that the headers describe. */
 static uint64_t known_end(const struct image *image)
 {
 	uint64_t end = image->header.e_shoff + image->n_sections * sizeof(Elf64_Shdr);

@@ -10,32 +10,36 @@
 #include <stdint.h>
 #include "link/image.h"
 
-/* The end of the last segment, which has the writable data and can be extended. */
+/* Where new data can be added: at the end of the last segment, which has the writable data. */
 struct layout_room {
-	size_t segment;	  /* its index */
-	uint64_t end_off; /* the end of its bytes in the old file */
+	size_t segment;	  /* the index of the last segment */
+	uint64_t end_off; /* the end of the segment's bytes in the old file */
 	uint64_t va;	  /* the address of the new data, 16-aligned */
 	uint64_t off;	  /* the offset of the new data in the new file */
 };
 
-/* Find the room. Returns -EOPNOTSUPP if the layout of the file leaves no room. */
+/*
+ * Find where data can be added to IMAGE. Returns -EOPNOTSUPP if the layout of the file leaves no
+ * room.
+ */
 int layout_find_room(const struct image *image, struct layout_room *room);
 
 /* A section to add or to replace. */
 struct layout_section {
 	const char *name;
 	/*
-	 * layout_apply sets sh_name and sh_offset. The caller sets the sh_addr of a loaded section,
-	 * to an address in the room.
+	 * layout_apply sets sh_name and sh_offset. For a loaded section, the caller sets sh_addr to
+	 * an address from layout_room.va on.
 	 */
 	Elf64_Shdr header;
-	const uint8_t *bytes; /* header.sh_size of them */
+	const uint8_t *bytes; /* header.sh_size bytes */
 	size_t replaces;      /* the index of the replaced section; 0: add it */
 };
 
 /*
- * Rebuild IMAGE with the N sections. Its bytes get a new address: pointers into them, such as those
- * of sections, become invalid. Added sections get the next indices, in their order.
+ * Rebuild IMAGE with the N SECTIONS. The bytes and the section table of IMAGE are allocated anew:
+ * pointers into the old ones become invalid. Added sections get the indices after the existing
+ * sections, in the order of SECTIONS.
  */
 int layout_apply(struct image *image, const struct layout_room *room,
 		 const struct layout_section *sections, size_t n);

@@ -29,7 +29,10 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 		printf("%s: %s\n", options->input, line);
 }
 
-/* The first line has the format of OCaml's compilers, so that editors find the place. */
+/*
+ * Print a warning about the place FILE:LINE, if known. The first line has the format of OCaml's
+ * compilers, so that editors find the place.
+ */
 static void warn(void *data, const char *file, int line, const char *text)
 {
 	if (file)
@@ -37,7 +40,7 @@ static void warn(void *data, const char *file, int line, const char *text)
 	log_line(data, OCP_LOG_WARN, text);
 }
 
-/* Returns -1 if the program shall continue, else its exit status. */
+/* Parse the command line. Returns -1 if the program shall continue, else its exit status. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
 	enum { OPT_CHECK = 256, OPT_STRICT };
@@ -115,7 +118,7 @@ static void say_result(const struct options *options, const struct convert_resul
 		       result->n_queries);
 }
 
-/* Read, convert, write. */
+/* Read, convert and write the file. */
 static int run(struct ocp_ctx *ctx, const struct options *options)
 {
 	struct convert_result result;

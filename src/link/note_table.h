@@ -24,21 +24,21 @@ struct note_table_entry {
 
 struct note_table {
 	const char *section, *owner; /* names */
-	Elf64_Word type;	     /* of the note */
-	size_t n_words;		     /* of each entry */
+	Elf64_Word type;	     /* the type of the note */
+	size_t n_words;		     /* the number of words of each entry */
 	uint64_t base_va;
-	const struct note_table_entry *entries; /* in the order of their addresses */
+	const struct note_table_entry *entries; /* sorted by address */
 	size_t n;
 	const char *strings;
 	size_t strings_bytes;
 };
 
-/* For qsort(3), of structs that begin with an address of type uint64_t. */
+/* A comparison function for qsort(3), for structs that begin with an address of type uint64_t. */
 int note_table_compare_va(const void *a, const void *b);
 
 /*
- * Build *SECTION from TABLE. *BYTES has the note; the caller frees it. A section of IMAGE with the
- * same name is replaced. Returns 0, or -ENOMEM with a message.
+ * Build *SECTION from TABLE. Sets *BYTES to the note; the caller frees *BYTES. A section of IMAGE
+ * with the same name is replaced. Returns 0, or -ENOMEM with a message.
  */
 int note_table_build(const struct image *image, const struct note_table *table,
 		     struct layout_section *section, uint8_t **bytes);

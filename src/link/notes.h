@@ -14,9 +14,10 @@
 struct note_draft {
 	uint64_t site_va;
 	uint64_t semaphore_va;
-	const struct marker *marker; /* of the probe */
+	const struct marker *marker; /* the marker of the probe */
 	char *args;		     /* operands, separated by spaces */
-	char *all_args; /* args and the operands that a note cannot express; NULL: none */
+	/* all operands, including those that a note cannot express; NULL: args has all */
+	char *all_args;
 };
 
 /*
@@ -26,8 +27,8 @@ struct note_draft {
 int notes_find_ocaml(const struct image *image, bool *found);
 
 /*
- * Build *SECTION from the notes of IMAGE, followed by one note for each of the N drafts in their
- * order. *BYTES has the notes; the caller frees it.
+ * Build *SECTION from the existing notes of IMAGE, followed by one note for each of the N drafts,
+ * in the order of DRAFTS. Sets *BYTES to the contents of the section; the caller frees *BYTES.
  */
 int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		uint64_t base_va, struct layout_section *section, uint8_t **bytes);

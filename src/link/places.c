@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * src/program/places.c reads the table and describes its format.
+ * Writes the table that src/program/places.c reads; the format is described there.
  *
  * To write each file name once, the entries are sorted by name first, and then by address.
  */
@@ -33,7 +33,10 @@ static int compare_by_file(const void *a, const void *b)
 	return compare_files(a, b);
 }
 
-/* Collect the drafts with a known place. *ROOM is an upper limit for the size of the names. */
+/*
+ * Collect the drafts whose place in the source is known. Sets *ROOM to an upper limit for the size
+ * of the file names.
+ */
 static size_t collect(const struct note_draft *drafts, size_t n, struct entry *entries,
 		      size_t *room)
 {
@@ -53,7 +56,9 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 	return n_entries;
 }
 
-/* Write the names. Returns their size. */
+/*
+ * Write the file names to NAMES, and set their offsets in ENTRIES. Returns the size of all names.
+ */
 static size_t put_names(struct entry *entries, size_t n, char *names)
 {
 	size_t bytes = 0, last = 0;

@@ -10,8 +10,9 @@
 #include "link/notes.h"
 
 /*
- * Build *SECTION, the table of the N drafts. *BYTES has the table; the caller frees it. An existing
- * table is replaced: it belongs to no site, since the file was not converted before.
+ * Build *SECTION: the table of the source places of the N drafts. Sets *BYTES to the contents of
+ * the section; the caller frees *BYTES. A table that IMAGE already has is replaced: it belongs to
+ * no site, since the file was not converted before.
  */
 int places_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes);

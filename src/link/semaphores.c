@@ -9,9 +9,9 @@
  *	 4   u32   the padding of a string of four bytes
  *
  * So each semaphore is a static OCaml string. The compiled code of [%probe_is_enabled] loads the
- * address of a string; the conversion replaces this address by that of a semaphore. The compiler
- * may keep the address in a register while the garbage collector runs, so it must be an OCaml
- * value.
+ * address of a string; the conversion replaces this address by the address of a semaphore. The
+ * compiler may keep the address in a register while the garbage collector runs, so it must be an
+ * OCaml value.
  *
  * If the file has symbols, symbols caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added.
  * Weak symbols come after local ones, so the new symbols can be appended.
@@ -116,7 +116,10 @@ static int build_data(const struct image *image, const struct marker_set *set,
 	return 0;
 }
 
-/* Copy section I of IMAGE, with ROOM more bytes. Returns the first of these, or NULL: no memory. */
+/*
+ * Add a copy of section I of IMAGE that is ROOM bytes longer, and replaces it. Returns a pointer to
+ * the additional bytes, or NULL if there is no memory.
+ */
 static uint8_t *lengthen(const struct image *image, struct semaphores *semaphores, size_t i,
 			 size_t room)
 {

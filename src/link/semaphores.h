@@ -10,16 +10,19 @@
 #include "link/layout.h"
 
 struct semaphores {
-	uint64_t va; /* of the section */
+	uint64_t va; /* of section .probes */
 	size_t n;
-	uint64_t base_va; /* of .stapsdt.base, which exists or is added */
+	uint64_t base_va; /* the address of .stapsdt.base, which the file has or which is added */
 	/* The sections to add or to replace; `bytes` belong to this struct. */
 	struct layout_section sections[4];
 	uint8_t *bytes[4];
 	size_t n_sections;
 };
 
-/* Give each probe of SET that has a site (`marker`) its semaphore_va, from ROOM on. */
+/*
+ * Set semaphore_va of each probe of SET that has a site (`marker` is not NULL). The semaphores
+ * follow each other from room->va on.
+ */
 void semaphores_place(const struct image *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores);
 

@@ -10,9 +10,9 @@
  *	nops
  *	<handler>
  *
- * No code is added, and the stack layout stays the same: the handler runs in its place. The pop may
- * overwrite %R. No code reads the flags that the new cmp sets: ocamlopt never keeps flags across a
- * conditional jump.
+ * No code is added, and the stack layout stays the same: the handler stays in its place. The pop
+ * can overwrite %R, which is dead there. No code reads the flags that the new cmp sets: ocamlopt
+ * never keeps flags across a conditional jump.
  *
  * With the condition inverted:
  *
@@ -102,9 +102,10 @@ void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes)
 }
 
 /*
- * The lengths always suffice. With a short conditional jump the site has 13 bytes, of which at most
+ * A site always has enough bytes. With a short conditional jump it has 13, of which at most
  * 6 + 5 + 2 are used (the target of a short jump can be out of reach for a short jump at the new
- * place); inverted 6 + 2 + 2 + 2. With a near jump it has 17: 6 + 5 + 2, or 6 + 2 + 2 + 5.
+ * place), or 6 + 2 + 2 + 2 if inverted. With a near jump it has 17: at most 6 + 5 + 2 are used, or
+ * 6 + 2 + 2 + 5 if inverted.
  */
 void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled)
 {
@@ -119,7 +120,10 @@ void x86_write_site(const struct x86_code *code, const struct x86_site *site, bo
 	if (site->reg >= 8)
 		bytes[at++] = 0x41;
 	bytes[at++] = (uint8_t)(0x58 | (site->reg & 7));
-	/* The jump to the handler ends where the conditional jump ended: same displacement. */
+	/*
+	 * The jump to the handler ends where the conditional jump ended, so it has the same
+	 * displacement.
+	 */
 	if (site->is_inverted)
 		tail = site->is_near ? JUMP_NEAR_BYTES : JUMP_SHORT_BYTES;
 	write_nops(bytes + at, site->n_bytes - tail - at);

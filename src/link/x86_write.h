@@ -5,13 +5,16 @@
 
 #include "program/dormant/x86_site.h"
 
-/* Change the load at POS to load the address VA. x86_can_redirect: is VA in reach of the load? */
+/*
+ * x86_redirect_load() changes the load at POS so that it loads the address VA. x86_can_redirect()
+ * returns whether the load can reach VA.
+ */
 bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		      uint64_t va);
 void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		       uint64_t va);
 
-/* Overwrite an instruction with nops. */
+/* Overwrite the N_BYTES bytes at POS, whole instructions, with nops. */
 void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
 
 /* Write the probe site over the dormant probe. */

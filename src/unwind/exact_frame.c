@@ -4,7 +4,8 @@
 #include <string.h>
 
 /*
- * Is NAME, as it was given to the compiler, the file PATH, perhaps without the compiler's folder?
+ * Return true if NAME, the name that was given to the compiler, means the file PATH: PATH is NAME,
+ * or ends with NAME after a slash.
  */
 static bool is_same_file(const char *path, const char *name)
 {
@@ -14,7 +15,7 @@ static bool is_same_file(const char *path, const char *name)
 	       (name_bytes == path_bytes || path[path_bytes - name_bytes - 1] == '/');
 }
 
-/* The descriptors of the *N calls in the function of FRAME. */
+/* Return the descriptors of the *N calls in FRAME's function, sorted by return address. */
 static const struct frame_descr *calls_of(const struct exact_frame *frame, size_t *n)
 {
 	size_t n_list;
@@ -47,7 +48,8 @@ static size_t locations_on_line(const struct exact_frame *frame, const struct fr
 }
 
 /*
- * Are A and B the same functions, inlined at the same places? The columns of the first may differ.
+ * Return true if A and B are the same functions, inlined at the same places. The columns of the
+ * first, innermost location may differ.
  */
 static bool are_same(const struct frame_location *a, size_t n_a, const struct frame_location *b,
 		     size_t n_b)
@@ -72,8 +74,9 @@ static uint64_t target(uint64_t next, const uint8_t *displacement)
 
 /*
  * Return the address of the handler if a probe begins at the instruction, else 0. A converted probe
- * is a nop and a test whose operand is the distance of the handler. A probe that is not converted
- * loads the address of its marker, compares it with 1, and jumps to the handler or around it.
+ * is a nop and a test whose operand is the distance to the handler. A probe that is not converted
+ * loads the address of its marker, compares a word there with 1, and jumps to the handler or around
+ * it.
  */
 static uint64_t handler_of(const struct exact_frame *frame)
 {
@@ -95,7 +98,10 @@ static uint64_t handler_of(const struct exact_frame *frame)
 	return frame->va + 11;
 }
 
-/* The index of the first of CALLS[0..N) whose return address is above VA. */
+/*
+ * Return the index of the first of CALLS[0..N) whose return address is above VA; N if there is
+ * none.
+ */
 static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va)
 {
 	size_t i = 0;
@@ -106,8 +112,9 @@ static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va
 }
 
 /*
- * Compilers give a probe's own instructions no line, unless they are the first ones of a line. But
- * the code of the handler, which stores the arguments, has the line of the probe.
+ * If a probe begins at the instruction, use the line of its handler, which stores the arguments and
+ * has the line of the probe. Compilers do not give the instructions of the probe itself a line,
+ * unless they are the first ones of a line.
  */
 bool exact_frame_read(struct exact_frame *frame)
 {
@@ -152,7 +159,8 @@ size_t exact_frame_locations(const struct exact_frame *frame, struct frame_locat
 	if (agree)
 		return n;
 	/*
-	 * There are copies of the same code: the calls next to the instruction must be of one copy.
+	 * The function has several copies of the code of this line. The calls before and behind the
+	 * instruction must be in the same copy.
 	 */
 	if (!next || next == n_calls)
 		return 0;

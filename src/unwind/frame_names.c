@@ -40,7 +40,8 @@ struct extent {
 /* The tables of a file that name its code. */
 struct file_names {
 	const struct walked_file *file;
-	struct extent *extents; /* of all functions, also of those without names; by address */
+	/* all functions, including those without names; sorted by address */
+	struct extent *extents;
 	size_t n_extents;
 	struct functions *functions; /* NULL: none, or not readable */
 	struct frametable *table;    /* NULL: none, or not readable */
@@ -50,7 +51,7 @@ struct file_names {
 /* The names of one frame. */
 struct found_frame {
 	const struct walked_file *file; /* NULL: a frame of the kernel */
-	uint64_t address; /* in a file the link-time address, perhaps with WALK_EXACT */
+	uint64_t address; /* in a file: the link-time address, perhaps with WALK_EXACT */
 	struct named_frame *frames;
 	size_t n;
 };
@@ -63,13 +64,17 @@ struct frame_names {
 	struct kernel_symbols *kernel;
 	struct found_frame *found; /* a hash table; n is 0 in free slots */
 	size_t n_found, slots;
-	char **texts; /* texts of the frames that are in no table of a file */
+	/*
+	 * the strings of named frames that this struct owns; other names point into the function
+	 * table of a file or the kernel's symbols, or are literals
+	 */
+	char **texts;
 	size_t n_texts;
 };
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Keep a printable copy of TEXT; NULL: no memory. */
+/* Return a printable copy of TEXT that NAMES owns; NULL if there is no memory. */
 static const char *keep_text(struct frame_names *names, const char *text)
 {
 	char *copy = strdup(text);
@@ -95,7 +100,7 @@ static int add_extent(void *data, uint64_t va, uint64_t bytes)
 	return 0;
 }
 
-/* The bounds of the code at VA; NULL: they are unknown. */
+/* Return the bounds of the function that contains VA; NULL if they are unknown. */
 static const struct extent *extent_of(const struct file_names *of, uint64_t va)
 {
 	const size_t next = SEARCH(i, of->n_extents, of->extents[i].va <= va);
@@ -104,8 +109,8 @@ static const struct extent *extent_of(const struct file_names *of, uint64_t va)
 }
 
 /*
- * The function at VA, or NULL. A symbol without a size seems to reach up to the next symbol, but
- * other code, such as the procedure linkage table, may begin before that.
+ * Return the function at VA, or NULL. A symbol without a size seems to reach up to the next symbol,
+ * but other code, such as the procedure linkage table, may begin before the next symbol.
  */
 static const struct function *function_at(const struct file_names *of, uint64_t va)
 {
@@ -115,7 +120,10 @@ static const struct function *function_at(const struct file_names *of, uint64_t 
 	return extent && extent->va > function->va ? NULL : function;
 }
 
-/* "[libfoo.so+0x1234]", with the start of the function. */
+/*
+ * Return the name of a place without a symbol: "[libfoo.so+0x1234]", with the start of the
+ * function.
+ */
 static const char *name_place(struct frame_names *names, const struct file_names *of,
 			      const struct walked_place *place, uint64_t inside)
 {
@@ -132,7 +140,7 @@ static const char *name_place(struct frame_names *names, const struct file_names
 	return keep_text(names, text);
 }
 
-/* The name that people write for FUNCTION, a name in OCaml's debug information. */
+/* Return the name as people write it, for FUNCTION, a name in OCaml's debug information. */
 static const char *name_ocaml(struct frame_names *names, const char *function)
 {
 	char name[OCAML_NAME_BYTES];
@@ -175,7 +183,7 @@ static int open_file_names(struct frame_names *names, const struct walked_file *
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-/* The names of LOCATIONS[0..N), as Printexc gives them. */
+/* Set FRAMES[0..N) to the names and places of LOCATIONS[0..N). */
 static int name_locations(struct frame_names *names, const struct frame_location *locations,
 			  size_t n, struct named_frame *frames)
 {
@@ -194,7 +202,10 @@ static int name_locations(struct frame_names *names, const struct frame_location
 	return 0;
 }
 
-/* Name the frames of PLACE, debug information in a frame table. */
+/*
+ * Name the frames of PLACE, which is the address of debug information in a frame table, not of
+ * code. If nothing is found there, return one unknown frame.
+ */
 static int name_debuginfo(struct frame_names *names, const struct walked_place *place,
 			  struct named_frame *frames, size_t *n)
 {
@@ -215,9 +226,9 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 }
 
 /*
- * The name of FUNCTION in frames without a place in the frame table. The symbol of an anonymous
- * function has a number instead of the functions that contain it; the debug information of its
- * calls names them.
+ * Return the name of FUNCTION for frames without a place in the frame table. The symbol of an
+ * anonymous function has a number instead of the names of the enclosing functions; take these names
+ * from the debug information of the calls in FUNCTION.
  */
 static const char *name_function(struct frame_names *names, const struct file_names *of,
 				 const struct function *function)
@@ -231,8 +242,9 @@ static const char *name_function(struct frame_names *names, const struct file_na
 }
 
 /*
- * The name of a function of C. Two functions of OCaml 5's runtime get special names: the frame of
- * caml_runstack is between a fibre and its parent, the frame of domain_thread_func starts a domain.
+ * Return the name of a C function. Two functions of OCaml 5's runtime get special names: the frame
+ * of caml_runstack is between a fibre and its parent, the frame of domain_thread_func starts a
+ * domain.
  */
 static const char *name_c_function(const struct file_names *of, const struct function *function)
 {
@@ -245,7 +257,7 @@ static const char *name_c_function(const struct file_names *of, const struct fun
 
 /*
  * Name the frames of an instruction whose line is known. *N is 0 if the calls of its function do
- * not tell what is inlined there.
+ * not show what is inlined there.
  */
 static int name_exact(struct frame_names *names, const struct exact_frame *exact,
 		      struct named_frame *frames, size_t *n)
@@ -258,8 +270,8 @@ static int name_exact(struct frame_names *names, const struct exact_frame *exact
 
 /*
  * Name a frame without a place in the frame table. INSIDE is an address in its instruction.
- * IS_LISTED: the frame table has the call, but OCaml's compiler did not know its place either; the
- * line table would give the line of other code.
+ * IS_LISTED: the frame table has the call, but without a place, since OCaml's compiler did not know
+ * one. Then the line table is not used for OCaml code: it would give the line of other code.
  */
 static int name_code(struct frame_names *names, const struct file_names *of,
 		     const struct walked_place *place, uint64_t inside, bool is_listed,
@@ -372,7 +384,7 @@ static int keep_frames(struct frame_names *names, size_t slot, const struct walk
 	return 0;
 }
 
-/* Name ADDRESS, in the file of PLACE, for the first time. */
+/* Name ADDRESS, in the file of PLACE, for the first time, and keep its frames in SLOT. */
 static int name_new(struct frame_names *names, const struct walked_place *place,
 		    enum frame_place what, size_t slot, uint64_t address)
 {

@@ -21,9 +21,12 @@ enum frame_kind {
 struct named_frame {
 	/* "Service.find", "caml_alloc_shr"; "[libfoo.so+0x1234]" if the function has no name. */
 	const char *function;
-	const char *file; /* of the source; NULL: unknown */
+	const char *file; /* the source file; NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
-	/* Columns from the start of that line; 0 and 0: unknown. The end may be in a later line. */
+	/*
+	 * Columns, both counted from the start of `line`, even if the end is in a later line. 0 and
+	 * 0: unknown.
+	 */
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
 	bool is_inlined; /* into the function of the next frame */
@@ -31,7 +34,7 @@ struct named_frame {
 
 struct frame_names;
 
-/* WALKER must outlive *OUT. It may be NULL if frame_names_find is never called. */
+/* Make *OUT. WALKER must outlive *OUT. It may be NULL if frame_names_find is never called. */
 int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
 		     struct frame_names **out);
 void frame_names_close(struct frame_names *names);
@@ -46,22 +49,25 @@ int frame_names_find(struct frame_names *names, uint64_t frame, const struct nam
 /* What the va of a place means. */
 enum frame_place {
 	FRAME_RETURN,	 /* the return address of a call */
-	FRAME_EXACT,	 /* an instruction */
-	FRAME_DEBUGINFO, /* debug information of a frame table */
+	FRAME_EXACT,	 /* the address of an instruction */
+	FRAME_DEBUGINFO, /* the address of debug information in a frame table */
 };
 
 /* Name PLACE like frame_names_find. The file of PLACE must exist as long as NAMES. */
 int frame_names_find_place(struct frame_names *names, const struct walked_place *place,
 			   enum frame_place what, const struct named_frame **frames, size_t *n);
 
-/* Name an address of the kernel. */
+/* Set *FRAME to the name of ADDRESS, an address of kernel code. *FRAME exists as long as NAMES. */
 int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 			    const struct named_frame **frame);
 
-/* The walker that NAMES was opened with. */
+/* Return the walker that NAMES was opened with. */
 const struct stack_walker *frame_names_walker(const struct frame_names *names);
 
-/* The frame that replaces the missing callers of a stack that ended early: "[truncated: ...]". */
+/*
+ * Return the frame that replaces the missing callers of a stack that ended early: "[truncated:
+ * ...]".
+ */
 const struct named_frame *frame_names_of_end(enum walk_end end);
 
 #endif

@@ -14,7 +14,7 @@ struct kernel_symbols;
 int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out);
 void kernel_symbols_free(struct kernel_symbols *symbols);
 
-/* The function that contains ADDRESS; NULL: unknown. */
+/* Return the name of the function that contains ADDRESS; NULL if it is unknown. */
 const char *kernel_symbols_find(const struct kernel_symbols *symbols, uint64_t address);
 
 #endif

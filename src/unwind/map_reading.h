@@ -7,8 +7,8 @@
 #include "base/ctx.h"
 
 /*
- * Read the hash map FD, which has at most ROOM entries: *N keys, and their values in the same
- * order. The caller frees both lists, also after an error.
+ * Read the BPF hash map FD, which has at most ROOM entries. Sets *KEYS to its *N keys, and *VALUES
+ * to their values in the same order. The caller frees both lists, also after an error.
  */
 int map_read_all(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_bytes, size_t room,
 		 void **keys, void **values, size_t *n);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The places are found by their machine code, since a stripped program lacks symbols for some of
- * them. The patterns are long enough not to match other code. If a pattern is not found, the call
- * frame information is used as it is.
+ * Each place (struct code_place) is found by its machine code, since a stripped program lacks
+ * symbols for some places. The patterns are long enough not to match other code. If a pattern is
+ * not found, the call frame information is used uncorrected.
  *
  * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow,
  * caml_start_program, caml_c_call_stack_args) and asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the
- * call of caml_call_realloc_stack) of OCaml 4.13.1, 4.14.1 and 5.3.0. Domain state is in r14; its
- * exception pointer is at 16 (OCaml 4) or 48 (OCaml 5).
+ * call of caml_call_realloc_stack) of OCaml 4.13.1, 4.14.1 and 5.3.0. r14 points to the domain
+ * state, which has the exception pointer at offset 16 (OCaml 4) or 48 (OCaml 5).
  */
 #include "unwind/runtime_code.h"
 
@@ -19,7 +19,7 @@ enum { MAX_PATTERN = 56, ANY = 0x100, PART_BYTES = 1 << 18, MAX_CODE_BYTES = 1 <
 struct pattern {
 	uint16_t bytes[MAX_PATTERN]; /* ANY matches every byte */
 	uint8_t n;
-	/* The offsets whose frames are of this kind: `from` to `to` - 1. */
+	/* The frames at the offsets `from` to `to` - 1 of the pattern are of kind `frame`. */
 	uint8_t from, to;
 	enum code_frame frame;
 };
@@ -105,7 +105,7 @@ static const struct pattern patterns[] = {
 	 * overwrites the return address.
 	 */
 	{ { 0x5e, 0x48, 0x89, 0xe2, 0x49, 0x8b, 0x4e, 0x10, 0xe8 }, 9, 1, 9, CODE_FRAME_AT_RSP },
-	/* The same, then mov %r12,%rax; mov 16(%r14),%rsp */
+	/* The same as the previous pattern, then mov %r12,%rax; mov 16(%r14),%rsp */
 	{ { 0x5e, 0x48, 0x89, 0xe2, 0x49, 0x8b, 0x4e, 0x10, 0xe8, ANY,
 	    ANY,  ANY,	ANY,  0x4c, 0x89, 0xe0, 0x49, 0x8b, 0x66, 0x10 },
 	  20,
@@ -170,14 +170,15 @@ static const struct pattern patterns[] = {
 
 enum { N_PATTERNS = sizeof(patterns) / sizeof(*patterns) };
 
-/* Frames of this kind unwind like the frame at this offset of the pattern. */
+/* Return an offset in the pattern: frames of kind FRAME unwind like the frame at this offset. */
 static uint64_t like_of(enum code_frame frame)
 {
 	return frame == CODE_FRAME_OF_C_STACK ? 27 : 0;
 }
 
 /*
- * Bytes that are rare in code. Each pattern has one of them; the search looks for this byte first.
+ * Bytes that are rare in code. Each pattern has at least one of them; the search for a pattern
+ * looks for its rare byte first.
  */
 static const uint8_t rare_bytes[] = { 0x66, 0x4e, 0x5a, 0xce };
 
@@ -191,7 +192,9 @@ struct code_part {
 	uint64_t va;
 };
 
-/* The offset of the first of the rare bytes that PATTERN has; *RARE is its index. */
+/*
+ * Return the offset in PATTERN of its rare byte, and set *RARE to the byte's index in rare_bytes.
+ */
 static size_t rare_place(const struct pattern *pattern, size_t *rare)
 {
 	for (*rare = 0; *rare < N_RARE; ++*rare)
@@ -209,7 +212,7 @@ static bool matches(const struct pattern *pattern, const uint8_t *code)
 	return true;
 }
 
-/* Find the patterns whose rare byte has the index RARE. */
+/* Call FN for each place in PART that matches a pattern whose rare byte has the index RARE. */
 static int find_patterns(const struct code_part *part, size_t rare, code_frame_fn fn, void *data)
 {
 	const struct pattern *of[N_PATTERNS];
@@ -239,7 +242,7 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 	return err;
 }
 
-/* Search SEGMENT, in parts that fit the cache of the CPU. */
+/* Search SEGMENT for all patterns, in parts that fit the cache of the CPU. */
 static int find_in_segment(struct ocp_ctx *ctx, const struct elf_file *elf,
 			   const struct elf_segment *segment, code_frame_fn fn, void *data)
 {

@@ -11,26 +11,32 @@
 #include "elf/elf_file.h"
 
 enum code_frame {
-	/* The frame is no longer on the stack: nothing is known. */
+	/* No rule: the frame is no longer on the stack. */
 	CODE_FRAME_LEFT,
 	CODE_FRAME_AT_RSP, /* the CFA is rsp: the return address has just been popped */
-	CODE_FRAME_RSP_8,  /* rsp + 8 */
-	CODE_FRAME_RSP_16, /* rsp + 16 */
-	CODE_FRAME_R13_8,  /* r13 + 8 */
+	CODE_FRAME_RSP_8,  /* the CFA is rsp + 8 */
+	CODE_FRAME_RSP_16, /* the CFA is rsp + 16 */
+	CODE_FRAME_R13_8,  /* the CFA is r13 + 8 */
 	/*
-	 * rsp + 16; it is rsp + 8 from `like` to `from` and in the instruction at `to`
+	 * The CFA is rsp + 16 from `from` to `to` - 1, where an argument has been pushed. This kind
+	 * also covers code outside of that range: from `like` to `from` - 1, and in the instruction
+	 * at `to`, the CFA is rsp + 8.
 	 */
 	CODE_FRAME_ARGUMENT,
-	CODE_FRAME_LIKE, /* as at the instruction `like` of the same function */
+	CODE_FRAME_LIKE, /* the same rule as at the instruction `like` of the same function */
 	/*
-	 * As at `like`, but the CFA is 80 above the stack pointer of C's last stack, which is in
-	 * the state of the domain.
+	 * The same rule as at `like`, except that the CFA is 80 above C's last stack pointer, which
+	 * is stored in the state of the domain.
 	 */
 	CODE_FRAME_OF_C_STACK,
-	/* 8 above the stack pointer of the parent of the fibre whose handler is at rsp + 16 */
+	/*
+	 * The CFA is 8 above the stack pointer of the parent of the fibre whose handler is at rsp +
+	 * 16.
+	 */
 	CODE_FRAME_OF_PARENT,
-	CODE_FRAME_OF_CURRENT, /* 8 above the stack pointer of the domain's current stack */
-	/* 8 above the stack pointer in the link of C's stack that rbx points to */
+	/* the CFA is 8 above the stack pointer of the domain's current stack */
+	CODE_FRAME_OF_CURRENT,
+	/* The CFA is 8 above the stack pointer in the link of C's stack that rbx points to. */
 	CODE_FRAME_OF_LINK,
 };
 
@@ -44,8 +50,8 @@ struct code_place {
 typedef int (*code_frame_fn)(void *data, const struct code_place *place);
 
 /*
- * Call FN(DATA, ...) for each place of this kind in the executable segments of ELF, in no order. If
- * FN returns a value other than 0, stop and return it. Otherwise returns 0, or a negative errno
+ * Call FN(DATA, ...) for each such place in the executable segments of ELF, in no particular order.
+ * If FN returns a value other than 0, stop and return it. Otherwise return 0, or a negative errno
  * with a message.
  */
 int runtime_code_find(struct ocp_ctx *ctx, const struct elf_file *elf, code_frame_fn fn,

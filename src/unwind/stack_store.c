@@ -19,7 +19,7 @@ struct block {
 
 struct stack_store {
 	struct walk_block *read;
-	struct block *blocks; /* by key */
+	struct block *blocks; /* sorted by key */
 	size_t n;
 };
 

@@ -21,11 +21,11 @@
 struct known_file {
 	struct walked_file file; /* the first member */
 	char *path;
-	dev_t dev; /* of stat() */
+	dev_t dev; /* device, as stat() gives it */
 	ino_t ino;
-	struct walk_inode inode; /* of its first mapping */
+	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
 	int table_fd;
-	char *why_none; /* why it has no table; NULL: it has one */
+	char *why_none; /* why it has no unwind table; NULL: it has one */
 	bool is_told;
 };
 
@@ -51,16 +51,16 @@ struct known_process {
 struct stack_walker {
 	struct ocp_ctx *ctx;
 	struct walk_maps maps;
-	struct known_file **files; /* by number */
+	struct known_file **files; /* the index is the number of the file */
 	size_t n_files;
 	struct known_process **processes;
 	size_t n_processes;
 	uint32_t newcomers[WALK_MAX_NEWS];
 	size_t n_newcomers;
-	struct walk_rule *rules; /* as in the map */
+	struct walk_rule *rules; /* a copy of the BPF map of rules */
 	size_t n_rules;
 	size_t n_rows;
-	size_t n_loaded; /* files whose tables the programs have */
+	size_t n_loaded; /* the first n_loaded files are in the maps of the BPF programs */
 	struct blind_file **blind;
 	size_t n_blind;
 	struct blind_range *ranges;
@@ -70,7 +70,8 @@ struct stack_walker {
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /*
- * Set NUMBERS to the numbers of TABLE's rules in the map. Add new rules: few, programs share most.
+ * Set NUMBERS[i] to the number that rule I of TABLE has in the BPF map. Add rules that the map does
+ * not have; these are few, since programs share most rules.
  */
 static int add_rules(struct stack_walker *w, const struct unwind_table *table, uint32_t *numbers)
 {
@@ -95,8 +96,8 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 }
 
 /*
- * Make the map of the rows of TABLE; NUMBERS are the numbers of its rules in the map of rules. The
- * rows are written through memory: a system call would take 300 ns for each row.
+ * Make the map of the rows of TABLE. NUMBERS[i] is the number of TABLE's rule I in the map of
+ * rules. The rows are written through memory: a system call would take 300 ns for each row.
  */
 static int make_row_map(struct stack_walker *w, const struct unwind_table *table,
 			const uint32_t *numbers, int *fd)
@@ -152,7 +153,7 @@ static void free_file(struct known_file *file)
 	free(file);
 }
 
-/* MESSAGE without "PATH: " at its start. */
+/* Return MESSAGE without "PATH: " at its start. */
 static const char *without_path(const char *message, const char *path)
 {
 	const size_t n = strlen(path);
@@ -162,7 +163,7 @@ static const char *without_path(const char *message, const char *path)
 		       : message;
 }
 
-/* Make the table of FILE. If its code cannot be unwound, set why_none instead. */
+/* Make the unwind table of FILE. If the code of FILE cannot be unwound, set why_none instead. */
 static int make_table(struct stack_walker *w, struct known_file *file)
 {
 	struct unwind_table *table;
@@ -227,7 +228,7 @@ static int open_file(struct stack_walker *w, int fd, const char *path, const str
 	return 0;
 }
 
-/* Like open_file(), but find the file if it is known. */
+/* Like open_file(), but if the file is known, set *OUT to it and only close FD. */
 static int add_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 		    const struct walk_inode *inode, struct known_file **out)
 {
@@ -241,7 +242,7 @@ static int add_file(struct stack_walker *w, int fd, const char *path, const stru
 	return open_file(w, fd, path, st, inode, out);
 }
 
-/* Find the vDSO by its name: each descriptor from vdso_open() has another inode. */
+/* Find the vDSO by its name: each descriptor from vdso_open() has a new inode. */
 static struct known_file *find_vdso(const struct stack_walker *w)
 {
 	for (size_t i = 0; i < w->n_files; i++)
@@ -296,7 +297,7 @@ static int add_blind(struct stack_walker *w, const struct mapping *m, const char
 	return 0;
 }
 
-/* Remember that M has code of FILE. */
+/* Remember that the mapping M has code of FILE. */
 static int add_range(struct stack_walker *w, const struct mapping *m, struct blind_file *file)
 {
 	struct blind_range *new;
@@ -354,7 +355,10 @@ void stack_walker_tell_end(const struct stack_walker *w, const struct stored_sta
 
 /* ---- the file of a mapping ------------------------------------------------------------------ */
 
-/* Set *OUT to the file that M maps; read it if it is new. *OUT is NULL if it cannot be read. */
+/*
+ * Set *OUT to the file that M maps, and read this file if it is new. *OUT is NULL if the file
+ * cannot be read.
+ */
 static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 		     struct known_file **out)
 {
@@ -401,7 +405,10 @@ static void list_segments(const struct elf_file *elf, struct walk_file *file)
 	}
 }
 
-/* Tell the BPF programs that INODE is FILE; NULL: the file cannot be read. */
+/*
+ * Store for the BPF programs that INODE is FILE. If FILE is NULL, the file cannot be read, and
+ * stacks end in it.
+ */
 static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct known_file *file)
 {
@@ -440,7 +447,7 @@ static int load_tables(struct stack_walker *w)
 	}
 	count = n;
 	if (n && bpf_map_update_batch(w->maps.tables, keys, fds, &count, &update) != 0)
-		/* Linux before 5.19 takes one at a time. */
+		/* Linux before 5.19 updates one element at a time. */
 		for (uint32_t i = 0; i < n && !err; i++)
 			err = bpf_map_update_elem(w->maps.tables, &keys[i], &fds[i], BPF_ANY);
 	if (err)
@@ -602,8 +609,9 @@ static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
 }
 
 /*
- * Is INODE that of FILE, which a process has mapped at M? A file of an overlay has its own inode,
- * but the code is mapped from the file below; stat() shows the inode number of the file below.
+ * Return true if INODE is the inode of FILE, which a process has mapped at M. A file of an overlay
+ * has its own inode, but the code is mapped from the file below; stat() shows the inode number of
+ * the file below.
  */
 static bool is_inode(const struct mapping *m, const struct known_file *file,
 		     const struct walk_inode *inode)

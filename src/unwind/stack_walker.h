@@ -36,8 +36,9 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 void stack_walker_close(struct stack_walker *walker);
 
 /*
- * Let the BPF programs walk stacks of PID, which they know as TGID. Stacks end in the code of a
- * file that cannot be read or has no call frame information; such a file is not read again.
+ * Let the BPF programs walk stacks of process PID, which has the number TGID in BPF programs.
+ * Stacks end in the code of a file that cannot be read or has no call frame information; such a
+ * file is not read again.
  */
 int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
 
@@ -49,14 +50,14 @@ int stack_walker_add_file(struct stack_walker *walker, const char *path,
 			  const struct walk_inode *inode);
 
 /*
- * Read the mappings again of processes that ran code which was not mapped before. Read the
- * files that walks have met in other processes. Forget processes that have ended.
+ * For processes that ran code which was not mapped before, read the mappings again. Read the files
+ * that walks have met in other processes. Forget processes that have ended.
  */
 int stack_walker_refresh(struct stack_walker *walker);
 
 /*
- * The *N processes, as the BPF programs know them, whose stacks were walked before the last refresh
- * although they were not added. Adding them makes their walks faster.
+ * Return the *N processes, by their numbers in BPF programs, whose stacks were walked before the
+ * last refresh although they were not added. Adding them makes their walks faster.
  */
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
 
@@ -70,10 +71,10 @@ struct walked_place {
 bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
 
-/* Warn if STACK ends in a file without a table, once for each file. */
+/* Warn if STACK ends in a file without an unwind table, once for each file. */
 void stack_walker_tell_end(const struct stack_walker *walker, const struct stored_stack *stack);
 
-/* The number of rows of all tables. */
+/* Return the number of rows of all unwind tables. */
 size_t stack_walker_rows(const struct stack_walker *walker);
 
 #endif

@@ -16,9 +16,9 @@
 enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
 
 /*
- * Offsets of OCaml 5: in the state of a domain; in a link of C's stack; from rsp in
- * caml_start_program and caml_runstack. C_STACK_FRAME: the bytes that caml_start_program leaves on
- * C's stack.
+ * Offsets in OCaml 5, in bytes. STATE_STACK and STATE_C_STACK: in the state of a domain. LINK_SP:
+ * in a link of C's stack. START_C_STACK and PARENT: from rsp in caml_start_program and
+ * caml_runstack. C_STACK_FRAME: the number of bytes that caml_start_program leaves on C's stack.
  */
 enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
 enum { C_STACK_FRAME = 80 };
@@ -27,8 +27,8 @@ struct builder {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct unwind_table *table;
-	uint32_t *slots;  /* of a hash table: rule numbers + 1 */
-	uint8_t roots_at; /* in words; see struct walk_rule */
+	uint32_t *slots;  /* a hash table of rule numbers + 1; 0: free */
+	uint8_t roots_at; /* the offset of the local roots in the state of a domain, in words */
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static size_t hash_of(const struct walk_rule *rule)
 }
 
 /*
- * Set *NUMBER to that of RULE; add RULE if it is new. Too many rules mean that the table is
+ * Set *NUMBER to the number of RULE; add RULE if it is new. Too many rules mean that the table is
  * damaged.
  */
 static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *number)
@@ -107,7 +107,9 @@ static uint8_t place_of(uint8_t saved)
 	return places[saved];
 }
 
-/* Is CFI that of OCaml 5's caml_start_program while it runs on a stack of OCaml? */
+/*
+ * Return true if CFI is the rule of OCaml 5's caml_start_program while it runs on a stack of OCaml.
+ */
 static bool is_callback(const struct cfi_rule *cfi)
 {
 	return cfi->cfa == CFA_LOAD && cfi->reg == CFI_RSP && cfi->add[0] == START_C_STACK &&
@@ -225,9 +227,10 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
 }
 
 /*
- * Is RULE just the size of an OCaml frame? If the frame table has another size, the frame table is
- * right: the call frame information of OCaml 4 and 5 is wrong at calls of the collector inside
- * `try`. Other rules, such as those of OCaml 5 where it changes the stack, stay.
+ * Return true if RULE only adds the size of a frame to rsp, as for OCaml functions. If the frame
+ * table has another size, the frame table is right: the call frame information of OCaml 4 and 5 is
+ * wrong at calls of the collector inside `try`. Other rules, such as those in OCaml 5 code that
+ * switches stacks, are not corrected.
  */
 static bool is_plain(const struct walk_rule *rule)
 {
@@ -236,12 +239,15 @@ static bool is_plain(const struct walk_rule *rule)
 }
 
 /*
- * Opcodes of x86-64. CALL and JUMP have a distance of four bytes, SHORT_JUMP has one of one byte.
+ * Opcodes of x86-64. CALL and JUMP have a distance of four bytes, SHORT_JUMP a distance of one
+ * byte.
  */
 enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES = 2 };
 
 /*
- * Find the instructions with DESCR's frame: the call and, behind a call of the collector, a jump.
+ * Set *FROM and *TO (exclusive) to the bounds of the instructions with DESCR's frame: the call and,
+ * behind a call of the collector, a jump. If the code is not such a call, set them to the last byte
+ * before the return address.
  */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
 		      uint64_t *to)
@@ -304,8 +310,8 @@ static struct walk_rule load_rule(uint8_t reg, int32_t off, int32_t add)
 }
 
 /*
- * The CFA is 8 above the stack pointer of an OCaml stack. A pointer to that stack is at OFF from
- * REG, and the stack pointer is the first member of the stack.
+ * Return the rule of a CFA that is 8 above the stack pointer of an OCaml stack. A pointer to that
+ * stack is at OFF from REG, and the stack pointer is the first member of the stack.
  */
 static struct walk_rule load_twice_rule(uint8_t reg, int32_t off)
 {
@@ -375,13 +381,13 @@ static int compare_corrections(const void *a, const void *b)
 	return COMPARE(y->to, x->to);
 }
 
-/* Merge the corrections into the rows. Leave out a correction that begins inside of another one. */
+/* Merge the corrections into the rows. Leave out a correction that begins inside another one. */
 static int apply(struct builder *b, const struct corrections *c)
 {
 	struct unwind_table *t = b->table;
 	struct walk_row *old = t->rows;
 	const size_t n_old = t->n;
-	uint64_t end = 0; /* of the last correction */
+	uint64_t end = 0; /* the end of the last correction */
 	size_t row = 0;
 	int err = 0;
 

@@ -2,8 +2,8 @@
 /*
  * The unwind table of a file: for each instruction, the rule that leads from its frame to the
  * caller's frame. The table is made from the call frame information, which every compiler writes,
- * and corrected by OCaml's frame tables: the collector finds its roots with them, so they are
- * right.
+ * and corrected by OCaml's frame tables. These are right, since the collector finds its roots with
+ * them.
  */
 #ifndef UNWIND_UNWIND_TABLE_H
 #define UNWIND_UNWIND_TABLE_H
@@ -16,7 +16,7 @@
 struct unwind_table {
 	struct walk_row *rows; /* sorted by address */
 	size_t n;
-	/* Each rule once. Rule 0 is that of addresses about which nothing is known. */
+	/* Each rule once. Rule 0 applies to addresses about which nothing is known. */
 	struct walk_rule *rules;
 	size_t n_rules;
 	size_t n_corrected; /* number of places where the call frame information is wrong */
@@ -24,12 +24,12 @@ struct unwind_table {
 
 /*
  * Make the table of ELF. *OUT does not refer to ELF. Returns -ENODATA if the file has no call frame
- * information, -EBADMSG if this is damaged or exceeds the limits.
+ * information, -EBADMSG if that information is damaged or exceeds the limits.
  */
 int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_table **out);
 void unwind_table_free(struct unwind_table *table);
 
-/* The number of the rule at VA, a link-time address. */
+/* Return the number of the rule at VA, a link-time address. */
 size_t unwind_table_find(const struct unwind_table *table, uint64_t va);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The size of our own vDSO's mapping; 0: unknown. */
+/* Return the size of the mapping of our own vDSO, which begins at START; 0 if it is unknown. */
 static size_t own_bytes(uint64_t start)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();

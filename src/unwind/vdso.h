@@ -7,8 +7,8 @@
 
 /*
  * If M, a mapping of any process, is the vDSO, return a descriptor of a copy of the vDSO. The copy
- * is made from our own vDSO, which the same kernel has mapped. Returns -errno if M is not the vDSO,
- * or not one of the same size.
+ * is made from our own vDSO, which the same kernel has mapped. Returns -ENOENT if M is not the vDSO
+ * or has another size than our own, or another -errno.
  */
 int vdso_open(const struct mapping *m);
 
