@@ -29,9 +29,9 @@ static void start(struct memprof_answers *a, uint32_t domain)
 }
 
 /*
- * A domain that was spawned during the profile inherits the profile of its parent and refuses a
- * second one; its events show that it is profiled. Other domains that refuse run a profile that the
- * program itself has started.
+ * Record that a domain refused the profile. A domain that was spawned during the profile inherits
+ * the profile of its parent and refuses a second one; its events show that it is profiled. Any
+ * other domain that refuses has a profile that the program itself has started.
  */
 static void refuse(struct memprof_answers *a, const struct memprof_answer *answer)
 {

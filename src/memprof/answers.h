@@ -14,7 +14,7 @@
 #include "memprof/session.h"
 
 enum {
-	/* Without a reply for this many nanoseconds, the program is reported as waiting. */
+	/* If the program has not replied after this many nanoseconds, it is reported as waiting. */
 	MEMPROF_LATE_NS = 1000 * 1000 * 1000,
 	/*
 	 * Nanoseconds after the first refusal in which another domain can still start the profile.
@@ -24,15 +24,17 @@ enum {
 	MEMPROF_SEEN_DOMAINS = 1 << 16,
 };
 
-/* Starts as all 0. */
+/* Initialise the struct with zeros. */
 struct memprof_answers {
-	int64_t started_ns; /* CLOCK_MONOTONIC, of the first domain; 0: not started */
-	int64_t refused_ns; /* of the first refusal; 0: none */
-	bool has_stopped;   /* in all domains */
-	bool is_closed;	    /* by the program: it has ended, or it executes another one */
+	/* CLOCK_MONOTONIC when the first domain started the profile; 0: none has */
+	int64_t started_ns;
+	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: none */
+	bool has_stopped;   /* the profile has ended in all domains */
+	/* The program has closed the session: it has ended or executed another program. */
+	bool is_closed;
 	char refusal[MEMPROF_TEXT_BYTES]; /* reason of the last refusal */
-	uint32_t refused
-		[MEMPROF_MAX_REFUSED]; /* domains that have refused and have sent no events */
+	/* Domains that have refused the profile and have sent no events. */
+	uint32_t refused[MEMPROF_MAX_REFUSED];
 	size_t n_refused;
 	/*
 	 * Bit sets, indexed by the domain modulo MEMPROF_SEEN_DOMAINS: the domains that have
@@ -42,8 +44,9 @@ struct memprof_answers {
 };
 
 /*
- * Take all waiting replies from the session of PID. -EBUSY: another tool profiles PID, or its last
- * profile has not ended; -EPROTO: the library rejected the request.
+ * Take all waiting replies from the session of PID. Return -EBUSY if another tool profiles PID, or
+ * if an earlier profile of PID has not ended yet; return -EPROTO if the library rejected the
+ * request.
  */
 int memprof_answers_take(struct ocp_ctx *ctx, pid_t pid, struct memprof_session *session,
 			 struct memprof_answers *answers);
@@ -51,16 +54,16 @@ int memprof_answers_take(struct ocp_ctx *ctx, pid_t pid, struct memprof_session 
 /* Record that DOMAIN has sent an event. */
 void memprof_answers_see(struct memprof_answers *answers, uint32_t domain);
 
-/* Has DOMAIN started the profile? */
+/* Return true if DOMAIN has started the profile. */
 bool memprof_answers_started(const struct memprof_answers *answers, uint32_t domain);
 
 /*
- * Has the program refused the profile as of NOW_NS: a domain refused it, and none has started it
- * within MEMPROF_REFUSAL_NS?
+ * Return true if, at the time NOW_NS, the program has refused the profile: a domain refused it, and
+ * no domain has started it within MEMPROF_REFUSAL_NS after that.
  */
 bool memprof_answers_refuse(const struct memprof_answers *answers, int64_t now_ns);
 
-/* Record the error of a refused profile. Returns -EBUSY. */
+/* Record the error for a refused profile. Return -EBUSY. */
 int memprof_answers_refusal(struct ocp_ctx *ctx, pid_t pid, const struct memprof_answers *answers);
 
 #endif

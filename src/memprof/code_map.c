@@ -21,7 +21,7 @@ struct mapped_file {
 	unsigned int dev_major, dev_minor;
 	uint64_t inode;
 	uint64_t bias;
-	uint64_t start, end; /* of all of its mappings */
+	uint64_t start, end; /* the range that contains all mappings of this file */
 };
 
 struct code_map {
@@ -53,7 +53,7 @@ static struct mapped_file *find_file(const struct code_map *map, const struct ma
 	return NULL;
 }
 
-/* Open the file whose code M maps. Returns NULL if it cannot be read. */
+/* Open the file that M maps. Return NULL if it cannot be read. */
 static struct mapped_file *open_file(struct code_map *map, const struct mapping *m)
 {
 	struct mapped_file *file = calloc(1, sizeof(*file));

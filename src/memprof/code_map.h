@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that a process has mapped. Converts its addresses to places in files. */
+/*
+ * The files that a process has mapped. Converts addresses in the process to places in these files.
+ */
 #ifndef MEMPROF_CODE_MAP_H
 #define MEMPROF_CODE_MAP_H
 
@@ -17,9 +19,9 @@ int code_map_open(struct ocp_ctx *ctx, pid_t pid, struct code_map **out);
 void code_map_close(struct code_map *map);
 
 /*
- * Find the PLACE of ADDRESS in code or data. Returns false if it is unknown. If no known mapping
- * contains ADDRESS, read the mappings again, at most once a second and only while the process
- * exists.
+ * Set *PLACE to the place of ADDRESS in code or data of a file. Return false if it is unknown. If
+ * no known mapping contains ADDRESS, read the mappings again, but at most once a second and only
+ * while the process exists.
  */
 bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place);
 

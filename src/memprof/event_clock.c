@@ -11,12 +11,17 @@ void event_clock_look(struct event_clock *clock)
 {
 	clock->before = clock->last;
 	clock->last = clock->look();
-	/* The counter was set back, as when a virtual machine moves to another host. */
+	/*
+	 * Start again if the counter was set back, as when a virtual machine moves to another host.
+	 */
 	if (clock->last.ticks < clock->before.ticks)
 		clock->first = clock->before = clock->last;
 }
 
-/* Interpolate TICKS between A and B. Outside of them, return the time of the nearer one. */
+/*
+ * Convert TICKS by interpolation between A and B. If TICKS is outside, return the time of the
+ * nearer one.
+ */
 static uint64_t between(const struct tick_moment *a, const struct tick_moment *b, uint64_t ticks)
 {
 	const uint64_t ns = (uint64_t)(b->ns - a->ns);
@@ -34,7 +39,8 @@ uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks)
 	if (ticks > clock->last.ticks)
 		event_clock_look(clock);
 	/*
-	 * A writer may have been interrupted between reading the counter and finishing the record.
+	 * The event may be older than `before`, if its writer was interrupted between reading the
+	 * counter and finishing the record.
 	 */
 	if (ticks < clock->before.ticks)
 		return between(&clock->first, &clock->before, ticks);

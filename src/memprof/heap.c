@@ -24,16 +24,19 @@ struct heap {
 	struct ocp_ctx *ctx;
 	struct heap_stack *stacks;
 	size_t n_stacks;
-	uint32_t *stack_slots; /* numbers of stacks, from 1 */
+	uint32_t *stack_slots; /* number of the stack + 1; 0: the slot is free */
 	size_t n_stack_slots;
-	struct block *blocks; /* open addressing */
+	struct block *blocks; /* hash table with open addressing */
 	size_t n_blocks, n_block_slots;
 	size_t n_frames;
 	size_t max_blocks, max_stacks, max_frames;
-	/* Odd and secret, so that the program cannot choose blocks or stacks that collide. */
+	/*
+	 * Factor for hashes: odd and secret, so that the program cannot choose blocks or stacks
+	 * that collide.
+	 */
 	uint64_t key;
 	struct heap_totals totals;
-	uint64_t number; /* of the last event's block */
+	uint64_t number; /* number of the last event's block */
 };
 
 int heap_new(struct ocp_ctx *ctx, struct heap **out)
@@ -77,7 +80,7 @@ void heap_free(struct heap *h)
 	free(h);
 }
 
-/* The high bits of the product depend on all bits of X. */
+/* Hash X. The high bits of the product depend on all bits of X, so mix them into the low bits. */
 static uint64_t mix(const struct heap *h, uint64_t x)
 {
 	x *= h->key;
@@ -138,7 +141,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	uint64_t *copy;
 	int err;
 
-	/* Beyond the limits, the empty stack stands for all others. */
+	/* Beyond the limits, count the block for the empty stack. */
 	if (!h->stack_slots[slot] && depth &&
 	    (h->n_stacks >= h->max_stacks - 1 || depth > h->max_frames - h->n_frames)) {
 		h->totals.other_stacks++;
@@ -192,7 +195,7 @@ static int grow_blocks(struct heap *h)
 	return 0;
 }
 
-/* Free SLOT, and move the following blocks that could no longer be found behind the gap. */
+/* Free SLOT, and move up the following blocks that a search would no longer find behind the gap. */
 static void remove_block(struct heap *h, size_t slot)
 {
 	const size_t mask = h->n_block_slots - 1;
@@ -225,7 +228,7 @@ static int enter_allocation(struct heap *h, const struct memprof_event *event, s
 		return err;
 	stack = &h->stacks[*number];
 	slot = block_slot(h, event->id);
-	/* The library gives each number once, and never 0: this event is not from our library. */
+	/* The library uses each id only once, and never 0: something else wrote this event. */
 	if (!event->id || h->blocks[slot].id) {
 		h->totals.unknown++;
 		return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The accounts of a profile, made from its events: how much was allocated where, which of the
- * sampled blocks are alive, and how long the others lived. Frames are addresses; heap_sites.h names
- * them.
+ * The statistics of a profile, computed from its events: how much was allocated where, which of the
+ * sampled blocks are alive, and how long the other blocks lived. Frames are addresses; heap_sites.h
+ * converts them to names.
  */
 #ifndef MEMPROF_HEAP_H
 #define MEMPROF_HEAP_H
@@ -12,32 +12,36 @@
 #include "base/ctx.h"
 #include "memprof/session.h"
 
-/* Major collections that ended while a block was alive: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
+/*
+ * Classes of lifetimes, by the number of major collections that ended while a block was alive: 0,
+ * 1, 2, 3-4, 5-8, 9-16, 17-32, more.
+ */
 enum { LIFE_CLASSES = 8 };
 
-/* The account of one call stack. Each sample stands for 1 / rate words. */
+/* The statistics of one call stack. Each sample stands for 1 / rate words. */
 struct heap_stack {
 	const uint64_t *frames; /* as in struct memprof_event */
 	uint32_t depth;
-	uint64_t samples, live_samples; /* of all blocks; of blocks that are alive */
-	uint64_t blocks, live_blocks;	/* sampled blocks */
+	uint64_t samples, live_samples; /* samples of all blocks; of blocks that are alive */
+	uint64_t blocks, live_blocks;	/* numbers of sampled blocks */
 	/*
-	 * Sum over the blocks of samples / words with header. Divided by the rate: the estimated
-	 * number of blocks.
+	 * Sum over the blocks of: samples divided by words of the block, including the header.
+	 * Divided by the rate, it is the estimated number of blocks.
 	 */
 	double objects, live_objects;
-	uint64_t major_samples; /* allocated in the major heap */
+	uint64_t major_samples; /* samples of blocks that were allocated in the major heap */
 	uint64_t promoted_samples;
-	uint64_t minor_deaths;		     /* samples of blocks that died in the minor heap */
-	uint64_t major_deaths[LIFE_CLASSES]; /* samples */
-	double life_ns;			     /* sum of lifetime * samples over dead blocks */
+	uint64_t minor_deaths; /* samples of blocks that died in the minor heap */
+	/* Samples of blocks that died in the major heap, by lifetime. */
+	uint64_t major_deaths[LIFE_CLASSES];
+	double life_ns; /* sum over the dead blocks of lifetime * samples */
 };
 
 /* Limits, since the program determines the number of blocks and call stacks. */
 enum {
-	HEAP_BLOCKS = 1 << 19, /* live blocks that are followed; some 100 bytes each */
+	HEAP_BLOCKS = 1 << 19, /* live blocks that are recorded; each takes some 100 bytes */
 	HEAP_STACKS = 1 << 16, /* different call stacks */
-	HEAP_FRAMES = 1 << 22, /* of all call stacks together */
+	HEAP_FRAMES = 1 << 22, /* sum of the frames of all call stacks */
 };
 
 struct heap;
@@ -46,28 +50,28 @@ int heap_new(struct ocp_ctx *ctx, struct heap **out);
 void heap_free(struct heap *heap);
 
 /*
- * Replace the limits above. STACKS is at least 1. Blocks and stacks beyond the limits are counted
- * in struct heap_totals.
+ * Replace the limits above. STACKS must be at least 1. Blocks and stacks beyond the limits are
+ * counted in struct heap_totals.
  */
 void heap_limit(struct heap *heap, size_t blocks, size_t stacks, size_t frames);
 
 /*
- * Enter EVENT into the accounts. Set *STACK to the number of the call stack of its block, or to
- * SIZE_MAX if the block is not known.
+ * Add EVENT to the statistics. Set *STACK to the number of the call stack of the event's block, or
+ * to SIZE_MAX if the block is not known.
  */
 int heap_enter(struct heap *heap, const struct memprof_event *event, size_t *stack);
 
 /*
- * Return the number of the block of the last event entered. Blocks are numbered from 0 in the order
- * of their allocation. Returns UINT64_MAX if the block is not known, or if the event cannot have
- * happened to it.
+ * Return the number of the block of the last event that was entered. Blocks are numbered from 0 in
+ * the order of their allocation. Return UINT64_MAX if the block is not known, or if the event
+ * cannot have happened to this block.
  */
 uint64_t heap_block_number(const struct heap *heap);
 
 /* Return the call stacks, indexed by their numbers. */
 const struct heap_stack *heap_stacks(const struct heap *heap, size_t *n);
 
-/* A snapshot of the accounts of all call stacks, indexed by their numbers, without frames. */
+/* A snapshot of the statistics of all call stacks, indexed by their numbers, without frames. */
 struct heap_mark {
 	struct heap_stack *stacks;
 	size_t n;
@@ -78,9 +82,10 @@ void heap_mark_free(struct heap_mark *mark);
 
 struct heap_totals {
 	uint64_t samples, live_samples, blocks, live_blocks;
-	uint64_t unknown;      /* events of blocks that are not known */
-	uint64_t left_out;     /* blocks beyond the limit, which are not followed */
-	uint64_t other_stacks; /* blocks with an empty call stack, due to the limits */
+	uint64_t unknown;  /* events whose block is not known */
+	uint64_t left_out; /* blocks beyond the limit: their later events are not known */
+	/* Blocks that were given an empty call stack because of the limits. */
+	uint64_t other_stacks;
 };
 
 struct heap_totals heap_totals(const struct heap *heap);

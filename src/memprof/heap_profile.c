@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Subtract THEN from FROM. Less may be alive than at THEN: a negative difference is a number modulo
- * 2^64.
+ * Return FROM minus THEN. If less is alive now than at THEN, the negative difference is stored
+ * modulo 2^64.
  */
 static struct heap_stack since_then(const struct heap_stack *from, const struct heap_stack *then)
 {

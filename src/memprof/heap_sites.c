@@ -10,7 +10,7 @@ struct heap_names {
 	struct ocp_ctx *ctx;
 	struct code_map *map;
 	struct frame_names *names;
-	const struct named_frame **frames; /* of the stack named last */
+	const struct named_frame **frames; /* frames of the stack that was named last */
 	size_t n;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names for the accounts of memprof/heap.h, and sums by allocation site. */
+/* Names for the call stacks of memprof/heap.h, and sums by allocation site. */
 #ifndef MEMPROF_HEAP_SITES_H
 #define MEMPROF_HEAP_SITES_H
 
@@ -10,24 +10,30 @@
 /* Names the frames of call stacks. */
 struct heap_names;
 
-/* MAP must outlive the names. */
+/* MAP must outlive *OUT. */
 int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out);
 void heap_names_close(struct heap_names *names);
 
 /*
- * Name the frames of STACK: *FRAMES is a list of at least one frame, the outermost first. The list
+ * Name the frames of STACK: set *FRAMES to a list of *N >= 1 frames, the outermost first. The list
  * is valid until the next call, its frames as long as NAMES.
  */
 int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t depth,
 		  const struct named_frame *const **frames, size_t *n);
 
-/* An allocation site: a place in the source that is the innermost frame of call stacks. */
+/*
+ * An allocation site: a place in the source that is the innermost frame of one or more call stacks.
+ */
 struct heap_site {
 	const struct named_frame *frame;
-	struct heap_stack sum; /* of all call stacks of the site; ignore `frames` */
+	/* Sum over all call stacks of the site; its `frames` has no meaning. */
+	struct heap_stack sum;
 };
 
-/* List the sites, sorted by live (BY_LIVE) or by allocated words. The caller frees *SITES. */
+/*
+ * List the sites, sorted by live words if BY_LIVE, otherwise by allocated words. The caller frees
+ * *SITES.
+ */
 int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names, bool by_live,
 	       struct heap_site **sites, size_t *n);
 /*

@@ -15,8 +15,9 @@
 
 enum {
 	/*
-	 * Delays between attempts to open a session: the process may be linked with the library
-	 * later, or its other profile may end.
+	 * Delays between attempts to open a session. An attempt can succeed later: the process may
+	 * have begun to run a program that is linked with the library, or its other profile may
+	 * have ended.
 	 */
 	FIRST_RETRY_MS = 250,
 	LAST_RETRY_MS = 60000,
@@ -25,7 +26,7 @@ enum {
 struct followed {
 	struct watched_heap is;
 	char *exe;
-	uint64_t number; /* of the session */
+	uint64_t number; /* number of the session */
 	struct memprof_session *session;
 	struct code_map *map;
 	struct heap_names *names;
@@ -33,13 +34,13 @@ struct followed {
 	struct memprof_answers answers;
 	int64_t retry_ms, delay_ms;
 	bool is_wanted;
-	bool is_left_alone; /* the program runs its own profile */
+	bool is_left_alone; /* the program runs its own profile, so do not try again */
 };
 
 struct program {
 	struct heap_program is;
 	char *exe;
-	struct heap_program ended; /* the sums of sessions that have ended */
+	struct heap_program ended; /* sums over the sessions that have ended */
 };
 
 struct heaps {
@@ -48,7 +49,7 @@ struct heaps {
 	uint64_t last_number;
 	struct followed followed[HEAPS_MAX];
 	size_t n;
-	size_t n_above; /* processes that are not followed, since there are too many */
+	size_t n_above; /* processes that are not profiled, since there are too many */
 	struct program *programs;
 	struct heap_program *shown;
 	size_t n_programs;
@@ -102,7 +103,7 @@ static int add_program(struct heaps *h, const char *exe)
 	return 0;
 }
 
-/* Add the totals and losses of F's session to SUM. */
+/* Add the totals and losses of the session of F to SUM. */
 static void add_to(struct heap_program *sum, const struct followed *f)
 {
 	const struct heap_totals totals = heap_totals(f->heap);
@@ -165,7 +166,10 @@ static void set_problem(struct followed *f, int err, const char *problem, const 
 	snprintf(f->is.hint, sizeof(f->is.hint), "%s", hint ? hint : "");
 }
 
-/* Close the session, keep ERR and the messages of the ctx as the reason, and try again later. */
+/*
+ * Close the session of F, record ERR and the messages of the ctx as the reason, and schedule
+ * another attempt.
+ */
 static void give_up(struct heaps *h, struct followed *f, int err)
 {
 	close_session(h, f);
@@ -202,7 +206,10 @@ static int open_session(struct heaps *h, struct followed *f)
 	return 0;
 }
 
-/* Close the session of a process that has ended, executed another program, or closed it. */
+/*
+ * Close the session of F, whose process has ended, has executed another program, or has closed the
+ * session.
+ */
 static void end(struct heaps *h, struct followed *f)
 {
 	close_session(h, f);
@@ -238,7 +245,7 @@ static int read_one(struct heaps *h, struct followed *f, bool *more)
 	take_answers(h, f);
 	while (f->session && !err && left && memprof_next(f->session, &event)) {
 		memprof_answers_see(&f->answers, event.domain);
-		/* The program may send more frames than requested. */
+		/* The program is not trusted: it may send more frames than requested. */
 		if (event.depth > HEAPS_DEPTH)
 			event.depth = HEAPS_DEPTH;
 		err = heap_enter(f->heap, &event, &stack);
@@ -270,7 +277,7 @@ static void forget(struct heaps *h, struct followed *f)
 {
 	bool more = true;
 
-	/* Take what the process sent before it ended. */
+	/* Take the events that the process sent before it ended. */
 	for (int i = 0; f->session && more && i < HEAPS_RING / HEAPS_EVENTS; i++) {
 		more = false;
 		read_one(h, f, &more);
@@ -494,7 +501,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
 }
 
-/* List the domains that have refused: they run another profile. */
+/* Write a line for each domain that has refused: the domain has another profile. */
 static void say_refusals(FILE *to, const struct followed *f)
 {
 	for (size_t i = 0; i < f->answers.n_refused; i++)
@@ -531,8 +538,8 @@ static int write_comments(struct heaps *h, const struct record_filter *filter, c
 /* ---- profiles -------------------------------------------------------------------------------- */
 
 /*
- * Return 0 if one of the processes is profiled or has merely ended, or if there is none. Otherwise,
- * record and return the error of the first one.
+ * Return 0 if one of the processes that match FILTER is profiled or has merely ended, or if no
+ * process matches. Otherwise, record and return the error of the first matching process.
  */
 static int check(struct heaps *h, const struct record_filter *filter)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gc.Memprof profiles of processes that come and go, for a server or a screen: a session and
- * accounts for each process that is linked with the library. When a process ends or executes
- * another program, its accounts are dropped; its allocations stay in the sums of its program.
+ * Gc.Memprof profiles of many processes that start and end, for a server or a screen. Each process
+ * that is linked with the library has a session and statistics. When a process ends or executes
+ * another program, its statistics are dropped; its allocations stay in the sums of its program.
  */
 #ifndef MEMPROF_HEAPS_H
 #define MEMPROF_HEAPS_H
@@ -17,10 +17,10 @@
 
 enum {
 	HEAPS_MAX = 32, /* processes that are profiled at one time */
-	/* For each of them, besides the limits of memprof/heap.h: */
-	HEAPS_RING = 8 << 20,	/* bytes */
-	HEAPS_EVENTS = 1 << 16, /* events that one call of heaps_read() takes */
-	HEAPS_DEPTH = 64,	/* frames of a call stack */
+	/* For each of these processes, besides the limits of memprof/heap.h: */
+	HEAPS_RING = 8 << 20,	/* size of the ring, in bytes */
+	HEAPS_EVENTS = 1 << 16, /* most events of a process that one call of heaps_read() takes */
+	HEAPS_DEPTH = 64,	/* most frames of a call stack */
 	HEAPS_TEXT_BYTES = 256,
 };
 
@@ -33,46 +33,51 @@ void heaps_free(struct heaps *heaps);
 double heaps_rate(const struct heaps *heaps);
 
 /*
- * Profile the N processes of LIST and no others. Open their sessions; for a process that cannot be
- * profiled yet, later calls try again. Wait a second between calls. Returns 0 or -ENOMEM.
+ * Profile the N processes of LIST and no others. Open sessions for the new ones; if a process
+ * cannot be profiled yet, later calls try again. Call this about once a second. Return 0 or
+ * -ENOMEM.
  */
 int heaps_follow(struct heaps *heaps, const struct recorded_process *list, size_t n);
 
-/* Take events of all sessions. Set *MORE if more events may be waiting. Returns 0 or -ENOMEM. */
+/*
+ * Take events of all sessions. Set *MORE to true if more events may be waiting. Return 0 or
+ * -ENOMEM.
+ */
 int heaps_read(struct heaps *heaps, bool *more);
 
 enum heap_state {
-	HEAP_NONE,  /* no session; PROBLEM says why */
-	HEAP_ASKED, /* requested, not started: the process waits, or runs no OCaml code */
+	HEAP_NONE,  /* no session; `problem` says why */
+	HEAP_ASKED, /* requested but not started: the process waits, or runs no OCaml code */
 	HEAP_RUNS,
 };
 
-/* A process that is followed. */
+/* A process whose profile was requested with heaps_follow(). */
 struct watched_heap {
 	pid_t pid;
 	const char *exe;
 	enum heap_state state;
-	int err; /* with HEAP_NONE: why; 0: the process has ended */
+	int err; /* for HEAP_NONE: negative errno; 0: the process has ended */
 	char problem[HEAPS_TEXT_BYTES], hint[HEAPS_TEXT_BYTES]; /* "": none */
 	uint64_t since_ns;	 /* CLOCK_REALTIME: start of the profile */
-	const struct heap *heap; /* NULL with HEAP_NONE */
+	const struct heap *heap; /* NULL for HEAP_NONE */
 	struct memprof_losses losses;
 };
 
 size_t heaps_count(const struct heaps *heaps);
-/* Return the number of processes that are not followed, since HEAPS_MAX others are. */
+/* Return the number of processes that are left out because HEAPS_MAX others are being profiled. */
 size_t heaps_above(const struct heaps *heaps);
 const struct watched_heap *heaps_at(const struct heaps *heaps, size_t number);
 
 /* The sums over all processes of a program. */
 struct heap_program {
 	const char *exe;
-	size_t n_processes;	    /* that are profiled now */
-	uint64_t live, live_blocks; /* samples of live blocks in these processes; live blocks */
-	/* These include processes that have ended, and never decrease. */
+	size_t n_processes; /* processes that are profiled now */
+	/* Over these processes: samples of live blocks; number of live blocks. */
+	uint64_t live, live_blocks;
+	/* The following members include processes that have ended, and never decrease. */
 	uint64_t samples, blocks;
 	uint64_t lost_allocations, lost_samples, lost_frees;
-	uint64_t left_out; /* blocks that were not followed */
+	uint64_t left_out; /* blocks beyond HEAP_BLOCKS */
 };
 
 /*
@@ -90,24 +95,25 @@ int heaps_sites(struct heaps *heaps, const struct record_filter *filter, struct 
 
 /* ---- as files of pprof ----------------------------------------------------------------------- */
 
-/* The start of an interval, with a mark for each process that has a session then. */
+/* The start of an interval, with a mark for each process that had a session at that time. */
 struct heaps_mark {
 	struct {
 		uint64_t number; /* of the session */
 		struct heap_mark mark;
 	} of[HEAPS_MAX];
 	size_t n;
-	uint64_t start_ns; /* since 1970; 0: no mark, take everything since the sessions began */
+	uint64_t start_ns; /* since 1970; 0: no mark, so take everything since the sessions began */
 };
 
 int heaps_mark(const struct heaps *heaps, struct heaps_mark *mark);
 void heaps_mark_free(struct heaps_mark *mark);
 
 /*
- * Make the profiles, since MARK, of the processes that match FILTER: at least one profile, which is
- * empty if there is no such process. The comments of the first profile say what is missing. If none
- * of these processes can be profiled, return the error of the first. Free the list with
- * process_profiles_free(); the names are valid as long as those of heaps_sites().
+ * Make the profiles, since MARK, of the processes that match FILTER. There is at least one profile,
+ * which is empty if no process matches. The comments of the first profile say what is missing. If
+ * none of the matching processes can be profiled, return the error of the first of them. Free the
+ * list with process_profiles_free(). The names are valid until the next call of heaps_follow() or
+ * heaps_read().
  */
 int heaps_take(struct heaps *heaps, const struct record_filter *filter,
 	       const struct heaps_mark *mark, struct process_profile **list, size_t *n);

@@ -12,7 +12,7 @@ struct slot {
 
 struct memtrace_codes {
 	struct ocp_ctx *ctx;
-	struct slot *slots; /* open addressing */
+	struct slot *slots; /* hash table with open addressing */
 	size_t n_slots;
 	uint32_t n, most;
 };
@@ -88,7 +88,7 @@ int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *code, b
 		return 0;
 	*code = ++c->n;
 	*is_new = true;
-	/* The last code is shared by all further frames: it is stored for none. */
+	/* The last code is not stored with a frame, since all further frames share it. */
 	if (c->n < c->most)
 		c->slots[slot] = (struct slot){ frame, c->n };
 	return 0;

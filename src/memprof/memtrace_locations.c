@@ -4,7 +4,7 @@
  *
  *	u64 code, u8 number of places, and for each place, the outermost first:
  *	u48 line (20 bits), first column (8), last column (10), file (5), function (5)
- *	the name of the file, if its number is 31; that of the function, if its number is 31
+ *	the name of the file, if its number is 31; the name of the function, if its number is 31
  *
  * with the lowest bits first. The numbers are positions in lists of names, last used first: one
  * list of files, and for each of these files a list of its functions. A name that is used moves to
@@ -29,9 +29,9 @@ enum {
 static const char more[] = "...";
 
 struct name {
-	const char *text; /* NULL: none */
+	const char *text; /* NULL: the entry is free */
 	size_t bytes;
-	bool is_cut; /* MORE follows */
+	bool is_cut; /* the name was cut; `more` is written after it */
 };
 
 struct recent_file {
@@ -61,7 +61,7 @@ static const char *file_of(const struct named_frame *frame)
 	return frame->file ? frame->file : "<unknown>";
 }
 
-/* The most bytes of a name in an event of N places. */
+/* Return the most bytes that a name may have in an event of N places. */
 static size_t longest_name(size_t n)
 {
 	const size_t room = MEMTRACE_PACKET_BYTES - MEMTRACE_HEADER_BYTES - FIXED_BYTES;
@@ -90,8 +90,8 @@ static bool is_same(const struct name *a, const struct name *b)
 }
 
 /*
- * Move NAME to the front of the list. Returns its position before, or NEW if it was not in the
- * list.
+ * Move NAME to the front of the list of files. Return its previous position, or NEW if it was not
+ * in the list.
  */
 static unsigned int use_file(struct memtrace_locations *l, struct name name)
 {
@@ -110,7 +110,7 @@ static unsigned int use_file(struct memtrace_locations *l, struct name name)
 	return number;
 }
 
-/* Like use_file(), for a function of the first file. */
+/* Like use_file(), but for a function of the first file in the list. */
 static unsigned int use_function(struct memtrace_locations *l, struct name name)
 {
 	struct name *list = l->files[0].functions;
@@ -165,7 +165,7 @@ size_t memtrace_location_bytes(const struct named_frame *const *frames, size_t n
 void memtrace_put_location(struct memtrace_locations *l, struct memtrace_packet *p, uint64_t us,
 			   uint32_t code, const struct named_frame *const *frames, size_t n)
 {
-	/* If there are too many, keep the innermost ones. */
+	/* If there are too many places, write the innermost ones. */
 	const size_t n_places = n < MAX_PLACES ? n : MAX_PLACES, longest = longest_name(n_places);
 
 	memtrace_put_event(p, MEMTRACE_LOCATION, us);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the source places that the codes of a memtrace file stand for. A file or function name
- * among the 31 used last is not written again: a number stands for it.
+ * Writes the source places that the codes of a memtrace file stand for. If a file or function name
+ * is among the 31 that were used last, its position in that list is written in place of the name.
  */
 #ifndef MEMPROF_MEMTRACE_LOCATIONS_H
 #define MEMPROF_MEMTRACE_LOCATIONS_H
@@ -16,15 +16,15 @@ int memtrace_locations_new(struct ocp_ctx *ctx, struct memtrace_locations **out)
 void memtrace_locations_free(struct memtrace_locations *locations);
 
 /*
- * Return the most bytes that the event for FRAMES[0..N) can take. It always fits into an empty
- * packet.
+ * Return an upper limit for the bytes that the event for FRAMES[0..N) takes. The event always fits
+ * into an empty packet.
  */
 size_t memtrace_location_bytes(const struct named_frame *const *frames, size_t n);
 
 /*
- * Write the event which says that CODE stands for FRAMES[0..N), the outermost first, at the time
- * US. Names that are too long for a packet are cut, and end with "...". The texts of the frames
- * must outlive LOCATIONS.
+ * Write the event which says that CODE stands for FRAMES[0..N), the outermost first. US is the time
+ * of the event in microseconds. Names that are too long for a packet are cut, and end with "...".
+ * The strings of the frames must outlive LOCATIONS.
  */
 void memtrace_put_location(struct memtrace_locations *locations, struct memtrace_packet *packet,
 			   uint64_t us, uint32_t code, const struct named_frame *const *frames,

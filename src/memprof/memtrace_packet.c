@@ -26,7 +26,7 @@ void memtrace_put_varying(struct memtrace_packet *p, uint64_t value)
 	} else if (value <= UINT16_MAX) {
 		memtrace_put(p, TWO_BYTES, 1);
 		memtrace_put(p, value, 2);
-	} else if (value <= INT32_MAX) { /* the reader's number is signed */
+	} else if (value <= INT32_MAX) { /* the reader takes the 4 bytes for a signed number */
 		memtrace_put(p, FOUR_BYTES, 1);
 		memtrace_put(p, value, 4);
 	} else {

@@ -22,10 +22,10 @@ enum {
 	MEMTRACE_MAGIC = (int)0xc1fc1fc1,
 	MEMTRACE_VERSION = 2,
 	MEMTRACE_HEADER_BYTES = 66,
-	MEMTRACE_EVENT_BYTES = 4, /* the part that all events have */
+	MEMTRACE_EVENT_BYTES = 4, /* size of the part that all events have */
 	/* The library memtrace cannot read longer packets. */
 	MEMTRACE_PACKET_BYTES = 1 << 15,
-	/* The longest form of a varying number. */
+	/* The most bytes of a number that memtrace_put_varying() writes. */
 	MEMTRACE_VARYING_BYTES = 9,
 	/*
 	 * Time span of a packet, in microseconds. An event has the low 25 bits of its time (33 s);
@@ -41,14 +41,17 @@ enum memtrace_event {
 	MEMTRACE_PROMOTE,
 	MEMTRACE_COLLECT,
 	/*
-	 * One sample of a minor block. The block's number of words, at most 16, is added to this
-	 * kind.
+	 * One sample of a block in the minor heap. The block's number of words, at most
+	 * MEMTRACE_SHORT_WORDS, is added to this kind.
 	 */
 	MEMTRACE_SHORT_ALLOC = 100,
 	MEMTRACE_SHORT_WORDS = 16,
 };
 
-/* An entry of the cache at the start of the packet, which the reader compares with its own. */
+/*
+ * An entry of the writer's cache at the start of a packet, which the reader compares with its own
+ * cache.
+ */
 struct memtrace_check {
 	uint16_t bucket, next;
 	uint64_t code;
@@ -57,7 +60,7 @@ struct memtrace_check {
 #define MEMTRACE_NO_CHECK ((struct memtrace_check){ .bucket = 0xffff })
 
 struct memtrace_packet {
-	size_t n; /* bytes; MEMTRACE_HEADER_BYTES: no events */
+	size_t n; /* number of bytes, including the header; MEMTRACE_HEADER_BYTES: no events */
 	uint64_t pid;
 	uint64_t first_us, last_us;
 	uint64_t first_block, next_block;
@@ -65,7 +68,10 @@ struct memtrace_packet {
 	uint8_t bytes[MEMTRACE_PACKET_BYTES];
 };
 
-/* Make PACKET empty. Its events begin at the time US, its blocks with the number BLOCK. */
+/*
+ * Make PACKET empty. Its events start at the time US or later, and BLOCK is the number of the first
+ * block that is allocated in it.
+ */
 void memtrace_packet_begin(struct memtrace_packet *packet, uint64_t us, uint64_t block,
 			   struct memtrace_check check);
 
@@ -75,15 +81,18 @@ void memtrace_packet_end(struct memtrace_packet *packet);
 size_t memtrace_packet_room(const struct memtrace_packet *packet);
 
 /*
- * The caller makes sure that there is room for the following. Begin an event at the time US, which
- * is not before the last event.
+ * Begin an event at the time US, which must not be before the last event. For this and the
+ * following functions, the caller must make sure that the packet has enough space.
  */
 void memtrace_put_event(struct memtrace_packet *packet, unsigned int kind, uint64_t us);
 /* Append the low BYTES bytes of VALUE. */
 void memtrace_put(struct memtrace_packet *packet, uint64_t value, size_t bytes);
 /* Append VALUE in a form that is short for small numbers. */
 void memtrace_put_varying(struct memtrace_packet *packet, uint64_t value);
-/* Append the first BYTES bytes of TEXT, none of which is 0, and END with its final 0. */
+/*
+ * Append the first BYTES bytes of TEXT, none of which may be 0, and then END with its terminating
+ * 0.
+ */
 void memtrace_put_text(struct memtrace_packet *packet, const char *text, size_t bytes,
 		       const char *end);
 

@@ -23,12 +23,12 @@ enum { FOLLOWED_BY_ONE = 1, FOLLOWED_BY_MANY = 2, NEW_CODE = 3 };
 
 struct memtrace_stacks {
 	struct ocp_ctx *ctx;
-	uint32_t codes[BUCKETS]; /* 0: none */
+	uint32_t codes[BUCKETS]; /* code in each bucket; 0: the bucket is empty */
 	uint16_t next[BUCKETS];
-	bool was_used[BUCKETS]; /* since the hand passed it */
+	bool was_used[BUCKETS]; /* the bucket was used since `hand` last passed it */
 	uint16_t hand;		/* where the search for a free bucket continues */
 	uint16_t checked;
-	uint16_t *bucket_of; /* indexed by code: 1 + bucket; 0: none */
+	uint16_t *bucket_of; /* indexed by code: 1 + number of its bucket; 0: in no bucket */
 	size_t room;
 	uint32_t last[MEMTRACE_MAX_DEPTH];
 	uint32_t n_last;
@@ -81,8 +81,8 @@ static int make_room(struct memtrace_stacks *s, uint32_t code)
 }
 
 /*
- * Take a bucket for CODE: the first one, from the hand on, that was not used since the hand passed
- * it.
+ * Take a bucket for CODE: the first bucket from `hand` on that was not used since `hand` last
+ * passed it (the clock algorithm). Return its number.
  */
 static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
 {
@@ -102,8 +102,8 @@ static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
 }
 
 /*
- * Write a word for CODES[0] and for as many of CODES[1..N) as the cache predicts. Returns the
- * number of codes written.
+ * Write a word for CODES[0] and for as many of CODES[1..N) as the cache predicts. Return the number
+ * of codes that the word stands for.
  */
 static uint32_t put_word(struct memtrace_stacks *s, struct memtrace_packet *p,
 			 const uint32_t *codes, uint32_t n, uint16_t *before)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The call stacks of a memtrace file. A code, from 1, stands for each frame. A stack, the outermost
- * frame first, is written as the number of frames in common with the previous stack, and words for
- * the rest. Writer and reader keep the same cache: each bucket has a code, and the bucket that last
- * came after it.
+ * Writes the call stacks of a memtrace file. A code, from 1, stands for each frame. A stack, the
+ * outermost frame first, is written as the number of frames in common with the previous stack, and
+ * words for the other frames. Writer and reader keep the same cache of buckets. Each bucket
+ * contains a code and the number of the bucket that followed it when it was last used.
  */
 #ifndef MEMPROF_MEMTRACE_STACKS_H
 #define MEMPROF_MEMTRACE_STACKS_H
@@ -13,9 +13,9 @@
 #include "memprof/ring.h"
 
 enum {
-	/* Frames of a stack. The frame that stands for an empty stack counts. */
+	/* The most frames of a stack. The frame that stands for an empty stack counts, too. */
 	MEMTRACE_MAX_DEPTH = MEMPROF_MAX_DEPTH,
-	/* The most bytes of a frame. */
+	/* The most bytes that a frame takes. */
 	MEMTRACE_FRAME_BYTES = 10,
 };
 
@@ -24,19 +24,19 @@ struct memtrace_stacks;
 int memtrace_stacks_new(struct ocp_ctx *ctx, struct memtrace_stacks **out);
 void memtrace_stacks_free(struct memtrace_stacks *stacks);
 
-/* Return how many of CODES[0..N), from the first on, are the same in the previous stack. */
+/* Return the length of the longest common prefix of CODES[0..N) and the previous stack. */
 uint32_t memtrace_stacks_common(const struct memtrace_stacks *stacks, const uint32_t *codes,
 				uint32_t n);
 
 /*
- * Write the stack CODES[0..N), whose first COMMON frames are those of the previous stack: COMMON as
- * a varying number, the number of words in COUNT_BYTES bytes, and the words, at most one for each
- * frame. Codes need not be dense, but memory is allocated up to the largest one.
+ * Write the stack CODES[0..N), whose first COMMON frames are the same as in the previous stack:
+ * write COMMON as a varying number, the number of words in COUNT_BYTES bytes, and the words, at
+ * most one for each frame. Codes may have gaps, but memory is allocated up to the largest code.
  */
 int memtrace_stacks_put(struct memtrace_stacks *stacks, struct memtrace_packet *packet,
 			const uint32_t *codes, uint32_t n, uint32_t common, size_t count_bytes);
 
-/* Return a cache entry for the reader to compare: another bucket in each call. */
+/* Return a cache entry for the reader to check. Each call selects another bucket. */
 struct memtrace_check memtrace_stacks_check(struct memtrace_stacks *stacks);
 
 #endif

@@ -16,13 +16,16 @@ enum {
 	USUAL_CODES = 1 << 20,
 	WORD_BITS = 64,
 	MAX_INFO_TEXT = 4095,
-	/* An allocation without its stack: the numbers, the source, and the number of words. */
+	/*
+	 * Most bytes of an allocation without its stack: three numbers, the source, and the number
+	 * of words.
+	 */
 	ALLOC_BYTES = MEMTRACE_EVENT_BYTES + 3 * MEMTRACE_VARYING_BYTES + 1 + 2,
 	CHANGE_BYTES = MEMTRACE_EVENT_BYTES + MEMTRACE_VARYING_BYTES,
 	MAX_SHORT_FRAMES = 255,
 };
 
-/* The sources of allocations, as numbered in the file. */
+/* The numbers for sources of allocations in the file. */
 enum { FROM_MINOR, FROM_MAJOR, FROM_OUTSIDE };
 
 struct memtrace_writer {
@@ -38,13 +41,15 @@ struct memtrace_writer {
 	uint32_t max_codes;
 	struct memtrace_locations *locations;
 	struct memtrace_stacks *stacks;
-	uint32_t stack[MEMTRACE_MAX_DEPTH]; /* of the current event: codes, the outermost first */
+	/* Stack of the current event, as codes, the outermost first. */
+	uint32_t stack[MEMTRACE_MAX_DEPTH];
 	uint32_t depth;
-	struct memtrace_packet places; /* locations; they stand before the events that need them */
+	/* Locations; this packet is written before `events`, which need them. */
+	struct memtrace_packet places;
 	struct memtrace_packet events;
 };
 
-/* The place that stands for all frames above the limit. */
+/* Stands for all frames beyond the limit. */
 static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
 
@@ -75,7 +80,10 @@ static int write_packet(struct memtrace_writer *w, struct memtrace_packet *packe
 	return 0;
 }
 
-/* Begin empty packets: the next events start at the time US with the block NUMBER. */
+/*
+ * Begin empty packets. The next events happen at the time US or later, and NUMBER is the number of
+ * the next block.
+ */
 static void begin_packets(struct memtrace_writer *w, uint64_t us, uint64_t number)
 {
 	memtrace_packet_begin(&w->places, us, number, MEMTRACE_NO_CHECK);
@@ -145,7 +153,7 @@ static int take_stack(struct memtrace_writer *w, const struct memprof_event *eve
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The time of EVENT in the file. */
+/* Return the time that EVENT gets in the file, in microseconds since 1970. */
 static uint64_t time_of(const struct memtrace_writer *w, const struct memprof_event *event,
 			uint64_t now_ns)
 {
@@ -155,15 +163,15 @@ static uint64_t time_of(const struct memtrace_writer *w, const struct memprof_ev
 	return us > w->last_us ? us : w->last_us;
 }
 
-/* Make room for an event of BYTES. */
+/* Make sure that `events` has space for an event of BYTES bytes; flush it if necessary. */
 static int make_room(struct memtrace_writer *w, size_t bytes)
 {
 	return bytes > memtrace_packet_room(&w->events) ? memtrace_writer_flush(w) : 0;
 }
 
 /*
- * Memory of custom blocks and mapped files is outside of the heap, like memtrace's external
- * allocations.
+ * Return the source for EVENT in the file. The memory of custom blocks and mapped files is outside
+ * of the heap, like memtrace's external allocations.
  */
 static unsigned int source_of(const struct memprof_event *event)
 {
@@ -202,8 +210,8 @@ static int put_allocation(struct memtrace_writer *w, const struct memprof_event 
 }
 
 /*
- * Write a change of the block NUMBER, which was allocated before. The file counts blocks back from
- * the last one.
+ * Write an event of KIND for the block NUMBER, which was allocated before. In the file, blocks are
+ * counted backwards from the last one.
  */
 static int put_change(struct memtrace_writer *w, unsigned int kind, uint64_t number)
 {

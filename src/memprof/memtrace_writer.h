@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes the events of a profile as a memtrace file, which the viewers of the OCaml library
- * memtrace read: see memtrace_packet.h. Whole packets are appended: the file is valid at any time,
- * and the memory needed does not depend on the number of events.
+ * memtrace read: see memtrace_packet.h. Only whole packets are appended, so the file is valid at
+ * any time, and the memory needed does not depend on the number of events.
  *
  * The events are in the order of their times. An event that is older than the previous event gets
- * the time of the previous event: threads of the program enter events when they come to run, not
- * when they read the clock.
+ * the time of the previous event. This can happen, since a thread of the program may be suspended
+ * between reading the clock and entering its event.
  */
 #ifndef MEMPROF_MEMTRACE_WRITER_H
 #define MEMPROF_MEMTRACE_WRITER_H
@@ -19,38 +19,42 @@
 struct memtrace_info {
 	double rate; /* samples per word */
 	pid_t pid;
-	const char *executable, *host, *parameters, *context; /* parameters: of the runtime */
-	uint64_t start_us;  /* since 1970; events are not before it */
-	uint64_t epoch_us;  /* the zero of CLOCK_MONOTONIC, since 1970 */
-	uint32_t max_codes; /* different frames; 0: a usual number */
+	/* `parameters` are those of the OCaml runtime */
+	const char *executable, *host, *parameters, *context;
+	uint64_t start_us; /* microseconds since 1970; no event is earlier */
+	uint64_t epoch_us; /* the time at which CLOCK_MONOTONIC was 0, in microseconds since 1970 */
+	uint32_t max_codes; /* limit for the number of different frames; 0: the default */
 };
 
 /*
- * Name FRAME of a call stack, as in struct memprof_event; *FRAME is never 0. FRAME is NULL for a
- * stack without frames. Set *FRAMES to N frames, at least one, the outermost first. They must stay
- * valid until the next call, their texts as long as the writer. Return 0, or an error that was
- * recorded.
+ * Name FRAME, an element of the call stack of a struct memprof_event, where *FRAME is never 0;
+ * FRAME is NULL for a stack without frames. Set *FRAMES to *N >= 1 frames, the outermost first. The
+ * frames must stay valid until the next call, their strings as long as the writer. Return 0, or an
+ * error that was recorded.
  */
 typedef int memtrace_locate(void *data, const uint64_t *frame,
 			    const struct named_frame *const **frames, size_t *n);
 
 struct memtrace_writer;
 
-/* Write the start of the file PATH, which is open as FD. The writer does not close FD. */
+/*
+ * Write the start of the file that is open as FD. PATH is for messages. The writer does not close
+ * FD.
+ */
 int memtrace_writer_open(struct ocp_ctx *ctx, int fd, const char *path,
 			 const struct memtrace_info *info, memtrace_locate *locate, void *data,
 			 struct memtrace_writer **out);
 void memtrace_writer_close(struct memtrace_writer *writer);
 
 /*
- * Write EVENT of the block NUMBER. Blocks are allocated in the order of their numbers. An event
- * that contradicts this order, or whose NUMBER is UINT64_MAX, is left out and counted. NOW_NS: an
- * upper bound of the event's time (CLOCK_MONOTONIC).
+ * Write EVENT, which happened to block NUMBER. Blocks must be allocated in the order of their
+ * numbers. An event that contradicts this order, or whose NUMBER is UINT64_MAX, is left out and
+ * counted. NOW_NS: an upper bound of the event's time (CLOCK_MONOTONIC).
  */
 int memtrace_writer_put(struct memtrace_writer *writer, const struct memprof_event *event,
 			uint64_t number, uint64_t now_ns);
 
-/* Write the events that are not in the file yet. */
+/* Write the buffered events to the file. */
 int memtrace_writer_flush(struct memtrace_writer *writer);
 
 /* Return the number of events that were left out. */

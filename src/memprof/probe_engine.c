@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Loads and attaches bpf/memprof.bpf.c, and reads its ring buffer in place: libbpf's reader prints
- * errors. The kernel maps the data of the buffer twice in a row, so that every record is
- * contiguous.
+ * Loads and attaches bpf/memprof.bpf.c, and reads its ring buffer in place. The reader of libbpf is
+ * not used, since it prints errors. The kernel maps the data of the buffer twice in a row, so every
+ * record is contiguous.
  */
 #include "memprof/probe_engine.h"
 
@@ -32,7 +32,7 @@ _Static_assert((int)EVENT_ARGS == (int)MEMPROF_EVENT_ARGS &&
 		       (int)EVENT_ARG_EVENT == (int)MEMPROF_ARG_EVENT,
 	       "arguments are those of ring.h");
 
-/* The link of a file. */
+/* The uprobe link for the sites of one file. */
 struct probe_link {
 	size_t first_site;
 	int fd;
@@ -47,12 +47,12 @@ struct engine {
 	bool *no_semaphore; /* indexed by site: see uprobe_link.h */
 	struct probe_link *links;
 	size_t n_links;
-	/* the buffer */
+	/* The members below are for the ring buffer. */
 	size_t page;
-	unsigned long *consumer; /* positions increase without end */
+	unsigned long *consumer; /* positions count bytes and only increase */
 	const unsigned long *producer;
 	const char *data;
-	unsigned long last; /* no record from here on is read; 0: all records are */
+	unsigned long last; /* records from this position on are not read; 0: no limit */
 };
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -209,8 +209,8 @@ static int attach_file(struct engine *e, const struct engine_file *file)
 		.first_site = (uint32_t)file->first_site,
 		.serial = SERIAL,
 		/*
-		 * Before Linux 6.10, the filter would match one thread. The BPF program filters,
-		 * too.
+		 * Before Linux 6.10, the kernel takes this for the id of one thread. The BPF
+		 * program filters by process, too.
 		 */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
@@ -245,7 +245,10 @@ static int engine_attach(struct engine *e, const struct engine_file *files, size
 	return err;
 }
 
-/* Give up all sites of a file that is being overwritten. Single sites are never switched. */
+/*
+ * Detach all sites of the file whose sites begin at FIRST; the file is being overwritten. This
+ * engine never enables or disables single sites.
+ */
 static void give_up(struct engine *e, size_t first, size_t n, uint64_t *hits)
 {
 	for (size_t i = e->n_links; i-- > 0;) {
@@ -291,7 +294,7 @@ const struct engine_ops probe_engine = {
 /* ---- records --------------------------------------------------------------------------------- */
 
 /*
- * Copy the N bytes of the record AT. Returns the number of words after the session, or 0 if the
+ * Copy the record of N bytes at AT. Return the number of words after record->session, or 0 if the
  * record is too short or too long.
  */
 static uint64_t copy_record(const char *at, size_t n, struct memprof_record *record)

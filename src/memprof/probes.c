@@ -22,9 +22,9 @@ struct memprof_probes {
 	pid_t pid;
 	struct ocp_process *process;
 	struct ocp_meter *meter;
-	struct memprof_record record;		       /* the last one */
-	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* and its words */
-	uint64_t refused[MEMPROF_KINDS];	       /* records that are not sound */
+	struct memprof_record record;		       /* the last record */
+	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* the words of the last record */
+	uint64_t refused[MEMPROF_KINDS]; /* numbers of records that were not sound, by kind */
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -38,7 +38,7 @@ static enum memprof_kind kind_of(const char *name)
 	return kind;
 }
 
-/* Does a site of KIND have the arguments that the BPF program reads? */
+/* Return true if a site of KIND has the arguments that the BPF program reads. */
 static bool has_arguments(const struct site_args *args, enum memprof_kind kind)
 {
 	const __u32 n = (kind <= MEMPROF_ALLOC_MAJOR ? MEMPROF_ARG_EVENT : 0) + MEMPROF_EVENT_ARGS;
@@ -131,8 +131,8 @@ size_t memprof_probes_count(const struct memprof_probes *p)
 /* ---- while it runs --------------------------------------------------------------------------- */
 
 /*
- * Decode the record of N words into EVENT. Returns false if the record is not sound: the program
- * determines its words, and they can be anything.
+ * Decode the record of N words into EVENT. Return false if the record is not sound: the program is
+ * not trusted, and its words can be anything.
  */
 static bool decode(const struct memprof_probes *p, uint64_t n, struct memprof_event *event)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the events of a Gc.Memprof profile with eBPF (bpf/memprof.bpf.c), at the probes of the
- * library ocaml-probes.memprof, instead of from the library's ring. This needs what measuring
- * needs. A session (session.h) still starts and stops the profile.
+ * library ocaml-probes.memprof, instead of from the library's ring. This has the same requirements
+ * as measuring. A session (session.h) still starts and stops the profile.
  */
 #ifndef MEMPROF_PROBES_H
 #define MEMPROF_PROBES_H
@@ -13,10 +13,10 @@
 struct memprof_probes;
 
 /*
- * Put uprobes on the probes in PID. Call this before the session is opened, so that no event is
- * missed. Call stacks have at most DEPTH frames. The program is not stopped. -EPERM and
- * -EOPNOTSUPP: something that measuring needs is missing; -EPROTO: the probes' arguments are not
- * those of this version.
+ * Put uprobes on the library's probes in PID. Call this before the session is opened, so that no
+ * event is missed. Call stacks are cut after DEPTH frames. The program is not stopped. Return
+ * -EPERM or -EOPNOTSUPP if something that measuring requires is missing, and -EPROTO if the probes'
+ * arguments are not those of this version.
  */
 int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth,
 			struct memprof_probes **out);
@@ -28,20 +28,21 @@ size_t memprof_probes_count(const struct memprof_probes *probes);
 
 /*
  * Take the next event of the session SESSION, as memprof_next() does; skip events of other
- * sessions. Until the program has begun our session, pass 0: events then stay in the buffer.
+ * sessions. Pass 0 until memprof_number() has returned the number of our session: events then stay
+ * in the buffer.
  */
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);
 
-/* From now on, take only the events that are waiting at this moment. */
+/* From now on, take only the events that are in the buffer at this moment. */
 void memprof_probes_finish(struct memprof_probes *probes);
 
 /* Add to LOSSES the events that did not fit into the buffer, or could not be read. */
 int memprof_probes_add_losses(const struct memprof_probes *probes, struct memprof_losses *losses);
 
 /*
- * Call this each second. -ESTALE: a file of the program is being overwritten in place; there are no
- * more events.
+ * Do periodic work; call this once a second. Return -ESTALE if a file of the program is being
+ * overwritten in place: no more events will come.
  */
 int memprof_probes_refresh(struct memprof_probes *probes);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The rate of a profile by Gc.Memprof, as users write it. */
+/* Parses the sampling rate of a Gc.Memprof profile, as users write it. */
 #ifndef MEMPROF_RATE_H
 #define MEMPROF_RATE_H
 
 #include <stdbool.h>
 
-/* Samples per word. The usual rate has no visible cost. */
+/* Limits and default, in samples per word. The default has no visible cost. */
 #define MEMPROF_MIN_RATE   1e-9
 #define MEMPROF_USUAL_RATE 1e-4
 
 /* Prefix of the library's own probes. Counting these costs a trap for each event. */
 #define MEMPROF_PROBES "memprof_"
 
-/* Read TEXT. Returns false if TEXT is not a number from 1e-9 to 1. */
+/* Set *RATE from TEXT. Return false if TEXT is not a number from 1e-9 to 1. */
 bool memprof_rate_read(const char *text, double *rate);
 
 #endif

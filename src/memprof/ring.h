@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface between the tool and the library ocaml-probes.memprof (tools/ocaml/memprof), which
- * runs in the profiled program. Neither trusts what the other has written.
+ * runs in the profiled program. Neither of the two trusts what the other has written.
  *
  * A program that links the library has two open files: the signpost, a sealed memfd with a struct
- * memprof_signpost, and one end of a socket pair, whose other end a thread of the library reads.
- * The tool copies the first end with pidfd_getfd(2) and sends one struct memprof_request with two
- * descriptors: a memfd with a ring, and one end of the tool's own socket pair, over which the
- * replies come. The profile ends when that socket is closed.
+ * memprof_signpost, and the request socket, one end of a socket pair, whose other end a thread of
+ * the library reads. The tool copies the request socket into its process with pidfd_getfd(2) and
+ * sends one struct memprof_request with two descriptors: a memfd with a ring, and one end of
+ * another socket pair, which the tool made, and over which the program replies. The profile ends
+ * when that second socket is closed.
  *
  * FEATURES, FLAGS and the fields after them may be missing in the structs of other libraries and
  * tools of this version; a missing field counts as 0.
@@ -19,27 +20,28 @@
 
 #define MEMPROF_NAME	   "ocaml-probes.memprof"
 #define MEMPROF_MAGIC	   UINT64_C(0x31706d656d70636f) /* "ocpmemp1" */
-#define MEMPROF_RING_BYTES 4096 /* of struct memprof_ring; the records follow */
+#define MEMPROF_RING_BYTES 4096 /* size of struct memprof_ring; the records follow */
 
 enum {
-	MEMPROF_VERSION = 3, /* of this interface; different versions refuse each other */
+	/* Version of this interface; tool and library refuse a different one. */
+	MEMPROF_VERSION = 3,
 	MEMPROF_MAX_DEPTH = 1024,
-	MEMPROF_MAX_WRITERS = 4096, /* domains of OCaml 5.3 at one time */
+	MEMPROF_MAX_WRITERS = 4096, /* domains that OCaml 5.3 can run at one time */
 	MEMPROF_TEXT_BYTES = 112,
-	MEMPROF_MIN_DATA = 1 << 16, /* bytes of records: a power of two */
+	MEMPROF_MIN_DATA = 1 << 16, /* least bytes of records; the size must be a power of two */
 	MEMPROF_MAX_DATA = 1 << 30,
 };
 
-/* A feature of the library, and a flag of a request. */
+/* Bits of memprof_signpost.features and of memprof_request.flags. */
 enum {
 	/*
-	 * The events are read at the library's probes, and none goes into the ring. Blocks have
-	 * numbers in this mode, too. The probes' arguments are those of enum memprof_probe_arg.
+	 * The tool reads the events at the library's probes; none goes into the ring. Blocks have
+	 * numbers in this mode, too. The probes have the arguments of enum memprof_probe_arg.
 	 */
 	MEMPROF_BY_PROBES = 1 << 0,
 	/*
-	 * Only a flag: times are ticks of the time stamp counter. The tool checks that the counter
-	 * is a clock (inside/ticks.h), so the program need not.
+	 * Only in `flags`: times are ticks of the time stamp counter. The tool checks that the
+	 * counter can serve as a clock (inside/ticks.h), so the program need not check it.
 	 */
 	MEMPROF_IN_TICKS = 1 << 1,
 };
@@ -48,7 +50,7 @@ struct memprof_signpost {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t pid;	/* in the pid namespace of the program */
-	uint32_t ocaml; /* 41301: OCaml 4.13.1 */
+	uint32_t ocaml; /* version of OCaml: 41301 is 4.13.1 */
 	uint32_t socket_fd;
 	uint64_t socket_ino;
 	uint32_t features;
@@ -58,7 +60,7 @@ struct memprof_signpost {
 struct memprof_request {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t depth; /* of call stacks */
+	uint32_t depth; /* most frames of a call stack */
 	double rate;	/* samples per word */
 	uint32_t flags;
 	uint32_t reserved;
@@ -66,19 +68,19 @@ struct memprof_request {
 
 enum memprof_answer_kind {
 	MEMPROF_BUSY = 1, /* another tool profiles the program */
-	MEMPROF_INVALID,  /* the request is invalid; TEXT has the reason */
-	MEMPROF_STARTED,  /* in DOMAIN */
-	MEMPROF_REFUSED,  /* in DOMAIN, by OCaml, for the reason TEXT */
-	MEMPROF_STOPPED,  /* in all domains */
+	MEMPROF_INVALID,  /* the request is invalid; `text` has the reason */
+	MEMPROF_STARTED,  /* `domain` has started the profile */
+	MEMPROF_REFUSED,  /* OCaml has refused the profile in `domain`, for the reason `text` */
+	MEMPROF_STOPPED,  /* the profile has stopped in all domains */
 };
 
 struct memprof_answer {
 	uint32_t kind;
 	uint32_t domain;
-	char text[MEMPROF_TEXT_BYTES]; /* ends with 0 */
+	char text[MEMPROF_TEXT_BYTES]; /* terminated with 0 */
 };
 
-/* Any message from the tool means: stop the profile. */
+/* After the request, any message from the tool means: stop the profile. */
 
 enum memprof_kind {
 	MEMPROF_PADDING,
@@ -92,26 +94,28 @@ enum memprof_kind {
 
 /*
  * The records are sequences of words in a circular buffer of DATA bytes; HEAD and TAIL count bytes
- * from the start. A writer reserves space by advancing HEAD, fills the space, and writes the first
- * word last. Until then, the first word is 0. The reader fills what it has read with 0, and then
- * advances TAIL. A record never wraps: a record of the kind MEMPROF_PADDING fills the end of the
- * buffer. LOST counts the events that did not fit.
+ * from the start of the session. A writer reserves space by advancing HEAD, fills the space, and
+ * writes the first word of the record last. Until then, the first word is 0. The reader fills the
+ * space of a record that it has read with 0, and then advances TAIL. A record never wraps: a record
+ * of the kind MEMPROF_PADDING fills the end of the buffer. LOST counts the events that did not fit.
  */
 struct memprof_ring {
 	uint64_t magic;
 	uint64_t data;
-	uint64_t session; /* the program's number for the session; 0: not begun */
+	/* The number that the program gave to this session; 0: the session has not begun. */
+	uint64_t session;
 	uint64_t reserved[5];
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail __attribute__((aligned(64)));
 	uint64_t lost[MEMPROF_KINDS] __attribute__((aligned(64)));
-	uint64_t lost_samples; /* n_samples of the allocations */
-	uint64_t forks;	       /* of the program, since the start of the profile */
+	uint64_t lost_samples; /* sum of n_samples over the lost allocations */
+	uint64_t forks; /* times that the program has forked since the start of the profile */
 };
 
 /*
- * A record has what differs from the writer's previous record of the session that was not lost. A
- * writer writes for one domain at a time. Its first record has everything.
+ * A record contains only what differs from the previous record of the same writer, in this session,
+ * that was not lost. The first record of a writer contains everything. A writer writes for one
+ * domain at a time.
  *
  *	head      see memprof_head()
  *	id        of the block
@@ -131,7 +135,7 @@ enum {
 	MEMPROF_HAS_TIME = 1 << 1,
 	MEMPROF_CONTEXT_WORDS = 2,
 	MEMPROF_LEAST_WORDS = 2,
-	MEMPROF_ALLOC_WORDS = 5, /* without context and frames */
+	MEMPROF_ALLOC_WORDS = 5, /* fixed words of an allocation, without context and frames */
 	MEMPROF_MOST_WORDS = MEMPROF_ALLOC_WORDS + MEMPROF_CONTEXT_WORDS + MEMPROF_MAX_DEPTH,
 	MEMPROF_SOURCE_SHIFT = 56,
 };
@@ -147,22 +151,22 @@ enum memprof_source {
 };
 
 /*
- * A frame is the return address of a call. With this bit, it is the address of debug information:
- * of one of several allocations which the compiler has combined.
+ * A frame is the return address of a call. If this bit is set, the other bits are the address of
+ * debug information instead: that of one of several allocations which the compiler has combined.
  */
 #define MEMPROF_DEBUGINFO (UINT64_C(1) << 63)
 
 /*
- * The arguments of the probes: OCaml ints, except for the call stack. Only allocations have those
- * before MEMPROF_ARG_EVENT. All events have those from MEMPROF_ARG_ID on; in allocations, add
- * MEMPROF_ARG_EVENT to their numbers.
+ * The arguments of the probes. All are OCaml ints, except for the call stack. The arguments before
+ * MEMPROF_ARG_EVENT exist only for allocations. All events have those from MEMPROF_ARG_ID on; for
+ * allocations, add MEMPROF_ARG_EVENT to the numbers of these.
  */
 enum memprof_probe_arg {
 	MEMPROF_ARG_SAMPLES,
 	MEMPROF_ARG_SIZE,
 	MEMPROF_ARG_SOURCE,
 	MEMPROF_ARG_CALLSTACK, /* a block with OCaml's raw backtrace */
-	MEMPROF_ARG_EVENT,     /* where the arguments of all events begin */
+	MEMPROF_ARG_EVENT,     /* number of the first argument that all events have */
 	MEMPROF_ARG_ID = 0,
 	MEMPROF_ARG_SESSION,
 	MEMPROF_ARG_MINORS,
@@ -175,9 +179,9 @@ enum memprof_probe_arg {
 struct memprof_head {
 	unsigned int kind;  /* enum memprof_kind */
 	unsigned int flags; /* MEMPROF_HAS_... */
-	unsigned int words; /* of the record */
+	unsigned int words; /* size of the record in words */
 	unsigned int writer;
-	unsigned int kept; /* outermost frames that are omitted */
+	unsigned int kept; /* number of outermost frames that are omitted */
 };
 
 static inline uint64_t memprof_pack(struct memprof_head head)

@@ -8,10 +8,10 @@
 struct ring_writer {
 	uint64_t collections, time_ns;
 	uint32_t domain;
-	uint32_t depth; /* of the last allocation */
+	uint32_t depth; /* number of frames in `stack` */
 	/*
-	 * The call stack of the last allocation, at the end of the array: the outermost frame is
-	 * the last one.
+	 * The call stack of the last allocation. It is at the end of the array, so its outermost
+	 * frame is always the last element.
 	 */
 	uint64_t stack[MEMPROF_MAX_DEPTH];
 };
@@ -43,7 +43,7 @@ static uint64_t *record_at(const struct ring_reader *r)
 	return (uint64_t *)((char *)r->ring + MEMPROF_RING_BYTES + (r->tail & (r->data - 1)));
 }
 
-/* Release the space of WORDS words. */
+/* Fill WORDS words of the ring with 0, and give their space back to the program. */
 static void release(struct ring_reader *r, uint64_t words)
 {
 	memset(record_at(r), 0, words * sizeof(uint64_t));
@@ -62,8 +62,8 @@ static uint64_t fixed_words(const struct memprof_head *head)
 }
 
 /*
- * Is HEAD the head of a sound record? WRITTEN words were written, ROOM words are left up to the end
- * of the circular buffer.
+ * Return true if HEAD is the head of a sound record. WRITTEN words were written; ROOM words are
+ * left up to the end of the circular buffer.
  */
 static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t room)
 {
@@ -82,7 +82,10 @@ static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t
 	       head->words - fixed + head->kept <= MEMPROF_MAX_DEPTH;
 }
 
-/* Return the state of the writer. NULL: out of memory, or its first record is incomplete. */
+/*
+ * Return the state of the writer of HEAD. Return NULL if out of memory, or if the first record of
+ * the writer lacks fields.
+ */
 static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof_head *head)
 {
 	const unsigned int all = MEMPROF_HAS_CONTEXT | MEMPROF_HAS_TIME;
@@ -104,7 +107,10 @@ bool memprof_event_is_sound(const struct memprof_event *event)
 	       event->n_samples <= event->size + 1;
 }
 
-/* Decode the rest of an allocation's record, which is at AT and has FRESH of the frames. */
+/*
+ * Decode the rest of an allocation's record, which is at AT. FRESH is the number of frames that the
+ * record contains.
+ */
 static bool decode_allocation(struct ring_writer *writer, const struct memprof_head *head,
 			      const uint64_t *at, uint64_t fresh, struct memprof_event *event)
 {
@@ -119,7 +125,7 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 	return memprof_event_is_sound(event);
 }
 
-/* Set the time of WRITER, which never goes back. */
+/* Set the time of WRITER's last event, unless TIME is earlier than it. */
 static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t time)
 {
 	const uint64_t ns = r->in_ticks ? event_clock_ns(&r->clock, time) : time;
@@ -128,7 +134,7 @@ static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t
 		writer->time_ns = ns;
 }
 
-/* Decode the copy of a record whose HEAD is sound. */
+/* Decode the copy of a record whose HEAD was found sound. Return false if the rest is not. */
 static bool decode(struct ring_reader *r, const struct memprof_head *head,
 		   struct memprof_event *event)
 {
@@ -155,8 +161,9 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
 }
 
 /*
- * Return the bytes of the records that are known to be there. Read the head of the ring only when
- * all known records have been read: each access takes its cache line from the program's processor.
+ * Return how many bytes of records are known to have been written but not read. Read the head of
+ * the ring only when all known records have been read: each access takes its cache line away from
+ * the program's processor.
  */
 static uint64_t bytes_written(struct ring_reader *r)
 {

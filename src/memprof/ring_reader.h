@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a ring of ring.h. The program can write anything there at any time, so each word is read
- * once.
+ * Reads a ring of ring.h. The program can write anything into the ring at any time, so the reader
+ * reads each word only once.
  */
 #ifndef MEMPROF_RING_READER_H
 #define MEMPROF_RING_READER_H
@@ -16,39 +16,47 @@ struct ring_writer;
 
 struct ring_reader {
 	struct memprof_ring *ring;
-	uint64_t data;					  /* bytes of records */
-	uint64_t head, tail;				  /* HEAD: as last read from the ring */
-	uint64_t record[MEMPROF_MOST_WORDS];		  /* a copy of the last record */
-	struct ring_writer *writers[MEMPROF_MAX_WRITERS]; /* state of each; NULL: no record yet */
-	struct event_clock clock;			  /* for times in ticks */
+	uint64_t data;			     /* size of the circular buffer in bytes */
+	uint64_t head, tail;		     /* `head` was last read from the ring */
+	uint64_t record[MEMPROF_MOST_WORDS]; /* a copy of the last record */
+	/* State of each writer; NULL: no record yet. */
+	struct ring_writer *writers[MEMPROF_MAX_WRITERS];
+	struct event_clock clock; /* for times in ticks */
 	bool in_ticks;
-	bool is_last; /* no record after HEAD is read */
+	bool is_last; /* records after `head` will not be read */
 	bool is_damaged;
 };
 
-/* Prepare RING, which is all 0, for DATA bytes of records. */
+/* Prepare READER and RING for DATA bytes of records. RING must be all 0. */
 void ring_reader_init(struct ring_reader *reader, struct memprof_ring *ring, uint64_t data);
-/* Declare that times of records are ticks of the time stamp counter. LOOK: see event_clock.h. */
+/*
+ * Declare that the times in records are ticks of the time stamp counter. LOOK: see event_clock.h.
+ */
 void ring_reader_use_ticks(struct ring_reader *reader, struct tick_moment (*look)(void));
 /* Free the memory of READER, which may be all 0. The caller frees the ring. */
 void ring_reader_fini(struct ring_reader *reader);
 
 /*
- * Read the next EVENT. Returns false if there is no complete record, or if the ring is damaged. The
- * call stack is valid until the next call.
+ * Read the next EVENT. Return false if no complete record is waiting, or if the ring is damaged.
+ * The event's call stack is valid until the next call.
  */
 bool ring_reader_next(struct ring_reader *reader, struct memprof_event *event);
 
-/* From now on, read only the records that are in the ring now. */
+/* From now on, read only the records that are in the ring at this moment. */
 void ring_reader_finish(struct ring_reader *reader);
 
-/* Does the ring have bytes that were not read? */
+/* Return true if the ring has bytes that were not read. */
 bool ring_reader_has_rest(const struct ring_reader *reader);
 
-/* Return the source for OCaml's NUMBER, or MEMPROF_OTHER if it is unknown. */
+/*
+ * Return the memprof_source for NUMBER, which is from OCaml, or MEMPROF_OTHER if NUMBER is unknown.
+ */
 enum memprof_source memprof_source_of(uint64_t number);
 
-/* Are the numbers of an allocation bounded, so that sums of them do not overflow? */
+/*
+ * EVENT must be an allocation. Return true if its numbers are below limits that keep sums of them
+ * from overflowing.
+ */
 bool memprof_event_is_sound(const struct memprof_event *event);
 
 #endif

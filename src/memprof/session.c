@@ -25,8 +25,8 @@ struct memprof_session {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memprof_signpost post;
-	int socket;  /* of this session */
-	int request; /* the program's socket; -1 after the request, like ring_fd */
+	int socket;  /* our end of this session's socket pair */
+	int request; /* copy of the program's socket; after the request -1, as is ring_fd */
 	int ring_fd;
 	struct ring_reader reader;
 };
@@ -34,8 +34,8 @@ struct memprof_session {
 /* ---- the signpost ---------------------------------------------------------------------------- */
 
 /*
- * Is NUMBER, an open file of PID, the signpost? If so, read it into POST. The link may change at
- * any time, and so may the file it leads to.
+ * Return true if NUMBER, an open file of PID, is the signpost, and read it into POST. The link in
+ * /proc may change at any time, and so may the file to which it leads.
  */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
@@ -66,7 +66,8 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 }
 
 /*
- * Is POST that of PID? A forked child has its parent's files until the library has made new ones.
+ * Return true if POST is the signpost of PID itself. A forked child has its parent's files until
+ * the library has made new ones.
  */
 static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
 {
@@ -123,7 +124,7 @@ static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost
 	return 0;
 }
 
-/* Does the library have the features that SPEC needs? */
+/* Return -EPROTO if the library lacks a feature that SPEC needs, otherwise 0. */
 static int check_features(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post,
 			  const struct memprof_spec *spec)
 {
@@ -148,12 +149,15 @@ int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spe
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-/* Returns 0 or a negative errno. */
+/* Copy descriptor NUMBER of PID. Return 0 or a negative errno. */
 static int copy_descriptor(pid_t pid, int number, int *copy)
 {
 	int pidfd, err = 0;
 
-	/* Filters of system calls, as those of containers, may refuse pidfd_getfd(2). */
+	/*
+	 * Avoid pidfd_getfd(2) if possible: filters of system calls, as in containers, may refuse
+	 * it.
+	 */
 	if (pid == getpid()) {
 		*copy = fcntl(number, F_DUPFD_CLOEXEC, 0);
 		return *copy < 0 ? -errno : 0;
@@ -169,8 +173,8 @@ static int copy_descriptor(pid_t pid, int number, int *copy)
 }
 
 /*
- * Is FD the expected socket? The process chooses which file it is. getsockopt(2) comes first:
- * fstat(2) could block on another kind of file.
+ * Return true if FD is the expected socket. The process chooses what kind of file FD is. So call
+ * getsockopt(2) first: fstat(2) could block on another kind of file.
  */
 static bool is_local_socket(int fd, uint64_t inode)
 {
@@ -199,8 +203,8 @@ static int take_socket(struct memprof_session *s)
 }
 
 /*
- * Make the ring. Its pages are allocated here and belong to this process: the program never waits
- * for memory.
+ * Make the ring. Its pages are allocated here, and their memory counts for this process: the
+ * program never waits for memory.
  */
 static int make_ring(struct memprof_session *s, uint64_t data)
 {
@@ -369,7 +373,10 @@ void memprof_finish(struct memprof_session *s)
 	ring_reader_finish(&s->reader);
 }
 
-/* Are these numbers possible? No program loses 2^48 events before the tool reads some. */
+/*
+ * Return true if the numbers in LOSSES are possible. No program loses 2^48 events before the tool
+ * reads some.
+ */
 static bool is_possible(const struct memprof_losses *losses)
 {
 	const uint64_t limit = UINT64_C(1) << 48;

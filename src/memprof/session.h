@@ -16,32 +16,33 @@
 
 struct memprof_spec {
 	double rate;	/* samples per word; above 0, at most 1 */
-	uint32_t depth; /* of call stacks; at most MEMPROF_MAX_DEPTH */
-	uint64_t data;	/* bytes of the ring: a power of two; 0: the default */
-	/* Read the events at the probes, with struct memprof_probes; the ring gets none. */
+	uint32_t depth; /* most frames of a call stack; at most MEMPROF_MAX_DEPTH */
+	uint64_t data;	/* size of the ring in bytes: a power of two; 0: the default */
+	/* The events are read at the probes, with struct memprof_probes; the ring stays empty. */
 	bool by_probes;
 };
 
-/* An event of the program, checked. It is valid until the next event is read. */
+/* An event of the program. It has been checked, and is valid until the next event is read. */
 struct memprof_event {
 	enum memprof_kind kind;
 	uint32_t domain;
 	uint64_t time_ns;	 /* CLOCK_MONOTONIC */
-	uint64_t id;		 /* of the block; not checked */
-	uint32_t minors, majors; /* collections so far */
-	/* Of allocations. */
-	uint64_t n_samples, size; /* size: words without the header */
+	uint64_t id;		 /* id of the block; not checked */
+	uint32_t minors, majors; /* minor and major collections before the event */
+	/* The following members are only for allocations. */
+	uint64_t n_samples, size; /* `size`: words without the header */
 	enum memprof_source source;
-	const uint64_t *stack; /* the innermost first; with MEMPROF_DEBUGINFO */
+	/* Frames, the innermost first; they may have the bit MEMPROF_DEBUGINFO. */
+	const uint64_t *stack;
 	uint32_t depth;
 };
 
 struct memprof_losses {
-	uint64_t events[MEMPROF_KINDS]; /* that did not fit into the ring */
-	uint64_t samples;		/* of the allocations among them */
+	uint64_t events[MEMPROF_KINDS]; /* events that did not fit into the ring, by kind */
+	uint64_t samples; /* sum of n_samples over the allocations among these events */
 	bool is_cut; /* the program has ended, or the ring is damaged, in the middle of a record */
-	bool is_damaged; /* nothing is read from the ring any more */
-	/* The program has written impossible numbers of losses; they are replaced by 0. */
+	bool is_damaged; /* the ring is damaged: nothing more is read from it */
+	/* The program has written impossible numbers of losses; they were replaced by 0. */
 	bool is_false;
 	uint64_t forks;
 };
@@ -52,30 +53,30 @@ struct memprof_session;
 int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec);
 
 /*
- * Request a profile from PID. -ENODATA: PID is not linked with the library; -EAGAIN: it has closed
- * the library's socket; -EOPNOTSUPP: its version of OCaml has no Gc.Memprof; -EPROTO: the library
- * has another version, or is too old for SPEC. memprof_answers_take() reports whether another tool
- * profiles PID.
+ * Request a profile from PID. Return -ENODATA if PID is not linked with the library; -EAGAIN if PID
+ * has closed the library's socket; -EOPNOTSUPP if PID's version of OCaml has no Gc.Memprof; -EPROTO
+ * if the library has another version, or is too old for SPEC. memprof_answers_take() reports
+ * whether another tool profiles PID.
  */
 int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec,
 		 struct memprof_session **out);
 void memprof_close(struct memprof_session *session);
 
-/* The program's version of OCaml: 41301 is 4.13.1. */
+/* Return the program's version of OCaml: 41301 is 4.13.1. */
 uint32_t memprof_ocaml(const struct memprof_session *session);
 
 /*
- * Return the number that the program has given to this session and passes to its probes. 0: none
- * yet.
+ * Return the number that the program has given to this session, and that it passes to its probes.
+ * Return 0 if the program has not begun the session yet.
  */
 uint64_t memprof_number(const struct memprof_session *session);
 
-/* Return the only descriptor of the session. It is readable when a reply waits. */
+/* Return the only descriptor of the session. It is readable when a reply is waiting. */
 int memprof_fd(const struct memprof_session *session);
 
 /*
- * Take the next reply of the program. Returns false if no reply is waiting. *HAS_ENDED is set if
- * the program has closed the session. A message that is not a valid reply is ignored.
+ * Take the next reply of the program. Return false if no reply is waiting. Set *HAS_ENDED if the
+ * program has closed the session. A message that is not a valid reply is ignored.
  */
 bool memprof_answer(struct memprof_session *session, struct memprof_answer *answer,
 		    bool *has_ended);
@@ -83,13 +84,13 @@ bool memprof_answer(struct memprof_session *session, struct memprof_answer *answ
 /* Request the end of the profile. The program replies when the profile has stopped. */
 void memprof_stop(struct memprof_session *session);
 
-/* Take the next event. Returns false if no event is waiting. */
+/* Take the next event. Return false if no event is waiting. */
 bool memprof_next(struct memprof_session *session, struct memprof_event *event);
 
-/* From now on, memprof_next takes only the events that are waiting at this moment. */
+/* From now on, memprof_next() takes only the events that are waiting at this moment. */
 void memprof_finish(struct memprof_session *session);
 
-/* Return what the profile lacks. AT_END: no more events will come. */
+/* Return the numbers of lost events. AT_END: no more events will come. */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);
 
 #endif

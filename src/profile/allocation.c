@@ -25,24 +25,28 @@ enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
 struct sampled_process {
 	uint32_t tgid;
 	struct gc_reader *reader;
-	double first, last;  /* minor words */
+	double first, last;  /* words in minor heaps when sampling began and at the last reading */
 	double unsure;	     /* error bound of last - first, in words */
-	uint64_t last_heaps; /* minor heaps that had run out when LAST was read */
+	uint64_t last_heaps; /* minor heaps that had run out when `last` was read */
 	uint64_t end_heaps;  /* minor heaps that had run out when sampling ended */
 	bool is_sampled;
-	int links[LINKS_A_PROCESS]; /* small blocks, large ones; -1: none */
+	/* The link for small blocks and the one for large blocks; -1: not attached. */
+	int links[LINKS_A_PROCESS];
 };
 
 struct allocation {
 	struct ocp_ctx *ctx;
 	struct allocation_bpf bpf;
-	bool large_stopped; /* also for processes that are added later */
-	bool is_stepped; /* the kernel single-steps the instruction of a uprobe on large blocks */
+	bool large_stopped; /* applies also to processes that are added later */
+	bool is_stepped; /* the kernel single-steps an instruction with a uprobe for large blocks */
 	struct sampled_process *processes;
 	size_t n;
 };
 
-/* Before Linux 6.10, a uprobe link takes the process id for that of one thread. */
+/*
+ * Check that the kernel supports uprobes of one process. Before Linux 6.10, it takes the process id
+ * of a uprobe link for the id of a single thread.
+ */
 static int check_kernel(struct ocp_ctx *ctx)
 {
 	struct bpf_support support;
@@ -74,13 +78,13 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 /* ---- uprobes -------------------------------------------------------------------------------- */
 
 /*
- * What a link is attached to: one process. Another process that runs the same file may have its own
- * link.
+ * What a uprobe link is attached to: the file of one process. Another process that runs the same
+ * file may have a separate link.
  */
 struct target {
 	pid_t pid;
 	const struct image_exe *exe;
-	const char *path; /* of the executable, by our descriptor */
+	const char *path; /* path of the executable, through our open descriptor */
 };
 
 static int attach(struct allocation *a, int prog, const struct target *target,
@@ -112,7 +116,7 @@ static int find_place(struct allocation *a, struct code_file *code, const struct
 	return err;
 }
 
-/* Check that small blocks can be sampled, at the function SYMBOL. */
+/* Check that small blocks can be sampled at the function SYMBOL. */
 static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 		       const struct runtime *runtime, const struct named_symbol *symbol)
 {
@@ -141,8 +145,8 @@ static int attach_small(struct allocation *a, struct code_file *code, const stru
 }
 
 /*
- * Attach to the functions that allocate blocks of the major heap. Blocks that survive a minor
- * collection are allocated by other functions.
+ * Attach to the functions that allocate blocks directly in the major heap. Blocks that move there
+ * in a minor collection are not sampled, since they are allocated by other functions.
  */
 static int attach_large(struct allocation *a, struct code_file *code, const struct target *target,
 			const struct named_symbol *symbols, int *link)
@@ -173,7 +177,8 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /*
- * SYMBOLS[0..N_LARGE) are the functions for large blocks, SYMBOLS[N_LARGE] is that for small ones.
+ * Attach all uprobes of a process. SYMBOLS[0..N_LARGE) are the functions for large blocks,
+ * SYMBOLS[N_LARGE] is the function for small blocks.
  */
 static int attach_all(struct allocation *a, const struct target *target,
 		      const struct runtime *runtime, const struct named_symbol *symbols,
@@ -252,7 +257,10 @@ static uint64_t heaps_of(const struct allocation *a, const struct sampled_proces
 	return bpf_map_lookup_elem(a->bpf.sampled, &process->tgid, &sampled) ? 0 : sampled.heaps;
 }
 
-/* Read the words and the heaps together. -ESRCH: the process has ended. */
+/*
+ * Read the allocated words of PROCESS, and the number of minor heaps, at the same time. Return
+ * -ESRCH if the process has ended.
+ */
 static int refresh_process(struct allocation *a, struct sampled_process *process)
 {
 	const uint64_t heaps = heaps_of(a, process);
@@ -267,9 +275,9 @@ static int refresh_process(struct allocation *a, struct sampled_process *process
 }
 
 /*
- * Begin to count samples. The program runs on between the reading of the words and the switch, for
- * long if this process has to wait for a processor. So take the mean of a reading before the switch
- * and one after it.
+ * Begin to count samples. The program continues to run between reading the words and starting to
+ * count, for long if the tool has to wait for a processor. So take the mean of a reading before the
+ * start and one after it.
  */
 static int begin_sampling(struct allocation *a, struct sampled_process *process)
 {
@@ -290,7 +298,7 @@ static int begin_sampling(struct allocation *a, struct sampled_process *process)
 	return err;
 }
 
-/* Stop counting samples. The words are read as in begin_sampling(). */
+/* Stop counting samples. Read the words before and after, as begin_sampling() does. */
 static void end_sampling(struct allocation *a, struct sampled_process *process)
 {
 	struct profile_sampled sampled = { 0 };
@@ -311,7 +319,7 @@ static void end_sampling(struct allocation *a, struct sampled_process *process)
 	process->last_heaps = sampled.heaps;
 }
 
-/* Stop sampling PROCESS. Its numbers remain. */
+/* Stop sampling PROCESS. Its numbers are kept for the profile. */
 static void stop_process(struct allocation *a, struct sampled_process *process)
 {
 	end_sampling(a, process);
@@ -383,7 +391,8 @@ void allocation_refresh(struct allocation *a)
 		struct sampled_process *process = &a->processes[i];
 
 		/*
-		 * Release the map entry and the descriptors: processes that start later need them.
+		 * The process has ended: release its map entry and descriptors, which processes
+		 * that start later need.
 		 */
 		if (process->is_sampled && refresh_process(a, process) == -ESRCH)
 			stop_process(a, process);

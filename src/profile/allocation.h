@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples allocation with uprobes on functions of the runtime: on the one that allocations call
- * when the minor heap has run out, and on those that allocate large blocks. The counts of the
- * runtime say how many words a sample stands for.
+ * Samples allocation with uprobes on functions of the OCaml runtime: on the function that
+ * allocations call when the minor heap has run out, and on the functions that allocate large
+ * blocks. How many words a sample stands for is computed from counters in the runtime.
  */
 #ifndef PROFILE_ALLOCATION_H
 #define PROFILE_ALLOCATION_H
@@ -24,23 +24,33 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 /* Detach and free ALLOCATION, which may be NULL. */
 void allocation_close(struct allocation *allocation);
 
-/* Check whether the allocation of PID can be sampled. If not, the ctx has the reason. */
+/*
+ * Check whether the allocation of PID can be sampled. If not, return an error and record the
+ * reason.
+ */
 int allocation_check(struct ocp_ctx *ctx, pid_t pid);
-/* Sample PID, which BPF programs know as TGID. -ENODATA: PID is not an OCaml program. */
+/* Sample PID, which BPF programs know as TGID. Return -ENODATA if PID is not an OCaml program. */
 int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tgid);
 
-/* Read how much the processes have allocated so far. Call this now and then: processes may end. */
+/*
+ * Read how much the processes have allocated so far. Call this from time to time: if a process
+ * ends, its allocations after the last reading can only be estimated.
+ */
 void allocation_refresh(struct allocation *allocation);
 
-/* Does the kernel single-step the instructions at which large blocks are sampled? */
+/*
+ * Return true if the kernel single-steps one of the instructions at which large blocks are sampled,
+ * which is slow.
+ */
 bool allocation_large_is_stepped(const struct allocation *allocation);
-/* Stop sampling large blocks, also in processes that are added later. */
+/* Stop sampling large blocks; they are not sampled in processes that are added later, either. */
 void allocation_stop_large(struct allocation *allocation);
 void allocation_stop(struct allocation *allocation);
 
 /*
- * Return the words that TGID has allocated in its minor heaps since it was added. For a process
- * that has ended, the words after the last reading are estimated from its number of minor heaps.
+ * Return the words that TGID has allocated in its minor heaps since it was added. If the process
+ * has ended, the words after the last reading are estimated from the number of minor heaps that ran
+ * out.
  */
 double allocation_minor_words(const struct allocation *allocation, uint32_t tgid);
 /* Return the error bound, in words, of the sum of allocation_minor_words() over all processes. */

@@ -8,7 +8,7 @@
 
 enum { REG_RDI = 7 };
 
-/* Do the instructions at BYTES[0..N) neither branch nor change rdi or memory? */
+/* Return true if the instructions at BYTES[0..N) neither branch nor change rdi or memory. */
 static bool changes_nothing(struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct insn insn;

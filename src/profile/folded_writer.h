@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The folded form: a line for each stack, as flamegraph.pl, speedscope and others read it. */
+/*
+ * Writes the folded form: a line for each stack, which flamegraph.pl, speedscope and others read.
+ */
 #ifndef PROFILE_FOLDED_WRITER_H
 #define PROFILE_FOLDED_WRITER_H
 
@@ -7,13 +9,13 @@
 #include "profile/profile.h"
 
 /*
- * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in samples, in microseconds
- * for PROFILE_WAITS, in words for PROFILE_WORDS. Functions of the kernel end with "_[k]". A
- * semicolon in a name becomes a colon.
+ * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in microseconds for
+ * PROFILE_WAITS, in words for PROFILE_WORDS, and otherwise a number of samples. Names of kernel
+ * functions get the suffix "_[k]". A semicolon in a name becomes a colon.
  */
 void folded_write(const struct profile *profile, FILE *to);
 
-/* Write the functions only, without a value. */
+/* Write only the functions of STACK, without a value. */
 void folded_write_stack(const struct named_stack *stack, FILE *to);
 
 #endif

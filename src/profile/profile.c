@@ -12,7 +12,7 @@
 struct maker {
 	struct ocp_ctx *ctx;
 	struct frame_names *names;
-	const struct named_frame **frames; /* of the stack that is being named */
+	const struct named_frame **frames; /* frames of the stack that is being named */
 	size_t n;
 };
 
@@ -54,7 +54,7 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Distinguish functions of the same name. */
+/* Return a number that distinguishes functions of the same name in profile_compare_frames(). */
 static int class_of(enum frame_kind kind)
 {
 	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
@@ -78,7 +78,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 	return COMPARE(a->n, b->n);
 }
 
-/* Compare the functions, and then their lines. */
+/* Compare two stacks by their functions, and if these are equal, by their lines. */
 static int compare_places(const struct named_stack *a, const struct named_stack *b)
 {
 	int order = profile_compare_stacks(a, b);
@@ -121,7 +121,7 @@ static bool same_function(const struct named_frame *a, const struct named_frame 
 	return profile_compare_frames(a, b) == 0;
 }
 
-/* Merge stacks that are equal by COMPARE, and sort the stacks by value. */
+/* Merge stacks for which COMPARE returns 0, and sort the stacks by value. */
 static void merge(struct profile *profile, int (*compare)(const void *, const void *))
 {
 	size_t n = 0;
@@ -173,7 +173,10 @@ void profile_merge_lines(struct profile *profile)
 	merge(profile, by_functions);
 }
 
-/* All work of the runtime's collector goes through one of these functions, in OCaml 4 and 5. */
+/*
+ * Return true if FUNCTION is an entry point of the garbage collector. All work of the collector is
+ * done inside one of these functions, in OCaml 4 and 5.
+ */
 static bool is_collector(const char *function)
 {
 	static const char *const names[] = {
@@ -212,7 +215,10 @@ static bool is_one_of(const char *function, const char *const *names)
 	return false;
 }
 
-/* A minor collection. In OCaml 5, domains wait for each other in it. */
+/*
+ * Return true if FUNCTION does a minor collection. In OCaml 5, this includes the time in which
+ * domains wait for each other.
+ */
 static bool is_minor(const char *function)
 {
 	static const char *const names[] = { "caml_empty_minor_heap",
@@ -240,8 +246,8 @@ static bool is_major(const char *function)
 }
 
 /*
- * Add SAMPLE to TIME by the innermost function that is minor or major: a major slice may begin with
- * a minor collection.
+ * Add SAMPLE to TIME. If several of its functions are minor or major, the innermost one counts,
+ * since a major slice may begin with a minor collection.
  */
 static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
 			       struct collector_time *time)
@@ -358,7 +364,7 @@ const char *profile_kind_name(enum profile_kind kind)
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* A frame in one stack: for sorting by function. */
+/* A frame in one stack, to be sorted by function. */
 struct seen {
 	const struct named_frame *frame;
 	size_t stack;
@@ -387,8 +393,8 @@ static int by_self(const void *a, const void *b)
 }
 
 /*
- * Is FRAME part of the mechanism of KIND (the kernel that waits, the runtime that allocates),
- * rather than what KIND profiles?
+ * Return true if FRAME belongs to the mechanism (the kernel that waits, the runtime that
+ * allocates), and not to the code that a profile of KIND is about.
  */
 static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 {
@@ -400,7 +406,8 @@ static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 }
 
 /*
- * Return the position of the function that waits, that allocates, or for which the collector runs.
+ * Return the index in STACK of the function that waits, that allocates, or on behalf of which the
+ * collector runs.
  */
 static size_t innermost(const struct profile *profile, size_t stack)
 {
@@ -451,7 +458,7 @@ int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
 				(struct profile_function){ .function = seen[i].frame->function,
 							   .frame = seen[i].frame };
 		else if (seen[i - 1].stack == seen[i].stack) {
-			/* A recursive function counts once in a stack. */
+			/* A recursive function counts only once for each stack. */
 			list[*n - 1].self += seen[i].is_innermost ? value : 0;
 			continue;
 		}

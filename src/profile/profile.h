@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A profile: named stacks and their values. The writers of all formats take it. */
+/* A profile: named stacks and their values. It is the input of the writers of all formats. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
@@ -13,102 +13,114 @@ struct named_stack {
 	const struct named_frame **frames; /* outermost first, with inlined and kernel frames */
 	size_t n;
 	uint64_t samples;
-	uint64_t value; /* nanoseconds on the CPU, or of waiting; allocated words */
-	/* With has_heap: allocated blocks; words and blocks that are alive. */
+	uint64_t value; /* nanoseconds on the CPU or of waiting, or allocated words */
+	/*
+	 * Only if has_heap: number of allocated blocks; words that are alive; blocks that are
+	 * alive.
+	 */
 	uint64_t objects, live, live_objects;
 };
 
-/* CPU time by the samples of PROFILE_CPU and PROFILE_GC: of everything, and of the collector. */
+/*
+ * CPU time of a profile of kind PROFILE_CPU or PROFILE_GC, in nanoseconds: of all samples, and of
+ * the samples in the garbage collector.
+ */
 struct collector_time {
-	uint64_t all, collector, minor, major; /* collector: some is neither minor nor major */
-	uint64_t samples, doubtful;	       /* doubtful: lack callers; may be the collector */
+	/* `collector` includes time that is neither minor nor major */
+	uint64_t all, collector, minor, major;
+	/* `doubtful`: samples that lack callers and so may be in the collector */
+	uint64_t samples, doubtful;
 };
 
 struct profile {
 	enum profile_kind kind;
 	struct collector_time collector;
-	unsigned int hz;	    /* samples per second; PROFILE_CPU */
-	uint64_t start_ns;	    /* since 1970 */
-	uint64_t duration_ns;	    /* for which samples were taken */
-	bool has_heap;		    /* made by Gc.Memprof; stacks have more members */
-	bool is_live;		    /* with has_heap: readers show live words first */
-	uint64_t word_period;	    /* with has_heap: words for one sample */
-	char *comments;		    /* lines for readers, of malloc; NULL: none */
-	struct named_stack *stacks; /* the largest value first; each list of places once */
+	unsigned int hz;      /* samples per second; for PROFILE_CPU */
+	uint64_t start_ns;    /* since 1970 */
+	uint64_t duration_ns; /* how long samples were taken */
+	bool has_heap; /* made by Gc.Memprof; stacks have `objects`, `live` and `live_objects` */
+	bool is_live;  /* if has_heap: readers show live words first */
+	uint64_t word_period; /* if has_heap: words that one sample stands for */
+	char *comments;	      /* lines of text for readers, allocated with malloc(3); NULL: none */
+	/* The largest value first; no two have the same functions and lines. */
+	struct named_stack *stacks;
 	size_t n;
-	uint64_t samples, value; /* of all stacks */
-	size_t processes;	 /* that were profiled; 0: not known */
-	size_t always_waiting;	 /* threads that waited for all of the time; of PROFILE_WAITS */
+	uint64_t samples, value; /* sums over all stacks */
+	size_t processes;	 /* number of profiled processes; 0: not known */
+	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited for all of the time */
 	uint64_t truncated;	 /* samples whose callers are not all known */
 	uint64_t lost;		 /* samples that are not in the stacks */
-	uint64_t lost_otherwise; /* of these, samples whose reasons are not below */
-	/* Words of small blocks, for PROFILE_WORDS; 0: at most 1 % of all words. */
+	uint64_t lost_otherwise; /* the part of `lost` whose reasons are not in the structs below */
+	/*
+	 * For PROFILE_WORDS: words in small blocks. Each number is 0 if it is at most 1 % of all
+	 * words.
+	 */
 	uint64_t unsure_words;	/* error bound of the words counted */
-	uint64_t missing_words; /* that are in no stack, since no minor heap ran out */
-	uint64_t large_ns;	/* how long large blocks were sampled; 0: all of the time */
+	uint64_t missing_words; /* words that are in no stack, since no minor heap ran out */
+	uint64_t large_ns;	/* how long large blocks were sampled; 0: for all of the time */
 	struct stack_losses stack_losses; /* reasons of `truncated` and `lost` */
-	struct profile_losses losses;	  /* more reasons of `lost` */
+	struct profile_losses losses;	  /* further reasons of `lost` */
 };
 
 /*
- * Make PROFILE: name the stacks of READING, and merge stacks of the same functions and lines. The
- * frames are valid as long as NAMES. The caller sets the times.
+ * Make PROFILE from READING: name the stacks, and merge stacks that have the same functions and
+ * lines. The frames are valid as long as NAMES. The caller sets the times.
  */
 int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct frame_names *names, const struct profiler_spec *spec,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
 
-/* Merge stacks of the same functions and lines, and sort the stacks. */
+/* Merge stacks that have the same functions and lines, and sort the stacks. */
 void profile_merge(struct profile *profile);
 
 /*
- * Compare functions by name. Functions of OCaml and of C with the same name are equal, since the
- * folded form does not distinguish them; functions of the kernel are different.
+ * Compare functions by name. An OCaml function and a C function with the same name are equal, since
+ * the folded form does not distinguish them; a kernel function differs from both.
  */
 int profile_compare_frames(const struct named_frame *a, const struct named_frame *b);
 int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b);
 
-/* Are callers missing in STACK? */
+/* Return true if callers are missing in STACK. */
 static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 {
 	return stack->n && stack->frames[0]->kind == FRAME_TRUNCATED;
 }
 
-/* VALUE in per cent of all values of PROFILE. */
+/* Return VALUE in per cent of the sum of all values of PROFILE. */
 double profile_share(const struct profile *profile, uint64_t value);
 
 /*
- * Is the time of the collector known? It is not if the collector was never seen, since a program
- * may lack the names of its functions, nor if more than 1% of the samples may or may not belong to
- * it.
+ * Return true if the time of the garbage collector is known. It is not if no sample was in the
+ * collector, since a program may lack the names of the collector's functions, nor if for more than
+ * 1 % of the samples it is unknown whether they were in the collector.
  */
 bool profile_knows_collector(const struct profile *profile);
 
-/* "cpu", "wait", "alloc", "gc" */
+/* Return "cpu", "wait", "alloc" or "gc". */
 const char *profile_kind_name(enum profile_kind kind);
 
-/* Are profiles of KIND made of samples that are taken at a rate? */
+/* Return true if profiles of KIND consist of samples that are taken at a rate. */
 static inline bool profile_is_sampled(enum profile_kind kind)
 {
 	return kind == PROFILE_CPU || kind == PROFILE_GC;
 }
 
 /*
- * Replace successive frames of the same function by one, so that stacks that differ only in the
- * depth of a recursion become one.
+ * Replace successive frames of the same function by one frame, so that stacks that differ only in
+ * the depth of a recursion are merged.
  */
 void profile_fold_recursion(struct profile *profile);
 
-/* Merge stacks of the same functions, whatever their lines are. */
+/* Merge stacks that have the same functions, whatever their lines are. */
 void profile_merge_lines(struct profile *profile);
 
-/* One function in all stacks. */
+/* A function, with its values in all stacks. */
 struct profile_function {
 	const char *function;
-	const struct named_frame *frame; /* one of its frames */
-	uint64_t self;			 /* value of the stacks in which it is the innermost */
-	uint64_t total;			 /* value of the stacks that it is in */
+	const struct named_frame *frame; /* one of the function's frames */
+	uint64_t self;			 /* sum over the stacks whose innermost function it is */
+	uint64_t total;			 /* sum over the stacks that contain it */
 };
 
 /* List the functions of PROFILE, the largest `self` first. The caller frees *FUNCTIONS. */

@@ -16,7 +16,7 @@ static double points_of(const struct profile_diff *diff, const struct profile_ch
 	       profile_share(diff->old_profile, change->old_value);
 }
 
-/* Larger absolute differences come first. */
+/* Sort the larger absolute difference first. */
 static int compare_points(double a, double b)
 {
 	return COMPARE(fabs(b), fabs(a));
@@ -91,7 +91,7 @@ static int by_function_points(const void *a, const void *b)
 	return order ? order : by_frame(a, b);
 }
 
-/* Merge OLD_FUNCTIONS and NEW_FUNCTIONS into LIST. Returns the number of functions in LIST. */
+/* Merge OLD_FUNCTIONS and NEW_FUNCTIONS into LIST. Return the number of functions in LIST. */
 static size_t merge_functions(struct profile_diff_function *list,
 			      const struct profile_function *old_functions, size_t n_old,
 			      const struct profile_function *new_functions, size_t n_new)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Two profiles of one kind, compared by function and by stack. */
+/* The comparison of two profiles of the same kind, by function and by stack. */
 #ifndef PROFILE_PROFILE_DIFF_H
 #define PROFILE_PROFILE_DIFF_H
 
 #include <stdbool.h>
 #include "profile/profile.h"
 
-/* A value in the old profile, not scaled, and in the new profile. */
+/* A value in the old profile, which is not scaled, and in the new profile. */
 struct profile_change {
 	uint64_t old_value, new_value;
 };
 
 struct profile_diff_stack {
-	const struct named_stack *stack; /* of one of the profiles */
+	const struct named_stack *stack; /* from one of the two profiles */
 	struct profile_change change;
-	double points; /* new share minus old share, in per cent of all */
+	double points; /* new share minus old share, in per cent of the profile's sum */
 };
 
 struct profile_diff_function {
@@ -26,8 +26,8 @@ struct profile_diff_function {
 struct profile_diff {
 	const struct profile *old_profile, *new_profile;
 	/*
-	 * Old values times `scale` are comparable with new ones: they are for the same time or, if
-	 * the time of a profile is not known, for the same sum of all values.
+	 * Old values times `scale` are comparable with new values: they are then for the same time
+	 * or, if the time of one of the profiles is not known, for the same sum of all values.
 	 */
 	double scale;
 	bool has_times;
@@ -37,7 +37,7 @@ struct profile_diff {
 	size_t n_functions;
 };
 
-/* Compare two profiles, which must outlive DIFF and not change. */
+/* Compare two profiles, which must outlive DIFF and must not change. */
 int profile_diff_make(struct ocp_ctx *ctx, const struct profile *old_profile,
 		      const struct profile *new_profile, struct profile_diff *diff);
 void profile_diff_free(struct profile_diff *diff);

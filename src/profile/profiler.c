@@ -27,8 +27,8 @@
 #include "unwind/map_reading.h"
 
 /*
- * A process that has just started is not recognised as an OCaml program until its runtime has
- * allocated memory.
+ * A process that has just started is recognised as an OCaml program only when its runtime has
+ * allocated memory. So try again, up to MAX_TRIES times.
  */
 enum { MAX_TRIES = 50, MAX_PENDING = 64 };
 
@@ -38,8 +38,8 @@ struct pending_process {
 };
 
 struct added_process {
-	uint32_t tgid; /* in the pid namespace of the kernel's counts */
-	pid_t pid;     /* in our pid namespace */
+	uint32_t tgid; /* in the pid namespace that the counts in the kernel use */
+	pid_t pid;     /* in the tool's pid namespace */
 };
 
 struct profiler {
@@ -49,18 +49,19 @@ struct profiler {
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
 	struct pid_namespace ns;
-	int exe_fd; /* of spec.exe; -1: none */
-	int n_cpus; /* possible ones */
+	int exe_fd; /* descriptor of spec.exe; -1: none */
+	int n_cpus; /* number of possible CPUs */
 	int *links;
 	size_t n_links;
 	struct added_process *added; /* including processes that have ended */
 	size_t n_added;
-	struct calibration *calibration; /* of a uprobe; only for the cost of PROFILE_WORDS */
+	/* Measures the cost of a uprobe; only if counts_cost and PROFILE_WORDS. */
+	struct calibration *calibration;
 	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
 	size_t n_pending;
-	uint64_t start_ns; /* when everything was attached */
-	uint64_t stop_ns;  /* 0: not stopped */
-	size_t n_ends;	   /* the first N_ENDS links follow ends of processes */
+	uint64_t start_ns; /* CLOCK_MONOTONIC when everything was attached */
+	uint64_t stop_ns;  /* CLOCK_MONOTONIC; 0: not stopped */
+	size_t n_ends;	   /* the first n_ends links record ends of processes */
 };
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -106,8 +107,8 @@ static int attach_tracepoint(struct profiler *p, const char *name, int prog)
 }
 
 /*
- * Follow ends of processes: a process that has ended must not be confused with the next one of its
- * id.
+ * Record ends of processes: a process that has ended must not be confused with a later process that
+ * gets the same id.
  */
 static int follow_ends(struct profiler *p)
 {
@@ -139,10 +140,10 @@ static int start_waits(struct profiler *p)
 	int gap = open_waiting(p, &waiting); /* slow, so before the start */
 	int err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
 
-	/* Record the threads that wait already. */
+	/* Record the threads that are already waiting. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
 		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
-		/* The process has ended. */
+		/* Ignore the failure if the process has ended. */
 		if (gap && kill(p->added[i].pid, 0) != 0)
 			gap = 0;
 	}
@@ -162,7 +163,7 @@ static int attach_all(struct profiler *p)
 	if (p->spec.kind == PROFILE_WORDS) {
 		const struct engine_spec counting = { 0 };
 
-		/* Each process gets its uprobes when it is added. */
+		/* Uprobes are attached to each process when it is added. */
 		if (p->spec.counts_cost)
 			p->calibration = calibration_start(&engine_bpf, &counting, true);
 		return 0;
@@ -216,7 +217,10 @@ void profiler_stop(struct profiler *p)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-/* Choose spec.exe: processes that execute it later are profiled, if this user may access them. */
+/*
+ * Set up spec.exe: processes that execute this file later are profiled, if this user may access
+ * them.
+ */
 static int choose_exe(struct profiler *p, struct profile_config *config)
 {
 	struct measure_config access = { 0 };
@@ -261,7 +265,10 @@ static int load(struct profiler *p)
 		return ctx_no_memory(p->ctx);
 	memcpy((void *)&skel->rodata->config, &config, sizeof(config));
 	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
-	/* Processes that have ended keep their entries until the next refresh. */
+	/*
+	 * More than max_processes, since processes that have ended keep their entries until the
+	 * next refresh.
+	 */
 	skel->maps.sampled.max_entries = 4 * (uint32_t)p->spec.max_processes;
 	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
 	if (p->spec.kind == PROFILE_WAITS)
@@ -397,10 +404,10 @@ double profiler_minor_words(const struct profiler *p, uint32_t tgid)
 }
 
 /*
- * Add a process that has begun to execute the file. It may have ended, or be in a pid namespace
- * where it has another id than here: then it is profiled as before, except for its allocation. Or
- * it was the child of a process that executes the file, and has executed another program since:
- * then it must not be profiled.
+ * Add a process that has begun to execute the file. If it has ended, or is in a pid namespace where
+ * it has another id than here, it is still sampled as before, except for its allocation. If it was
+ * a child of a process that executes the file, and has executed another program since, it must not
+ * be profiled.
  */
 static int add_newcomer(struct profiler *p, uint32_t tgid)
 {
@@ -412,8 +419,8 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 		return 0;
 	stack_walker_add_process(p->walker, (pid_t)tgid, tgid);
 	/*
-	 * From now on, BPF programs forget the process when it executes another program. It may
-	 * have done so before it was added.
+	 * From now on, BPF programs forget the process when it executes another program. But it may
+	 * have executed one before it was added.
 	 */
 	if (!image_is_exe((pid_t)tgid, p->exe_fd)) {
 		profiler_forget_process(p, tgid);
@@ -491,8 +498,8 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Read the threads that still wait. They count from the start of their wait or of the profile,
- * whichever is later, up to now.
+ * Read the threads that still wait. For each, count the time from the start of its wait or of the
+ * profile, whichever is later, until now.
  */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
@@ -577,7 +584,7 @@ static int compare_tgids(const void *a, const void *b)
 	return COMPARE(x->tgid, y->tgid);
 }
 
-/* Return the number of minor heaps of TGID for which there are samples. */
+/* Return the number of minor heaps of TGID that the samples in READING stand for. */
 static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid)
 {
 	uint64_t n = 0;
@@ -589,7 +596,7 @@ static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid
 }
 
 /*
- * Set the values of samples. The minor heaps of a process have the same size, so each stands for an
+ * Set the values of samples. All minor heaps of a process have the same size, so each stands for an
  * equal share of the words that the process has allocated.
  */
 static void weigh_samples(struct profiler *p, struct profile_reading *reading)
@@ -614,8 +621,8 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Return the words of processes without a sample of a minor heap. Large blocks may make the
- * collector empty each minor heap before it has run out.
+ * Return the words in small blocks of processes without a sample of a minor heap. There may be such
+ * processes, since large blocks can make the collector empty each minor heap before it has run out.
  */
 static double count_missing(const struct profiler *p, const struct profile_reading *reading)
 {
@@ -651,7 +658,10 @@ static int compare_ids(const void *a, const void *b)
 	return COMPARE(*x, *y);
 }
 
-/* Count the processes that were added, and those that ended before they could be added. */
+/*
+ * Count the processes that were added, and processes with samples that ended before they could be
+ * added.
+ */
 static int count_processes(const struct profiler *p, struct profile_reading *reading)
 {
 	uint32_t *tgids = calloc(p->n_added + reading->n + 1, sizeof(*tgids));

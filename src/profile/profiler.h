@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Samples the stacks of processes: loads and attaches bpf/profile.bpf.c. The order of calls is
- * open, add_process (any number of times, also later), start, refresh (now and then), stop, read,
- * close.
+ * open, add_process (any number of times, also later), start, refresh (about once a second), stop,
+ * read, close.
  */
 #ifndef PROFILE_PROFILER_H
 #define PROFILE_PROFILER_H
@@ -21,7 +21,7 @@ enum profile_kind {
 	PROFILE_CPU,   /* time on the CPU */
 	PROFILE_WAITS, /* time off the CPU */
 	PROFILE_WORDS, /* allocated words */
-	PROFILE_GC,    /* time on the CPU in the collector */
+	PROFILE_GC,    /* time on the CPU in the garbage collector */
 };
 
 struct profiler_spec {
@@ -31,21 +31,21 @@ struct profiler_spec {
 	 * second and CPU; 0: the default.
 	 */
 	unsigned int hz;
-	size_t max_processes; /* at one time */
+	size_t max_processes; /* number of processes at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
-	pid_t pid;	      /* one of the processes: the others are in its pid namespace */
-	/* File: processes that begin to execute it are profiled, too. NULL: none. */
+	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
+	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
 };
 
-/* One stack, and how often it was seen in a thread. */
+/* How often one stack was seen in a thread. */
 struct profile_sample {
 	const struct stored_stack *stack;
 	uint32_t tgid, tid;
 	uint64_t n;
 	uint64_t sum;	/* as in struct profile_count */
 	uint64_t heaps; /* as in struct profile_count */
-	uint64_t value; /* nanoseconds, or with PROFILE_WORDS words */
+	uint64_t value; /* nanoseconds, or words for PROFILE_WORDS */
 };
 
 /* All samples so far. */
@@ -57,16 +57,20 @@ struct profile_reading {
 	struct profile_losses losses;
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited for all of the time */
-	size_t n_without_stack;	 /* samples whose stack was not there when stacks were read */
-	size_t n_without_words;	 /* samples of minor heaps, of processes that ended unread */
-	double unsure_words;	 /* error bound of the words in small blocks */
-	double missing_words; /* in small blocks, of processes without a sample of a minor heap */
+	size_t n_without_stack;	 /* samples whose stack was not found when the stacks were read */
+	/*
+	 * samples of minor heaps, from processes that ended before their allocated words were read
+	 */
+	size_t n_without_words;
+	double unsure_words; /* error bound of the number of words in small blocks */
+	/* Words in small blocks, of processes without a sample of a minor heap. */
+	double missing_words;
 };
 
 struct profiler;
 
 int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct profiler **out);
-/* Stop if necessary, and free PROFILER, which may be NULL. */
+/* Stop sampling if necessary, and free PROFILER, which may be NULL. */
 void profiler_close(struct profiler *profiler);
 
 int profiler_add_process(struct profiler *profiler, pid_t pid);
@@ -75,36 +79,43 @@ int profiler_start(struct profiler *profiler);
 int profiler_refresh(struct profiler *profiler);
 void profiler_stop(struct profiler *profiler);
 /*
- * CLOCK_MONOTONIC when everything was attached, and at the stop; 0: not yet. The time of a thread
- * that has not stopped waiting is counted between these two.
+ * Return CLOCK_MONOTONIC at the time when everything was attached (start) and when sampling was
+ * stopped (stop), or 0 if this has not happened yet. If a thread still waits at the stop, its time
+ * is counted up to the stop.
  */
 int64_t profiler_start_ns(const struct profiler *profiler);
 int64_t profiler_stop_ns(const struct profiler *profiler);
-/* Stop sampling the CPU until profiler_start(). Ends of processes are still followed. */
+/*
+ * Stop sampling the CPU until profiler_start() is called again. Ends of processes are still
+ * recorded.
+ */
 void profiler_pause(struct profiler *profiler);
 
 /* Set *TGID to the id by which BPF programs know PID. */
 int profiler_process_id(const struct profiler *profiler, pid_t pid, uint32_t *tgid);
-/* Is TGID being sampled? Not after it has ended or executed another program. */
+/* Return true if TGID is being sampled, which ends when it exits or executes another program. */
 bool profiler_has_process(const struct profiler *profiler, uint32_t tgid);
 void profiler_forget_process(const struct profiler *profiler, uint32_t tgid);
-/* Return the words that TGID has allocated in minor heaps since it was added; for PROFILE_WORDS. */
+/*
+ * Return the words that TGID has allocated in minor heaps since it was added. Only for
+ * PROFILE_WORDS.
+ */
 double profiler_minor_words(const struct profiler *profiler, uint32_t tgid);
 
-/* The time that the processes have lost to the samples so far. */
+/* The time that sampling has cost the processes so far, in nanoseconds. */
 struct profiler_cost {
 	double ns;
-	double large_ns; /* the part for large blocks, which profiler_stop_large() saves */
+	double large_ns; /* the part for large blocks, which profiler_stop_large() would save */
 };
 int profiler_cost(struct profiler *profiler, struct profiler_cost *cost);
-/* Stop sampling large blocks. From now on, the words in them are missing. */
+/* Stop sampling large blocks. The words that are allocated in them from now on are missing. */
 void profiler_stop_large(struct profiler *profiler);
 
 /* Read all samples so far. The caller frees the reading with profile_reading_free(). */
 int profiler_read(struct profiler *profiler, struct profile_reading *reading);
 void profile_reading_free(struct profile_reading *reading);
 
-/* Return the walker, which knows the places of frames. It is valid as long as PROFILER. */
+/* Return the stack walker, which knows the places of frames. It is valid as long as PROFILER. */
 const struct stack_walker *profiler_walker(const struct profiler *profiler);
 
 #endif

@@ -16,17 +16,17 @@ struct followed {
 	uint64_t start_time;
 	char *exe;
 	bool is_sampled; /* false: it cannot be sampled */
-	bool has_left;	 /* it is no longer to be sampled */
-	double words;	 /* for PROFILE_WORDS: words that samples already account for */
+	bool has_left;	 /* it must no longer be sampled */
+	double words;	 /* for PROFILE_WORDS: words that are already in the values of records */
 };
 
-/* What was counted for one stack of a thread since the recorder was opened. */
+/* What was counted for one stack in one thread since the recorder was opened. */
 struct record {
 	uint64_t stack;
 	uint32_t tgid, tid;
 	uint64_t n, sum, heaps;		   /* as in struct profile_sample */
 	double value;			   /* never decreases */
-	const struct stored_stack *walked; /* of the newest reading */
+	const struct stored_stack *walked; /* the stack in the newest reading */
 };
 
 struct recorder {
@@ -37,7 +37,7 @@ struct recorder {
 	struct followed followed[RECORDER_MAX_PROCESSES];
 	size_t n_followed;
 	struct profile_reading reading;
-	struct record *records; /* sorted; each sample of `reading` has one */
+	struct record *records; /* sorted; one record for each sample of `reading` */
 	size_t n_records;
 	struct record_mark start;
 	bool is_running, is_worn;
@@ -120,7 +120,7 @@ static int add_process(struct recorder *r, const struct recorded_process *proces
 	if (!new.exe)
 		return ctx_no_memory(r->ctx);
 	err = proc_start_time(new.pid, &new.start_time);
-	if (err) { /* it has ended */
+	if (err) { /* the process has ended */
 		free(new.exe);
 		return 0;
 	}
@@ -136,8 +136,8 @@ static int add_process(struct recorder *r, const struct recorded_process *proces
 }
 
 /*
- * Is KNOWN still the process that was added? BPF programs forget a process that executes another
- * program.
+ * Return true if KNOWN is still the process that was added. BPF programs forget a process that
+ * executes another program.
  */
 static bool is_same(const struct recorder *r, const struct followed *known,
 		    const struct recorded_process *process)
@@ -145,7 +145,7 @@ static bool is_same(const struct recorder *r, const struct followed *known,
 	uint64_t start_time;
 
 	if (proc_start_time(process->pid, &start_time) != 0)
-		return true; /* it has ended: the next list will lack it */
+		return true; /* the process has ended: the next list will not contain it */
 	return known->start_time == start_time && strcmp(known->exe, process->exe) == 0 &&
 	       !known->has_left &&
 	       (!known->is_sampled || profiler_has_process(r->profiler, known->tgid));
@@ -217,8 +217,8 @@ static const struct record *find_record(const struct record *list, size_t n,
 }
 
 /*
- * Return how many minor heaps RECORDS[0..N), all of one process, have gained since the last
- * reading.
+ * Return by how many the minor heaps of RECORDS[0..N), which are all of one process, have increased
+ * since the last reading.
  */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {
@@ -233,9 +233,9 @@ static uint64_t new_heaps(const struct recorder *r, const struct record *records
 }
 
 /*
- * Add what is new in RECORDS[0..N), all of one process, to their values. The new samples of minor
- * heaps share the words allocated since the last such samples; without a new sample, the words wait
- * for the next reading.
+ * Add to the values of RECORDS[0..N), which are all of one process, what is new in this reading.
+ * The words allocated since the last sample of a minor heap are divided among the new samples of
+ * minor heaps; if there is no new sample, a later reading divides these words.
  */
 static void weigh_process(struct recorder *r, struct record *records, size_t n)
 {
@@ -264,7 +264,7 @@ static void weigh_process(struct recorder *r, struct record *records, size_t n)
 	}
 }
 
-/* Replace the records by those of READING. */
+/* Replace the records of R by records made from READING. */
 static int use_reading(struct recorder *r, const struct profile_reading *reading)
 {
 	struct record *list = calloc(reading->n + 1, sizeof(*list));
@@ -347,7 +347,7 @@ bool record_filter_has(const struct record_filter *filter, const char *exe, pid_
 	       (!filter->pid || filter->pid == pid);
 }
 
-/* Set the losses of PART to those since MARK. */
+/* Set the losses of PART to the losses since MARK. */
 static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		       struct profile_reading *part)
 {
@@ -365,7 +365,7 @@ static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		of_stacks->ended[end] -= mark->stack_losses.ended[end];
 }
 
-/* Append what RECORD has gained since MARK to the samples of PART. */
+/* Append the increase of RECORD since MARK to the samples of PART. */
 static void add_since(const struct record *record, const struct record_mark *mark,
 		      struct profile_reading *part)
 {
@@ -384,12 +384,12 @@ static void add_since(const struct record *record, const struct record_mark *mar
 struct taking {
 	struct recorder *r;
 	const struct record_mark *mark;
-	struct profile_reading part; /* of the profile that is made now */
+	struct profile_reading part; /* samples of the profile that is being made */
 	struct process_profile *list;
 	size_t n;
 };
 
-/* Make a profile of the part. */
+/* Make a profile from the samples collected in `part`, and empty `part`. */
 static int end_part(struct taking *t, const char *exe, pid_t pid)
 {
 	struct process_profile *made = &t->list[t->n];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A continuous profiler of processes that come and go, for profiles of intervals that may overlap.
- * The counts in the kernel are never reset: a profile is the difference between two readings. So
- * each sample counts once in each profile whose interval contains it.
+ * A continuous profiler of processes that start and end, for profiles of intervals that may
+ * overlap. The counts in the kernel are never reset: a profile is the difference between two
+ * readings. So each sample is in every profile whose interval contains it.
  */
 #ifndef PROFILE_RECORDER_H
 #define PROFILE_RECORDER_H
@@ -17,36 +17,38 @@ enum { RECORDER_MAX_PROCESSES = 256 };
 
 struct recorder;
 
-/* KIND: PROFILE_CPU or PROFILE_WORDS. HZ: for PROFILE_CPU. */
+/* KIND must be PROFILE_CPU or PROFILE_WORDS. HZ is only for PROFILE_CPU. */
 int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
 		  struct recorder **out);
 /* Free RECORDER, which may be NULL. */
 void recorder_close(struct recorder *recorder);
 
-/* Start or pause sampling the CPU. Words are always sampled. */
+/* Start or pause sampling the CPU. Allocated words are always sampled. */
 int recorder_start(struct recorder *recorder);
 void recorder_pause(struct recorder *recorder);
 
 struct recorded_process {
 	pid_t pid;
-	const char *exe; /* its name in profiles */
+	const char *exe; /* the name of its program in profiles */
 };
 
 /*
  * Sample the N processes of LIST and no others. A process that cannot be sampled is left out with a
- * warning. Returns 0, -ENOMEM, or an error of the kernel's maps.
+ * warning. Return 0, -ENOMEM, or the error of an operation on BPF maps.
  */
 int recorder_follow(struct recorder *recorder, const struct recorded_process *list, size_t n);
 /* Read the mappings of processes that have loaded code. Call this about once a second. */
 int recorder_refresh(struct recorder *recorder);
 /*
- * Should the caller open a new recorder? True if tables are half full, or if a listed process
- * cannot be sampled: there are too many, or its id was sampled before, as another process or
- * program.
+ * Return true if the caller should open a new recorder: BPF maps are half full, or a listed process
+ * cannot be sampled, since there are too many processes, or since its id was sampled before, when
+ * it belonged to another process or program.
  */
 bool recorder_is_worn(const struct recorder *recorder);
 
-/* The start of an interval. All 0: the opening of the recorder. */
+/*
+ * The start of an interval. If all members are 0, the interval starts when the recorder was opened.
+ */
 struct record_mark {
 	struct record *records;
 	size_t n;
@@ -59,25 +61,26 @@ struct record_mark {
 int recorder_mark(struct recorder *recorder, struct record_mark *mark);
 void record_mark_free(struct record_mark *mark);
 
-/* A profile and its process. */
+/* A profile and the process that it is of. */
 struct process_profile {
 	struct profile profile;
-	const char *exe; /* NULL: several processes, or none */
+	const char *exe; /* NULL: the profile is of several processes, or of none */
 	pid_t pid;
 };
 
-/* Selects the processes of a profile. */
+/* Selects the processes whose samples a profile contains. */
 struct record_filter {
-	const char *exe; /* NULL: any */
+	const char *exe; /* name of the program; NULL: any */
 	pid_t pid;	 /* 0: any */
 };
 
 bool record_filter_has(const struct record_filter *filter, const char *exe, pid_t pid);
 
 /*
- * Make the profiles, since MARK, of the processes that match FILTER: one for each process, or a
- * single one if IS_ONE. There is at least one; the first contains the losses of all processes. The
- * names are valid until the recorder is closed. Free the list with process_profiles_free().
+ * Make the profiles, since MARK, of the processes that match FILTER: one profile for each process,
+ * or a single one for all if IS_ONE. There is at least one profile; the first contains the losses
+ * of all processes. The names are valid until the recorder is closed. Free the list with
+ * process_profiles_free().
  */
 int recorder_take(struct recorder *recorder, const struct record_mark *mark,
 		  const struct record_filter *filter, bool is_one, struct process_profile **list,

@@ -72,7 +72,7 @@ void waiting_close(struct waiting *w)
 	free(w);
 }
 
-/* Read an iterator of LINK: this runs the BPF program for each thread. */
+/* Run the BPF program of LINK for each thread, by reading from an iterator. */
 static int run(int link)
 {
 	struct interruptions interruptions = { 0 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Records the threads that wait already when a profile of waits begins. Loads bpf/waiting.bpf.c. */
+/*
+ * Records the threads that are already waiting when a profile of waits begins. Loads
+ * bpf/waiting.bpf.c.
+ */
 #ifndef PROFILE_WAITING_H
 #define PROFILE_WAITING_H
 
@@ -23,7 +26,7 @@ void waiting_close(struct waiting *waiting);
 
 /*
  * Record the waiting threads of PID, which BPF programs know as TGID. HAS_NAMESPACE: TGID is the id
- * of PID in its own pid namespace. Switches of threads must be recorded before the call.
+ * of PID in PID's pid namespace. The recording of thread switches must have begun before the call.
  */
 int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace);
 

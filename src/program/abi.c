@@ -8,8 +8,9 @@
  *	ocaml_1, ocaml.1		4 bytes, one per name		u16 at +2
  *	ocaml_2, whose site may be 0	4 bytes, one per name		u16 at +2
  *
- * In the 4-byte form the first half belongs to tracers: the kernel raises it while a uprobe that
- * names it is attached (ref_ctr). OCaml code never reads it.
+ * The first half of a 4-byte semaphore belongs to tracers: the kernel increments it while a uprobe
+ * is attached that was registered with the address of this half (ref_ctr). OCaml code never reads
+ * it.
  *
  * Only the layout of the semaphores distinguishes the two generations with provider `ocaml`.
  */
@@ -43,15 +44,19 @@ enum site_abi abi_tell_v0_apart(const struct abi_semaphores *s)
 	if (s->several_per_name)
 		return SITE_ABI_V0;
 	/*
-	 * Semaphores follow each other in .probes. Gaps are dropped duplicates, whose size is a
-	 * multiple of a semaphore's. So all distances between 4-byte semaphores are multiples of 4.
+	 * Semaphores follow each other in .probes. A gap is a duplicate that the linker dropped, so
+	 * its size is a multiple of the size of a semaphore. Therefore 4-byte semaphores have
+	 * distances that are multiples of 4.
 	 */
 	for (size_t i = 1; i < s->n; i++)
 		if ((s->va[i] - s->va[i - 1]) % 4 != 0)
 			return SITE_ABI_V0;
 	if (s->section_bytes == 0 || s->n == 0)
 		return SITE_ABI_TRANSITIONAL;
-	/* Is there room for 4 bytes at the last semaphore, and is the section a multiple of 4? */
+	/*
+	 * 4-byte semaphores: the last one must end within the section, whose size must be a
+	 * multiple of 4.
+	 */
 	if (s->section_bytes % 4 != 0 || s->va[s->n - 1] + 4 > s->section_va + s->section_bytes)
 		return SITE_ABI_V0;
 	return SITE_ABI_TRANSITIONAL;

@@ -9,8 +9,9 @@
 #include "program/program.h"
 
 /*
- * The generation of notes of PROVIDER. Returns false for the providers of other languages. Two
- * generations have provider `ocaml`: *ABI is then SITE_ABI_V0, and abi_tell_v0_apart decides.
+ * Set *ABI to the generation of probes whose notes have PROVIDER. Return false if PROVIDER does not
+ * belong to OCaml. Two generations have provider `ocaml`: *ABI is then SITE_ABI_V0, and
+ * abi_tell_v0_apart() decides between them.
  */
 bool abi_of_provider(const char *provider, enum site_abi *abi);
 
@@ -18,21 +19,27 @@ bool abi_of_provider(const char *provider, enum site_abi *abi);
 struct abi_semaphores {
 	uint64_t *va; /* the distinct addresses, sorted */
 	size_t n;
-	bool several_per_name; /* there is a name with more than one */
-	uint64_t section_va;   /* section .probes; 0 bytes if there is none */
+	bool several_per_name; /* a probe name has more than one semaphore */
+	uint64_t section_va;   /* address of section .probes; section_bytes is 0 if it is missing */
 	uint64_t section_bytes;
 };
 
-/* Decide between SITE_ABI_V0 and SITE_ABI_TRANSITIONAL. */
+/*
+ * Decide from the layout of SEMAPHORES whether provider `ocaml` means SITE_ABI_V0 or
+ * SITE_ABI_TRANSITIONAL.
+ */
 enum site_abi abi_tell_v0_apart(const struct abi_semaphores *semaphores);
 
-/* Bytes that one semaphore of this generation occupies. */
+/* Return the number of bytes that one semaphore of this generation occupies. */
 uint64_t abi_semaphore_bytes(enum site_abi abi);
 
-/* Offset in the semaphore of the counter that OCaml code reads and that switching writes. */
+/*
+ * Return the offset, from the start of a semaphore, of the counter that OCaml code reads and that
+ * enabling and disabling a probe write.
+ */
 uint64_t abi_ocaml_counter_off(enum site_abi abi);
 
-/* Does the first half of the semaphore belong to tracers? */
+/* Return true if the first half of each semaphore belongs to tracers. */
 bool abi_has_tracer_counter(enum site_abi abi);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The text has an entry for each argument, in their order, separated by commas:
+ * The text has an entry for each argument, in the order of the arguments, separated by commas:
  *
  *	NAME		letters, digits, _ and ', no digit or ' first, at most 63
  *	NAME:TYPE	the type is bool, char, int, float or string; any other word is of a newer
@@ -8,8 +8,8 @@
  *	:TYPE		a literal
  *	(nothing)	another expression
  *
- * arg0, arg1 ... are never names. Two arguments of a probe have different names; of equal ones in a
- * damaged text the first counts.
+ * arg0, arg1 ... are never names. Two arguments of a probe have different names. If a damaged text
+ * contains a name twice, the name stands for the first of the two arguments.
  */
 #include "program/arg_names.h"
 
@@ -51,7 +51,7 @@ bool arg_name_is_sound(const char *name, size_t n)
 	return !is_position(name, n);
 }
 
-/* The end of the entry at AT: its comma, or END. */
+/* Return the end of the entry at AT: the next comma, or END. */
 static const char *end_of_entry(const char *at, const char *end)
 {
 	const char *comma = memchr(at, ',', (size_t)(end - at));

@@ -12,31 +12,40 @@
 
 enum {
 	ARG_NAME_MAX = OCP_ARG_NAME_BYTES - 1,
-	ARG_NAMES_MAX = 32, /* arguments in a text; the ppx allows no more */
+	ARG_NAMES_MAX = 32, /* the most arguments in a text; the ppx allows no more */
 };
 
 /* One argument. */
 struct arg_name {
 	const char *name; /* not terminated */
-	size_t n_bytes;	  /* of the name; 0: it has none */
+	size_t n_bytes;	  /* length of `name`; 0: the argument has no name */
 	enum ocp_arg_type type;
 };
 
-/* Is TEXT of N bytes such a text? The empty one is. */
+/* Return true if TEXT of N bytes is well-formed. The empty text is. */
 bool arg_names_are_sound(const char *text, size_t n);
 
-/* Is it the name of an argument? arg0, arg1 ... are not: they are positions. */
+/*
+ * Return true if NAME, of N bytes, may be the name of an argument. arg0, arg1 ... may not: they
+ * stand for positions.
+ */
 bool arg_name_is_sound(const char *name, size_t n);
 
 /*
- * Take the next argument from *TEXT, a sound text that ends with NUL. Returns false at the end, and
- * sets *ARG to one without name and type.
+ * Take the next argument from *TEXT, a well-formed text that ends with NUL. At the end, set *ARG to
+ * an argument without name and type, and return false.
  */
 bool arg_names_next(const char **text, struct arg_name *arg);
 
-/* The argument number ARG of TEXT; one without name and type if TEXT does not have it. */
+/*
+ * Return argument number ARG of TEXT, counted from 0. If TEXT has fewer arguments, return one
+ * without name and type.
+ */
 struct arg_name arg_names_get(const char *text, size_t arg);
 
-/* Return the number of the argument called NAME (ends with a 0), or -1 if there is none. */
+/*
+ * Return the number, from 0, of the argument called NAME (terminated), or -1 if TEXT does not
+ * contain it.
+ */
 int arg_names_find(const char *text, const char *name);
 #endif

@@ -12,9 +12,9 @@
  *		u32 operands	offset of the operands in the strings; "": as in the site's note
  *	the strings	each ends with a 0
  *
- * little-endian and without padding in between. Operands stand in the table if one of them is of
- * our own form (dormant/x86_args.c). If any part of the table is damaged, all of it is ignored: the
- * arguments then have no names, and places as in the notes.
+ * little-endian and without padding in between. The table contains the operands of a site if one of
+ * them uses our own syntax (dormant/x86_args.c). If any part of the table is damaged, all of it is
+ * ignored: the arguments then have no names, and the places that are in the notes.
  */
 #include "program/arg_notes.h"
 
@@ -28,7 +28,9 @@
 #include "program/wrapper_args.h"
 
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
-/* The limit for the average entry with its strings if the number of sites is limited. */
+/*
+ * The limit for the average size of an entry with its strings, if the number of sites is limited.
+ */
 #define TABLE_BYTES_A_SITE 1024
 
 struct table {
@@ -53,7 +55,10 @@ static struct entry entry_at(const struct table *table, size_t i)
 	return entry;
 }
 
-/* Operands are printed, and parsed where they are used (measure/args/operand.c). */
+/*
+ * Return true if TEXT has only characters of operands. They are parsed later
+ * (measure/args/operand.c), but they may be printed without having been parsed.
+ */
 static bool has_operand_chars(const char *text)
 {
 	return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789 @$%()-")] == '\0';
@@ -73,7 +78,7 @@ static const char *check_entry(const struct table *table, const struct entry *en
 	return NULL;
 }
 
-/* Parse the table in the descriptor. Returns NULL, or what is wrong with it. */
+/* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
 static const char *parse(const uint8_t *desc, size_t desc_bytes, struct table *table)
 {
 	const char *why = NULL;
@@ -101,7 +106,10 @@ static const char *parse(const uint8_t *desc, size_t desc_bytes, struct table *t
 	return why;
 }
 
-/* Find the table among the notes: 1 if found, 0 if not, -1 and *WHY if it is damaged. */
+/*
+ * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
+ * and set *WHY.
+ */
 static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
 {
 	struct raw_note raw;
@@ -113,7 +121,7 @@ static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table,
 	return *why ? -1 : 1;
 }
 
-/* Find the entry of the site at VA, an address before the prelink correction. */
+/* Find the entry of the site whose address before the prelink correction is VA. */
 static bool find_entry(const struct table *table, uint64_t va, struct entry *entry)
 {
 	size_t from = 0, to = table->n;
@@ -143,7 +151,7 @@ static size_t count_operands(const char *text)
 	return n;
 }
 
-/* Use OPERANDS instead of those of the note. */
+/* Replace the operands of SITE, which are those of its note, by OPERANDS. */
 static int correct(struct ocp_program *prog, struct site *site, const char *operands)
 {
 	struct corrected_args *args = malloc(sizeof(*args) + strlen(operands) + 1);
@@ -171,7 +179,10 @@ static int join(struct ocp_program *prog, const struct table *table, uint64_t ba
 			continue;
 		site->arg_names = table->strings + entry.names;
 		operands = table->strings + entry.operands;
-		/* A table that belongs to other notes is of no use. */
+		/*
+		 * A different number of operands means that the table belongs to other notes:
+		 * ignore it.
+		 */
 		if (*operands && !site->corrected &&
 		    count_operands(operands) == count_operands(site->args))
 			err = correct(prog, site, operands);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The post-linker's table of arguments: names, types, and places that stapsdt notes cannot tell. */
+/*
+ * The table of arguments that the post-linker writes: names, types, and places that stapsdt notes
+ * cannot express.
+ */
 #ifndef PROGRAM_ARG_NOTES_H
 #define PROGRAM_ARG_NOTES_H
 
@@ -17,10 +20,10 @@ enum {
 };
 
 /*
- * Set `arg_names` of the sites of PROG that are in the table, and `args` where the table has other
- * operands than the note. BASE_VA is the address of section .stapsdt.base, or 0 without the
- * section. All sites must have been resolved. A file without a table is no error; a damaged table
- * is ignored, with a warning in the log.
+ * Set `arg_names` of the sites of PROG that are in the table, and set `args` where the operands in
+ * the table differ from those in the site's note. BASE_VA is the address of section .stapsdt.base,
+ * or 0 if the section is missing. Call this after all sites were resolved. A file without a table
+ * is no error; a damaged table is ignored, with a warning in the log.
  */
 int arg_notes_read(struct ocp_program *prog, uint64_t base_va);
 

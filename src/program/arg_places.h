@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arguments that the notes place and the kernel cannot read: floats that are not boxed and in a
- * register. A BPF program sees no floating-point registers. One explanation, for the post-linker,
- * the measuring and scripts.
+ * Recognise arguments that a note describes but that the kernel cannot read: unboxed floats in a
+ * floating-point register, which a BPF program cannot access. The text below explains this to
+ * users; the post-linker, the measurement and generated scripts all use it.
  */
 #ifndef PROGRAM_ARG_PLACES_H
 #define PROGRAM_ARG_PLACES_H
@@ -13,7 +13,9 @@
 #define ARG_FLOAT_REGISTER                                                                         \
 	"in a floating-point register at the probe, which the kernel does not show"
 
-/* Of an operand of a note, N bytes at TEXT: 8f@%xmm1. */
+/*
+ * Return true if the operand of a note, N bytes at TEXT, is in a floating-point register: 8f@%xmm1.
+ */
 static inline bool arg_is_in_float_register(const char *text, size_t n)
 {
 	return memmem(text, n, "@%xmm", strlen("@%xmm")) != NULL;

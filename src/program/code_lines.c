@@ -10,7 +10,7 @@
 #include "base/search.h"
 #include "program/item.h"
 
-/* The post-linker overwrites no more from the site on. */
+/* When converting a site, the post-linker overwrites at most this many bytes. */
 enum { MARKER_BYTES = 32 };
 
 struct code_source {
@@ -37,7 +37,10 @@ static int compare_sites(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-/* The last of SITES[0..N), which are sorted, that begins below VA; NULL: none. */
+/*
+ * Return the last of SITES[0..N), which are sorted by address, that begins below VA; NULL if there
+ * is none.
+ */
 static const struct site *site_below(const struct site *const *sites, size_t n, uint64_t va)
 {
 	const size_t next = SEARCH(i, n, sites[i]->va < va);
@@ -45,7 +48,10 @@ static const struct site *site_below(const struct site *const *sites, size_t n, 
 	return next ? sites[next - 1] : NULL;
 }
 
-/* Switching a probe writes into its site, and so does the kernel into the place of a uprobe. */
+/*
+ * Mark the places that are inside a probe's site as faulty: enabling or disabling the probe writes
+ * into the site, and a uprobe would write there, too.
+ */
 static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   struct line_places *places)
 {

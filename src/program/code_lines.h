@@ -9,7 +9,7 @@
 #include "code/line_places.h"
 #include "program/program.h"
 
-/* The sources of a program that were read. With all members 0 there are none. */
+/* Cache of the source files that were looked up. Initialise it with zeros. */
 struct code_lines {
 	struct code_source *list;
 	size_t n;
@@ -18,19 +18,23 @@ struct code_lines {
 void code_lines_free(struct code_lines *lines);
 
 /*
- * The places, outside of SPANS, in the source of the item TEXT; none if PROG has no such source.
- * FUNCTIONS are those of PROG. -EINVAL: several sources have its name. *OUT is valid until the next
- * call, its list until code_lines_free().
+ * Set *OUT to the places in the source file of the item TEXT, except those inside SPANS. The list
+ * is empty if PROG has no such source. FUNCTIONS are the functions of PROG. Return -EINVAL if
+ * several sources have the name in TEXT. *OUT is valid until the next call of this function, and
+ * the list in it until code_lines_free().
  */
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,
 		  const struct line_spans *spans, const struct line_places **out);
 
-/* Has PROG the source of the item TEXT? Errors count as no. */
+/* Return true if PROG has the source file of the item TEXT; false also after an error. */
 bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   const struct functions *functions, const char *text);
 
-/* Record why PROG, called WHERE, has no line TEXT. Returns -ENOENT, -ENODATA or another error. */
+/*
+ * Record why PROG, which messages call WHERE, has no line TEXT. Return -ENOENT, -ENODATA or another
+ * negative errno.
+ */
 int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 		       const struct functions *functions, const char *text, const char *where);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * From names to sites, in three steps: find the functions that are asked for, group them by the
- * name of their probe, decode each function to find its sites.
+ * From names to sites, in three steps: find the requested functions and other code, group it by the
+ * name of the probe, decode each function to find its sites.
  */
 #include "program/code_probes.h"
 
@@ -28,26 +28,27 @@
 enum { HASHED_BYTES = 16, MAX_NOTE_BYTES = 1 << 28 };
 
 /*
- * A function, a phase, a place where a line begins, or a note: one is not NULL. What is asked of
- * it.
+ * A function, a phase, a place where a line begins, or a note (note_va): exactly one of these is
+ * set. The flags say what has to be measured.
  */
 struct chosen {
 	const struct function *function;
 	const struct gc_phase_place *phase;
-	const struct line_place *place; /* of a source in the finder */
+	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
-	char *name; /* of its probe */
+	char *name; /* of the probe */
 	bool is_timed, has_args, has_bounds;
-	bool is_named; /* by its own name, not by a regular expression or the name of a file */
+	/* Requested by its exact name, not by a regular expression or the name of a file. */
+	bool is_named;
 };
 
 struct code_probes {
 	struct probe *probes;
 	size_t n_probes;
 	struct site *sites;
-	uint64_t *hashes; /* of the code at each site */
+	uint64_t *hashes; /* one for each site: the hash of the code there */
 	size_t n_sites;
-	struct chosen *chosen; /* they own the names of the probes */
+	struct chosen *chosen; /* sorted by probe; they own the names of the probes */
 	size_t n_chosen;
 	struct functions *functions;
 	struct gc_phase_place phases[N_GC_PHASES];
@@ -142,7 +143,10 @@ static int choose_matching(struct finder *f, struct code_wish *wish)
 	return err;
 }
 
-/* c:NAME is a function of the program, c:LIBRARY:NAME one of the file called LIBRARY. */
+/*
+ * Choose a C function. c:NAME is a function of the program; c:LIBRARY:NAME is a function of the
+ * file called LIBRARY.
+ */
 static int choose_c(struct finder *f, struct code_wish *wish)
 {
 	const char *body = item_body(wish->text), *colon = strchr(body, ':');
@@ -159,7 +163,10 @@ static int choose_c(struct finder *f, struct code_wish *wish)
 		     : 0;
 }
 
-/* The collector is a part of the program, or of the runtime's library. */
+/*
+ * Choose a phase of the garbage collector, if this file contains the collector: it is a part of the
+ * program or of the runtime's shared library.
+ */
 static int choose_phase(struct finder *f, struct code_wish *wish)
 {
 	struct gc_phase_place *phases = f->code->phases;
@@ -180,7 +187,10 @@ static int choose_phase(struct finder *f, struct code_wish *wish)
 	return err;
 }
 
-/* Can all PLACES[0..N) be counted? A count of some of them would be wrong. */
+/*
+ * Return why one of PLACES[0..N) cannot be counted, or NULL if all can be. If only some of the
+ * places were counted, the count of the line would be wrong.
+ */
 static const char *fault_of(const struct line_place *places, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -201,7 +211,10 @@ static int choose_places(struct finder *f, struct code_wish *wish, const char *n
 	return err;
 }
 
-/* Each line of a file is a probe. */
+/*
+ * WISH names a file without a line: choose each of its lines that has code, as a probe FILE:LINE.
+ * Lines that cannot be counted are left out, with one warning for all.
+ */
 static int choose_file(struct finder *f, struct code_wish *wish, const struct line_places *places)
 {
 	size_t n, n_left_out = 0;
@@ -251,7 +264,7 @@ static int choose_lines(struct finder *f, struct code_wish *wish)
 	return choose_places(f, wish, wish->text, its, n);
 }
 
-/* SECTION has the BYTES. */
+/* Choose the notes that WISH names. BYTES are the contents of SECTION. */
 static int choose_noted(struct finder *f, struct code_wish *wish, const uint8_t *bytes,
 			const struct elf_section *section)
 {
@@ -325,7 +338,7 @@ static uint64_t address_of(const struct chosen *chosen)
 				: chosen->note_va;
 }
 
-/* By probe, then by address. */
+/* Compare by the name of the probe, then by address. */
 static int compare_chosen(const void *a, const void *b)
 {
 	const struct chosen *x = a, *y = b;
@@ -336,7 +349,10 @@ static int compare_chosen(const void *a, const void *b)
 	return COMPARE(address_of(x), address_of(y));
 }
 
-/* Several wishes may choose one function for one probe: join them. */
+/*
+ * If several wishes choose the same code for the same probe, keep one entry that has all their
+ * flags.
+ */
 static void join_chosen(struct code_probes *code)
 {
 	size_t n = 0;
@@ -360,7 +376,10 @@ static void join_chosen(struct code_probes *code)
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-/* What was named cannot be measured, or one more of what matches is left out. Frees WHY. */
+/*
+ * Report that CHOSEN cannot be measured. If the user named it exactly, this is an error; if it only
+ * matches a regular expression, it is left out, and counted for a warning. Takes ownership of WHY.
+ */
 static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 {
 	int err = 0;
@@ -377,8 +396,8 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 }
 
 /*
- * Which of two IFUNCs was called is not known if both have chosen the same code: memcpy and
- * memmove.
+ * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, such as memcpy and memmove.
+ * Which of the two was called is then not known.
  */
 static int tell_shared(struct finder *f, const struct chosen *chosen)
 {
@@ -421,9 +440,10 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 }
 
 /*
- * Flambda gives some functions a wrapper of the same name, which passes on the parts of a tuple, or
- * the arguments that are used. What calls the wrapper calls the function, which counts the call.
- * Its stamp is the greater one. FIRST is the first function of the probe.
+ * Set *IS to whether function I is a wrapper. Flambda gives some functions a wrapper of the same
+ * name, which passes on the parts of a tuple, or the arguments that are used. Code that calls the
+ * wrapper thereby calls the function, where the call is counted. The function has a greater stamp
+ * than its wrapper. FIRST is the index of the first function of the probe.
  */
 static int is_wrapper(struct finder *f, size_t first, size_t i, bool *is)
 {
@@ -452,7 +472,7 @@ static void drop_empty(struct code_probes *code)
 		code->n_probes--;
 }
 
-/* CHOSEN is sorted by the names of the probes. */
+/* Add the probes and their sites. CHOSEN is sorted by the names of the probes. */
 static int add_probes(struct finder *f)
 {
 	struct code_probes *code = f->code;
@@ -493,8 +513,9 @@ static int compare_sites(const void *a, const void *b)
 }
 
 /*
- * The place of a function can be the site of a probe in it. The kernel takes two uprobes at one
- * place only if both have the same semaphore.
+ * Copy the tracers' semaphore from a site of PROG to a code site at the same address. The kernel
+ * accepts two uprobes at one place only if both have the same semaphore, and the place where a
+ * function is counted can be the site of a probe.
  */
 static int take_semaphores(struct finder *f)
 {
@@ -519,7 +540,10 @@ static int take_semaphores(struct finder *f)
 	return 0;
 }
 
-/* The hash of the first bytes of the code at VA, which tells whether the code is the same. */
+/*
+ * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there, by
+ * which changed code is recognised.
+ */
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
 	uint8_t code[HASHED_BYTES];
@@ -530,7 +554,10 @@ static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, ui
 	return true;
 }
 
-/* The bytes that were decoded are still at hand: thousands of reads would take longer. */
+/*
+ * Hash the code at all sites. Use the bytes that were already read for decoding: thousands of
+ * separate reads would take longer.
+ */
 static int hash_sites(struct finder *f)
 {
 	struct code_probes *code = f->code;
@@ -629,7 +656,7 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 
 /* ---- names that are not there --------------------------------------------------------------- */
 
-/* The name behind the last dot: "find". */
+/* Return the name after the last dot: "find". */
 static const char *last_name(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -637,7 +664,10 @@ static const char *last_name(const char *name)
 	return dot && dot[1] ? dot + 1 : name;
 }
 
-/* Names that are close to what was typed or, if there are none, functions of other modules. */
+/*
+ * Find names that are similar to what was typed or, if there are none, functions of the same name
+ * in other modules.
+ */
 static void find_near(struct suggestions *near, const struct functions *functions, bool is_c)
 {
 	size_t n;
@@ -654,7 +684,7 @@ static void find_near(struct suggestions *near, const struct functions *function
 			near->near[near->n++] = all[i].name;
 }
 
-/* Hint at those that are hardly farther than the closest one. */
+/* Hint at the closest name, and at those whose distance is at most 1 larger. */
 static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const char *prefix,
 		    size_t prefix_bytes)
 {
@@ -672,7 +702,10 @@ static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const c
 	ctx_hint(ctx, "did you mean %s?", text);
 }
 
-/* NAME has a version that no function has. Hint at those that there are; false: there are none. */
+/*
+ * NAME has a version that no function has. Hint at the versions that exist. Return false if there
+ * are none.
+ */
 static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functions,
 			     const char *name)
 {

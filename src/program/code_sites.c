@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The sites of a function of OCaml are an instruction that each call executes once, and if its
- * calls are timed, all of its exits. Those of a function of C are its first instruction and a
- * return probe. Return probes are never put on other functions: the collector of OCaml finds frames
- * by their return addresses.
+ * An OCaml function is measured at an instruction that each call executes once, and if its calls
+ * are timed, also at all of its exits. A C function is measured at its first instruction, and if
+ * its calls are timed, also with a return probe. Return probes are never put on OCaml functions,
+ * because a return probe replaces the return address, and the garbage collector finds frames by
+ * their return addresses.
  */
 #include "program/code_sites.h"
 
@@ -23,7 +24,7 @@
 struct spot {
 	uint64_t va;
 	enum code_cost cost;
-	int32_t depth; /* rsp at the entry of the function minus rsp here */
+	int32_t depth; /* rsp at the entry of the function minus rsp at this instruction */
 	uint8_t events;
 	bool is_return;
 	const char *args;
@@ -35,7 +36,10 @@ struct spot {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Has the program OCaml 5? A library or plugin has no runtime. */
+/*
+ * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. A library or
+ * plugin without a runtime is judged by its functions.
+ */
 static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 			     const struct functions *functions)
 {
@@ -58,7 +62,10 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 				      .entries = calloc(n + n_known + 1, sizeof(uint64_t)) };
 	if (!sites->entries)
 		return ctx_no_memory(ctx);
-	/* Functions that have no name, and parts of C's functions that have one. */
+	/*
+	 * Merge two sorted lists without duplicates: KNOWN also has functions without a name, and
+	 * ALL also has parts of C functions that have a name (NAME.cold).
+	 */
 	for (size_t i = 0, k = 0; i < n || k < n_known;) {
 		const bool is_named = i < n && (k == n_known || all[i].va <= known[k]);
 		const uint64_t va = is_named ? all[i++].va : known[k++];
@@ -84,8 +91,9 @@ void code_sites_close(struct code_sites *sites)
 /* ---- one site ------------------------------------------------------------------------------- */
 
 /*
- * The arguments at the first instruction, as the note of a probe would have them: OCaml values in
- * the registers of loc_parameters in asmcomp/amd64/proc.ml. "" if the arity is unknown.
+ * Return the operands of the arguments at the function's first instruction, in the format of a
+ * probe's note: OCaml values in the registers of loc_parameters in asmcomp/amd64/proc.ml. Return ""
+ * if the arity is unknown.
  */
 static const char *arguments_of(const struct function *function)
 {
@@ -110,7 +118,7 @@ static const char *arguments_of(const struct function *function)
 	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
 }
 
-/* Set *WHY, which is freed by the caller of the module. */
+/* Set *WHY, which the caller of the public function frees. */
 static int refuse(struct code_sites *sites, const char *what, const char *reason, char **why)
 {
 	return asprintf(why, "cannot be %s: %s", what, reason) < 0 ? ctx_no_memory(sites->ctx) : 0;
@@ -147,14 +155,18 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 /* ---- functions ------------------------------------------------------------------------------ */
 
 /*
- * Where a call begins: with arguments, or for a return probe, only the first instruction will do.
+ * Find where calls are counted. Only the first instruction is allowed if arguments are needed or if
+ * the calls are timed with a return probe. Return NULL, or why there is no such instruction.
  */
 static const char *find_beginning(const struct function *function,
 				  const struct code_function *decoded,
 				  const struct code_needs *needs, struct spot *spot)
 {
 	const bool has_return = needs->time && function->language == FUNCTION_C;
-	/* If the place is an exit, the kernel would run the program of the exit first. */
+	/*
+	 * If the place is also an exit, the kernel would run the BPF program of the exit first; so
+	 * count at the function's entry.
+	 */
 	const bool from_entry = needs->time && decoded->time_from_entry;
 
 	*spot = (struct spot){
@@ -195,7 +207,10 @@ static int add_exits(struct code_sites *sites, const struct function *function, 
 	return err;
 }
 
-/* The return probe at the entry VA of a function of C. The return address is popped then. */
+/*
+ * Return the return probe of the C function with entry VA. At its hit, the return address has been
+ * popped, hence depth -8.
+ */
 static struct spot return_of(uint64_t va, enum code_cost cost)
 {
 	return (struct spot){
@@ -251,7 +266,7 @@ static int add_function(struct code_sites *sites, const struct function *functio
 	return err;
 }
 
-/* What FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
+/* List the functions that FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
 static int choices_of(struct code_sites *sites, const struct function *function,
 		      struct ifunc_choice list[IFUNC_CHOICES], size_t *n)
 {
@@ -262,7 +277,7 @@ static int choices_of(struct code_sites *sites, const struct function *function,
 		   : ifuncs_choices(sites->ctx, sites->ifuncs, sites->file, function, list, n);
 }
 
-/* *WHY is that of CHOICE: say so. */
+/* Append to *WHY, which is about CHOICE, that an IFUNC may choose CHOICE. */
 static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
 {
 	char *longer;
@@ -277,8 +292,8 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 }
 
 /*
- * Only one of the choices is ever called in a process. Parts of them jump to each other, so a call
- * is what passes the first instruction.
+ * Add sites for all functions that the IFUNC may choose; a process calls only one of these. Some
+ * jump into parts of others, so a call is counted only at the first instruction of each.
  */
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
@@ -317,7 +332,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	return err;
 }
 
-enum { MAX_EXAMINED = 256 }; /* IFUNCs; libc has some 60 */
+enum { MAX_EXAMINED = 256 }; /* IFUNCs that are examined; libc has some 60 */
 
 static bool have_one_in_common(const struct ifunc_choice *a, size_t n_a,
 			       const struct ifunc_choice *b, size_t n_b)
@@ -340,7 +355,7 @@ int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 	for (size_t i = *after ? (size_t)(*after - list) + 1 : 0; !err && i < n; i++) {
 		const struct function *other = &list[i];
 
-		/* Names that begin with __ are the library's own. */
+		/* Names that begin with __ are internal to the library. */
 		if (!other->is_chosen || other->is_hidden || other->va == function->va ||
 		    strncmp(other->name, "__", 2) == 0 || (i && other->va == list[i - 1].va))
 			continue;
@@ -371,8 +386,8 @@ int code_sites_only_jump(struct code_sites *sites, const struct function *functi
 /* ---- phases of the collector ---------------------------------------------------------------- */
 
 /*
- * A moment, or what counts a phase: the first instruction of a function. Its cost is that of the
- * instruction there; PUSH is emulated.
+ * Return the cost of a uprobe on the first instruction of the function at VA. The kernel emulates a
+ * push; any other first instruction is taken to be single-stepped.
  */
 static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 {
@@ -387,7 +402,7 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 									: CODE_STEPPED;
 }
 
-/* The code from VA to the next function. False: it is unknown. */
+/* Get the code from VA to the next function. Return false if that code or its end is unknown. */
 static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes *bytes)
 {
 	size_t next = 0;
@@ -399,8 +414,8 @@ static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes 
 }
 
 /*
- * Where the calls of the function at VA are counted: the instruction that is emulated, if each call
- * executes one, or the first one.
+ * Return where to count the calls of the function at VA: an instruction that each call executes and
+ * that the kernel can emulate, otherwise the first instruction.
  */
 static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 {
@@ -420,8 +435,9 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 }
 
 /*
- * The first and the last emulated instruction of a function whose calls are pauses. False: there
- * are none, or the pauses depend on what only the entry and the return show.
+ * Find the first and the last instruction that the kernel can emulate in a function whose calls are
+ * pauses. Return false if there are none, or if the phase depends on an argument or on the return
+ * value, which only sites at the entry and the return show.
  */
 static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
 		       struct spot *begin, struct spot *end)
@@ -444,7 +460,7 @@ static bool find_pause(struct code_sites *sites, const struct gc_phase_place *pl
 			      .depth = pause.end_depth,
 			      .events = SITE_ENDS,
 			      .is_flat = true };
-	/* The calls that find nothing to do pass neither. */
+	/* Calls that find nothing to do execute neither BEGIN nor END. */
 	if (!phase->counted_symbol || phase->counted_in_timed)
 		begin->events |= SITE_COUNTS;
 	return true;
@@ -458,7 +474,7 @@ static int add_two(struct code_sites *sites, uint32_t probe, const struct spot *
 	return err ? err : add_site(sites, probe, false, end);
 }
 
-/* The entry and the return of one function whose calls are pauses. */
+/* Add sites at the entry and the return of one function whose calls are pauses. */
 static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uint64_t va,
 		     uint32_t probe, bool needs_time)
 {
@@ -486,7 +502,10 @@ static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uin
 	return err || !end.events ? err : add_site(sites, probe, false, &end);
 }
 
-/* The calls that begin and end a pause; the kernel emulates calls. Both are at one stack depth. */
+/*
+ * Add sites at the call instructions that begin and end a pause. The kernel can emulate calls. Both
+ * instructions are at the same stack depth.
+ */
 static int add_calls(struct code_sites *sites, const struct gc_event_calls *calls, uint32_t probe,
 		     bool needs_time)
 {
@@ -502,7 +521,7 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 	return err || !needs_time ? err : add_site(sites, probe, false, &end);
 }
 
-/* The function that counts the events of a phase. */
+/* Add a site for the function whose calls count the events of a phase. */
 static int add_counted(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
 		       bool needs_time)
 {

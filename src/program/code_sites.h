@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find the instructions where a function, a phase of the collector, or a line of the source is
+ * Find the instructions at which a function, a phase of the collector, a source line or a note is
  * measured.
  */
 #ifndef PROGRAM_CODE_SITES_H
@@ -14,14 +14,14 @@
 #include "code/line_places.h"
 #include "program/program.h"
 
-/* What to measure of a function, besides its calls. */
+/* What to measure, besides the number of calls. */
 struct code_needs {
-	bool time;   /* its exits */
-	bool args;   /* its arguments: its site must be the first instruction */
-	bool bounds; /* of a phase: only first instructions and returns of functions */
+	bool time;   /* time of calls: the exits are needed */
+	bool args;   /* arguments: the site must be the first instruction */
+	bool bounds; /* for a phase: use only first instructions and returns of functions */
 };
 
-/* A list of sites that grows. The caller frees `sites`. */
+/* A growing list of sites. The caller frees `sites`; code_sites_close() frees everything else. */
 struct code_sites {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
@@ -34,37 +34,48 @@ struct code_sites {
 	size_t n;
 };
 
-/* ELF and its FUNCTIONS must outlive SITES. */
+/* Open an empty list of sites. ELF and its FUNCTIONS must outlive SITES. */
 int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct code_sites *sites);
 void code_sites_close(struct code_sites *sites);
 
 /*
- * Append the sites of FUNCTION, which belong to probe number PROBE. If FUNCTION cannot be measured,
- * append nothing and set *WHY to the reason: "cannot be timed: ...". The caller frees *WHY.
+ * Append the sites of FUNCTION, as sites of probe number PROBE. If FUNCTION cannot be measured,
+ * append nothing, set *WHY to the reason ("cannot be timed: ..."), and return 0. Otherwise *WHY is
+ * NULL. The caller frees *WHY.
  */
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
 			    uint32_t probe, const struct code_needs *needs, char **why);
 
 /*
- * The first IFUNC after FUNCTION, an IFUNC of ALL, that can choose the same code under another
- * name; NULL: none. FUNCTION is found in ALL. Start with AFTER NULL, then the last answer.
+ * Set *AFTER to the next IFUNC of ALL that can choose the same code as FUNCTION but has another
+ * name, or to NULL if there is no further one. The search begins after *AFTER; for the first call,
+ * *AFTER must be NULL. FUNCTION is an IFUNC of ALL.
  */
 int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 		       const struct function *function, const struct function **after);
 
-/* Where FUNCTION jumps to, if it does nothing else; 0: it does more, or cannot be decoded. */
+/*
+ * Set *VA to the address that FUNCTION jumps to, if the jump is all it does, otherwise (or if it
+ * cannot be decoded) to 0.
+ */
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
 
-/* Append the sites of the phase at PLACE, which gc_phase_check() accepts. *WHY: as above. */
+/*
+ * Append the sites of the phase at PLACE, for which gc_phase_check() must have returned 0. *WHY: as
+ * for code_sites_add_function().
+ */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, const struct code_needs *needs, char **why);
 
-/* Append the nop at VA of a note, whose semaphore is at SEMAPHORE_VA (0: none). *WHY: as above. */
+/*
+ * Append the site of a note: the nop at VA. The note's semaphore is at SEMAPHORE_VA (0: none).
+ * *WHY: as for code_sites_add_function().
+ */
 int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphore_va,
 			uint32_t probe, const struct code_needs *needs, char **why);
 
-/* Append the site of the line at PLACE. *WHY: as above. */
+/* Append the site of the line at PLACE. *WHY: as for code_sites_add_function(). */
 int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,
 			char **why);
 

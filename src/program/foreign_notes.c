@@ -18,7 +18,10 @@ int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign)
 	return found < 0 ? found : 0;
 }
 
-/* Two bytes of code at VA; NULL: the file does not have them. */
+/*
+ * Return the code at VA, of which two bytes are readable. Return NULL if VA is not in code, or if
+ * the file does not have SITE_BYTES there.
+ */
 static const uint8_t *code_at(struct foreign_notes *foreign, uint64_t va)
 {
 	const struct elf_segment *segment = elf_file_segment_of(foreign->elf, va, SITE_BYTES);

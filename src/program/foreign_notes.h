@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes of provider `ocaml` that no OCaml compiler has written: a runtime that was built with
- * probes of <sys/sdt.h> has such, at a nop without a site of ours behind it. They can be counted,
- * not switched.
+ * Notes of provider `ocaml` that no OCaml compiler has written. A runtime that was built with
+ * probes of <sys/sdt.h> contains such notes. They describe a nop that is not followed by the cmp or
+ * call of an OCaml probe. These probes can be counted, but not enabled or disabled.
  */
 #ifndef PROGRAM_FOREIGN_NOTES_H
 #define PROGRAM_FOREIGN_NOTES_H
@@ -15,30 +15,34 @@
 
 enum { FOREIGN_WINDOW_BYTES = 16384 };
 
-/* The code is read in pieces: notes stand in the order of their sites, nearly. */
+/*
+ * Reader of the code at notes. It reads the code in windows, since notes are nearly in the order of
+ * their sites.
+ */
 struct foreign_notes {
 	struct elf_file *elf;
-	uint64_t base_va; /* of .stapsdt.base; 0: there is none */
+	uint64_t base_va; /* address of section .stapsdt.base; 0: the section is missing */
 	uint64_t window_va;
 	size_t window_bytes;
 	uint8_t window[FOREIGN_WINDOW_BYTES];
 };
 
-/* Returns a negative errno if ELF cannot be read. */
+/* Prepare FOREIGN for ELF. Return 0, or a negative errno if ELF cannot be read. */
 int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign);
 
 /*
- * Is there other code than a site at NOTE? False if the address is not code, or not in the file.
+ * Return true if the code at NOTE is not a site of an OCaml probe. Return false if it is, if the
+ * address is not in code, or if the code is not in the file.
  */
 bool foreign_notes_has(struct foreign_notes *foreign, const struct note *note);
 
 /*
- * Is NOTE what TEXT names: NAME, of provider `ocaml` and FOREIGN, or PROVIDER:NAME of another
- * provider?
+ * Return true if TEXT names NOTE. TEXT is either NAME, for a note of provider `ocaml` whose code is
+ * not a site of an OCaml probe, or PROVIDER:NAME, for any other provider.
  */
 bool foreign_notes_is(struct foreign_notes *foreign, const struct note *note, const char *text);
 
-/* Where NOTE's site is, after the prelink correction. */
+/* Return the address of NOTE's site after the prelink correction. */
 uint64_t foreign_notes_va(const struct foreign_notes *foreign, const struct note *note);
 
 #endif

@@ -22,7 +22,7 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 	int err;
 
 	*n = 0;
-	/* No program loads an executable. */
+	/* An executable is not loaded by a host program. */
 	if (elf_file_has_interpreter(prog->elf))
 		return 0;
 	err = external_may_be_in(prog->ctx, prog->elf, &may);

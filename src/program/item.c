@@ -10,7 +10,8 @@
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 /*
- * Names of OCaml: a path of modules, a function, and perhaps a stamp. Operators are written in ().
+ * Characters in names of OCaml functions: a path of modules, a function name, and perhaps a stamp.
+ * An operator is in parentheses, and may have other characters.
  */
 #define FUNCTION_CHARACTERS NAME_CHARACTERS ".'/"
 
@@ -22,7 +23,7 @@ static size_t prefix_bytes(const char *text)
 						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX,
 						ITEM_NOTE_PREFIX };
 
-	/* Most names differ in the first character already. */
+	/* Compare the first character before the whole prefix: for most names it decides. */
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (*text == *prefixes[i] && strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
 			return strlen(prefixes[i]);
@@ -52,7 +53,10 @@ size_t item_line_file(const char *text, int *line)
 	return (size_t)(colon - text);
 }
 
-/* An operator, such as List.(@), is a name although it has characters of regular expressions. */
+/*
+ * Return true if BODY is a name and not a regular expression. An operator, such as List.(@), is a
+ * name although it may contain characters of regular expressions.
+ */
 static bool is_function_name(const char *body)
 {
 	const size_t plain = strspn(body, FUNCTION_CHARACTERS), bytes = strlen(body);
@@ -119,7 +123,7 @@ int items_add(struct items *items, enum item_kind kind, const char *text)
 	return 0;
 }
 
-/* Has one of the names in TEXT, between commas, a prefix? */
+/* Return true if any of the comma-separated names in TEXT has a prefix. */
 static bool has_prefix(const char *text)
 {
 	for (; !item_is_code(text); text++) {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item: one thing that the user requests, or several of one kind. An item is a probe, or a place
- * in the code of a program without probes. The text of an item is what the user writes. A prefix
- * gives the kind:
+ * An item is what the user requests: one probe, a place in the code of a program without probes, or
+ * several of either kind. The text of an item is what the user writes. A prefix gives the kind:
  *
  *	NAME, RE	probes
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
- *	c:NAME		a function of C: of the program, or c:LIBRARY:NAME
+ *	c:NAME		a C function of the program; c:LIBRARY:NAME: of a library
  *	gc:PHASE	a phase of the collector: see code/gc_phases.h
- *	line:FILE:LINE	the places where a line of the source begins: see code/line_places.h
- *	line:FILE	each line of the source, by itself
- *	note:NAME	a probe of <sys/sdt.h> of provider `ocaml` or, as note:PROVIDER:NAME, of
- *			another one
+ *	line:FILE:LINE	the places where a source line begins: see code/line_places.h
+ *	line:FILE	every line of the source file, each as a separate probe
+ *	note:NAME	a probe of <sys/sdt.h> with provider `ocaml`; note:PROVIDER:NAME:
+ *			with another provider
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H
@@ -22,7 +21,7 @@
 enum item_kind {
 	ITEM_PROBE,	      /* the probe of this name */
 	ITEM_PROBE_REGEXP,    /* every probe whose name matches, see base/str_regexp.h */
-	ITEM_ALL_PROBES,      /* every probe; it has no text */
+	ITEM_ALL_PROBES,      /* every probe; the item has no text */
 	ITEM_FUNCTION,	      /* the OCaml functions of this name */
 	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches */
 	ITEM_C_FUNCTION,
@@ -40,41 +39,53 @@ enum item_kind {
 
 struct item {
 	enum item_kind kind;
-	const char *text; /* with the prefix of the kind; NULL: the kind has no text */
+	/* With the prefix of the kind; NULL: ITEM_ALL_PROBES, which has no text. */
+	const char *text;
 };
 
-/* A list of items in the order of the user. It owns the texts. */
+/* A list of items, in the order in which the user wrote them. It owns the texts. */
 struct items {
 	struct item *list;
 	size_t n;
 };
 
-/* TEXT is copied. Like all functions here that return an int: 0 or -ENOMEM. */
+/*
+ * Append an item with a copy of TEXT. Like all functions in this file that return an int, return 0
+ * or -ENOMEM.
+ */
 int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
- * Add TEXT. If an item in TEXT has a prefix, TEXT is a list of items, separated by commas.
- * Otherwise, TEXT is a list of names if it has only commas and characters of probe names, and else
- * a regular expression.
+ * Append the items that TEXT describes. If any part of TEXT has a prefix, TEXT is a list of items,
+ * separated by commas. Otherwise, TEXT is a list of probe names if it consists of commas and
+ * characters of probe names only; if not, it is one regular expression.
  */
 int items_add_text(struct items *items, const char *text);
 
-/* The kind of the single item TEXT. */
+/* Return the kind of the single item TEXT. */
 enum item_kind item_kind_of(const char *text);
-/* Like item_kind_of, but a TEXT without a prefix is always a name, whatever its characters are. */
+/*
+ * Like item_kind_of(), but never return a regular-expression kind for a TEXT without a prefix: it
+ * is always a name.
+ */
 enum item_kind item_kind_of_name(const char *text);
-/* Does TEXT, an item or the name of what an item describes, name a place in code, not a probe? */
+/*
+ * Return true if TEXT describes a place in the code and not a probe. TEXT is an item, or the name
+ * of something that an item describes.
+ */
 bool item_is_code(const char *text);
-/* TEXT without its prefix. */
+/* Return TEXT after its prefix. */
 const char *item_body(const char *text);
 
 /*
- * Return the length of "line:FILE" in TEXT, an item of ITEM_LINE or ITEM_FILE_LINES. Set *LINE to
- * the number that follows it, INT_MAX if the number is larger, or 0 if there is none.
+ * Return the length of "line:FILE" in TEXT, an item of kind ITEM_LINE or ITEM_FILE_LINES. Set *LINE
+ * to the number after FILE, to INT_MAX if that number is larger, or to 0 if there is no number.
  */
 size_t item_line_file(const char *text, int *line);
 
-/* Copy FROM to the empty list TO. The caller frees TO with items_free, also after an error. */
+/*
+ * Copy FROM to TO, which must be empty. The caller frees TO with items_free(), also after an error.
+ */
 int items_copy(struct items *to, const struct items *from);
 bool items_equal(const struct items *a, const struct items *b);
 void items_free(struct items *items);

@@ -21,7 +21,7 @@ static uint64_t hash_name(const char *name, size_t length)
 	return hash_word(hash, word);
 }
 
-/* The slot of NAME, or the free one where it belongs. */
+/* Return the slot that contains NAME, or the free slot where it belongs. */
 static uint32_t *slot_of(const struct name_table *table, const struct ocp_program *prog,
 			 const char *name, size_t length)
 {
@@ -32,7 +32,7 @@ static uint32_t *slot_of(const struct name_table *table, const struct ocp_progra
 	return &table->slots[slot];
 }
 
-/* At most half of the slots are taken. */
+/* Enlarge the table if necessary, so that at most half of its slots are used. */
 static int make_slots(struct name_table *table, const struct ocp_program *prog)
 {
 	size_t n = table->n_slots ? 2 * table->n_slots : FIRST_SLOTS;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers of a program's probes by name, while its sites are collected. */
+/*
+ * A hash table from the names of a program's probes to their numbers, used while the sites are
+ * collected.
+ */
 #ifndef PROGRAM_NAME_TABLE_H
 #define PROGRAM_NAME_TABLE_H
 
@@ -8,15 +11,18 @@
 
 #include "program/program.h"
 
-/* Open addressing; the values are numbers + 1. Zeros: no name has been looked up yet. */
+/*
+ * Uses open addressing; a slot contains a probe's number + 1, or 0 if it is empty. Initialise the
+ * struct with zeros.
+ */
 struct name_table {
 	uint32_t *slots;
 	size_t n_slots;
 };
 
 /*
- * *NUMBER is that of the probe called NAME, which has LENGTH bytes. A new name becomes the last one
- * of prog->probes, and points to NAME. Returns 0 or -ENOMEM.
+ * Set *NUMBER to the number of the probe called NAME, which has LENGTH bytes. If the name is new,
+ * append a probe with it to prog->probes; the probe keeps the pointer NAME. Return 0 or -ENOMEM.
  */
 int name_table_number(struct name_table *table, struct ocp_program *prog, const char *name,
 		      size_t length, uint32_t *number);

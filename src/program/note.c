@@ -38,7 +38,7 @@ static int bad(struct note_reader *reader, const char *why)
 	return -1;
 }
 
-/* Take the string at *POS, which must end before END. */
+/* Take the string at *POS. Return NULL if it has no NUL before END. */
 static const char *take_string(const char **pos, const char *end)
 {
 	const char *text = *pos;

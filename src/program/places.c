@@ -2,10 +2,10 @@
 /*
  * The source line of a probe comes from one of three places:
  *
- * For a dormant site, from its marker (dormant/marker.c).
+ * For a dormant site: the site's marker (dormant/marker.c).
  *
- * For a site that the post-linker has converted, from the post-linker's table: section
- * .note.ocaml-probes, not loaded, with a note of owner "ocaml-probes" and type 0x100. The
+ * For a site that the post-linker has converted: the post-linker's table. It is in section
+ * .note.ocaml-probes, which is not loaded, in a note of owner "ocaml-probes" and type 0x100. The
  * descriptor of the note is
  *
  *	u64 base	address of section .stapsdt.base, as in the notes of the sites
@@ -21,10 +21,10 @@
  * little-endian and without padding in between. If any part of the table is damaged, all of it is
  * ignored.
  *
- * For a site of the forked compilers, from the debug information, with the condition of lines.c.
- * That is wrong for sites of the post-linker, where the rows belong to the code before the probe.
- * If a file has markers but no table, an old post-linker has converted it, and the lines are
- * unknown.
+ * For a site of the forked compilers: the debug information, with the condition of lines.c. This
+ * would be wrong for sites of the post-linker, where the rows of the line table belong to the code
+ * before the probe. If a file has markers but no table, an old post-linker has converted it, and
+ * the lines are unknown.
  */
 #include "program/places.h"
 
@@ -39,7 +39,7 @@
 #include "elf/lines.h"
 #include "program/note.h"
 
-/* 100 000 sites take 2 MB. */
+/* The limit for the table; 100 000 sites take 2 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
 
 struct table {
@@ -65,7 +65,7 @@ static struct entry entry_at(const struct table *table, size_t i)
 	return entry;
 }
 
-/* Parse the table in the descriptor. Returns NULL, or what is wrong with it. */
+/* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
 static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 {
 	uint64_t last = 0;
@@ -94,7 +94,7 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 			return "a line or column is out of range";
 		last = entry.va;
 	}
-	/* The names may be written to a terminal. */
+	/* Replace control characters, since the names may be written to a terminal. */
 	for (size_t i = 0; i < table->names_bytes; i++)
 		if (table->names[i] &&
 		    ((unsigned char)table->names[i] < ' ' || table->names[i] == 0x7f))
@@ -102,7 +102,10 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 	return NULL;
 }
 
-/* Find the table among the notes: 1 if found, 0 if not, -1 and *WHY if it is damaged. */
+/*
+ * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
+ * and set *WHY.
+ */
 static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
 {
 	struct raw_note raw;
@@ -114,7 +117,10 @@ static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table,
 	return *why ? -1 : 1;
 }
 
-/* ASKED is sorted by address, as the table is. */
+/*
+ * Fill in the places of ASKED from TABLE. Both are sorted by address. MOVED is the prelink
+ * correction of the addresses in TABLE.
+ */
 static void join(const struct table *table, uint64_t moved, struct place *const *asked, size_t n)
 {
 	for (size_t i = 0, at = 0; i < n; i++) {
@@ -133,7 +139,10 @@ static void join(const struct table *table, uint64_t moved, struct place *const 
 	}
 }
 
-/* Returns 1 if the file has the section, damaged or not, else 0. *BYTES hold the names. */
+/*
+ * Fill in places from the post-linker's table. Return 1 if the file has the section, even if it is
+ * damaged, 0 if not, or a negative errno. *BYTES contains the names, and the caller frees it.
+ */
 static int ask_table(const struct ocp_program *prog, struct place *const *asked, size_t n,
 		     uint8_t **bytes)
 {

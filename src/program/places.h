@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The place in the source of the probe of a site (of the probe itself, not of the code around it).
- * See places.c.
+ * The place in the source of each probe's use (the line and column of the probe itself, not of the
+ * code around it). See places.c.
  */
 #ifndef PROGRAM_PLACES_H
 #define PROGRAM_PLACES_H
@@ -11,9 +11,9 @@
 #include "program/program.h"
 
 struct place {
-	const struct site *site; /* question: a site with code */
-	const char *file;	 /* answer: as given to the compiler; NULL: unknown */
-	int line, column;	 /* the first line is 1, the first column 0 */
+	const struct site *site; /* input: a site that has code */
+	const char *file;	 /* result: as given to the compiler; NULL: unknown */
+	int line, column;	 /* result: lines count from 1, columns from 0 */
 };
 
 /*
@@ -23,15 +23,15 @@ struct place {
 #define PLACES_SECTION ".note.ocaml-probes"
 #define PLACES_OWNER   "ocaml-probes"
 enum {
-	PLACES_TYPE = 0x100, /* readelf(1) interprets low types */
+	PLACES_TYPE = 0x100, /* readelf(1) interprets low type numbers, so use a high one */
 	PLACES_HEAD_BYTES = 16,
 	PLACES_ENTRY_BYTES = 20,
 };
 
 /*
- * Find the places of ASKED[0..N), sites of PROG. The file names point into *NAMES, which the caller
- * frees, and into PROG. A file without places is no error. A damaged table is ignored, with a
- * warning in the log.
+ * Fill in the places of ASKED[0..N), whose sites belong to PROG. The file names point into *NAMES,
+ * which the caller frees, and into PROG. A file without places is no error. A damaged table is
+ * ignored, with a warning in the log.
  */
 int places_find(const struct ocp_program *prog, struct place *asked, size_t n, char **names);
 

@@ -4,29 +4,29 @@
  *
  * A site is 6 bytes of code:
  *
- *	site+0	90		nop, where uprobes go (reads 0xcc while one is on it)
+ *	site+0	90		nop		where uprobes go (reads 0xcc while one is attached)
  *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that no code reads
  *	site+1	e8 d32		call wrapper	enabled: the same displacement
  *
- * so one byte switches it. A program with probes of the ppx that was not post-linked has no notes.
- * Its dormant probes are found in its code (dormant/dormant.c); they are longer, and one byte
- * switches them too. struct site has the length of each site, the offset of that byte and its two
- * values.
+ * so changing one byte enables or disables it. A program with probes of the ppx that was not
+ * post-linked has no notes. Its dormant probes are found in its code (dormant/dormant.c); their
+ * code is longer, and is also enabled and disabled by changing one byte. struct site has the length
+ * of each site, the offset of that byte and its two values.
  *
- * Many sites can have the same name (inlining, several compilation units). Users switch names: a
- * probe is all the sites of one name.
+ * Many sites can have the same name (inlining, several compilation units). Users enable and disable
+ * names: a probe is all the sites of one name.
  *
  * With --gc-sections, linkers other than GNU ld drop sections without references: the semaphores of
- * a program that reads none of them, and .stapsdt.base. The note then has base 0, and instead of
- * the semaphore's address its offset in the dropped section, which is 0 for the first one. Only the
- * sites of such a probe are switched, and they tell its state.
+ * a program that reads none of them, and .stapsdt.base. The note then has base 0, and in place of
+ * the semaphore's address it has the semaphore's offset in the dropped section, which is 0 for the
+ * first semaphore. Enabling such a probe changes only its sites, and its state is read from them.
  *
- * There are three steps. The notes of OCaml's providers are listed, which numbers the names and
- * tells how many sites each has, and then each note is read into the place of its site. (Dormant
- * probes are read into sites in any order, which are grouped by name at the end.) The addresses are
- * resolved (prelink correction, the two halves of the semaphore) and checked against the program
- * headers, so that later users of the sites stay within the program. The sites of each name are
- * sorted by address.
+ * There are three steps. (1) List the notes with OCaml's providers. This assigns numbers to the
+ * names and counts the sites of each. Then read each note into the slot of its site. (Dormant
+ * probes are read into sites in any order, and grouped by name at the end.) (2) Resolve the
+ * addresses (prelink correction, the two halves of the semaphore) and check them against the
+ * program headers, so that later users of the sites stay within the program. (3) Sort the sites of
+ * each name by address.
  */
 #include "program/program.h"
 
@@ -77,9 +77,9 @@ static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
 			 elf_file_name(prog->elf), off, why);
 }
 
-/* A note of OCaml's providers, while sites are collected. */
+/* A note with an OCaml provider, while sites are collected. */
 struct noted {
-	uint32_t off; /* in the section */
+	uint32_t off; /* offset in the section */
 	uint32_t probe;
 };
 
@@ -109,8 +109,8 @@ static void tell_foreign(const struct ocp_program *prog, size_t n)
 }
 
 /*
- * List the notes of OCaml's providers, and number their names. Each name is looked at once. What is
- * FOREIGN is left out.
+ * List the notes with OCaml's providers, and number their names. Each different name is checked
+ * only once. Notes whose code is not a site of an OCaml probe (FOREIGN) are left out.
  */
 static int list_notes(struct ocp_program *prog, const struct elf_section *section,
 		      struct foreign_notes *foreign, struct noted_list *noted)
@@ -149,7 +149,7 @@ static int list_notes(struct ocp_program *prog, const struct elf_section *sectio
 	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
 }
 
-/* Read the notes again, each into the place of its site. */
+/* Read the notes again, each into the slot of its site. */
 static void read_sites(struct ocp_program *prog, const struct elf_section *section,
 		       const struct noted_list *noted, const uint32_t *rank)
 {
@@ -167,7 +167,7 @@ static void read_sites(struct ocp_program *prog, const struct elf_section *secti
 		*site_groups_next(prog, prog->sites, probe) = (struct site){
 			.va = note.site_va,
 			.semaphore_va = note.semaphore_va,
-			/* the noted base, until resolve_sites */
+			/* Until resolve_sites(), this member contains the note's base address. */
 			.tracer_semaphore_va = note.base_va,
 			.provider = note.provider,
 			.args = note.args,
@@ -227,7 +227,7 @@ static int compare_u64(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* Two generations have provider `ocaml`: find the one of this file. */
+/* Two generations have provider `ocaml`: determine which of them this file has. */
 static int tell_v0_apart(struct ocp_program *prog)
 {
 	struct abi_semaphores semaphores = { 0 };
@@ -276,7 +276,10 @@ out:
 	return found < 0 ? found : 0;
 }
 
-/* A prelinker moved .stapsdt.base to BASE_VA, and all else by as much. A missing site stays 0. */
+/*
+ * Apply the prelink correction to SITE's addresses: a prelinker moved .stapsdt.base to BASE_VA, and
+ * everything else by the same distance. The address of a missing site stays 0.
+ */
 static void correct_prelink(struct site *site, uint64_t base_va)
 {
 	uint64_t noted_base = site->tracer_semaphore_va;
@@ -316,8 +319,10 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 }
 
 /*
- * Has the linker dropped the semaphore and .stapsdt.base, but kept the site? The note then has an
- * offset, which is below all writable addresses: each semaphore has a site, which is larger.
+ * Return true if the linker dropped SITE's semaphore and .stapsdt.base, but kept the site. In this
+ * case the note has no base, and its semaphore is an offset in the dropped section. The offset is
+ * below all writable addresses, since for each semaphore there is a site, and a site is larger than
+ * a semaphore.
  */
 static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
 {
@@ -333,7 +338,7 @@ static bool has_lost_semaphore(const struct ocp_program *prog, const struct site
 	return true;
 }
 
-/* Check one site's addresses and find the semaphore's halves. */
+/* Check one site's addresses and find the two halves of its semaphore. */
 static int resolve(struct ocp_program *prog, struct site *site)
 {
 	uint64_t semaphore_va = site->semaphore_va;
@@ -377,7 +382,7 @@ static int resolve_sites(struct ocp_program *prog)
 	return err ? err : arg_notes_read(prog, base_found ? base.va : 0);
 }
 
-/* Append the sites of DORMANT. There is room for them. */
+/* Append the sites of DORMANT. prog->sites must have enough space for them. */
 static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, bool is_external,
 		       struct name_table *table)
 {
@@ -472,7 +477,7 @@ static int read_dormant(struct ocp_program *prog)
 	return dormant->n_sites ? collect_dormant(prog) : 0;
 }
 
-/* Check the size before the notes are read. */
+/* Check the size of the section before reading the notes. */
 static int check_note_bytes(struct ocp_program *prog, const struct elf_section *section)
 {
 	const uint64_t max = (uint64_t)prog->max_sites * NOTE_BYTES_A_SITE;
@@ -515,7 +520,7 @@ static int read_probes(struct ocp_program *prog)
 	return err || !prog->n_sites ? err : site_groups_make(prog);
 }
 
-/* FD still belongs to the caller. */
+/* Read the program in FD. After an error, FD still belongs to the caller. */
 static int read_program(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 			struct ocp_program **out)
 {
@@ -613,7 +618,7 @@ size_t program_uses_without_site(const struct ocp_program *prog, const struct pr
 {
 	size_t n = 0;
 
-	/* They are the last ones. */
+	/* Sites without code are the last ones of a probe. */
 	for (size_t i = probe->first_site + probe->n_sites;
 	     i > probe->first_site && !prog->sites[i - 1].has_code; i--)
 		n += prog->sites[i - 1].abi != SITE_ABI_DORMANT;

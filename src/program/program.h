@@ -14,40 +14,50 @@
 #include "program/dormant/dormant.h"
 #include "elf/elf_file.h"
 
-/* A noted site is 6 bytes: nop, then cmp or call with a 4-byte displacement (see program.c). */
+/*
+ * A site that a note describes has 6 bytes: nop, then cmp or call with a 4-byte operand (see
+ * program.c).
+ */
 enum {
 	SITE_BYTES = 6,
-	SITE_OPCODE_OFF = 1, /* the byte that is switched */
+	SITE_OPCODE_OFF = 1, /* offset of the byte that enabling and disabling change */
 	SITE_NOP = 0x90,
 	SITE_INT3 = 0xcc, /* replaces the nop while a uprobe or breakpoint is on it */
-	SITE_OFF = 0x3d,  /* cmp $imm32,%eax */
-	SITE_ON = 0xe8,	  /* call rel32 */
+	SITE_OFF = 0x3d,  /* disabled: cmp $imm32,%eax */
+	SITE_ON = 0xe8,	  /* enabled: call rel32 */
 };
 
-/* The generations of the ABI; provider and semaphore layout distinguish them. */
+/* The generations of the probe ABI, told apart by provider and semaphore layout. */
 enum site_abi {
-	SITE_ABI_V0,	       /* provider ocaml, 2-byte semaphores, one per name and unit */
-	SITE_ABI_TRANSITIONAL, /* provider ocaml, 4-byte semaphores, OCaml's half at +2 */
-	SITE_ABI_V1,	       /* provider ocaml_1 or ocaml.1, as above */
-	SITE_ABI_V2,	       /* provider ocaml_2: as v1, the site may be missing */
-	SITE_ABI_DORMANT,      /* no notes: probes as the ppx leaves them to the post-linker */
-	SITE_ABI_CODE, /* an instruction of a function instead of a probe: see code_probes.h */
+	SITE_ABI_V0, /* provider ocaml, 2-byte semaphores, one per name and unit */
+	/* Provider ocaml, 4-byte semaphores, OCaml's counter in bytes 2 and 3. */
+	SITE_ABI_TRANSITIONAL,
+	SITE_ABI_V1, /* provider ocaml_1 or ocaml.1, semaphores as SITE_ABI_TRANSITIONAL */
+	SITE_ABI_V2, /* provider ocaml_2: like SITE_ABI_V1, but a note may have no site */
+	/* No notes: the form in which the ppx leaves probes for the post-linker. */
+	SITE_ABI_DORMANT,
+	SITE_ABI_CODE, /* not a probe but an instruction in other code: see code_probes.h */
 };
 
-/* What a hit of a site of SITE_ABI_CODE means. All hits of other sites count. */
+/*
+ * What a hit of a SITE_ABI_CODE site means. A hit of any other site is always a hit of its probe.
+ */
 enum {
-	SITE_COUNTS = 1 << 0,	/* it is a hit of the probe */
-	SITE_BEGINS = 1 << 1,	/* a call begins */
-	SITE_ENDS = 1 << 2,	/* the call ends */
-	SITE_CONFIRMS = 1 << 3, /* the active call is to be timed */
-	/* With SITE_BEGINS and SITE_ENDS: the call is timed only if it was confirmed. */
+	SITE_COUNTS = 1 << 0,	/* count it as a hit of the probe */
+	SITE_BEGINS = 1 << 1,	/* a timed call begins */
+	SITE_ENDS = 1 << 2,	/* the timed call ends */
+	SITE_CONFIRMS = 1 << 3, /* the call that is in progress has to be timed */
+	/*
+	 * Together with SITE_BEGINS or SITE_ENDS: time the call only if a SITE_CONFIRMS site was
+	 * hit during it.
+	 */
 	SITE_IF_CONFIRMED = 1 << 4,
 };
 
-/* The condition that a hit must meet. Hits that do not meet it mean nothing. */
+/* The condition for a hit. A hit that does not meet the condition is ignored. */
 enum site_condition {
 	SITE_ALWAYS,
-	/* This argument of a C function (1: rdi ... 6: r9) must differ from `unless`. */
+	/* This argument of a C function (1: rdi ... 6: r9) must differ from site->unless. */
 	SITE_ARGUMENT_1,
 	SITE_ARGUMENT_6 = SITE_ARGUMENT_1 + 5,
 	SITE_IF_TRUE, /* the function must not return 0 */
@@ -57,55 +67,67 @@ struct corrected_args;
 
 /* One resolved note, or one dormant probe. */
 struct site {
-	uint64_t va; /* the address of the first byte; only valid if has_code */
-	/* OCaml's 16-bit counter, which switching writes; 0 if the linker has dropped it. */
+	uint64_t va; /* of the first byte; valid only if has_code */
+	/*
+	 * Address of the 16-bit counter that OCaml code reads and that enabling and disabling
+	 * write; 0 if the linker has dropped the counter.
+	 */
 	uint64_t semaphore_va;
-	/* The tracers' 16-bit counter (the kernel's ref_ctr); 0 if there is none. */
+	/* Address of the tracers' 16-bit counter (the kernel's ref_ctr); 0: none. */
 	uint64_t tracer_semaphore_va;
 	const char *provider;
-	const char *args;      /* the operands of the arguments: as in the note, or corrected */
-	const char *arg_names; /* the names of these arguments: see arg_names.h; "": unknown */
-	uint64_t note_off;     /* in the file, for messages */
-	uint32_t probe;	       /* index of the site's probe */
+	const char *args; /* the operands of the arguments, from the note or corrected */
+	/* The names and types of the arguments: see arg_names.h; "": unknown. */
+	const char *arg_names;
+	uint64_t note_off; /* offset of the note in the file, for messages */
+	uint32_t probe;	   /* index of the site's probe */
 	enum site_abi abi : 8;
 	bool has_code;
 	/*
-	 * Inlined from another file, which has the counter: semaphore_va is then the address of
-	 * the counter in one process, minus the bias of this file (see program_add_external).
+	 * The site was inlined from another file, which contains the counter. Then semaphore_va is
+	 * the counter's address in one process, minus the load bias of this file (see
+	 * program_add_external).
 	 */
 	bool is_external;
-	uint8_t n_bytes;	       /* of code */
-	uint8_t opcode_at;	       /* the byte that is switched */
-	uint8_t off_opcode, on_opcode; /* the two values of that byte */
-	uint8_t events;		       /* of SITE_ABI_CODE: SITE_COUNTS and so on */
-	bool is_return;	   /* of SITE_ABI_CODE: a return probe of the function that begins here */
+	uint8_t n_bytes;   /* size of the site's code */
+	uint8_t opcode_at; /* offset in the site of the byte that enabling and disabling change */
+	uint8_t off_opcode, on_opcode; /* values of that byte when disabled and when enabled */
+	uint8_t events;		       /* for SITE_ABI_CODE: flags SITE_COUNTS and so on */
+	bool is_return;	   /* for SITE_ABI_CODE: a return probe of the function that begins at va */
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;
-	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps it, ten times slower */
-	/* Of SITE_ABI_CODE: in a thread, the function's calls do not nest, and every call ends. */
+	/* For SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower. */
+	bool is_stepped;
+	/*
+	 * For SITE_ABI_CODE: in each thread, the function's calls do not nest, and every call ends.
+	 */
 	bool is_flat;
-	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
-	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
-	/* Of SITE_ABI_CODE: the function's first instruction if it counts these calls; else 0. */
+	bool is_on_ocaml_stack; /* for SITE_ABI_CODE: runs on one of the fiber stacks of OCaml 5 */
+	int32_t frame_depth;	/* for SITE_ABI_CODE: rsp at the function's entry minus rsp here */
+	/*
+	 * For SITE_ABI_CODE: address of the function's first instruction, if its hits are the same
+	 * calls as the hits of this site; otherwise 0.
+	 */
 	uint64_t entry_va;
 	const struct dormant_site *dormant; /* NULL: the site has a note */
-	struct corrected_args *corrected;   /* owns a corrected `args`; NULL: as in the note */
+	/* Owns `args` if it was corrected; NULL: `args` is from the note. */
+	struct corrected_args *corrected;
 };
 
-/* Is a hit of SITE a hit of its probe? */
+/* Return true if a hit of SITE is a hit of its probe. */
 static inline bool site_counts(const struct site *site)
 {
 	return site->abi != SITE_ABI_CODE || (site->events & SITE_COUNTS);
 }
 
-/* All sites of one name: sites[first_site .. first_site + n_sites). */
+/* A probe: all sites with one name, sites[first_site .. first_site + n_sites). */
 struct probe {
 	const char *name;
 	size_t first_site;
 	size_t n_sites;
 };
 
-/* Probes by name, and their sites by probe. */
+/* Probes sorted by name, and their sites sorted by probe. */
 struct probe_set {
 	const struct probe *probes;
 	size_t n_probes;
@@ -117,15 +139,15 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
-	bool is_library;	 /* its struct file_origin */
-	size_t max_sites;	 /* the limit; 0: none */
-	uint8_t *note_bytes;	 /* the strings point into these */
-	uint8_t *arg_note_bytes; /* the names of arguments point into these */
-	struct dormant dormant;	 /* strings may also point into this */
+	bool is_library;	 /* the is_library of its struct file_origin */
+	size_t max_sites;	 /* limit for the number of sites; 0: no limit */
+	uint8_t *note_bytes;	 /* contents of the note section; the strings point into them */
+	uint8_t *arg_note_bytes; /* the names of arguments point into these bytes */
+	struct dormant dormant;	 /* the dormant probes; strings may also point into this */
 	struct dormant external;
-	struct site *sites; /* by probe, then by address */
+	struct site *sites; /* sorted by probe, then by address */
 	size_t n_sites;
-	struct probe *probes; /* by name */
+	struct probe *probes; /* sorted by name */
 	size_t n_probes;
 };
 
@@ -135,31 +157,33 @@ struct ocp_program {
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
- * Like program_open_fd, for a file of ORIGIN. Under the ctx's file rules: -EAGAIN if the
- * file may not be read yet, -EFBIG if it exceeds the limits.
+ * Like program_open_fd(), for a file from ORIGIN. If the ctx has rules for files, return -EAGAIN if
+ * the file may not be read yet, and -EFBIG if it exceeds the limits.
  */
 int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 		      struct ocp_program **out);
 
 /*
- * The number of uses of PROBE in the source that the compiler left without a site. They read the
+ * Return the number of uses of PROBE for which the compiler emitted no site. These uses read the
  * semaphore, and no uprobe can be attached to them.
  */
 size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe);
 
 /*
- * Add to PROG, which is an image of one process, the dormant probes of other files that were
- * inlined into it. EXTERNAL now belongs to PROG, also after an error.
+ * Add to PROG, which must be the program of one process, the dormant probes of other files that
+ * were inlined into PROG. EXTERNAL then belongs to PROG, also after an error.
  */
 int program_add_external(struct ocp_program *prog, const struct dormant *external);
 
-/* The probes of the file. */
+/* Return the probes of the file. */
 struct probe_set program_probe_set(const struct ocp_program *prog);
 
 /* Return the index of the probe called NAME, or -1. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 
-/* Do the sites X of A and Y of B have the same probe name, address, counters and form? */
+/*
+ * Return true if site X of A and site Y of B have the same probe name, address, counters and form.
+ */
 bool program_has_same_site(const struct ocp_program *a, const struct site *x,
 			   const struct ocp_program *b, const struct site *y);
 

@@ -10,7 +10,7 @@
 
 struct selected {
 	struct item item;
-	struct str_regexp *re; /* of the kinds _REGEXP, else NULL */
+	struct str_regexp *re; /* for the kinds with _REGEXP, otherwise NULL */
 	bool was_used;
 };
 
@@ -138,7 +138,10 @@ static struct selected *find_named(const struct selection *selection, const char
 	return found ? *found : NULL;
 }
 
-/* NAME is a line of a file. The item that describes all lines of the file, or NULL. */
+/*
+ * If NAME is a line of a source file, return the item that describes all lines of this file;
+ * otherwise, or if there is no such item, return NULL.
+ */
 static struct selected *find_file_lines(const struct selection *selection, const char *name)
 {
 	struct selected *found;
@@ -153,7 +156,7 @@ static struct selected *find_file_lines(const struct selection *selection, const
 	return found;
 }
 
-/* The kind of the regular expressions that NAME can match. */
+/* Return the kind of the regular expressions that can match NAME. */
 static enum item_kind regexp_kind_for(const char *name)
 {
 	switch (item_kind_of_name(name)) {
@@ -163,7 +166,7 @@ static enum item_kind regexp_kind_for(const char *name)
 	case ITEM_PROBE:
 		return ITEM_PROBE_REGEXP;
 	default:
-		return item_kind_of_name(name); /* there are none */
+		return item_kind_of_name(name); /* no regular expression has this kind */
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the probes that items describe. There are two ways: selection_takes checks one probe,
- * for callers that read probes file by file; selection_choose and its parts find
- * all described probes in a list.
+ * Find the probes that items describe. There are two ways: selection_takes() checks one probe, for
+ * callers that read probes file by file; selection_choose(), choose_name() and choose_matching()
+ * find all described probes in a list.
  */
 #ifndef PROGRAM_SELECTION_H
 #define PROGRAM_SELECTION_H
@@ -18,40 +18,43 @@ struct selected;
 struct selection {
 	struct selected **items; /* in the order of selection_add; without ITEM_ALL_PROBES */
 	size_t n, n_regexps;
-	void *names; /* the names of ITEM_PROBE items, see tsearch(3) */
+	void *names; /* the items without a regular expression, by text: see tsearch(3) */
 	bool all;
 };
 
 void selection_free(struct selection *selection);
 
-/* ITEM is copied. -EINVAL: a name was given twice, or a regular expression is wrong. */
+/*
+ * Add a copy of ITEM. Return -EINVAL if its name was added before, or if its regular expression is
+ * wrong.
+ */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 
 /* Return item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
-/* Has item number I described a probe so far? */
+/* Return true if item number I has described a probe so far. */
 bool selection_was_used(const struct selection *selection, size_t i);
 
 bool selection_is_empty(const struct selection *selection);
 bool selection_has_kind(const struct selection *selection, enum item_kind kind);
-/* Does an item describe NAME? Marks the item as used. */
+/* Return true if an item describes NAME, and mark the item as used. */
 bool selection_takes(struct selection *selection, const char *name);
 
 /*
- * Return -ENOENT, with a message, if an item has described no probe so far. NAMES[0..N) are the
- * probes, and WHERE names their program.
+ * Return -ENOENT, with a message, if an item has described no probe so far. For the message,
+ * NAMES[0..N) are the probes that exist, and WHERE is the program.
  */
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where);
 
-/* Record the error that NAME is not in NAMES[0..N). Returns -ENOENT. */
+/* Record the error that NAME is not in NAMES[0..N). Return -ENOENT. */
 int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *names, size_t n,
 		      const char *where);
 
 /*
- * Record the error that the regular expression TEXT matches no WHAT ("probe") of WHERE, with a
- * hint if its `|` stands for itself. Returns -ENOENT.
+ * Record the error that the regular expression TEXT matches nothing of the kind WHAT (such as
+ * "probe") in WHERE, with a hint if a `|` in TEXT is taken literally. Return -ENOENT.
  */
 int selection_matches_none(struct ocp_ctx *ctx, const char *text, const char *what,
 			   const char *where);
@@ -59,17 +62,21 @@ int selection_matches_none(struct ocp_ctx *ctx, const char *text, const char *wh
 /* ---- choosing from all ---------------------------------------------------------------------- */
 
 struct probe_names {
-	const char *const *names; /* ascending, each once */
+	const char *const *names; /* sorted, without duplicates */
 	size_t n;
-	const char *where; /* their program, for messages */
+	const char *where; /* the program that has the probes, for messages */
 };
 
-/* Take probe number PROBE. A return value other than 0 ends the choice, which returns it. */
+/*
+ * Callback for the probe with index PROBE. A return value other than 0 stops the search, which then
+ * returns this value.
+ */
 typedef int (*take_probe_fn)(void *data, size_t probe);
 
 /*
- * Call TAKE with the probe called NAME; with each probe that matches RE, whose source is TEXT; with
- * each probe that SELECTION describes, item by item. -ENOENT, with a message, if there is none.
+ * Call TAKE for the probe called NAME (choose_name), for each probe that matches RE, whose source
+ * is TEXT (choose_matching), or for each probe that SELECTION describes, item by item
+ * (selection_choose). Return -ENOENT, with a message, if there is no such probe.
  */
 int choose_name(struct ocp_ctx *ctx, const struct probe_names *among, const char *name,
 		take_probe_fn take, void *data);

@@ -19,7 +19,9 @@ static int compare_sites(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-/* Most compilers write the notes of a name by address. */
+/*
+ * Sort SITES if necessary. Most compilers write the notes of each name in the order of addresses.
+ */
 static void sort_sites(struct site *sites, size_t n)
 {
 	size_t i = 1;
@@ -38,7 +40,7 @@ int site_groups_begin(struct ocp_program *prog, uint32_t **rank)
 	if (!*rank)
 		return ctx_no_memory(prog->ctx);
 	for (size_t i = 0; i < prog->n_probes; i++)
-		prog->probes[i].first_site = i; /* the number before sorting */
+		prog->probes[i].first_site = i; /* the probe's number before sorting */
 	qsort(prog->probes, prog->n_probes, sizeof(*prog->probes), site_groups_compare_probes);
 	for (size_t i = 0; i < prog->n_probes; i++) {
 		struct probe *probe = &prog->probes[i];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Arguments on the stack, in executables of the forked compilers.
+ * Correct operands on the stack, in executables of the forked compilers.
  *
  * These compilers write the notes of a unit after all its code. They compute `N(%rsp)` from the
- * stack frame as the last probe of the unit has left it in the emitter's variables. In most units N
- * is too high by 8, for the return address of the last wrapper; it is too high by 24 if that probe
- * was inside a `try`. Other errors are possible. Register operands are right.
+ * emitter's variables for the stack frame, as the last probe of the unit has left them. In most
+ * units N is too high by 8, for the return address of the last wrapper; it is too high by 24 if
+ * that last probe was inside a `try`. Other errors are possible. Register operands are right.
  *
- * The handler gets the right values, so the places are read from the wrapper that loads them
- * (dormant/x86_wrapper.c). A stack operand gets the place from which the wrapper takes the
+ * The handler gets the right values. So we read the places from the wrapper, which loads these
+ * values (dormant/x86_wrapper.c). A stack operand gets the place from which the wrapper takes the
  * handler's parameter of the same number. The wrapper must agree with each register operand of the
  * note; otherwise the places are unknown.
  *
- * Sites of the post-linker are left alone. Their notes are right, and they have no wrapper: they
+ * Sites of the post-linker are not corrected. Their notes are right, and they have no wrapper: they
  * call a `pop` within the site (link/x86_write.c). Provider ocaml_2 is not known to have this
  * fault.
  */
@@ -28,14 +28,18 @@
 
 enum {
 	WINDOW_BYTES = 16384,
-	WRAPPER_BYTES = 4096,	/* the most up to its call */
-	PLACE_BYTES = 32,	/* the longest place of an operand; in the note it has at least 2 */
-	LINKED_SITE_BYTES = 13, /* of the post-linker: nop, cmp, jmp, pop */
+	WRAPPER_BYTES = 4096, /* the most bytes of a wrapper up to its call of the handler */
+	/* The longest new place of an operand; the place in the note has at least 2 bytes. */
+	PLACE_BYTES = 32,
+	LINKED_SITE_BYTES = 13, /* size of a site that the post-linker made: nop, cmp, jmp, pop */
 };
 
 static const char stack_suffix[] = "(%rsp)";
 
-/* A part of the file's code. Sites are close to each other, and so are wrappers. */
+/*
+ * A cached part of the file's code. Sites are close to each other, and wrappers are close to each
+ * other.
+ */
 struct window {
 	uint8_t bytes[WINDOW_BYTES];
 	struct x86_code code;
@@ -53,10 +57,10 @@ enum operand_kind {
 	OPERAND_REGISTER,
 	OPERAND_STACK,
 	OPERAND_CONSTANT,
-	OPERAND_DISPROVED, /* a register, but the wrapper has another place */
+	OPERAND_DISPROVED, /* the note says a register, but the wrapper uses another place */
 };
 
-/* SIZE@PLACE, a part of a note's string. */
+/* An operand SIZE@PLACE, a part of a note's string. */
 struct operand {
 	const char *text;
 	size_t n_bytes, place_at;
@@ -64,11 +68,11 @@ struct operand {
 	unsigned int reg;
 };
 
-/* The operands of one site; more than fit here are ignored. */
+/* The operands of one site. Those that do not fit into `list` are ignored. */
 struct operands {
 	struct operand list[X86_WRAPPER_PARAMS];
 	size_t n;
-	bool all_known; /* all fit here, and each is of a supported kind */
+	bool all_known; /* no operand was ignored, and each is of a supported kind */
 };
 
 static bool is_stack(const char *place, size_t n)
@@ -135,8 +139,8 @@ static void read_operands(const char *text, struct operands *operands)
 /* ---- code ----------------------------------------------------------------------------------- */
 
 /*
- * Read WANTED bytes from VA on into WINDOW, or less at the end of the segment. *POS is the offset
- * of VA in it. *HAS is false if VA is not code.
+ * Make WINDOW contain the WANTED bytes from VA on, or fewer at the end of the segment. Set *POS to
+ * the offset of VA in the window. Set *HAS to false if VA is not code; *POS is then not set.
  */
 static int look_at(const struct reader *reader, struct window *window, uint64_t va, size_t wanted,
 		   size_t *pos, bool *has)
@@ -154,7 +158,10 @@ static int look_at(const struct reader *reader, struct window *window, uint64_t 
 	if (va >= window->code.va && *pos <= window->code.n_bytes &&
 	    window->code.n_bytes - *pos >= wanted)
 		return 0;
-	/* The sites and wrappers of a unit are in ascending or descending order. */
+	/*
+	 * Put VA in the middle: the sites and wrappers of a unit are in ascending or descending
+	 * order.
+	 */
 	first = va - seg->va > WINDOW_BYTES / 2 ? va - WINDOW_BYTES / 2 : seg->va;
 	n = end - first < WINDOW_BYTES ? end - first : WINDOW_BYTES;
 	*pos = (size_t)(va - first);
@@ -163,7 +170,11 @@ static int look_at(const struct reader *reader, struct window *window, uint64_t 
 	return elf_file_read(elf, seg->off + (first - seg->va), window->bytes, (size_t)n);
 }
 
-/* Does the site at CODE, which has N bytes, call a pop within the site? */
+/*
+ * Return true if the post-linker made the site at CODE. DISPLACEMENT is that of the site's call. In
+ * such a site the call leads to a pop instruction at the end of the site itself (nop, cmp or call,
+ * jmp, pop). N bytes can be read at CODE.
+ */
 static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 {
 	enum { JUMP_SHORT = 0xeb, JUMP_NEAR = 0xe9, REX_B = 0x41, POP = 0x58 };
@@ -177,8 +188,8 @@ static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 }
 
 /*
- * Find the places of the N parameters of SITE's handler. If the post-linker made the site, only
- * *IS_OURS is set. If *FAULT is not NULL, no place is known.
+ * Find the places of the N parameters of SITE's handler. If the post-linker made the site, set
+ * *IS_OURS, and PLACES stays unset. *FAULT becomes NULL, or the reason why all places are unknown.
  */
 static int find_places(struct reader *reader, const struct site *site, size_t n,
 		       struct x86_place *places, bool *is_ours, const char **fault)
@@ -193,7 +204,10 @@ static int find_places(struct reader *reader, const struct site *site, size_t n,
 		return err;
 	code = reader->sites.bytes + pos;
 	n_bytes = has ? reader->sites.code.n_bytes - pos : 0;
-	/* If segments overlap, another one was checked when the site was resolved. */
+	/*
+	 * The address of the site was checked before; but if segments overlap, perhaps in another
+	 * segment than this one.
+	 */
 	*fault = "the site is not whole in the file";
 	if (n_bytes < SITE_BYTES)
 		return 0;
@@ -224,7 +238,10 @@ static bool agrees(const struct operand *operand, const struct x86_place *place)
 	}
 }
 
-/* Returns NULL, or why no stack operand is known. Marks registers that the wrapper disproves. */
+/*
+ * Compare the operands of the note with PLACES, those of the wrapper. Return NULL if they agree,
+ * otherwise why no stack operand is known. Mark register operands that the wrapper contradicts.
+ */
 static const char *compare(struct operands *operands, const struct x86_place *places)
 {
 	const char *fault = NULL;
@@ -241,7 +258,10 @@ static const char *compare(struct operands *operands, const struct x86_place *pl
 	return fault;
 }
 
-/* Write OPERAND with PLACE, which is NULL if it is unknown. Returns the end. */
+/*
+ * Write OPERAND to TO, with the corrected PLACE (NULL: unknown) if its place may be wrong. Return
+ * the end of the text.
+ */
 static char *put_operand(char *to, const struct operand *operand, const struct x86_place *place)
 {
 	const bool is_stack = operand->kind == OPERAND_STACK;
@@ -259,7 +279,10 @@ static char *put_operand(char *to, const struct operand *operand, const struct x
 	return stpcpy(to, stack_suffix);
 }
 
-/* Make the corrected text of NOTE. PLACES are those of OPERANDS, its first operands. */
+/*
+ * Return the corrected text of NOTE. OPERANDS are its first operands, and PLACES their places.
+ * FAULT: why the places are unknown, or NULL.
+ */
 static struct corrected_args *correct(const char *note, const struct operands *operands,
 				      const struct x86_place *places, const char *fault)
 {

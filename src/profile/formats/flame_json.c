@@ -10,8 +10,9 @@
 #include "profile/formats/numbering.h"
 
 /*
- * Write JSON that may stand in a script element: `<`, `>` and `&`, which are nowhere but in
- * strings, are escaped there; so are U+2028 and U+2029, which end lines in older JavaScript.
+ * Write JSON in a form that is safe in a script element. `<`, `>` and `&` are escaped; in JSON they
+ * occur only inside strings. U+2028 and U+2029 are escaped, too, since they end lines in older
+ * JavaScript.
  */
 static void write_escaped(const char *json, FILE *to)
 {
@@ -94,7 +95,7 @@ static bool number_of(struct numbering *numbers, const struct named_frame *frame
 	return numbering_of(numbers, &key, sizeof(key), number, is_new);
 }
 
-/* Write each frame once, and number it in NUMBERS. */
+/* Write each frame once, and assign it a number in NUMBERS. */
 static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 			struct numbering *numbers, FILE *to)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include "profile/profile_diff.h"
 
-/* DIFF is NULL, or the comparison that PROFILE has its stacks from. */
+/* DIFF is NULL, or the comparison whose stacks PROFILE contains. */
 int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
 		     const struct profile_diff *diff, const char *title, FILE *to);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The page is page/page.html with everything that it needs. The profile replaces its line "@data".
+ * Writes page/page.html, which contains everything that the page needs, and replaces its line
+ * "@data" by the profile.
  */
 #include "profile/formats/html_writer.h"
 

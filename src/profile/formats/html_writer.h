@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include "profile/profile_diff.h"
 
-/* TITLE is any text: the page shows it as it is. */
+/* TITLE may be any text; the page shows it unchanged. */
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
 
 /*

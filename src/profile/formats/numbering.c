@@ -8,7 +8,7 @@
 
 struct numbered {
 	size_t number, bytes;
-	const void *key; /* `own`, except in the key of a search */
+	const void *key; /* points to `own`, except in a temporary key for a search */
 	unsigned char own[];
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A location of pprof is a function with a line, and all functions that are inlined there. The
- * whole message is made in memory; protobuf-c then writes it through zlib.
+ * In pprof, a location is a function with a line, and all functions that are inlined there. This
+ * file builds the whole message in memory; then protobuf-c writes the message through zlib.
  */
 #include "profile/formats/pprof_writer.h"
 
@@ -25,15 +25,15 @@ typedef Perftools__Profiles__Function pprof_function;
 
 struct builder {
 	struct ocp_ctx *ctx;
-	pprof_profile *out; /* all parts are of malloc; this message owns them */
+	pprof_profile *out; /* owns all its parts, which are allocated with malloc(3) */
 	struct numbering strings, functions, locations;
-	int64_t *lines;	      /* of the current location: function, line, function, ... */
-	size_t room;	      /* of `lines`, in pairs */
-	bool has_heap;	      /* four values for a sample, as in profiles of Go's heap */
+	int64_t *lines;	      /* pairs of function and line, of the current location */
+	size_t room;	      /* size of `lines`, in pairs */
+	bool has_heap;	      /* each sample has four values, as in heap profiles of Go */
 	uint64_t value_scale; /* factor from values of the profile to values of the file */
 };
 
-/* Append ITEM to LIST, which has N items. False if there is no memory. */
+/* Append ITEM to LIST, which has N items. The value is false if out of memory. */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
 		__typeof__(list) append_at = array_add(list, n);                                   \
@@ -43,8 +43,8 @@ struct builder {
 	})
 
 /*
- * Append a new message of the type TYPE to LIST and return it, or NULL if there is no memory. The
- * message that contains LIST owns it at once, and will free it.
+ * Append a new message of the type TYPE to LIST and return it, or NULL if out of memory. From then
+ * on, the message belongs to the message that contains LIST, which will free it.
  */
 #define NEW(list, n, type)                                                                         \
 	({                                                                                         \
@@ -90,7 +90,7 @@ static int find_string(struct builder *b, const char *text, int64_t *index)
 static int find_function(struct builder *b, const struct named_frame *frame, int64_t *id)
 {
 	const bool is_c = frame->kind == FRAME_C;
-	int64_t key[3] = { is_c }; /* and name, file */
+	int64_t key[3] = { is_c }; /* the name and the file follow */
 	pprof_function *function;
 	size_t number;
 	bool is_new;
@@ -111,8 +111,8 @@ static int find_function(struct builder *b, const struct named_frame *frame, int
 	function->id = (uint64_t)*id;
 	function->name = key[1];
 	/*
-	 * Readers shorten a name with a system name as if it were C++, which leaves little of
-	 * `Result.<$>`. So functions of OCaml have none.
+	 * If a function has a system name, readers shorten its name as if it were C++, which leaves
+	 * little of `Result.<$>`. So OCaml functions get no system name.
 	 */
 	function->system_name = is_c ? key[1] : 0;
 	function->filename = key[2];
@@ -141,8 +141,8 @@ static int add_location(struct builder *b, size_t n, uint64_t id)
 }
 
 /*
- * Find the location of the innermost of FRAMES[0..*N) and of the frames that it is inlined into.
- * Set *N to the number of frames outside of the location.
+ * Find the location of the innermost of FRAMES[0..*N). It includes the frames into which this frame
+ * is inlined. Set *N to the number of the remaining, outer frames.
  */
 static int find_location(struct builder *b, const struct named_frame *const *frames, size_t *n,
 			 uint64_t *id)
@@ -189,7 +189,7 @@ static bool add_values(const struct builder *b, pprof_sample *sample,
 	return true;
 }
 
-/* Add a label NAME with the text STR or, if it is NULL, the number NUM. */
+/* Add a label NAME with the text STR or, if STR is NULL, with the number NUM. */
 static int add_label(struct builder *b, pprof_sample *sample, const char *name, const char *str,
 		     int64_t num)
 {
@@ -225,7 +225,7 @@ static int add_sample(struct builder *b, const struct named_stack *stack,
 
 /* ---- the profile as a whole ----------------------------------------------------------------- */
 
-/* The names that Go's programs use for such profiles. */
+/* The names of values, as programs in Go use them for the same kinds of profiles. */
 static const struct value_name {
 	const char *type, *unit;
 } value_names[][2] = {
@@ -278,7 +278,10 @@ static int add_value_types(struct builder *b, const struct profile *profile)
 	return set_value_type(b, b->out->period_type, &names[is_cpu ? 1 : 0]);
 }
 
-/* A mapping that has all names keeps readers from looking for names themselves. */
+/*
+ * Add a mapping that says that all names are known. This keeps readers of the file from looking up
+ * names in the executable.
+ */
 static int add_mapping(struct builder *b)
 {
 	pprof_mapping *mapping = NEW(b->out->mapping, b->out->n_mapping, mapping);
@@ -311,7 +314,7 @@ static int add_number(struct builder *b, const char *what, uint64_t number, cons
 	return add_comment(b, text);
 }
 
-/* Add each line of TEXT, which may be NULL. */
+/* Add each line of TEXT as a comment. TEXT may be NULL. */
 static int add_comments(struct builder *b, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL, *rest = copy;
@@ -346,7 +349,7 @@ static int build(struct builder *b, const struct process_profile *list, size_t n
 	}
 	b->out->time_nanos = (int64_t)first->start_ns;
 	b->out->duration_nanos = (int64_t)first->duration_ns;
-	err = find_string(b, "", &empty); /* must be the first string */
+	err = find_string(b, "", &empty); /* the empty string must be the first one */
 	if (!err)
 		err = add_value_types(b, first);
 	if (!err)
@@ -368,7 +371,8 @@ static int build(struct builder *b, const struct process_profile *list, size_t n
 /* ---- gzip ----------------------------------------------------------------------------------- */
 
 struct gzip {
-	ProtobufCBuffer base; /* the first member: protobuf-c calls gzip_append with its address */
+	/* Must be first: protobuf-c calls gzip_append() with the address of `base`. */
+	ProtobufCBuffer base;
 	z_stream stream;
 	FILE *to;
 	bool has_failed;
@@ -398,7 +402,7 @@ static void gzip_append(ProtobufCBuffer *buffer, size_t len, const uint8_t *data
 	if (gzip->has_failed)
 		return;
 	gzip->stream.next_in = (Bytef *)data;
-	gzip->stream.avail_in = (uInt)len; /* of one field: far below 4 GB */
+	gzip->stream.avail_in = (uInt)len; /* the data of one field, far below 4 GB */
 	gzip_run(gzip, Z_NO_FLUSH);
 }
 
@@ -406,7 +410,7 @@ static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
 {
 	struct gzip gzip = { .base = { gzip_append }, .to = to };
 
-	/* 16 more than the size of the window selects gzip's header. */
+	/* Adding 16 to the size of the window selects the header of gzip. */
 	if (deflateInit2(&gzip.stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16,
 			 MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
 		return ctx_no_memory(ctx);

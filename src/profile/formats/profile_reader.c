@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* A file that begins with `{` is JSON; any other file is taken for the folded form. */
+/*
+ * A file that begins with `{`, perhaps after white space, is read as JSON; any other file is taken
+ * for the folded form.
+ */
 #include "profile/formats/profile_reader.h"
 #include "base/array.h"
 
@@ -20,11 +23,14 @@ struct reader {
 	struct ocp_ctx *ctx;
 	const char *path;
 	struct read_profile *read;
-	size_t line;	 /* of the folded form */
-	size_t n_frames; /* in read->frames */
+	size_t line;	 /* current line of a file in the folded form */
+	size_t n_frames; /* number of elements of read->frames */
 };
 
-/* LINE is 0 if it is not known: json-c keeps no line numbers for its values. */
+/*
+ * Record the error that the file is wrong at LINE, which is 0 if the line is not known: json-c does
+ * not keep the line numbers of values.
+ */
 static int wrong(struct reader *r, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -73,7 +79,7 @@ static int read_bytes(struct reader *r, int fd, char **text, size_t *n)
 
 static int read_text(struct reader *r, char **text, size_t *n)
 {
-	/* O_NONBLOCK: opening a FIFO without a writer must not wait. */
+	/* O_NONBLOCK: otherwise, opening a FIFO without a writer would block. */
 	const int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int err;
@@ -109,8 +115,8 @@ static int add_frame(struct reader *r, const struct named_frame *frame)
 }
 
 /*
- * Add a stack of the N frames that were added last. link_frames() links them to the stack when the
- * list of frames is complete.
+ * Add a stack that consists of the N frames that were added last. When all frames have been added,
+ * link_frames() sets the pointers from the stack to them.
  */
 static int add_stack(struct reader *r, size_t line, size_t n, uint64_t samples, uint64_t value)
 {
@@ -150,7 +156,7 @@ static int link_frames(struct reader *r)
 
 static const char kernel_mark[] = "_[k]";
 
-/* Return the kind of NAME, which is of the folded form, and cut off its mark. */
+/* Return the kind of NAME, a name in the folded form, and cut off the mark of kernel functions. */
 static enum frame_kind kind_of_name(char *name)
 {
 	const size_t bytes = strlen(name), mark = sizeof(kernel_mark) - 1;
@@ -234,7 +240,10 @@ static int take_number(struct reader *r, struct json_object *object, const char 
 	return 0;
 }
 
-/* Return the text of a member, or NULL if it is missing, is not a string, or has a zero byte. */
+/*
+ * Return the string NAME in OBJECT, or NULL if it is missing, is not a string, or contains a zero
+ * byte.
+ */
 static const char *text_of(struct json_object *object, const char *name)
 {
 	struct json_object *member;
@@ -288,7 +297,7 @@ static int take_frame(struct reader *r, struct json_object *object, size_t stack
 	return add_frame(r, &frame);
 }
 
-/* STACK is the number of the stack, from 1 on. */
+/* Add the stack in OBJECT. STACK is its number, from 1, for messages. */
 static int take_stack(struct reader *r, struct json_object *object, const char *unit, size_t stack)
 {
 	struct json_object *frames;

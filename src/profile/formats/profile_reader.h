@@ -7,16 +7,17 @@
 #include "profile/profile.h"
 
 struct read_profile {
-	struct profile profile; /* without times if the file is folded */
-	bool has_kind;		/* the folded form does not say what was sampled */
+	struct profile profile; /* without times if the file is in the folded form */
+	bool has_kind;		/* false: the folded form, which does not say what was sampled */
 	struct named_frame *frames;
-	struct json_object *json; /* owns the texts of JSON */
-	char *text;		  /* owns the texts of the folded form */
+	struct json_object *json; /* owns the strings of a JSON file */
+	char *text;		  /* owns the strings of a file in the folded form */
 };
 
 /*
- * Read PATH. A file in the folded form is taken for a profile of KIND. Errors name the file and the
- * line. The caller frees *READ with read_profile_free(), also after an error.
+ * Read the profile in PATH. If it is in the folded form, take it for a profile of KIND. Error
+ * messages name the file and, if it is known, the line. The caller frees *READ with
+ * read_profile_free(), also after an error.
  */
 int read_profile_open(struct ocp_ctx *ctx, const char *path, enum profile_kind kind,
 		      struct read_profile *read);

@@ -3,7 +3,8 @@
  * The scan tries each byte of the code as the start of an instruction, so it needs neither a
  * disassembler nor symbols. A false match is practically impossible: a byte within another
  * instruction would have to look like a load, point exactly at a marker, and be followed by the
- * comparison and the jump of a dormant probe. A load of a marker that does not match is reported.
+ * comparison and the jump of a dormant probe. If an instruction loads a marker, but the code after
+ * it does not match, this is reported.
  */
 #include "program/dormant/code_scan.h"
 #include "base/array.h"
@@ -40,9 +41,9 @@ static uint64_t external_value(const struct object *object, uint64_t slot_va)
 }
 
 /*
- * The address that the dynamic linker will store for RELA, or 0. A symbol resolves to the
- * definition in this file, if there is one: the symbol of a marker contains the name of its
- * compilation unit, which is unique in a program.
+ * Return the address that the dynamic linker will store for RELA, or 0 if it is unknown. A symbol
+ * that this file defines resolves to the definition in this file: the symbol of a marker contains
+ * the name of its compilation unit, which is unique in a program.
  */
 static uint64_t relocated_value(const struct object *object, const struct object_section *symbols,
 				const Elf64_Rela *rela)
@@ -106,7 +107,7 @@ static int find_slots(struct code_scan *scan)
 	return err;
 }
 
-/* The marker whose address the word at VA has when the program runs, or NULL. */
+/* Return the marker whose address the word at VA will contain when the program runs, or NULL. */
 static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
 	const struct slot key = { .va = va }, *slot = NULL;
@@ -116,7 +117,10 @@ static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 		slot = bsearch(&key, scan->slots, scan->n_slots, sizeof(key), compare_slots);
 	if (slot)
 		return slot->marker;
-	/* Without a relocation, or with a packed one (DT_RELR), the file has the word itself. */
+	/*
+	 * Without a relocation, or with a packed one (DT_RELR), the file contains the address
+	 * itself.
+	 */
 	return object_read_data(scan->object, va, &word) ? marker_set_find(scan->set, word) : NULL;
 }
 
@@ -181,7 +185,7 @@ static int compare_uses(const void *a, const void *b)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-/* The use whose arguments are searched. */
+/* The site whose arguments are searched. */
 struct args_search {
 	const struct code_scan *scan;
 	const struct marker *site;

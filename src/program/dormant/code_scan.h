@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the code of the probes of the source. See code_scan.c. */
+/* Find the code of the dormant probes. See code_scan.c. */
 #ifndef DORMANT_CODE_SCAN_H
 #define DORMANT_CODE_SCAN_H
 
@@ -12,13 +12,13 @@
 
 /* An instruction that loads a marker's address. */
 struct use {
-	struct x86_code code; /* its section */
+	struct x86_code code; /* the section that contains the instruction */
 	size_t pos;
 	struct x86_load load;
 	struct marker *marker;
-	struct x86_site site; /* of a MARKER_SITE */
-	struct x86_arg *args; /* as many as marker->n_args; NULL: none */
-	const char *why_not;  /* why it cannot be converted; NULL: it can */
+	struct x86_site site; /* only for a MARKER_SITE */
+	struct x86_arg *args; /* marker->n_args of them; NULL: no arguments */
+	const char *why_not;  /* why the code cannot be converted; NULL: it can */
 };
 
 struct slot;
@@ -26,9 +26,9 @@ struct slot;
 struct code_scan {
 	const struct object *object;
 	const struct marker_set *set;
-	struct use *uses; /* by address */
+	struct use *uses; /* sorted by address */
 	size_t n_uses;
-	struct slot *slots; /* by address */
+	struct slot *slots; /* sorted by address */
 	size_t n_slots;
 };
 
@@ -36,29 +36,34 @@ int code_scan_read(const struct object *object, const struct marker_set *set,
 		   struct code_scan *scan);
 void code_scan_free(struct code_scan *scan);
 
-/* Is USE a site, and can it be switched? */
+/* Return true if USE is a site that can be enabled and disabled. */
 static inline bool use_is_site(const struct use *use)
 {
 	return use->marker->kind == MARKER_SITE && !use->why_not;
 }
 
-/* Set `marker` and the initial states of each probe of the set. */
+/* Set `marker`, enabled_at_init and disabled_at_init of each probe of the set. */
 void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set);
 
 /*
- * For each marker that no known instruction loads: can any bytes of the file be its address? Sets
- * is_referenced. If not, the compiler has left the code out and kept only the string.
+ * Set is_referenced of each marker whose address may occur in the file in another form than in a
+ * known load instruction. If a marker is neither loaded nor referenced, the compiler has left out
+ * its code and kept only the string.
  */
 void code_scan_find_references(const struct code_scan *scan);
 
 enum use_args {
 	USE_ARGS_ALL,
-	USE_ARGS_NOTED, /* without those of our own form, which the readers of notes do not know */
+	/*
+	 * For a note: operands that read memory more than once (is_path) become X86_NO_OPERAND,
+	 * since other tools that read notes do not know our syntax for them.
+	 */
+	USE_ARGS_NOTED,
 };
 
-/* The operands of a site; the caller frees them. NULL: out of memory. */
+/* Return the operands of a site, as text that the caller frees. Return NULL if out of memory. */
 char *use_args_text(const struct use *use, enum use_args which);
-/* Do the two texts differ? */
+/* Return true if use_args_text() returns different texts for USE_ARGS_ALL and USE_ARGS_NOTED. */
 bool use_has_paths(const struct use *use);
 
 #endif

@@ -8,10 +8,11 @@
  *			arguments (x86_args.c)
  *	-> sites	for program/program.c, which groups them into probes
  *
- * These probes have no semaphores, but each marker starts with room for two counters, and
- * [%probe_is_enabled "x"] reads the second one of its own marker. So a probe has one counter in the
- * first marker of its sites, for all sites, and one in each marker of its queries. Queries of a
- * name without a site always answer no, as in a post-linked file.
+ * These probes have no semaphores. But each marker starts with space for two counters, and
+ * [%probe_is_enabled "x"] (a query) reads the second counter of its own marker. So for a probe
+ * there is one counter for all its sites, in the marker of its first site, and one counter in the
+ * marker of each query. Queries of a name without a site always return false, as in a post-linked
+ * file.
  */
 #include "program/dormant/dormant.h"
 
@@ -28,10 +29,12 @@ struct finder {
 	bool is_external; /* the markers are in other files */
 	struct marker_set set;
 	struct code_scan scan;
-	char **args;		  /* of each use */
-	char *next;		  /* the place of the next string or code in dormant->bytes */
-	uint64_t *name;		  /* of each probe: its offset in there + 1; 0: not yet written */
-	struct marker_place last; /* of the site before, since sites of one file are adjacent */
+	char **args; /* operands of each use */
+	char *next;  /* where in dormant->bytes the next string or code is put */
+	/* For each probe: offset of its name in dormant->bytes, + 1; 0: not yet put there. */
+	uint64_t *name;
+	/* Of the previous site: adjacent sites mostly have the same file. */
+	struct marker_place last;
 	const char *last_file;
 };
 
@@ -41,7 +44,7 @@ static bool is_query(const struct finder *finder, const struct marker *marker)
 	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
-/* The matcher accepts more forms than a struct dormant_site can describe. */
+/* Refuse sites that a struct dormant_site cannot describe; x86_match_site() accepts more forms. */
 static void refuse_unusual(struct finder *finder)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
@@ -79,7 +82,10 @@ static bool is_of_last_file(const struct finder *finder, const struct marker_pla
 	       memcmp(finder->last.file, place->file, (size_t)place->file_bytes) == 0;
 }
 
-/* Compute the number of sites, and an upper limit for the size of their strings and code. */
+/*
+ * Compute the number of sites and queries, and an upper limit for the size of their strings and
+ * code.
+ */
 static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 {
 	struct marker_place place;
@@ -117,7 +123,7 @@ static const void *keep(struct finder *finder, const void *bytes, size_t n)
 	return kept;
 }
 
-/* The name of the marker's probe, terminated. */
+/* Return the terminated name of the marker's probe; it is copied at the first call. */
 static const char *keep_name(struct finder *finder, const struct dormant *dormant,
 			     const struct marker *marker)
 {
@@ -158,7 +164,7 @@ static void add_query(struct finder *finder, struct dormant *dormant, const stru
 	};
 }
 
-/* The names of the arguments at the marker's site, terminated. */
+/* Copy the names of the arguments at the marker's site, and return them terminated. */
 static const char *keep_arg_names(struct finder *finder, const struct marker *marker)
 {
 	const char *kept = finder->next;

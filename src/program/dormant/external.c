@@ -2,16 +2,16 @@
 /*
  * ocamlopt inlines functions across modules, so the code of a plugin may contain functions of its
  * host program. If such a function has a probe, the code of the site is in the plugin, but the
- * marker is in the host's data. The plugin loads its address from a word of the GOT, which the
- * dynamic linker fills with the address of an undefined symbol (camlHost__1):
+ * marker is in the host's data. The plugin loads the marker's address from a word of the GOT, which
+ * the dynamic linker fills with the address of an undefined symbol (camlHost__1):
  *
  *	mov camlHost__1@GOTPCREL(%rip),%rax
  *	cmp $1,%rax
  *	je ...
  *
- * Only the other file has the text of the marker, and so the probe's name. That file is known in a
- * process that has mapped both (process/externals.c). The code alone proves that it is a site: no
- * other code compares an address with a constant.
+ * Only the host's file has the text of the marker, and so the probe's name. In a process that has
+ * mapped both files, the host is known (process/externals.c). The code alone proves that this is a
+ * site: no other code compares an address with a constant.
  */
 #include "program/dormant/external.h"
 
@@ -22,16 +22,24 @@
 #include "base/search.h"
 #include "program/dormant/x86_site.h"
 
-/* A program with plugins exports all its symbols: 100 000 take about 6 MB. */
+/*
+ * The limit for a table. A program with plugins exports all its symbols: 100 000 take about 6 MB.
+ */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
-/* Is this the name of a symbol of OCaml data: "caml" and the compilation unit? */
+/*
+ * Return true if NAME begins like a symbol of OCaml data: "caml" and the compilation unit. ROOM
+ * bytes can be read at NAME.
+ */
 static bool is_of_ocaml(const char *name, size_t room)
 {
 	return room > 5 && memcmp(name, "caml", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
 }
 
-/* The name of SYMBOL if it is an OCaml symbol that is defined in another file; or NULL. */
+/*
+ * Return the name of SYMBOL if it is an OCaml symbol that is defined in another file, otherwise
+ * NULL.
+ */
 static const char *external_name(const Elf64_Sym *symbol, const uint8_t *strings,
 				 uint64_t string_bytes)
 {
@@ -72,7 +80,10 @@ int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 	return err;
 }
 
-/* The name of the symbol of RELA, if it is such a symbol; or NULL. */
+/*
+ * Return the name of RELA's symbol if it is an OCaml symbol that is defined in another file,
+ * otherwise NULL.
+ */
 static const char *name_of(const struct object_section *symbols,
 			   const struct object_section *strings, const Elf64_Rela *rela)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes of other files, inlined into the code of this one. See external.c. */
+/* Find probes of other files that were inlined into the code of this file. See external.c. */
 #ifndef DORMANT_EXTERNAL_H
 #define DORMANT_EXTERNAL_H
 
@@ -11,20 +11,21 @@
 #include "elf/elf_file.h"
 
 /*
- * May ELF refer to OCaml data of other files? Most libraries do not. This takes one read of the
- * dynamic symbols.
+ * Set *MAY to whether ELF may refer to OCaml data of other files, which most libraries do not. This
+ * reads only the dynamic symbols.
  */
 int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
 /*
- * List the references of OBJECT to other files, by the address of the GOT word. The caller frees
- * *EXTERNALS. Only the address and the name are set; the names point into OBJECT's bytes.
+ * List the references of OBJECT to OCaml data of other files, sorted by the address of the GOT
+ * word. The caller frees *EXTERNALS. Only slot_va and `symbol` are set; the symbols point into
+ * OBJECT's bytes.
  */
 int external_list(const struct object *object, struct object_external **externals, size_t *n);
 
 /*
- * Call FN(DATA, VA) for each place of the code that has the form of a dormant probe and loads its
- * marker from one of the EXTERNALS. Only the other file has the name of that probe.
+ * Call FN(DATA, VA) for each address of code that has the form of a dormant probe and loads its
+ * marker from one of the EXTERNALS. The name of such a probe is only in the other file.
  */
 typedef void (*external_site_fn)(void *data, uint64_t va);
 void external_each_site(const struct object *object, const struct object_external *externals,

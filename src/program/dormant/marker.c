@@ -23,12 +23,12 @@
  *
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and "..." and the
- * last 200 bytes of a longer FILE.) The location is shown for the probe's sites. It also makes each
- * probe's string unique: if two probes shared a string, CSE might load its address once for both,
- * and a nested site would find the register changed.
+ * last 200 bytes of a longer FILE.) The location is shown for the probe's sites. Moreover, the
+ * location makes each probe's string unique: if two probes shared a string, CSE might load its
+ * address once for both, and a nested site would find the register changed.
  *
  * A string is a marker only if header, padding and text all agree. So a program that only mentions
- * the format, such as the ppx itself, has none.
+ * the format, such as the ppx itself, has no markers.
  */
 #include "program/dormant/marker.h"
 
@@ -44,7 +44,7 @@ enum {
 	STRING_TAG = 252,
 	WORD = 8,
 	MAX_MARKERS = 1 << 21,
-	MAX_NUMBER = 10 * 1000 * 1000, /* 8 digits: of a line or a column */
+	MAX_NUMBER = 10 * 1000 * 1000, /* limit for a line or column: 8 digits */
 };
 
 static const char magic[] = "\0\0\0\0P1:";
@@ -58,8 +58,8 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 }
 
 /*
- * Most files have a few KB of data that stays writable, and one read shows that it has no marker.
- * A file with more data than any OCaml program is not searched.
+ * Most files have only a few KB of data that stays writable, and one read of it shows that there is
+ * no marker. A file with more data than any OCaml program has is not searched.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
 #define MAX_DATA_BYTES (UINT64_C(256) << 20)
@@ -72,7 +72,7 @@ static uint64_t read_u64(const uint8_t *bytes)
 	return word;
 }
 
-/* The length of the OCaml string at BYTES + POS, or 0 if there is no well-formed one. */
+/* Return the length of the OCaml string at BYTES + POS, or 0 if no well-formed string is there. */
 static size_t string_length(const uint8_t *bytes, size_t n_bytes, size_t pos)
 {
 	uint64_t header, words;
@@ -113,7 +113,7 @@ static void parse_kind(const char *text, size_t n, struct marker *marker)
 	}
 }
 
-/* Find "(ARGS)" at the end of the place. */
+/* Find "(ARGS)" at the end of the text after "@". */
 static void find_arg_names(struct marker *marker)
 {
 	const char *end = marker->where + marker->where_bytes;
@@ -126,7 +126,7 @@ static void find_arg_names(struct marker *marker)
 	marker->arg_names_bytes = (int)(end - 1 - marker->arg_names);
 }
 
-/* Parse TEXT, the part after the magic. Returns false if it is not a marker. */
+/* Parse TEXT, the part after the magic. Return false if it is not the text of a marker. */
 static bool parse(const char *text, size_t n, struct marker *marker)
 {
 	const char *colon = memchr(text, ':', n);
@@ -166,7 +166,7 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, const struct mark
 	return 0;
 }
 
-/* Is the string at BYTES + POS a marker? Fills *MARKER, except its address. */
+/* Return true if the string at BYTES + POS is a marker, and fill *MARKER except its address. */
 static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
 {
 	size_t length;
@@ -235,7 +235,7 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	return 0;
 }
 
-/* Is the magic somewhere in the BYTES bytes at OFF of the file? */
+/* Set *FOUND if the magic is anywhere in the BYTES bytes at offset OFF of the file. */
 static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
 			  bool *found)
 {
@@ -246,7 +246,7 @@ static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, ui
 		if (err)
 			return err;
 		*found = memmem(window, n, magic, MAGIC_BYTES);
-		/* Read the last bytes again: the magic may begin there. */
+		/* Read the last bytes of the window again: the magic may begin in them. */
 		off += n - (MAGIC_BYTES - 1);
 		bytes -= n - (MAGIC_BYTES - 1);
 	}
@@ -278,7 +278,7 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
 	}
 	free(window);
-	/* A truncated file cannot run. */
+	/* Ignore that the file is truncated: it cannot run, so it needs no search. */
 	return err == -EBADMSG ? 0 : err;
 }
 
@@ -333,7 +333,10 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
 	       memcmp(a->where, b->where, (size_t)a->where_bytes) == 0;
 }
 
-/* Remove ":" and a number from the end of the N bytes at TEXT. */
+/*
+ * Remove ":" and a number from the end of the *N bytes at TEXT, and set *NUMBER. Return false if
+ * the text does not end so.
+ */
 static bool take_number(const char *text, int *n, int *number)
 {
 	int at = *n, scale = 1;
@@ -362,7 +365,7 @@ bool marker_read_place(const struct marker *marker, struct marker_place *place)
 	return n > 0;
 }
 
-/* Decode the byte of the three characters %XX at C. Returns false if they are not %XX. */
+/* Decode the three characters %XX at C to *BYTE. Return false if they are not %XX. */
 static bool take_escape(const char *c, unsigned char *byte)
 {
 	const char hex[] = { c[1], c[2], '\0' };

@@ -13,30 +13,31 @@
 
 enum marker_kind {
 	MARKER_SITE,	   /* [%probe "name" handler] */
-	MARKER_ARGS,	   /* the string to which such a probe stores its arguments */
+	MARKER_ARGS,	   /* the string to which a site stores its arguments */
 	MARKER_IS_ENABLED, /* [%probe_is_enabled "name"] */
-	MARKER_FOREIGN,	   /* of a newer ppx */
+	MARKER_FOREIGN,	   /* a kind that only a newer ppx writes */
 };
 
 struct marker {
-	uint64_t va;		  /* of the string */
+	uint64_t va;		  /* address of the string */
 	const char *name, *where; /* inside the object's bytes, not terminated */
 	int name_bytes, where_bytes;
-	const char *arg_names; /* likewise, not checked: see program/arg_names.h. NULL: none */
+	/* Also not terminated, and not checked: see program/arg_names.h. NULL: no names. */
+	const char *arg_names;
 	int arg_names_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
-	size_t n_args; /* of a MARKER_SITE */
+	size_t n_args; /* for a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded;	    /* a known instruction loads its address */
-	bool is_referenced; /* other bytes of the file may be its address */
+	bool is_loaded;	    /* a known instruction loads the marker's address */
+	bool is_referenced; /* other bytes of the file may be the marker's address */
 };
 
-/* All markers of one name. */
+/* A probe: all markers with one name. */
 struct marker_probe {
 	/*
-	 * The marker of the first site that can be switched; NULL: there is none. See
-	 * code_scan_find_probes.
+	 * The marker with the lowest address that belongs to a site which can be enabled; NULL if
+	 * there is none. Set by code_scan_find_probes().
 	 */
 	const struct marker *marker;
 	uint64_t semaphore_va; /* assigned by the post-linker */
@@ -45,50 +46,53 @@ struct marker_probe {
 };
 
 struct marker_set {
-	struct marker *markers; /* by address */
+	struct marker *markers; /* sorted by address */
 	size_t n_markers;
-	struct marker_probe *probes; /* by name */
+	struct marker_probe *probes; /* sorted by name */
 	size_t n_probes;
 };
 
 /* The place in the source of a marker's probe. */
 struct marker_place {
-	const char *file; /* encoded: see marker_decode_file */
+	const char *file; /* encoded: see marker_decode_file(); not terminated */
 	int file_bytes;
-	int line, column; /* from 1, from 0 */
+	int line, column; /* the line counts from 1, the column from 0 */
 };
 
 /* The limit for the text of a marker. */
 enum { MARKER_MAX_BYTES = 4096 };
 
-/* The offset of OCaml's counter in a marker: see marker.c. */
+/* The offset, in a marker, of the counter that OCaml code reads: see marker.c. */
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
-/* May the file have markers? A cheap test that does not read the sections. */
+/*
+ * Set *MAY to whether the file may have markers. This is a cheap test that does not read the
+ * sections.
+ */
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
 int marker_set_read(const struct object *object, struct marker_set *set);
-/* The number of first bytes that identify a marker. */
+/* The number of bytes at the start of a marker that identify it. */
 enum { MARKER_START_BYTES = 7 };
 bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES]);
 
-/* The same for the markers that are OBJECT's externals. */
+/* Like marker_set_read(), but find the markers among OBJECT's externals. */
 int marker_set_read_external(const struct object *object, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
 
-/* Returns false if the text of MARKER has an unknown format. */
+/* Return false if the place in the text of MARKER has an unknown format. */
 bool marker_read_place(const struct marker *marker, struct marker_place *place);
 
 /*
- * Write the file's name to TO, which has room for file_bytes + 1, with a terminating 0. Returns its
- * length. Control characters become '?'.
+ * Write the file's name to TO, with a terminating 0. TO must have space for file_bytes + 1 bytes.
+ * Return the name's length. Control characters become '?'.
  */
 size_t marker_decode_file(const struct marker_place *place, char *to);
 
-/* Do A and B belong to the same probe of the source? */
+/* Return true if A and B belong to the same probe in the source. */
 bool marker_same_place(const struct marker *a, const struct marker *b);
 
-/* The marker whose string starts at VA, or NULL. */
+/* Return the marker whose string starts at VA, or NULL. */
 struct marker *marker_set_find(const struct marker_set *set, uint64_t va);
 
 #endif

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The limit for all sections. The largest programs have about 100 MB of code and data. */
+/*
+ * The limit for the total size of all sections. The largest programs have about 100 MB of code and
+ * data.
+ */
 #define MAX_BYTES (UINT64_C(512) << 20)
 
 enum { MAX_SECTIONS = 1 << 14 };
@@ -160,7 +163,10 @@ const struct object_section *object_section_at(const struct object *object, uint
 	return NULL;
 }
 
-/* The sections are sorted by kind, then by address. */
+/*
+ * Return true if SECTION sorts before data that begins above VA. Sections are sorted by kind, then
+ * by address.
+ */
 static bool begins_by(const struct object_section *section, uint64_t va)
 {
 	return section->kind < OBJECT_DATA || (section->kind == OBJECT_DATA && section->va <= va);

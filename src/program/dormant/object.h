@@ -17,12 +17,12 @@ enum object_kind {
 	OBJECT_DATA, /* writable, with bytes in the file */
 	OBJECT_RELOCATIONS,
 	OBJECT_SYMBOLS, /* for the dynamic linker */
-	OBJECT_STRINGS, /* their names */
+	OBJECT_STRINGS, /* the names of OBJECT_SYMBOLS */
 };
 
 struct object_section {
 	enum object_kind kind;
-	uint32_t index; /* in the file */
+	uint32_t index; /* index of the section in the file */
 	uint32_t link;
 	uint64_t off, va;
 	uint8_t *bytes;
@@ -31,35 +31,35 @@ struct object_section {
 
 /*
  * A word that the dynamic linker fills with the address of a symbol of another file (external.c).
- * If that address is known, VA is the address minus the bias of this file, and BYTES are the bytes
- * from VA - 8 on.
+ * If this address is known, `va` is the address minus the load bias of this file, and `bytes` are
+ * the bytes from va - 8 on.
  */
 struct object_external {
 	uint64_t slot_va;
 	const char *symbol;
-	uint64_t va; /* 0: unknown */
+	uint64_t va; /* 0: not known */
 	uint8_t *bytes;
 	size_t n_bytes;
 };
 
-/* The element of LIST, which is sorted by slot_va, for the word at SLOT_VA; or NULL. */
+/* Return the element for the word at SLOT_VA in LIST, which is sorted by slot_va, or NULL. */
 const struct object_external *object_find_external(const struct object_external *list, size_t n,
 						   uint64_t slot_va);
 
 struct object {
 	struct ocp_ctx *ctx;
 	bool is_fixed;			 /* the file runs at its link-time addresses */
-	struct object_section *sections; /* by kind, then by address */
+	struct object_section *sections; /* sorted by kind, then by address */
 	size_t n_sections;
 	bool owns_bytes;
-	const struct object_external *externals; /* by slot_va */
+	const struct object_external *externals; /* sorted by slot_va */
 	size_t n_externals;
 };
 
 /*
- * Add SECTION to OBJECT if it is of one of these kinds. The loader uses segments only, and section
- * headers may be wrong. So code and data are added only if one of the SEGMENTS, with the right
- * permissions, puts the section's bytes at the section's addresses.
+ * Add SECTION to OBJECT if it is of one of the kinds of enum object_kind. The loader uses only
+ * segments, and section headers may be wrong. So code and data are added only if one of the
+ * SEGMENTS, with the right permissions, puts the section's bytes at the section's addresses.
  */
 int object_add(struct object *object, const struct elf_section *section,
 	       const struct elf_segment *segments, size_t n_segments);
@@ -71,11 +71,14 @@ void object_sort(struct object *object);
 int object_read(struct ocp_ctx *ctx, struct elf_file *elf, struct object *object);
 void object_free(struct object *object);
 
-/* The section with this index in the file if it is of this kind; or NULL. */
+/* Return the section with this index in the file if it is of this kind, otherwise NULL. */
 const struct object_section *object_section_at(const struct object *object, uint32_t index,
 					       enum object_kind kind);
 
-/* Read the word at VA of the writable data from the file. Returns false if there is none. */
+/*
+ * Read the word at VA from the writable data in the file. Return false if no writable data is
+ * there.
+ */
 bool object_read_data(const struct object *object, uint64_t va, uint64_t *word);
 
 #endif

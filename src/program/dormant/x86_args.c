@@ -14,10 +14,10 @@
  * instructions stay: the handler may use the registers that they load.
  *
  * The result is exact because the walk follows only the path of execution from the site. It ends at
- * an unknown instruction and at a conditional jump, except for the test whether an allocation fits:
- * the garbage collector returns to the next instruction with the same values in all registers
- * (possibly moved). After a call the registers and the memory are unknown, but not the stack: the
- * callee does not write to this frame.
+ * an unknown instruction and at a conditional jump, except for the jump after the test whether an
+ * allocation fits: the garbage collector returns to the next instruction with the same values in
+ * all registers (possibly moved). After a call the registers and the memory are unknown, but not
+ * the stack: the callee does not write to this frame.
  *
  * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
@@ -26,16 +26,16 @@
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
  * SystemTap's operands read memory once at most. A variable that a closure has captured may need
- * more than that: the stack has the closure, and the closure has the variable. So does a field of a
- * record on the stack. Their operands are of our own form, memory at an address in memory:
+ * more than that: the stack has the closure, and the closure has the variable. A field of a record
+ * on the stack may, too. The operands for these use our own syntax, memory at an address in memory:
  *
  *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
  *
- * These are written to a table beside the notes (program/arg_notes.c), since other tools would
- * misread them; the note says 8@$0.
+ * Operands with this syntax are written to a table beside the notes (program/arg_notes.c), since
+ * other tools would misread them; the note says 8@$0.
  *
  * %rip is the site's own address. A float in a register is boxed by the handler's code, only when
- * the probe is on. The walk sees the allocation and the value that is stored into it, and notes
+ * the probe is on. The walk sees the allocation and the value that is stored into it, and records
  * that value. A value that only the handler computes is unknown.
  */
 #include "program/dormant/x86_args.h"
@@ -53,20 +53,23 @@ enum {
 	CUSTOM_TAG = 255,
 };
 
-/* The distance of the heap pointers before and after a call, which may allocate. */
+/*
+ * The heap pointer after a call is given a number this far from its number before the call: the
+ * call may allocate, so the two are not comparable.
+ */
 static const int64_t EPOCH = INT64_C(1) << 40;
 
 enum kind {
 	UNKNOWN = 0,
 	REGISTER, /* the value of register `reg` at the site */
-	XMM,	  /* the same for the lower half of a vector register */
-	SLOT,	  /* the stack word at `number` from %rsp */
-	FIELD,	  /* the word at `number` from the value of register `reg` */
-	DATA,	  /* the word at the address `number` of the program's data */
-	CONSTANT, /* `number` */
-	ADDRESS,  /* of code or data: `number`, before relocation */
-	ARGS,	  /* the address of the marker that the arguments are stored to */
-	HEAP,	  /* a new block, `number` from where the heap pointer was at the site */
+	XMM,	  /* the lower half of the value of vector register `reg` at the site */
+	SLOT,	  /* the stack word at offset `number` from %rsp */
+	FIELD,	  /* the word at offset `number` from the address in register `reg` at the site */
+	DATA,	  /* the word at address `number` in the program's data */
+	CONSTANT, /* the constant `number` */
+	ADDRESS,  /* the address `number` of code or data, before relocation */
+	ARGS,	  /* the address of the marker to which the arguments are stored */
+	HEAP,	  /* a new block, at offset `number` from the heap pointer at the site */
 };
 
 struct value {
@@ -74,7 +77,8 @@ struct value {
 	unsigned int reg;
 	int64_t number;
 	/*
-	 * SLOT, FIELD and DATA: the word is an address; then[0] from there is the next, and so on.
+	 * For SLOT, FIELD and DATA: if n_then > 0, the word is an address; the word at offset
+	 * then[0] from that address is the value or, if n_then > 1, again an address, and so on.
 	 */
 	int32_t then[X86_MAX_THEN];
 	unsigned int n_then;
@@ -96,12 +100,12 @@ struct walk {
 	size_t n_cells;
 	int64_t epoch;
 	bool is_memory_changed;
-	bool was_heap_test; /* the last instruction compared the heap pointer with its limit */
+	bool was_heap_test; /* the previous instruction compared the heap pointer with its limit */
 };
 
 static const struct value unknown;
 
-/* The colour in the header of static data. */
+/* The colour bits in the header of static data. */
 static const uint64_t BLACK_BITS = 3 << 8;
 
 static int64_t plus(int64_t a, int64_t b)
@@ -111,7 +115,7 @@ static int64_t plus(int64_t a, int64_t b)
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-/* Write an offset, unless it is 0, and a parenthesis. Returns the end of the text. */
+/* Write an offset, unless it is 0, and a parenthesis. Return the end of the text. */
 static char *put_offset(char *at, const char *end, int64_t number)
 {
 	const size_t room = (size_t)(end - at);
@@ -121,7 +125,8 @@ static char *put_offset(char *at, const char *end, int64_t number)
 }
 
 /*
- * The word of VALUE, whose first address is NUMBER from BASE_NAME, with PREFIX. The longest fits.
+ * Write the operand of the word VALUE, with PREFIX. Its first address is NUMBER from register
+ * BASE_NAME. The longest operand fits into X86_OPERAND_BYTES.
  */
 static bool put_memory(char *operand, const char *prefix, struct value value, int64_t number,
 		       const char *base_name)
@@ -181,7 +186,10 @@ static struct value read_cell(const struct walk *walk, enum kind kind, int64_t n
 	return unknown;
 }
 
-/* The operand prefix for the number that a block with this header boxes; or NULL. */
+/*
+ * Return the operand prefix for a boxed number whose block has this header, or NULL if it is no
+ * such block. Set *CONTENT_OFF to the offset of the number in the block.
+ */
 static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 {
 	uint64_t tag = header & 0xff, words = header >> 10;
@@ -189,12 +197,12 @@ static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 	*content_off = 0;
 	if (words == 1 && tag == DOUBLE_TAG)
 		return "8f@";
-	/* The first word is the custom block's operations. */
+	/* The first word is the pointer to the custom block's operations. */
 	*content_off = WORD;
 	return words == 2 && tag == CUSTOM_TAG ? "-8@" : NULL;
 }
 
-/* The operand of a value that was stored for the tracer. */
+/* Set the operand of ARG from VALUE, which the code stores for the tracer. */
 static void note_value(const struct walk *walk, struct value value, struct x86_arg *arg)
 {
 	const struct x86_args_query *query = walk->query;
@@ -226,7 +234,7 @@ static void note_value(const struct walk *walk, struct value value, struct x86_a
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* The word at DISP from the address that is the word VALUE. */
+/* Return the word at offset DISP from the address that is in the word VALUE. */
 static struct value follow(struct value value, int64_t disp)
 {
 	if (value.n_then == X86_MAX_THEN)
@@ -235,7 +243,10 @@ static struct value follow(struct value value, int64_t disp)
 	return value;
 }
 
-/* The place of an instruction's memory operand: SLOT, FIELD, DATA, HEAP or ARGS at `number`. */
+/*
+ * Return the place of an instruction's memory operand. The kind is SLOT, FIELD, DATA, HEAP or ARGS,
+ * with the offset or address in `number`.
+ */
 static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
 {
 	struct value base;
@@ -287,7 +298,7 @@ static struct value load(const struct walk *walk, const struct x86_insn *insn)
 	}
 }
 
-/* Returns false if the walk cannot go on. */
+/* Record that a word was written. Return false if the walk cannot continue. */
 static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct value value)
 {
 	size_t i;
@@ -304,7 +315,10 @@ static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct
 	return true;
 }
 
-/* A store of BYTES bytes. VALUE is unknown if BYTES is not a whole word. */
+/*
+ * Follow a store of VALUE, which must be `unknown` if the store is not a whole word. Return false
+ * if the walk cannot continue.
+ */
 static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, struct value value)
 {
 	struct value at = address_of(walk, insn);
@@ -336,7 +350,7 @@ static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, st
 
 static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
 {
-	/* The frame has another shape from here on. */
+	/* From here on, the offsets of stack words are different: end the walk. */
 	if (reg == X86_RSP)
 		return false;
 	walk->regs[reg] = value;
@@ -348,7 +362,7 @@ static struct value constant(int64_t number)
 	return (struct value){ .kind = CONSTANT, .number = number };
 }
 
-/* lea */
+/* Return the result of lea. */
 static struct value effective_address(const struct walk *walk, const struct x86_insn *insn)
 {
 	const struct x86_args_query *query = walk->query;
@@ -367,7 +381,7 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 	}
 }
 
-/* mov of a 32-bit immediate, which loads addresses in non-PIE code. */
+/* Return the result of mov of a 32-bit immediate, which loads addresses in non-PIE code. */
 static struct value immediate(const struct walk *walk, int64_t imm)
 {
 	const struct x86_args_query *query = walk->query;
@@ -377,7 +391,7 @@ static struct value immediate(const struct walk *walk, int64_t imm)
 	return constant(imm);
 }
 
-/* The result of arithmetic on a register: known only for the heap pointer. */
+/* Return VALUE plus BY: known only for the heap pointer. */
 static struct value moved(struct value value, int64_t by)
 {
 	if (value.kind != HEAP)
@@ -386,7 +400,7 @@ static struct value moved(struct value value, int64_t by)
 	return value;
 }
 
-/* An instruction that gives its ModRM operand an unknown value. */
+/* Follow an instruction that gives its ModRM operand an unknown value. */
 static bool change_rm(struct walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	if (insn->is_memory)
@@ -401,8 +415,9 @@ static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
 }
 
 /*
- * caml_alloc1, caml_alloc2, caml_alloc3 and caml_allocN, which module initialisers call instead of
- * allocating in line: sub $N,%r15 (not in the last); cmp (%r14),%r15; jb; ret.
+ * Follow a call of caml_alloc1, caml_alloc2, caml_alloc3 or caml_allocN, which module initialisers
+ * call instead of allocating in line: sub $N,%r15 (not in caml_allocN); cmp (%r14),%r15; jb; ret.
+ * Return false if TARGET is another function.
  */
 static bool step_allocation(struct walk *walk, uint64_t target)
 {
@@ -444,7 +459,7 @@ static bool step_call(struct walk *walk)
 	return true;
 }
 
-/* 80, 81, 83: add, or, adc, sbb, and, sub, xor, cmp with an immediate. */
+/* Follow 80, 81 or 83: add, or, adc, sbb, and, sub, xor, cmp with an immediate. */
 static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	enum { ADD = 0, SUB = 5, CMP = 7 };
@@ -459,7 +474,7 @@ static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn,
 	return change_rm(walk, insn, pos);
 }
 
-/* fe, ff */
+/* Follow fe or ff: inc, dec, or call of an address in a register or in memory. */
 static bool step_ff_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	switch (insn->reg & 7) {
@@ -547,7 +562,7 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0x2e: /* ucomisd, comisd */
 	case 0x2f:
 		return true;
-	case 0x82: /* jb, jbe: fits the allocation? */
+	case 0x82: /* jb, jbe: accepted only as the test whether an allocation fits */
 	case 0x86:
 		return walk->was_heap_test;
 	case 0x2c: /* to a general register */
@@ -598,7 +613,7 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0xa8:
 	case 0xa9:
 		return true;
-	case 0x72: /* jb, jbe: fits the allocation? */
+	case 0x72: /* jb, jbe: accepted only as the test whether an allocation fits */
 	case 0x76:
 		return walk->was_heap_test;
 	case 0x80:
@@ -622,7 +637,7 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0xf7:
 		if ((insn->reg & 7) <= 1)
 			return true;
-		if ((insn->reg & 7) >= 4) /* mul, div: to %rdx:%rax */
+		if ((insn->reg & 7) >= 4) /* mul, div: the result is in %rdx:%rax */
 			return set_reg(walk, 0, unknown) && set_reg(walk, 2, unknown);
 		return change_rm(walk, insn, pos);
 	case 0xfe:
@@ -633,12 +648,15 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	}
 	if (opcode >= 0x70 && opcode <= 0x7f)
 		return false;
-	/* push and pop: the frame has another shape from here on. */
+	/* Push and pop: from here on, the offsets of stack words are different. */
 	if (opcode >= 0x50 && opcode <= 0x5f)
 		return false;
 	if (opcode >= 0xb8 && opcode <= 0xbf)
 		return set_reg(walk, insn->rm, constant(insn->imm));
-	/* Arithmetic: bit 1 of the opcode says which operand is the result; 63, 69, 6b, 8a: reg. */
+	/*
+	 * Arithmetic: bit 1 of the opcode says whether `reg` is the result. For 63, 69, 6b and 8a,
+	 * too, it is `reg`.
+	 */
 	if (opcode < 0x40 ? opcode & 2 : opcode < 0x80 || opcode == 0x8a)
 		return set_reg(walk, insn->reg, unknown);
 	return change_rm(walk, insn, pos);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the places of a probe's arguments at its site, from the code that the ppx has put into
- * the handler. See x86_args.c.
+ * Find the places of a probe's arguments at its site, from the code that the ppx has put into the
+ * branch of the handler. See x86_args.c.
  */
 #ifndef DORMANT_X86_ARGS_H
 #define DORMANT_X86_ARGS_H
@@ -12,34 +12,45 @@
 #include "program/dormant/x86_site.h"
 
 enum {
-	X86_MAX_ARGS = 32, /* the ppx allows no more */
-	X86_MAX_THEN = 3,  /* reads of memory after the first one: ARG_MAX_THEN of bpf/args.h */
+	X86_MAX_ARGS = 32, /* the most arguments of a probe; the ppx allows no more */
+	/* Further reads of memory after the first one: ARG_MAX_THEN of bpf/args.h. */
+	X86_MAX_THEN = 3,
 	X86_OPERAND_BYTES = 96,
 };
 
 struct x86_args_query {
 	const struct x86_code *code;
-	size_t start; /* of the handler */
-	const struct x86_site
-		*site; /* what it writes holds something else there than at the site */
+	size_t start; /* offset of the handler in `code` */
+	/*
+	 * The registers and stack slots that the site writes have other values at the handler than
+	 * at the start of the site.
+	 */
+	const struct x86_site *site;
 	uint64_t site_va;
 	bool is_fixed; /* the program runs at its link-time addresses */
 	size_t n_args; /* at most X86_MAX_ARGS */
-	/* Is VA the address of these arguments' marker, or of a word that will have it? */
+	/*
+	 * Return true if VA is the address of the marker for these arguments (is_marker), or of a
+	 * word that will contain the marker's address (holds_marker).
+	 */
 	bool (*is_marker)(const void *data, uint64_t va);
 	bool (*holds_marker)(const void *data, uint64_t va);
-	/* Read the word of the program's data at VA. Returns false if there is none. */
+	/*
+	 * Read the word at VA of the program's writable data. Return false if no such data is
+	 * there.
+	 */
 	bool (*read_word)(const void *data, uint64_t va, uint64_t *word);
 	const void *data;
 };
 
 struct x86_arg {
 	char operand[X86_OPERAND_BYTES]; /* "": unknown */
-	bool is_path;			 /* it reads memory more than once: not SystemTap's */
-	size_t store_pos, store_bytes;	 /* the instruction that stores it; 0 bytes: none */
+	bool is_path;			 /* reads memory more than once: not SystemTap's syntax */
+	/* The instruction that stores the argument; 0 bytes: not found. */
+	size_t store_pos, store_bytes;
 };
 
-/* The note's text for an unknown operand: no OCaml value is 0. */
+/* The text of an unknown operand in a note. No OCaml value is 0, so it cannot be mistaken. */
 #define X86_NO_OPERAND "8@$0"
 
 void x86_find_args(const struct x86_args_query *query, struct x86_arg *args);

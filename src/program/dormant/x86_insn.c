@@ -12,16 +12,16 @@
 
 enum shape {
 	BAD = 0,
-	PLAIN = 1 << 0, /* nothing follows the opcode */
+	PLAIN = 1 << 0, /* no operand bytes follow the opcode */
 	MODRM = 1 << 1,
 	IMM8 = 1 << 2,
 	IMM32 = 1 << 3,
-	IMM_WIDE = 1 << 4, /* 8 bytes with REX.W, else 4 */
-	RELATIVE = 1 << 5, /* the immediate is a displacement from the instruction's end */
-	GROUP3 = 1 << 6,   /* an immediate if the opcode's extension is 0 or 1: test */
-	REG8 = 1 << 7,	   /* `reg` is a byte, or with RM8 `rm` is */
+	IMM_WIDE = 1 << 4, /* an immediate of 8 bytes with REX.W, otherwise 4 */
+	RELATIVE = 1 << 5, /* the immediate is a displacement from the end of the instruction */
+	GROUP3 = 1 << 6,   /* test: an immediate follows if the opcode extension is 0 or 1 */
+	REG8 = 1 << 7,	   /* `reg` is an 8-bit register; with RM8, `rm` is */
 	RM8 = 1 << 8,
-	OPCODE_REG = 1 << 9, /* the opcode's last 3 bits are `rm`, a register */
+	OPCODE_REG = 1 << 9, /* the last 3 bits of the opcode are the register `rm` */
 };
 
 struct range {
@@ -124,13 +124,16 @@ static unsigned int find_shape(const struct range *ranges, size_t n, uint8_t opc
 	return BAD;
 }
 
-/* The bytes from the start of the instruction to the end of the section. */
+/* Reads the bytes from the start of the instruction to the end of the section. */
 struct cursor {
 	const uint8_t *bytes;
 	size_t at, n;
 };
 
-/* Take the next N bytes, sign-extended. After a read past the end, `at` exceeds `n`. */
+/*
+ * Take the next N bytes, and return them as a sign-extended number. After a read past the end, `at`
+ * exceeds `n`.
+ */
 static int64_t take(struct cursor *cursor, size_t n)
 {
 	uint64_t value = 0;
@@ -197,7 +200,10 @@ static void take_immediate(struct cursor *cursor, unsigned int shape, struct x86
 	}
 }
 
-/* Without REX, the bytes numbered 4 to 7 are %ah to %bh, halves of other registers. */
+/*
+ * Return true if an operand is one of %ah to %bh, which are halves of other registers. They are the
+ * byte registers 4 to 7 in an instruction without REX.
+ */
 static bool has_high_byte(unsigned int shape, const struct x86_insn *insn)
 {
 	return (shape & REG8 && insn->reg >= 4) ||
@@ -228,7 +234,10 @@ bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn)
 		shape = find_shape(two_byte, sizeof(two_byte) / sizeof(*two_byte), byte);
 	} else {
 		shape = find_shape(one_byte, sizeof(one_byte) / sizeof(*one_byte), byte);
-		/* A prefix 66 changes the size of an immediate, and f2, f3 mean something else. */
+		/*
+		 * Refuse prefixes: 66 changes the size of an immediate; f2 and f3 change the
+		 * meaning.
+		 */
 		if (insn->prefix && byte != 0x90)
 			return false;
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Decoding the instructions that ocamlopt emits around a probe. See x86_insn.c.
- */
+/* Decode the instructions that ocamlopt emits around a probe. See x86_insn.c. */
 #ifndef DORMANT_X86_INSN_H
 #define DORMANT_X86_INSN_H
 
@@ -14,10 +12,10 @@ enum {
 	X86_RSP = 4,
 	X86_R15 = 15,
 	X86_N_REGS = 16,
-	/* as `base` and `index` */
+	/* Values of `base` and `index`. */
 	X86_NO_REG = -1,
 	X86_RIP = -2,
-	/* `opcode` of those that start with 0f */
+	/* Added to the second byte in `opcode` of instructions that start with 0f. */
 	X86_0F = 0x0f00,
 };
 
@@ -27,19 +25,20 @@ struct x86_insn {
 	uint8_t prefix; /* 66, f2, f3 or 0 */
 	bool is_wide;	/* REX.W */
 	bool has_modrm;
-	bool is_memory;	  /* the ModRM operand is in memory: base, index, disp; else `rm` */
+	/* The ModRM operand is memory at base, index, disp; otherwise it is register `rm`. */
+	bool is_memory;
 	unsigned int reg; /* the other operand, or the opcode extension (then & 7) */
 	unsigned int rm;
 	int base, index;
 	unsigned int scale; /* 1 to 8 */
-	int64_t disp;	    /* with X86_RIP: the address itself */
-	int64_t imm;	    /* sign-extended; of a jump or call: the address it leads to */
+	int64_t disp;	    /* if `base` is X86_RIP: the absolute address */
+	int64_t imm;	    /* sign-extended; for a jump or call: the target address */
 };
 
-/* The 64-bit name, without %, of general register REG, which is below X86_N_REGS. */
+/* Return the 64-bit name, without %, of general register REG, which must be below X86_N_REGS. */
 const char *x86_register_name(unsigned int reg);
 
-/* Returns false if the instruction is unknown, or the section ends within it. */
+/* Decode the instruction at POS. Return false if it is unknown or not complete in the section. */
 bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn);
 
 #endif

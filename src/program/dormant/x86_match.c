@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * Deciding whether the load of a marker's address is the start of a dormant probe. The code after
- * it is evaluated for two cases at once: as it runs, where the marker is not 0, and as if the
- * marker were OCaml's 0. It is a dormant probe if it has only
+ * Decide whether the load of a marker's address is the start of a dormant probe. The code after the
+ * load is evaluated for two cases at once: first, as it really runs, where the marker's address is
+ * not 0, and second, as if the marker were OCaml's 0. The code is a dormant probe if it has only
  *
  *	moves of values that come from the marker, to registers, stack slots and static data;
  *	the comparison of the marker with 0;
- *	code that makes an OCaml bool of the result, and the comparison of that with a constant
+ *	code that turns the result into an OCaml bool, and the comparison of the bool with a
+ *		constant
  *
  * up to a conditional jump that differs in the two cases. The branch that is never taken is the
  * handler. Usually these are three instructions. Under register pressure there are moves in
  * between; flambda makes static data of each step of a module's initialiser.
  *
- * All of it is overwritten. The values that it would have written are dead after it: the ppx gives
- * them no names, and Sys.opaque_identity hides them from each optimisation, except CSE of the
- * marker's address, which no other code loads.
+ * The post-linker overwrites all of this code. The values that it would have written are not used
+ * after it: the ppx gives them no names, and Sys.opaque_identity hides them from each optimisation,
+ * except CSE of the marker's address, which no other code loads.
  *
- * ocamlopt puts labels only at the starts of blocks, and all of this is one block. So a jump may
- * lead to the first instruction, which is still the start of the site, but not into the rest.
+ * ocamlopt puts labels only at the starts of blocks, and all of this code is one block. So a jump
+ * may lead to its first instruction, which is still the start of the site, but not into the rest.
  */
 #include <string.h>
 #include "program/dormant/x86_insn.h"
@@ -31,12 +32,12 @@ enum {
 
 enum kind {
 	OTHER = 0, /* a value that must not be used */
-	MARKER,	   /* the marker's address; or, in the second case, OCaml's 0 */
-	PLACE,	   /* an address, by `key` */
-	CHOICE,	   /* a number in the first and in the second case */
+	MARKER,	   /* the marker's address in the first case; OCaml's 0 in the second */
+	PLACE,	   /* an address, identified by `key` */
+	CHOICE,	   /* a number for each of the two cases */
 };
 
-/* A place of storage. Two places are the same if and only if their keys are equal. */
+/* Identifies a memory word. Two words are the same if and only if their keys are equal. */
 struct key {
 	enum { STATIC, FROM_GOT, STACK } space;
 	int64_t number;
@@ -57,7 +58,7 @@ struct evaluation {
 		struct value value;
 	} cells[MAX_CELLS];
 	size_t n_cells;
-	bool is_equal[2]; /* the zero flag */
+	bool is_equal[2]; /* the zero flag in each of the two cases */
 	bool has_flags;	  /* is_equal is known */
 };
 
@@ -75,7 +76,10 @@ static bool set_reg(struct evaluation *eval, unsigned int reg, struct value valu
 	return true;
 }
 
-/* The place of an instruction's memory operand. */
+/*
+ * Set *KEY to the word that is the instruction's memory operand. Return false if the word is
+ * unknown.
+ */
 static bool find_place(const struct evaluation *eval, const struct x86_insn *insn, struct key *key)
 {
 	const struct value *base;
@@ -102,7 +106,10 @@ static struct value load(const struct evaluation *eval, const struct x86_insn *i
 	for (size_t i = 0; i < eval->n_cells; i++)
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
-	/* A word of the GOT, so an address. Any other word has no use that step() accepts. */
+	/*
+	 * This is a word of the GOT, so its value is an address. If it is any other word, step()
+	 * accepts no use of the value.
+	 */
 	if (insn->base == X86_RIP)
 		value = (struct value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
 	return value;
@@ -157,7 +164,10 @@ static struct value effective_address(const struct evaluation *eval, const struc
 	return value;
 }
 
-/* Returns false if the instruction is not one of those above. */
+/*
+ * Evaluate one instruction. Return false if it is not one of those described at the top of this
+ * file.
+ */
 static bool step(struct evaluation *eval, const struct x86_insn *insn)
 {
 	struct value value;
@@ -203,7 +213,10 @@ static bool is_jump_on_equality(const struct x86_insn *insn)
 	       insn->opcode == (X86_0F | 0x85);
 }
 
-/* Take the jump at the end of the site. END is the offset after it. */
+/*
+ * Record in the site the conditional jump that ends it. END is the offset of the byte after the
+ * jump. Return NULL, or the reason why the jump does not fit.
+ */
 static const char *take_jump(const struct evaluation *eval, const struct x86_insn *insn, size_t end)
 {
 	const struct x86_code *code = eval->code;

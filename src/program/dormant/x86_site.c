@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `if Sys.opaque_identity MARKER == <0> then handler` is, by ocamlopt for amd64:
+ * `if Sys.opaque_identity MARKER == <0> then handler` is compiled by ocamlopt for amd64 to
  *
  *	load  MARKER,%R		7 bytes: lea D(%rip), mov of a GOT slot, or mov $imm32 (non-PIE)
- *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals it
+ *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals 1
  *	jne   L			2 or 6 bytes
  *	<handler>
  *   L:
@@ -13,16 +13,16 @@
  *	load; cmp; je H
  *   N:
  *
- * An empty handler is the case H == N.
+ * where H is the handler and N the next code. If the handler is empty, H == N.
  *
  * The condition is constant. So the one byte that differs between je and jne (74 and 75, in the
- * near form 0f 84 and 0f 85) switches the handler on and off. That is safe at any time, wherever a
- * thread is, because the instructions keep their lengths. A running program that was not
- * post-linked is switched that way. It is not converted to the post-linker's form: a uprobe takes
- * the first instruction from the file, and the next one would start in the middle of an
- * instruction.
+ * near form 0f 84 and 0f 85) enables and disables the handler. Changing it is safe at any time,
+ * wherever a thread is, because the instructions keep their lengths. The tool does this in a
+ * running program that was not post-linked. It does not convert the sites to the post-linker's
+ * form: a uprobe takes the first instruction from the file, and the next instruction would then
+ * start in the middle of another.
  *
- * Usually these are three instructions; x86_match.c knows what else there is.
+ * Usually these are three instructions; x86_match.c describes which others may be in between.
  */
 #include "program/dormant/x86_site.h"
 

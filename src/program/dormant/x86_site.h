@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine code of a probe in the form that ocamlopt emits. See x86_site.c. */
+/* The machine code of a dormant probe, as ocamlopt emits it. See x86_site.c. */
 #ifndef DORMANT_X86_SITE_H
 #define DORMANT_X86_SITE_H
 
@@ -29,10 +29,13 @@ enum {
 struct x86_load {
 	enum x86_load_form form;
 	unsigned int reg;
-	uint64_t va; /* the loaded address; for X86_LOAD_GOT, the slot that has it */
+	uint64_t va; /* the loaded address; for X86_LOAD_GOT, the GOT slot that contains it */
 };
 
-/* May the first three bytes be such a load? A cheap test for the scan of all code. */
+/*
+ * Return true if the first three bytes may begin such a load. This is a cheap test for the scan of
+ * all code.
+ */
 static inline bool x86_may_be_load(const uint8_t *bytes)
 {
 	/* REX.W, then lea or mov from memory relative to %rip, or mov of a sign-extended imm32. */
@@ -41,34 +44,41 @@ static inline bool x86_may_be_load(const uint8_t *bytes)
 		(bytes[1] == 0xc7 && (bytes[2] & 0xf8) == 0xc0));
 }
 
-/* Decode the instruction at POS; false if it is none of the three forms. */
+/* Decode the instruction at POS. Return false if it has none of the three forms. */
 bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load);
 
 /* A dormant probe that was checked completely. */
 struct x86_site {
-	size_t pos;	  /* of the load */
-	size_t n_bytes;	  /* including the conditional jump */
-	unsigned int reg; /* the marker's address is loaded into it; dead after the jump */
+	size_t pos;	/* offset of the load in the section */
+	size_t n_bytes; /* from the load to the end of the conditional jump */
+	/* Register with the marker's address; its value is not used after the jump. */
+	unsigned int reg;
 	bool is_inverted; /* the jump leads to the handler, not past it */
 	bool is_near;	  /* the jump has a 32-bit displacement */
-	int64_t jump;	  /* its displacement, from the end of the site */
-	/* What the dormant code writes: registers as a bit mask, and stack slots. */
+	int64_t jump;	  /* displacement of the jump, from the end of the site */
+	/*
+	 * What the site's code writes: registers as a bit mask, and stack slots as offsets from
+	 * rsp.
+	 */
 	unsigned int written;
 	int64_t slots[X86_SITE_SLOTS];
 	size_t n_slots;
 };
 
 /*
- * Check the code from LOAD at POS on (x86_match.c). Returns NULL and fills *SITE, or the reason why
- * the code is not a dormant probe.
+ * Check whether the code that begins with LOAD at POS is a dormant probe (x86_match.c). Return NULL
+ * and fill *SITE if it is, otherwise return the reason why not.
  */
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);
 
-/* The offset of the handler in the section. */
+/* Return the offset of the handler in the section. */
 size_t x86_site_handler(const struct x86_site *site);
 
-/* The offset in the site of the byte that is switched: 0x74 to 0x75, 0x84 to 0x85, or back. */
+/*
+ * Return the offset, in the site, of the byte that enabling and disabling change: between 0x74 and
+ * 0x75, or between 0x84 and 0x85.
+ */
 size_t x86_site_opcode_at(const struct x86_site *site);
 
 #endif

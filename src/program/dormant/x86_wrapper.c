@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
  * The wrapper of a probe of the forked compilers (emit_probe_handler_wrapper in their amd64
- * emitter). An enabled site calls it, so at its first instruction the stack pointer is 8 below that
- * of the site. It
+ * emitter). An enabled site calls the wrapper, so at the wrapper's first instruction the stack
+ * pointer is 8 below its value at the site. The wrapper
  *
- *	makes room on the stack, perhaps after a frame pointer and a test of the stack's size
- *	saves all live registers there, and %r15, which it uses to move stack words
+ *	allocates a stack frame, perhaps after a frame pointer and a test of the stack's size
+ *	saves all live registers in the frame, also %r15, which it uses to move stack words
  *	copies the probe's arguments, from registers and the caller's frame, to its own frame
  *	loads them from there to where the handler expects its parameters
  *	calls the handler
@@ -15,8 +15,8 @@
  * frame, and loads from the caller's frame. Any other instruction ends the walk without a result.
  *
  * OCaml passes the first ten parameters in registers. Depending on its version, it passes further
- * ones in the words from the stack pointer up, or in consecutive words of the domain's state, to
- * which %r14 points.
+ * parameters on the stack, in the words from the stack pointer up, or in consecutive words of the
+ * domain's state, to which %r14 points.
  */
 #include "program/dormant/x86_wrapper.h"
 
@@ -52,8 +52,8 @@ static const unsigned int param_regs[N_PARAM_REGS] = {
 enum kind {
 	UNKNOWN = 0,
 	REGISTER, /* the value of register `reg` at the site */
-	STACK,	  /* the word at `number` from the site's stack pointer, in the caller's frame */
-	CONSTANT, /* `number` */
+	STACK, /* the word of the caller's frame at offset `number` from the site's stack pointer */
+	CONSTANT, /* the constant `number` */
 	POINTER,  /* the site's stack pointer plus `number` */
 };
 
@@ -65,7 +65,7 @@ struct value {
 
 /* A word that the wrapper has written. */
 struct cell {
-	int64_t number; /* from the site's stack pointer, or from %r14 */
+	int64_t number; /* offset from the site's stack pointer, or from %r14 */
 	struct value value;
 };
 
@@ -76,9 +76,10 @@ struct cells {
 
 struct walk {
 	struct value regs[X86_N_REGS];
-	struct cells frame;  /* the wrapper's */
-	struct cells domain; /* its state */
-	bool was_stack_test; /* an address on the stack was compared with its limit */
+	struct cells frame;  /* words of the wrapper's frame */
+	struct cells domain; /* words of the domain's state */
+	/* The previous instruction compared an address on the stack with its limit. */
+	bool was_stack_test;
 };
 
 static const struct value unknown;
@@ -105,13 +106,19 @@ static bool write_cell(struct cells *cells, int64_t number, struct value value)
 	return true;
 }
 
-/* Is NUMBER a possible distance from the stack pointer? Sums of two then do not overflow. */
+/*
+ * Return true if NUMBER is a possible distance from the stack pointer. The sum of two such numbers
+ * does not overflow.
+ */
 static bool is_sane(int64_t number)
 {
 	return number > INT32_MIN && number < INT32_MAX;
 }
 
-/* The address of the memory operand: POINTER, or REGISTER %r14 plus `number`, or unknown. */
+/*
+ * Return the address of the memory operand: a POINTER, or a REGISTER %r14 with the offset in
+ * `number`, or `unknown`.
+ */
 static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
 {
 	struct value at;
@@ -135,13 +142,13 @@ static struct value load(struct walk *walk, const struct x86_insn *insn)
 	cell = find_cell(&walk->frame, at.number);
 	if (cell)
 		return cell->value;
-	/* Below 0 are the return address and words that were not written. */
+	/* At offsets below 0 are the return address and words that were not written. */
 	if (at.number >= 0)
 		return (struct value){ .kind = STACK, .number = at.number };
 	return unknown;
 }
 
-/* The wrapper may write only to its own frame and to the domain's state. */
+/* Follow a store. The wrapper may write only to its own frame and to the domain's state. */
 static bool store(struct walk *walk, const struct x86_insn *insn, struct value value)
 {
 	struct value at = address_of(walk, insn);
@@ -187,7 +194,7 @@ static bool pop(struct walk *walk, unsigned int reg)
 	return move_stack_pointer(walk, WORD) && set_reg(walk, reg, value);
 }
 
-/* 81, 83: add or sub of an immediate, to the stack pointer alone. */
+/* Follow 81 or 83: add or sub of an immediate, accepted only for the stack pointer. */
 static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn)
 {
 	enum { ADD = 0, SUB = 5 };
@@ -206,7 +213,7 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 	return at.kind == POINTER ? at : unknown;
 }
 
-/* cmp of an address on the stack with a word of the domain's state. */
+/* Return true if INSN compares an address on the stack with a word of the domain's state. */
 static bool is_stack_test(const struct walk *walk, const struct x86_insn *insn)
 {
 	return insn->opcode == 0x3b && insn->is_wide && insn->is_memory && insn->base == R14 &&
@@ -227,7 +234,7 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn)
 		return true;
 	case 0x3b:
 		return is_stack_test(walk, insn);
-	case 0x72: /* jb: the stack is grown, and all is as it was */
+	case 0x72: /* jb: the stack is grown, and all registers keep their values */
 		return walk->was_stack_test;
 	case 0x81:
 	case 0x83:
@@ -264,13 +271,13 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn)
 	switch (insn->opcode) {
 	case X86_0F | 0x1f: /* nop */
 		return true;
-	case X86_0F | 0x82: /* jb, as above */
+	case X86_0F | 0x82: /* jb: the stack is grown, and all registers keep their values */
 		return walk->was_stack_test;
 	case X86_0F | 0x11:
 	case X86_0F | 0x29:
 		return insn->is_memory && store(walk, insn, unknown) &&
 		       (is_scalar || store(walk, &high, unknown));
-	case X86_0F | 0x10: /* between vector registers, or to them: no parameter is there */
+	case X86_0F | 0x10: /* to a vector register, where no parameter is passed */
 	case X86_0F | 0x28:
 		return true;
 	default:
@@ -294,7 +301,7 @@ static struct x86_place place_of(struct value value)
 	}
 }
 
-/* Find the eleventh and further parameters. Returns false if they are not there. */
+/* Find the eleventh and further parameters. Return false if there are not N of them. */
 static bool find_further(struct walk *walk, size_t n, struct cells **cells, int64_t *first)
 {
 	if (walk->domain.n == 0) {
@@ -307,7 +314,7 @@ static bool find_further(struct walk *walk, size_t n, struct cells **cells, int6
 	for (size_t i = 1; i < walk->domain.n; i++)
 		if (walk->domain.list[i].number < *first)
 			*first = walk->domain.list[i].number;
-	/* The words are these parameters if their number is right: each is checked later. */
+	/* If their number is right, the words are the parameters: read_params() looks up each. */
 	return walk->domain.n == n;
 }
 
@@ -347,7 +354,9 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 	if (n > X86_WRAPPER_PARAMS)
 		return "the probe has too many arguments";
 	memset(places, 0, n * sizeof(*places));
-	/* Cells are written before they are read; there are too many to clear for each site. */
+	/*
+	 * Do not clear the cells: each is written before it is read, and clearing would take long.
+	 */
 	walk.frame.n = walk.domain.n = 0;
 	walk.was_stack_test = false;
 	for (unsigned int i = 0; i < X86_N_REGS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the places of a probe's arguments at its site, from the wrapper that an enabled site
- * calls. See x86_wrapper.c.
+ * Find the places of a probe's arguments at its site, from the wrapper that an enabled site calls.
+ * See x86_wrapper.c.
  */
 #ifndef DORMANT_X86_WRAPPER_H
 #define DORMANT_X86_WRAPPER_H
@@ -17,11 +17,11 @@ enum { X86_WRAPPER_PARAMS = 64 };
 enum x86_place_kind {
 	X86_PLACE_UNKNOWN = 0,
 	X86_PLACE_REGISTER, /* general register `reg` */
-	X86_PLACE_STACK,    /* the word at `off` from the stack pointer */
+	X86_PLACE_STACK,    /* the word at offset `off` from the stack pointer */
 	X86_PLACE_CONSTANT,
 };
 
-/* The place of a parameter of the handler, in the registers and the stack at the site. */
+/* Where a parameter of the handler is at the site: in a register or on the stack. */
 struct x86_place {
 	enum x86_place_kind kind;
 	unsigned int reg;
@@ -30,8 +30,9 @@ struct x86_place {
 
 /*
  * Follow the wrapper at POS of CODE up to its call of the handler, which has N parameters, all of
- * them integers or OCaml values. Returns NULL and fills PLACES, or a phrase that tells why the
- * places are unknown. CODE may be any bytes: the walk ends, and reads nothing outside CODE.
+ * them integers or OCaml values. Return NULL and fill PLACES, or return a phrase that says why the
+ * places are unknown. CODE may contain any bytes: this function always terminates, and reads
+ * nothing outside CODE.
  */
 const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 			    struct x86_place *places);
