@@ -40,7 +40,7 @@ struct attach {
 	struct inside *inside;
 	struct build build;
 	struct stop stop;
-	const uint64_t *addrs; /* of the sites, ascending */
+	const uint64_t *addrs; /* addresses of the sites, ascending */
 	struct layout_parts parts;
 	/*
 	 * [0]: without struct rseq in the process, [1]: with it. Stop A finds out which one
@@ -85,8 +85,8 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * The layout with shards may be too large. That is no error here: choose_layout() makes it again,
- * and reports the error, if the process needs it.
+ * Make both layouts before stop A. If the layout with shards is too large, that is not an error
+ * yet: choose_layout() makes it again, and reports the error, if the process has struct rseq.
  */
 static int prepare_layouts(struct attach *attach)
 {
@@ -197,7 +197,7 @@ static int map_parts(struct stop *stop, const struct block_header *header, int f
 	return err;
 }
 
-/* Do MAPS contain all parts of the block, mapped from our memfd? */
+/* Return true if MAPS contain all parts of the block, mapped from our memfd. */
 static bool has_parts(const struct attach *attach, const struct maps *maps)
 {
 	const struct block_header *header = &attach->inside->header;
@@ -212,7 +212,7 @@ static bool has_parts(const struct attach *attach, const struct maps *maps)
 	return has;
 }
 
-/* Check what was mapped: the descriptor may have referred to another file at that moment. */
+/* Check what was mapped: the descriptor may have referred to another file during the mmap. */
 static int check_parts(struct attach *attach)
 {
 	struct stop *stop = &attach->stop;
@@ -250,9 +250,9 @@ static int map_block(struct attach *attach)
 }
 
 /*
- * Remove the blocks that a detach had to leave, and those of a tool that was killed before it wrote
- * a site. Fail if another tool has written sites since check_not_counted(): its block must stay,
- * whether or not a thread is in its code.
+ * Remove the blocks that a detach had to leave, and the blocks of tools that were killed before
+ * they wrote a site. Fail if another tool has written sites since check_not_counted(): the block of
+ * that tool must stay, whether or not a thread is in its code.
  */
 static int remove_old(struct stop *stop)
 {
@@ -264,7 +264,10 @@ static int remove_old(struct stop *stop)
 		return err;
 	if (n)
 		err = check_not_counted(stop->ctx, stop->pid);
-	/* Check all threads before one of them makes a call: n_parts = 0 keeps a block. */
+	/*
+	 * Check all threads before a remote call changes the registers of one. n_parts = 0 keeps a
+	 * block mapped.
+	 */
 	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
 			blocks[i].header.n_parts = 0;
@@ -303,8 +306,8 @@ static int stop_a(struct stop *stop, void *arg)
 /* ---- stop B --------------------------------------------------------------------------------- */
 
 /*
- * Take the current state of site I. It may have been switched since it was read; everything else
- * must be unchanged.
+ * Update site I from BYTES, its current code and gate. Another tool may have switched the site
+ * since it was read; everything else must be unchanged.
  */
 static int take_current(struct attach *attach, size_t i, const struct site_bytes *bytes)
 {
@@ -369,8 +372,8 @@ static int stop_b(struct stop *stop, void *arg)
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
 	/*
-	 * The process can write to its block. This tool does not read its sites from there, but the
-	 * stores routine does.
+	 * The process can write to its block. This tool does not read the sites from the block, but
+	 * the stores routine does.
 	 */
 	if (memcmp(inside->block + header->sites_off, sites, header->n_sites * sizeof(*sites)) != 0)
 		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
@@ -390,8 +393,8 @@ static int stop_b(struct stop *stop, void *arg)
 }
 
 /*
- * Undo a failed attach: restore the sites and remove the block. If another tool has sites in it, or
- * a thread may be in its code, the block stays.
+ * Undo a failed attach: restore the sites and remove the block. If another tool has changed a site,
+ * or a thread may be in the block's code, the block stays.
  */
 static int stop_undo(struct stop *stop, void *arg)
 {
@@ -414,7 +417,10 @@ static int stop_undo(struct stop *stop, void *arg)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Run WORK in a stop, and try again after -EAGAIN: no thread could do it at that moment. */
+/*
+ * Run WORK in a stop, and try again after -EAGAIN: no thread could be used, or one was inside a
+ * site.
+ */
 static int run_again(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
 	int err = stop_run(stop, work, arg);

@@ -13,7 +13,7 @@
  *	struct block_site [n_sites]
  *	uint16_t          [n_sites]	private gates
  *	uint64_t          [n_shards][shard_stride]	counters, by site number. Each shard belongs
- *							to a CPU, the last to none: templates_code.c
+ *							to a CPU, except the last: templates_code.c
  *	pairs				see pairs.h
  *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
@@ -30,8 +30,8 @@
 #define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
 #define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
 /*
- * The memfd of a stores.h image. It is mapped only while the stores run, or until cleanup if a tool
- * is killed.
+ * Name of the memfd that holds a routine of stores.h. It is mapped only while the routine runs; if
+ * the tool is killed, until another tool removes it.
  */
 #define STORES_NAME "ocaml-probes-stores"
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
@@ -41,11 +41,14 @@ enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 
 /* What decides whether the handler of a site runs. */
 enum block_gate {
-	BLOCK_GATE_SEMAPHORE, /* the OCaml half of the semaphore: providers ocaml_1 and ocaml_2 */
 	/*
-	 * A word of the block, where no semaphore can serve: provider `ocaml` shares its semaphore
-	 * with tracers, a site may disagree with its semaphore (enabled_at_init), and a dormant
-	 * site has no semaphore.
+	 * the two bytes of the semaphore that tracers do not change: providers ocaml_1 and ocaml_2
+	 */
+	BLOCK_GATE_SEMAPHORE,
+	/*
+	 * Two bytes of the block, used where the semaphore cannot decide: provider `ocaml` shares
+	 * its semaphore with tracers, a site may disagree with its semaphore (enabled_at_init), and
+	 * a dormant site has no semaphore.
 	 */
 	BLOCK_GATE_PRIVATE,
 };
@@ -57,20 +60,23 @@ enum block_gate {
 enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 
 struct block_site {
-	uint64_t addr;	     /* address of the nop, in the process */
-	uint64_t trampoline; /* where the site calls it, in the process */
-	/* address of the two bytes, in the process; in the first part if private */
+	uint64_t addr; /* address of the nop, in the process */
+	/* address in the process that the site calls: the entry of its trampoline */
+	uint64_t trampoline;
+	/* address of the gate's two bytes in the process; a private gate is in the first part */
 	uint64_t gate_addr;
-	uint32_t displacement; /* the four original bytes: they call the wrapper */
-	uint8_t opcode;	       /* the original byte: 0x3d or 0xe8 */
+	uint32_t displacement; /* the original displacement, which leads to the wrapper */
+	uint8_t opcode;	       /* the original opcode: 0x3d (off) or 0xe8 (on) */
 	uint8_t gate;	       /* enum block_gate */
 	uint8_t is_patched;    /* enum block_patched: set before the site is written */
 	uint8_t store;	       /* the opcode that a stores.h routine writes; 0: skip the site */
 };
 
 struct block_part {
-	uint64_t addr; /* of the data in the process; the code is at addr + block_header.code_off */
-	uint64_t code_off;   /* of the code in the memfd: right behind the previous part's code */
+	/* address of the data in the process; the code is at addr + block_header.code_off */
+	uint64_t addr;
+	/* offset of the code in the memfd: right behind the previous part's code */
+	uint64_t code_off;
 	uint64_t code_bytes; /* whole pages */
 };
 
@@ -78,9 +84,10 @@ struct block_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t header_bytes;
-	uint64_t bytes;	     /* size of the whole block */
-	uint64_t addr;	     /* address of the first part in the process */
-	uint64_t code_off;   /* this and all offsets below are from the header; whole pages */
+	uint64_t bytes; /* size of the whole block */
+	uint64_t addr;	/* address of the first part in the process */
+	/* this and all offsets below count from the header; a multiple of the page size */
+	uint64_t code_off;
 	uint64_t code_bytes; /* code of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
 	uint64_t meta_bytes;
@@ -89,7 +96,7 @@ struct block_header {
 	uint32_t n_threads;    /* slots of each pair: a power of 2 */
 	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
 	uint32_t maker;	       /* process id of the tool, in the tool's own pid namespace */
-	uint64_t shard_stride; /* counters from one shard to the next */
+	uint64_t shard_stride; /* number of counters from one shard to the next */
 	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
 	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
 	uint64_t start_ticks;  /* the time stamp counter at the attach */

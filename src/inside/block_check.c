@@ -15,7 +15,7 @@ static bool is_power_of_2(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
-/* With these bounds no sum of layout_offsets() exceeds 64 bits. */
+/* Return true if the counts are within bounds: then no sum of layout_offsets() exceeds 64 bits. */
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
@@ -39,7 +39,7 @@ static bool has_sound_offsets(const struct block_header *h)
 	       h->code_off == made.code_off;
 }
 
-/* The parts' code ranges adjoin, and have room for all sites. */
+/* Return true if the parts' code ranges adjoin, and have room for all sites. */
 static bool has_sound_code(const struct block_header *h)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -62,7 +62,7 @@ static bool has_sound_code(const struct block_header *h)
 	       room >= (uint64_t)h->n_sites * templates_site_bytes(h->n_shards, NULL, 0);
 }
 
-/* The parts are in ascending order of their addresses, and do not overlap. */
+/* Return true if the parts are in ascending order of their addresses, and do not overlap. */
 static bool has_sound_addresses(const struct block_header *h)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -107,7 +107,7 @@ static bool has_sound_gate(const struct block_header *h, size_t i, const struct 
 	       site->gate_addr < LAYOUT_ADDRESSES - sizeof(uint16_t);
 }
 
-/* TRAMPOLINE lies in the code of a part, behind the trampolines of earlier sites. */
+/* Return true if TRAMPOLINE lies in the code of a part, behind the trampolines of earlier sites. */
 static bool has_sound_trampoline(struct block_order *order, const struct block_header *h,
 				 uint64_t trampoline)
 {

@@ -13,24 +13,30 @@
 #include "inside/block.h"
 
 /*
- * Return 0 if HEADER is that of a complete block of at most BYTES bytes: all counts are within the
- * bounds of layout.h, and all values that layout_make() derives from the counts are as
- * layout_make() derives them. So all ranges are in their order, below `bytes`. Otherwise return
- * -EBADMSG, without a message.
+ * Return 0 if HEADER is the header of a complete block of at most BYTES bytes: all counts are
+ * within the bounds of layout.h, and all values that layout_make() derives from the counts are as
+ * layout_make() derives them. So all ranges lie in the order of block.h, below header->bytes.
+ * Otherwise return -EBADMSG, without a message.
  */
 int block_check(const struct block_header *header, uint64_t bytes);
 
-/* The position of the check in each part: a block has its trampolines in the order of its sites. */
+/*
+ * How far the check has come in each part. The trampolines of a part lie in the order of their
+ * sites.
+ */
 struct block_order {
-	/* lowest valid offset of the next trampoline, from the part */
+	/*
+	 * for each part: the lowest valid offset, from the part, of the address that the next site
+	 * calls
+	 */
 	uint64_t next[BLOCK_MAX_PARTS];
 };
 
 void block_order_begin(struct block_order *order, const struct block_header *header);
 
 /*
- * Is SITE valid as site number I of the block with this HEADER, which block_check() has accepted?
- * Call it for the sites in ascending order.
+ * Return true if SITE is valid as site number I of the block with this HEADER, which block_check()
+ * must have accepted. Call this for the sites in ascending order.
  */
 bool block_site_is_sound(struct block_order *order, const struct block_header *header, size_t i,
 			 const struct block_site *site);

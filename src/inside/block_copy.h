@@ -11,8 +11,8 @@
 #include "tracee/memory.h"
 
 /*
- * Copy BYTES at OFF, a range that block_check() has found to lie below header->bytes. Return 0,
- * -EFAULT or -ESRCH.
+ * Copy BYTES bytes, from offset OFF of the block, to TO. block_check() must have found the range to
+ * lie below header->bytes. Return 0, -EFAULT or -ESRCH.
  */
 int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
 	       uint64_t bytes, void *to);

@@ -14,8 +14,9 @@ bool blocks_are_in(const struct mapping *m)
 }
 
 /*
- * A process has one block, and few that wait for their removal. The owner of the process decides
- * their number, and each block is compared with all others: so it is limited.
+ * A process has one block that counts, and a few that wait for their removal. The owner of the
+ * process decides how many blocks there are, and each block is compared with all others: so their
+ * number is limited.
  */
 enum { MAX_BLOCKS = 256 };
 
@@ -42,7 +43,7 @@ static bool add(struct block_found *blocks, size_t *n, const struct mapping *m)
 	return true;
 }
 
-/* Is [START, END) exactly one mapping of the memfd, at offset OFF? */
+/* Return true if [START, END) is exactly one mapping of the memfd INODE, at offset OFF. */
 static bool is_mapped(const struct maps *maps, uint64_t start, uint64_t end, uint64_t off,
 		      uint64_t inode)
 {
@@ -65,19 +66,19 @@ bool blocks_has(const struct maps *maps, const struct block_header *header, uint
 	return true;
 }
 
-/* Read and classify the header of BLOCK. It is the same in all parts, so one read suffices. */
+/* Read and classify the header of BLOCK. All parts show the same header, so one read suffices. */
 static void look(const struct memory *memory, const struct maps *maps, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 	const struct block_header *header = &block->header;
 	bool is_sound;
 
-	/* Read the header once: all statements about the block are about this copy. */
+	/* Read the header once: all checks below are of this copy. */
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
 	if (block->is_gone)
 		return;
-	/* Without data there is no magic number. */
+	/* If no mapping of the data was found, there is no magic number. */
 	if (!block->end)
 		block->header = (struct block_header){ 0 };
 	is_sound = block_check(header, header->bytes) == 0;

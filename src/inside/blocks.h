@@ -13,18 +13,22 @@
 #include "tracee/memory.h"
 
 struct block_found {
-	uint64_t start, end; /* of a mapping of its data; the range names it in map_files */
-	uint64_t inode;	     /* of the memfd */
-	bool is_gone;	     /* its header cannot be read: it has just been unmapped */
-	bool is_complete;    /* its header is valid, and all its parts are mapped */
+	/* a mapping of the block's data; this range is its name in /proc/PID/map_files */
+	uint64_t start, end;
+	uint64_t inode;	  /* inode of the memfd */
+	bool is_gone;	  /* the header cannot be read: the block has just been unmapped */
+	bool is_complete; /* the header is valid, and all parts of the block are mapped */
 	/*
-	 * It has no magic number, so no site was ever written for it. Or parts of it are gone: a
-	 * tool was killed while it removed the block, which a tool does only when no site calls it
-	 * any more. False for a block of another version, which may be in use, and for one that is
-	 * gone.
+	 * The block has no magic number, so no site was ever written for it. Or parts of the block
+	 * are unmapped: a tool was killed while it removed the block, which a tool does only when
+	 * no site calls the block any more. False for a block of another version, which may be in
+	 * use, and for a block that is gone.
 	 */
 	bool is_orphan;
-	/* It has the magic number and this version, but no tool can have written such a header. */
+	/*
+	 * The header has the magic number and this version, but no tool can have written such a
+	 * header.
+	 */
 	bool is_damaged;
 	struct block_header header;
 };
@@ -36,10 +40,13 @@ struct block_found {
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);
 
-/* Does MAPS contain all parts of the block with this HEADER, with the same INODE? */
+/*
+ * Return true if MAPS contains all parts of the block with this HEADER, mapped from the memfd
+ * INODE.
+ */
 bool blocks_has(const struct maps *maps, const struct block_header *header, uint64_t inode);
 
-/* Is M a mapping of a block? */
+/* Return true if M is a mapping of a block. */
 bool blocks_are_in(const struct mapping *m);
 
 #endif

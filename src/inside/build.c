@@ -16,7 +16,7 @@ static int bad_site(struct ocp_ctx *ctx, const struct block_site *site, int err,
 	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
 }
 
-/* Find the mapping of ADDR. It is mostly *LAST, which caches the result. */
+/* Find the mapping of ADDR. *LAST caches the previous result, which mostly contains ADDR, too. */
 static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr,
 					  const struct mapping **last)
 {
@@ -36,7 +36,7 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
-	/* MAPS may be older than the site's bytes: a block that came or went since is not in it. */
+	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
 	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
 		return bad_site(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
@@ -87,7 +87,9 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* Set *VIEW to the header as the code of PART sees it: with the address of the data there. */
+/*
+ * Set *VIEW to the header as the code of PART sees it: its addr is the address of the data there.
+ */
 static void look_from(const struct block_header *header, size_t part, struct block_header *view)
 {
 	*view = *header;

@@ -18,13 +18,13 @@ struct build {
 };
 
 /*
- * Set address, gate_addr (0: private) and gate of the sites of INSIDE from SPEC, and make the
- * reader of INSIDE. Return -EINVAL or -EBUSY with a message if a site or its bytes cannot be
- * counted.
+ * Set up the sites of INSIDE from SPEC and from their bytes in the process (gate_addr is 0 if the
+ * gate is private), and make inside->reader. Return -EINVAL with a message if a site does not have
+ * the code of a probe, or -EBUSY if another tool has changed it.
  */
 int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps);
 
-/* Write everything but the header. Sets the trampolines of the sites of INSIDE. */
+/* Write the whole block except its header, and set the trampolines of the sites of INSIDE. */
 int build_block(struct inside *inside, const struct build *build);
 
 /* Give site I a private gate, and assemble its trampoline again. */

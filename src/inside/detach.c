@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bytes of the sites decide what is restored, not their state in the block: a forked child
- * shares the block, but not the sites.
+ * What is restored depends on the bytes of the sites, not on the state of the sites in the block: a
+ * forked child shares the block, but has its own copy of the sites.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -154,7 +154,7 @@ int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 	return err;
 }
 
-/* Is the block of INSIDE still mapped in the process? */
+/* Return true if the block of INSIDE is still mapped in the process. */
 static bool is_there(const struct stop *stop, const struct inside *inside)
 {
 	struct block_found *blocks;
@@ -172,11 +172,12 @@ static bool is_there(const struct stop *stop, const struct inside *inside)
 
 struct detach {
 	struct inside *inside;
-	bool is_in_use; /* by threads, not by other tools */
+	bool is_in_use; /* a thread may be in the block's code, and no other tool uses a site */
 };
 
 /*
- * The detach succeeds even if the memory cannot be removed: the next attach or detach tries again.
+ * Restore the sites, and remove the memory. Succeeds even if the memory cannot be removed: the next
+ * attach or detach tries again.
  */
 static int detach_stopped(struct stop *stop, void *arg)
 {

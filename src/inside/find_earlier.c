@@ -89,9 +89,10 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 }
 
 /*
- * Choose the newest block that counts, else the newest one. The others wait for their removal: all
- * their sites had been restored when the newest one was made. If a killed tool has written the
- * displacement of a site in part, its bytes may fit more than one block.
+ * Set *OUT to the newest block that counts, or if none does to the newest block. Return 1, or 0 if
+ * there is no block. The others wait for their removal: all their sites had been restored when the
+ * newest one was made. If a killed tool has written only a part of a site's displacement, the bytes
+ * of the site may fit more than one block.
  */
 static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
 		  struct inside_room *room, struct inside **out)
@@ -131,8 +132,8 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 }
 
 /*
- * Fail if a block is damaged or of another version. It is neither read nor removed, since sites may
- * call it.
+ * Fail if a block is damaged or of another version. Such a block is neither read nor removed, since
+ * sites may call it.
  */
 static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
 			  size_t n)

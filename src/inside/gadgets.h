@@ -15,19 +15,19 @@ struct gadgets {
 };
 
 /*
- * Find both in the executable mappings of PID, which may run. -ENOTSUP with a message if one is
- * missing.
+ * Find both gadgets in the executable mappings of PID, which need not be stopped. Return -ENOTSUP
+ * with a message if one is missing.
  */
 int gadgets_find(struct ocp_ctx *ctx, pid_t pid, struct gadgets *gadgets);
 
 /*
- * Is the stopped thread TID of PID about to make a system call for another tool? Then its next
- * instruction is `syscall; ret`, and that `ret` returns to a restorer. A killed tool leaves a
- * thread like that until the thread gets a CPU.
+ * Return true if the stopped thread TID of PID is about to make a system call for another tool: its
+ * next instruction is `syscall; ret`, and that `ret` returns to a restorer. A killed tool leaves a
+ * thread in this state until the thread gets a CPU.
  */
 bool gadgets_are_next(pid_t pid, pid_t tid);
 
-/* Are both gadgets still in the memory of PID, which is stopped? */
+/* Return true if both gadgets are still in the memory of PID, which must be stopped. */
 bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets);
 
 #endif

@@ -18,13 +18,19 @@ bool gone_threads_are_known(pid_t pid)
 	       ours.st_dev == its.st_dev && ours.st_ino == its.st_ino;
 }
 
-/* Has the thread ended? If a thread of another process has its id by now, its starts stay open. */
+/*
+ * Return true if thread TID has ended. If a thread of another process has this id by now, return
+ * false: the starts of the ended thread stay open.
+ */
 static bool is_gone(uint32_t tid)
 {
 	return tid && tid <= INT32_MAX && kill((pid_t)tid, 0) != 0 && errno == ESRCH;
 }
 
-/* Load the state, the thread and its open starts, in one access: it changes as one word. */
+/*
+ * Return the number of open starts in SLOT if its thread has ended, otherwise 0. Thread and number
+ * are loaded in one access, because they change as one word.
+ */
 static uint64_t open_if_gone(const struct pairs_slot *slot)
 {
 	const uint64_t state =

@@ -126,7 +126,9 @@ static struct block_site *shared_sites(const struct inside *inside)
 	return (struct block_site *)(inside->block + inside->header.sites_off);
 }
 
-/* Take is_patched of the sites that we have made: other tools change nothing else. */
+/*
+ * Read is_patched of all sites, for a block that this tool made: other tools change nothing else.
+ */
 static void take_patched(struct inside *inside)
 {
 	for (size_t i = 0; i < inside->header.n_sites; i++)

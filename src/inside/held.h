@@ -17,8 +17,8 @@ struct inside {
 	pid_t pid;
 	struct memory *memory; /* of the process */
 	/*
-	 * A checked copy. Whoever can write to the process can write to the block, so the block's
-	 * header is not read again.
+	 * A checked copy of the block's header. Whoever can write to the process can write to the
+	 * block, so the header in the block is not read again.
 	 */
 	struct block_header header;
 	/*
@@ -35,33 +35,35 @@ struct inside {
 	bool is_shared;
 	bool is_made; /* made by inside_attach(): of the sites, only is_patched is read again */
 	bool is_detached;
-	struct inside_state seen;   /* as inside_find() saw it */
+	struct inside_state seen;   /* the state that inside_find() found */
 	struct site_reader *reader; /* made when it is first needed */
-	/* gone_threads_are_known(), called when the process was there */
+	/* result of gone_threads_are_known() when this struct was made */
 	bool knows_gone;
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 
 /*
- * Bring gates and counters of a copy up to date, and pairs if WITH_PAIRS. A shared mapping needs
- * nothing.
+ * If inside->block is a copy, read its gates and counters again, and its pairs if WITH_PAIRS. Do
+ * nothing if it is a shared mapping, or after a detach.
  */
 int inside_refresh(struct inside *inside, bool with_pairs);
 
-/* Copy the description of what is measured: it does not change after the block was made. */
+/*
+ * Copy the meta bytes into a block that is a copy. No tool changes them after the block was made.
+ */
 int inside_copy_meta(struct inside *inside);
 
 /*
- * Read code and gate of each site. Private gates are taken from the block as it is in this process.
- * *BYTES is valid until the next read. Return 0, -ENOMEM or -ESRCH with a message.
+ * Read code and gate of each site. Private gates are taken from inside->block. *BYTES is valid
+ * until the next read. Return 0, -ENOMEM or -ESRCH with a message.
  */
 struct site_bytes;
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
 /*
- * Bring the sites up to date. Return 0, -EBADMSG with a message if the block describes invalid
- * sites, -ENOMEM, or an error of the copying.
+ * Read inside->sites again from the block. Return 0, -EBADMSG with a message if the block describes
+ * invalid sites, -ENOMEM, or an error of the copying.
  */
 int inside_take_sites(struct inside *inside);
 /* Write the sites to our mapping of the block. */

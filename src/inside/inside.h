@@ -16,7 +16,8 @@
 #include "base/ctx.h"
 
 /*
- * A site begins or ends pair number PAIR. A pair is matched by key in all of its roles, or in none.
+ * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
+ * all roles of the pair must be.
  */
 struct inside_role {
 	uint32_t pair;
@@ -33,7 +34,7 @@ enum inside_place_kind {
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
 
-/* Where a site has the argument that is the key: an OCaml value of 8 bytes. */
+/* Where the key is at a site. The key is an argument: an OCaml value of 8 bytes. */
 struct inside_place {
 	enum inside_place_kind kind;
 	int64_t number;
@@ -48,10 +49,10 @@ struct inside_site {
 	 * semaphore disagree.
 	 */
 	bool needs_private_gate;
-	uint32_t first_role, n_roles; /* in inside_spec.roles */
+	uint32_t first_role, n_roles; /* the site's roles: a range of inside_spec.roles */
 	/*
-	 * In inside_spec.places: the first of n_roles places, one for each role. Unused without a
-	 * key.
+	 * The first of n_roles places in inside_spec.places, one for each role. Unused if no role
+	 * is keyed.
 	 */
 	uint32_t first_place;
 };
@@ -62,8 +63,8 @@ struct inside_spec {
 	const struct inside_role *roles;
 	const struct inside_place *places; /* NULL: no role is keyed */
 	size_t n_pairs;
-	unsigned int depth; /* starts that one thread can have open in one pair */
-	size_t max_threads; /* that time pairs at the same time */
+	unsigned int depth; /* number of starts that one thread can have open in one pair */
+	size_t max_threads; /* number of threads that can time pairs at the same time */
 	/* opaque data that the block keeps for inside_find(), in pieces */
 	const struct iovec *meta;
 	size_t n_meta, meta_bytes; /* meta_bytes: sum of all pieces */
@@ -71,8 +72,8 @@ struct inside_spec {
 
 /*
  * The totals of a pair, as in engine_pair. COLLISIONS counts the starts for whose thread or key
- * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS contains both. The
- * stops of such starts are counted as orphans.
+ * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS contains both kinds
+ * of starts, and their stops are counted as orphans.
  */
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
@@ -82,9 +83,10 @@ struct inside_pair {
 
 /* The state of the sites. */
 struct inside_state {
-	size_t n_patched;  /* sites that count */
-	size_t n_switched; /* by a foreign tool: the opcode is 0x3d and hits are not counted */
-	size_t n_foreign;  /* their code is neither ours nor the original one */
+	size_t n_patched; /* sites that count */
+	/* sites that another tool has switched off: the opcode is 0x3d, hits are not counted */
+	size_t n_switched;
+	size_t n_foreign; /* their code is neither ours nor the original one */
 };
 
 /* A process whose sites count, or counted, inside. */
@@ -111,20 +113,22 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 		  struct inside **out);
 
 /*
- * Find the block that an earlier attach left in PID, through /proc alone. Returns 1, or 0 if there
- * is none; -EPROTO if another version of this library has left one.
+ * Find the block that an earlier attach left in PID, through /proc alone. Return 1 if there is one,
+ * 0 if there is none, -EPROTO if another version of this library has left one, -EBADMSG if the
+ * block is damaged.
  */
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
 /*
- * A budget for reading processes that the user has not named. They may belong to other users, who
- * can make blocks of any size and in any number. Each find draws on it, whether it succeeds or not.
+ * A budget for reading processes that the user has not named. Such processes may belong to other
+ * users, who can make blocks of any size and in any number. Each search reduces the budget, whether
+ * or not it finds a block.
  */
 struct inside_room {
 	uint64_t sites, bytes;
 };
 
-/* Several large programs; a second of reading. */
+/* Enough for several large programs; reading this much takes about a second. */
 enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 
 /* Like inside_find(), within ROOM, which may be NULL. Returns -E2BIG if ROOM does not suffice. */
@@ -137,13 +141,13 @@ struct inside_processes {
 	size_t n;
 };
 
-/* Find all such processes that this process may inspect, through /proc alone. */
+/* Find all processes that have a block and that this process may inspect, through /proc alone. */
 int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes);
 void inside_processes_free(struct inside_processes *processes);
 
 /*
- * Return the meta bytes of the attach; they are valid until inside_close(). The process can write
- * to them at any moment: copy them, and check the copy.
+ * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until
+ * inside_close(). The process can write to them at any moment: copy them, and check the copy.
  */
 const void *inside_meta(const struct inside *inside, size_t *bytes);
 size_t inside_n_sites(const struct inside *inside);
@@ -165,14 +169,15 @@ int inside_state(struct inside *inside, struct inside_state *state);
 /* Return the state that inside_find() saw. */
 struct inside_state inside_state_found(const struct inside *inside);
 /*
- * Has process PID the block of INSIDE mapped: is PID the process that counts, or a child forked
- * from it? False after an exec, and after a detach that removed the memory.
+ * Return true if process PID has the block of INSIDE mapped: PID is the process that counts, or a
+ * child forked from it. Return false after an exec, and after a detach that removed the memory.
  */
 bool inside_is_in(const struct inside *inside, pid_t pid);
 
 /*
- * Restore the sites, switched on if their gates say so. Remove the memory if no thread can be in
- * it; otherwise it stays until the next attach or detach. The totals can still be read afterwards.
+ * Restore the original code of the sites; a site is switched on if its gate is not 0 and no other
+ * tool has switched it off. Remove the memory if no thread can be in its code; otherwise it stays
+ * until the next attach or detach. The totals can still be read afterwards.
  */
 int inside_detach(struct inside *inside);
 

@@ -11,8 +11,8 @@
  * the code is the same, and only its addresses differ.
  *
  * The kernel is not left to choose the place of a part: a position-independent program has free
- * memory below its image, another one above its heap, which grows upwards. The middle of the
- * largest free range is far from everything that grows.
+ * memory below its image, and another free range above its heap, which grows upwards. The middle of
+ * the largest free range is far from everything that grows.
  */
 #include "inside/layout.h"
 
@@ -47,8 +47,8 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 }
 
 /*
- * With very many sites on very many CPUs, one shard per CPU would be too much memory: some CPUs
- * then have none.
+ * Return the maximum number of shards. With very many sites on very many CPUs, one shard per CPU
+ * would be too much memory: then some CPUs have no shard, and count in the last one.
  */
 uint32_t layout_max_shards(size_t n_sites)
 {
@@ -208,7 +208,7 @@ struct gap {
 	uint64_t start, end;
 };
 
-/* Set *BEST to the part of [START, END) within BOUNDS if that is larger. */
+/* Set *BEST to the part of [START, END) within BOUNDS if that part is larger than *BEST. */
 static void consider(uint64_t start, uint64_t end, const struct gap *bounds, struct gap *best)
 {
 	if (start < bounds->start)

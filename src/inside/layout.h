@@ -17,7 +17,7 @@ enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
 /* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
 #define LAYOUT_FIRST_ADDR (UINT64_C(1) << 20)
 #define LAYOUT_END_ADDR	  UINT64_C(0x7ffffff00000)
-/* All addresses that a process can have. */
+/* All addresses of a process are below this. */
 #define LAYOUT_ADDRESSES (UINT64_C(1) << 47)
 
 /* The parts of a block, by the addresses of their sites. */
@@ -31,8 +31,9 @@ struct layout_parts {
 };
 
 /*
- * Divide the sites of SPEC into parts. ADDRS are their addresses, ascending. Returns -ENOTSUP with
- * a message if there would be too many parts, or if a part would be too far from a semaphore.
+ * Divide the sites of SPEC into parts. ADDRS are the addresses of the sites in ascending order.
+ * Returns -ENOTSUP with a message if there would be too many parts, or if a part would be too far
+ * from a semaphore.
  */
 int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uint64_t *addrs,
 		  struct layout_parts *parts);
@@ -50,16 +51,16 @@ uint32_t layout_max_shards(size_t n_sites);
 uint32_t layout_n_shards(size_t n_sites);
 
 /*
- * Fill HEADER for SPEC, all but magic, addresses and times. Returns -EINVAL or -E2BIG with a
- * message, and sets `bytes` to 0 then.
+ * Fill HEADER for SPEC, except magic, addresses and times. On failure return -EINVAL or -E2BIG with
+ * a message, and set header->bytes to 0.
  */
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header);
 
 /*
- * Set the values that follow from the counts of HEADER, which are within their bounds: the stride
- * of the shards, and all offsets up to code_off. Writers and checkers of a block both use this
- * function.
+ * Set the values that follow from the counts of HEADER: the stride of the shards, and all offsets
+ * up to code_off. The counts must be within their bounds. Writers and checkers of a block both use
+ * this function.
  */
 void layout_offsets(struct block_header *header);
 
@@ -67,9 +68,9 @@ void layout_offsets(struct block_header *header);
 uint64_t layout_trampolines_off(const struct block_header *header);
 
 /*
- * Set the addresses of HEADER, which layout_make() has filled for PARTS. Each part lies in the
- * middle of the largest free range that is near enough. Returns -ENOTSUP, with a message, if there
- * is no room.
+ * Set the addresses of HEADER, which layout_make() has filled for PARTS. Each part is put into the
+ * middle of the largest free range from which its code reaches its sites. Returns -ENOTSUP, with a
+ * message, if there is no free range.
  */
 int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
 		 struct block_header *header);

@@ -62,7 +62,7 @@ static int open_new(const struct stop *stop, struct memfd *memfd)
 /*
  * Set size and seals. Another process that has the file can resize and seal it until our last seal.
  * Our first seal comes before the size: a file that meanwhile got another seal or another size
- * either refuses ours, or fails the comparison at the end.
+ * either refuses one of our calls, or fails the comparison at the end.
  */
 static int size_and_seal(const struct memfd *memfd, size_t bytes)
 {

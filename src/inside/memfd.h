@@ -21,16 +21,16 @@ struct memfd {
 };
 
 /*
- * Have the process make a memfd with this NAME, which is short, and open it here for reading and
- * writing. The memfd is new, has BYTES bytes, and cannot shrink: accesses to a mapping of it never
- * fault. On failure, no descriptor stays open.
+ * Have the process make a memfd named NAME, which must fit into remote_scratch(), and open it here
+ * for reading and writing. The memfd is new, has BYTES bytes, and cannot shrink: accesses to a
+ * mapping of it never fault. On failure, no descriptor stays open.
  */
 int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *memfd);
 
 /* Have the process close its descriptor, and close ours. */
 int memfd_close(struct stop *stop, struct memfd *memfd);
 
-/* Is the memfd DEV, INO mapped at ADDR in MAPS? */
+/* Return true if the memfd DEV, INO is mapped at ADDR in MAPS. */
 bool memfd_is_at(const struct maps *maps, uint64_t addr, dev_t dev, ino_t ino);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A tool cannot trace itself, and need not: it builds a block for itself. Behind the trampolines,
- * the block has two sites, in functions that return at once. The same functions with sites that are
- * off stand beside them. The cost is the difference of the times that both take.
+ * the block has two sites, each in a function that does nothing else. Beside them are two more such
+ * functions, whose sites are switched off. The cost is the difference between the times of both.
  */
 #include "inside/own_cost.h"
 

@@ -29,8 +29,9 @@
 /* The mappings whose text is to be written. */
 struct text {
 	const struct stop *stop;
-	bool *marks;		      /* for each mapping: it is in `ranges` */
-	const struct mapping *latest; /* a cache: mostly the next address's too */
+	bool *marks; /* for each mapping: it is in `ranges` */
+	/* the mapping found last: a cache, since the next address is mostly in it too */
+	const struct mapping *latest;
 	struct stores_range *ranges;
 	size_t n;
 };
@@ -65,7 +66,8 @@ static int no_stores(const struct stop *stop, uint64_t addr, const char *why)
 }
 
 /*
- * Add the mapping of ADDR to the ranges. A shared one is refused: the stores would change its file.
+ * Add the mapping of ADDR to the ranges. A shared mapping is refused: the stores would change its
+ * file.
  */
 static int add_text(struct text *text, uint64_t addr)
 {
@@ -158,7 +160,10 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 	return err ? err : close_err;
 }
 
-/* Warn if text is still writable. An error of one of several mprotect steps does not prove it. */
+/*
+ * Warn about text that is still writable, according to the maps: an error of one of several
+ * mprotect steps does not prove that it is.
+ */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {
 	struct maps maps;
@@ -211,7 +216,7 @@ int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores
 	struct text text;
 	int err = text_begin(stop, &text);
 
-	/* A site can span two mappings: add those of its first and its last byte. */
+	/* A site can span two mappings: add the mappings of its first and of its last byte. */
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		for (uint64_t off = 0; !err && sites[i].store && off <= 5; off += 5)
 			err = add_text(&text, sites[i].addr + off);

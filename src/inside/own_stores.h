@@ -26,8 +26,8 @@
 int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
 
 /*
- * A list of WRITES in the order of their phases, prepared while the process runs. Single bytes go
- * to text, two bytes to ordinary data. WRITES must outlive the list.
+ * Prepare a list of WRITES, in the order of their phases. The process may run meanwhile. A write of
+ * one byte must go to text, a write of two bytes to ordinary data. WRITES must outlive the list.
  */
 struct own_list;
 int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t n,
@@ -35,7 +35,9 @@ int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t 
 void own_list_free(struct own_list *list);
 bool own_list_is_of(const struct own_list *list, const struct patch_write *writes, size_t n);
 
-/* Carry out LIST. The caller must have read the `old` values in this stop. */
+/*
+ * Carry out LIST. The `old` values are not compared: the caller must have read them in this stop.
+ */
 int own_stores_list(struct stop *stop, const struct own_list *list);
 
 #endif

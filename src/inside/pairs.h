@@ -25,8 +25,8 @@
  * entries, by thread id.
  *
  * Errors of the totals that may occur, without harm to the process:
- * - A thread gets the id of a thread that ended in the middle of a span: it finds the open starts
- *   of that one.
+ * - A thread gets the id of a thread that ended in the middle of a span: the new thread finds
+ *   the open starts of the ended one.
  * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within
  *   one tree of forks): they share a slot, and may lose each other's events.
  * - A signal handler that interrupts a trampoline hits sites itself: if it leaves all pairs as it
@@ -42,13 +42,13 @@
 #include "inside/inside.h"
 
 enum {
-	PAIRS_DEPTH = 32,    /* starts that one thread can have open; a power of 2 */
+	PAIRS_DEPTH = 32,    /* number of starts that one thread can have open; a power of 2 */
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
-	PAIRS_WINDOW = 16,   /* slots in which a thread looks for its own */
+	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
-	PAIRS_KEYS_A_THREAD = 8, /* room for open starts by key, for each slot */
+	PAIRS_KEYS_A_THREAD = 8, /* entries for open starts by key, for each slot */
 	PAIRS_BUCKET_KEYS = 16,
-	PAIRS_PIDS = 64, /* a power of 2 */
+	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
 };
 
 struct pairs_start {
@@ -57,29 +57,31 @@ struct pairs_start {
 };
 
 struct pairs_slot {
-	/* One word, so that it can be exchanged at once. */
-	uint32_t tid;  /* thread of the open starts; 0: never used */
-	uint16_t n;    /* open starts; 0: the slot is free, otherwise it belongs to the thread */
-	uint16_t next; /* the place of the next start, modulo PAIRS_DEPTH */
+	/* tid, n and next are one word, so that they can be exchanged at once. */
+	uint32_t tid; /* thread of the open starts; 0: never used */
+	/* number of open starts; 0: the slot is free, otherwise it belongs to thread tid */
+	uint16_t n;
+	uint16_t next; /* index in `ring` for the next start, modulo PAIRS_DEPTH */
 
 	uint64_t starts;
 	uint64_t sum_ns;
-	uint64_t min_ns_not; /* ~ of the smallest duration, so that 0 means none */
+	uint64_t min_ns_not; /* ~ of the smallest duration, so that 0 means none yet */
 	uint64_t max_ns;
 	uint64_t orphan_starts;
 	uint64_t unused[2];
 	struct pairs_start ring[PAIRS_DEPTH];
-	uint64_t buckets[PAIRS_BUCKETS]; /* their sum is the count */
-	uint64_t unused_too[8];		 /* whole cache lines, and not a power of 2 */
+	/* histogram of the durations; the sum of the buckets is the count of pairs */
+	uint64_t buckets[PAIRS_BUCKETS];
+	uint64_t unused_too[8]; /* whole cache lines, and not a power of 2 */
 };
 
-/* What the threads of a pair share. It changes rarely, by locked instructions. */
+/* The data that the threads of a pair share. They change rarely, by locked instructions. */
 struct pairs_shared {
 	uint64_t orphan_stops;
 	uint64_t collisions;
 	/*
 	 * Used in the first pair only, and by the trampolines' code only: the stack page that was
-	 * examined last, and whose page below is mapped too.
+	 * examined last. The page below it is mapped too.
 	 */
 	uint64_t stack_page;
 	uint64_t not_keyed; /* starts whose argument is not an int */
@@ -101,14 +103,14 @@ struct pairs_keyed_start {
 };
 
 /*
- * Return the number of slots for MAX_THREADS threads: a power of 2, and so many more that threads
- * find a free one.
+ * Return the number of slots for MAX_THREADS threads: a power of 2, and at least twice MAX_THREADS
+ * (but at most PAIRS_MAX_THREADS), so that threads find a free slot.
  */
 uint32_t pairs_n_slots(size_t max_threads);
 
 /*
- * Return the distance from the beginning of a pair's area to its slots, or to the next pair, in
- * bytes. Both are whole cache lines.
+ * Return the distance in bytes from the beginning of a pair's area to its slots, or to the area of
+ * the next pair. Both are whole cache lines.
  */
 uint64_t pairs_slots_off(uint32_t n_threads);
 uint64_t pairs_stride(uint32_t n_threads);
@@ -120,9 +122,9 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 }
 
 /*
- * For a pair by key: the number of its entries, and the offsets of the entries and of the pids
- * behind them, from its slots. A word of the pids has the pid in its upper half and the thread id
- * in its lower half.
+ * For a pair by key, return the number of its entries, the offset of the entries, and the offset of
+ * the words of the pid cache behind them. Both offsets are from the pair's slots. A word of the
+ * cache has the pid in its upper half and the thread id in its lower half.
  */
 uint32_t pairs_n_keys(uint32_t n_threads);
 uint64_t pairs_keys_off(void);

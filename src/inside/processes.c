@@ -14,7 +14,10 @@
 /* Only the beginning of longer maps is read: see proc_file.c. */
 enum { MAX_MAPS_BYTES = 16 << 20 };
 
-/* Does LINE, of LENGTH bytes, end with the path of a block? Newlines in paths are escaped. */
+/*
+ * Return true if LINE, of LENGTH bytes, ends with the path of a block. Newlines in paths are
+ * escaped.
+ */
 static bool is_of_block(const char *line, size_t length)
 {
 	static const char end[] = " " BLOCK_PATH "\n";
@@ -22,7 +25,7 @@ static bool is_of_block(const char *line, size_t length)
 	return length >= strlen(end) && strcmp(line + length - strlen(end), end) == 0;
 }
 
-/* Has PID a block? Also false if PID has ended or may not be inspected. */
+/* Return true if PID has a block. Return false also if PID has ended or may not be inspected. */
 static bool has_block(pid_t pid)
 {
 	char path[PROC_PATH_BYTES], *line = NULL;

@@ -7,8 +7,9 @@
 #include "inside/totals.h"
 
 /*
- * Add the orphans of threads and processes that have ended, at most the starts that the totals show
- * as open: a start that was made and orphaned after the totals were read is not in them.
+ * Add the open starts of threads and processes that have ended to the orphans of PAIR: at most as
+ * many as PAIR shows as open, since a start that was made and orphaned after PAIR was read is not
+ * in it.
  */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {

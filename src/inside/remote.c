@@ -78,7 +78,7 @@ struct remote {
 
 /* ---- what is found while the process runs ---------------------------------------------------- */
 
-/* -ENOTSUP if the program is not of the x86-64 ABI. */
+/* Return -ENOTSUP with a message if PID does not run a 64-bit ELF program. */
 static int check_class(struct ocp_ctx *ctx, pid_t pid)
 {
 	unsigned char ident[EI_NIDENT] = { 0 };
@@ -95,7 +95,8 @@ static int check_class(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Return why thread TID cannot be called into, by its /proc/TID/status; NULL if it gives no reason.
+ * Return why thread TID cannot be called into, according to /proc/TID/status; NULL if that file
+ * gives no reason.
  */
 static const char *status_forbids(struct ocp_ctx *ctx, pid_t tid)
 {
@@ -128,7 +129,7 @@ int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out)
 	err = check_class(ctx, pid);
 	/*
 	 * Threads mostly inherit filter and shadow stack from the first one; remote_begin() checks
-	 * its own thread.
+	 * the thread that it chooses.
 	 */
 	why = err ? NULL : status_forbids(ctx, pid);
 	if (why)
@@ -152,7 +153,8 @@ void remote_plan_free(struct remote_plan *plan)
 
 struct candidate {
 	pid_t tid;
-	int cost; /* 0: nothing is lost if we are killed */
+	/* what is lost if we are killed: 0 nothing, 1 a signal, 2 a system call (EINTR), 3 both */
+	int cost;
 	uint64_t top;
 	struct user_regs_struct regs;
 };
@@ -165,8 +167,9 @@ static bool read_memory(pid_t pid, uint64_t addr, void *bytes, size_t n)
 }
 
 /*
- * Is the thread in a restartable sequence (rseq(2))? If its registers were changed there, the
- * kernel would take the sequence for left, and would not abort it.
+ * Return true if the thread is in a restartable sequence (rseq(2)), or if its struct rseq cannot be
+ * read. If its registers were changed there, the kernel would see a thread that has left the
+ * sequence, and would not abort the sequence.
  */
 static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 {
@@ -188,7 +191,7 @@ static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 	       rip - section.start_ip < section.bytes;
 }
 
-/* Check what is slower to check. Return why thread C cannot be used, or NULL. */
+/* Make the slower checks. Return why thread C cannot be used, or NULL if it can be. */
 static const char *forbids(const struct remote_plan *plan, const struct candidate *c)
 {
 	const char *why = status_forbids(plan->ctx, c->tid);
@@ -268,7 +271,10 @@ static int save(struct remote *remote)
 	return 0;
 }
 
-/* Set rip and the argument registers. From here on, the frame takes the thread back. */
+/*
+ * Set rip and the argument registers. From here on, if we are killed, the frame restores the
+ * thread.
+ */
 static int set_registers(const struct remote *remote, uint64_t rip, long number,
 			 const uint64_t args[6])
 {
@@ -384,7 +390,7 @@ static int step(struct remote *remote, enum thread_step to)
 	return err;
 }
 
-/* Run to the end of the next system call that is made at the `syscall; ret`. */
+/* Run the thread to the end of the next system call that it makes at the `syscall; ret`. */
 static int run_call(struct remote *remote, int64_t *result)
 {
 	const uint64_t end = remote->plan->gadgets.syscall_ret + SYSCALL_INSN_BYTES;
@@ -441,7 +447,7 @@ int remote_end(struct remote *remote)
 
 	if (!remote)
 		return 0;
-	/* A lost thread returns by its frame. */
+	/* The frame restores a lost thread. */
 	if (!remote->is_lost) {
 		if (remote->has_run)
 			err = step(remote, STEP_TO_EVENT_STOP);

@@ -27,8 +27,8 @@ void remote_plan_free(struct remote_plan *plan);
 
 /*
  * Choose a thread of TRACEE, whose threads are all stopped, and put the signal frame on its stack.
- * MAPS, read in this stop, tell where the stacks are. Returns -EAGAIN if no thread can be used now;
- * one may be usable in another stop. Nothing is changed then.
+ * MAPS must have been read in this stop; they show where the stacks are. Returns -EAGAIN, with
+ * nothing changed, if no thread can be used now; in another stop one may be usable.
  *
  * Call this and all functions below from the tracing thread: in the work of tracee_run_stopped(),
  * which must return the error of the first call that fails.
@@ -45,7 +45,7 @@ uint64_t remote_scratch(const struct remote *remote);
 
 /*
  * Make a system call. *RESULT is the kernel's return value, which may be a -errno. The function
- * returns an error if the call was not carried out; after -ETIMEDOUT it may still be running.
+ * returns an error if the call was not carried out; after -ETIMEDOUT the call may still be running.
  */
 int remote_syscall(struct remote *remote, long number, const uint64_t args[6], int64_t *result);
 

@@ -8,8 +8,9 @@
 #include "inside/stop.h"
 
 /*
- * Give our sites their original displacement back, and the opcode that their gates ask for. Leave
- * the sites of other tools alone, and set *N_FOREIGN to their number.
+ * Give our sites their original displacement back, and the opcode that their gates require: on if
+ * the gate is not 0 and no other tool has switched the site off. Leave the sites of other tools
+ * alone, and set *N_FOREIGN to their number.
  */
 int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign);
 

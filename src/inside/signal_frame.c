@@ -26,7 +26,7 @@ enum {
 	SW_RESERVED_OFF = 464, /* in the legacy region of XSAVE; the header of XSAVE follows it */
 	XSAVE_HEADER_OFF = 512,
 	XSAVE_EXTENDED_OFF = 576,
-	XFEATURE_TILE_DATA = 18, /* the feature for which a thread needs a permission */
+	XFEATURE_TILE_DATA = 18, /* AMX tiles: a thread needs a permission to use them */
 
 	/* include/linux/errno.h of the kernel */
 	ERESTARTSYS = 512,
@@ -43,7 +43,7 @@ struct sigcontext_64 {
 	uint64_t di, si, bp, bx, dx, ax, cx, sp, ip, flags;
 	uint16_t cs, gs, fs, ss;
 	uint64_t err, trapno, oldmask, cr2;
-	uint64_t fpstate; /* its address */
+	uint64_t fpstate; /* address of the XSAVE area */
 	uint64_t reserved[8];
 };
 
@@ -72,7 +72,8 @@ _Static_assert(sizeof(struct ucontext_64) == 304 && sizeof(struct fpx_sw_bytes) 
 	       "as in the kernel");
 
 /*
- * The errno with which the kernel marks an interrupted system call; 0 if no call was interrupted.
+ * Return the errno with which the kernel marks an interrupted system call; 0 if no call was
+ * interrupted.
  */
 static int interrupted_by(const struct user_regs_struct *regs)
 {
@@ -149,7 +150,7 @@ static size_t xsave_bytes(uint64_t features)
 
 /*
  * Put the XSAVE area at TO. It has the size that the kernel uses for the thread: without the tiles
- * unless the thread uses them.
+ * unless the thread uses them. Return false if the area is incomplete or larger than ROOM.
  */
 static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t room, size_t *bytes)
 {

@@ -23,9 +23,12 @@ struct thread_state {
 	uint8_t xstate[XSTATE_BYTES]; /* NT_X86_XSTATE */
 };
 
-/* The frame. A thread that returns to the C signal restorer through it gets its state back. */
+/*
+ * The frame. A thread that executes `ret` with rsp at the frame gets its state back: the first word
+ * of the frame is the address of the C signal restorer.
+ */
 struct signal_frame {
-	uint64_t addr; /* in the process; the value for rsp */
+	uint64_t addr; /* its address in the process; the value for rsp */
 	size_t bytes;
 	uint8_t image[SIGNAL_FRAME_BYTES];
 };
@@ -33,12 +36,15 @@ struct signal_frame {
 /*
  * Make the frame of a thread for the stack below TOP. The frame restarts a system call that was
  * interrupted; a call like nanosleep(2), which only the kernel can continue, ends with EINTR.
- * Returns false if the processor's state cannot be expressed.
+ * Returns false if the processor's state cannot be expressed in a frame.
  */
 bool signal_frame_make(const struct thread_state *state, uint64_t top, uint64_t restorer,
 		       struct signal_frame *frame);
 
-/* Was the thread interrupted in a system call that signal_frame_make() can only end with EINTR? */
+/*
+ * Return true if the thread was interrupted in a system call that the frame can only end with
+ * EINTR.
+ */
 bool signal_frame_ends_call(const struct user_regs_struct *regs);
 
 #endif

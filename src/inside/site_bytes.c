@@ -3,7 +3,7 @@
  * A site is written in three steps: the opcode 3d, the displacement, the wanted opcode. While the
  * opcode is 3d the displacement means nothing: the instruction is a comparison whose result is not
  * used. So a tool that is killed after any byte leaves a valid program, and the bytes show how far
- * it got.
+ * the tool got.
  */
 #include "inside/site_bytes.h"
 

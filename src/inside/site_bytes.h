@@ -20,13 +20,14 @@ enum site_now {
 	SITE_NOW_ORIGINAL, /* calls its wrapper: the original displacement */
 	SITE_NOW_COUNTS,
 	SITE_NOW_SWITCHED, /* our displacement, but switched off */
-	SITE_NOW_CUT,	   /* off, and a mix of both displacements: a tool was killed meanwhile */
+	/* off, and a mix of both displacements: a tool was killed while it wrote the site */
+	SITE_NOW_CUT,
 	SITE_NOW_FOREIGN,
 };
 
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes);
 
-/* The five bytes behind the nop: the current and the new ones. */
+/* A change of the five bytes behind the nop of a site. */
 struct site_change {
 	uint64_t addr; /* address of the nop */
 	uint8_t old[5], new[5];

@@ -11,7 +11,7 @@ struct site_reader {
 	size_t n;
 	uint64_t *addrs, *gates; /* for each site; a gate of 0 is not read */
 	uint64_t *sorted;	 /* addrs, ascending */
-	/* NULL if an address is invalid: each site is then read by itself */
+	/* NULL if an address is invalid: the sites are then read one by one */
 	struct memory_plan *plan;
 	struct site_bytes *bytes;
 };
@@ -29,8 +29,8 @@ static int compare_addrs(const void *a, const void *b)
 }
 
 /*
- * Sort the addresses of the sites. The plan has already sorted them, together with those of the
- * gates.
+ * Sort the addresses of the sites. The plan has already sorted them, together with the addresses of
+ * the gates.
  */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
@@ -46,13 +46,19 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
 }
 
-/* Is the gate of site I read? Neighbours often share a semaphore, which is read once. */
+/*
+ * Return true if the gate of site I is read. Neighbours often share a semaphore, which is read
+ * once, for the first of them.
+ */
 static bool has_own_gate(const struct site_reader *reader, size_t i)
 {
 	return reader->gates[i] && (!i || reader->gates[i] != reader->gates[i - 1]);
 }
 
-/* Each piece goes to its place in the array of struct site_bytes. */
+/*
+ * Make the plan: each piece goes to its place in the array of struct site_bytes. If an address is
+ * invalid, there is no plan, and this is not an error.
+ */
 static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const struct memory *memory)
 {
 	struct memory_piece *pieces = malloc((2 * reader->n + 1) * sizeof(*pieces));
@@ -147,7 +153,7 @@ const uint64_t *site_reader_addrs(const struct site_reader *reader)
  * A hostile process can put each site on another page: after MAX_HOLES failed reads, reading stops.
  */
 struct holes {
-	uint64_t page; /* the latest one */
+	uint64_t page; /* number of the latest page that could not be read */
 	size_t n;
 };
 
@@ -162,7 +168,9 @@ static bool read_piece(const struct memory *memory, struct holes *holes, uint64_
 		return false;
 	if (memory_try_read(memory, addr, buf, bytes))
 		return true;
-	/* If the piece extends to the next page, that one may be the hole. */
+	/*
+	 * If the piece extends to the next page, the next page may be the one that cannot be read.
+	 */
 	if ((addr + bytes - 1) / PAGE_BYTES == page)
 		holes->page = page;
 	holes->n++;

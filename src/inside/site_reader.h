@@ -24,7 +24,10 @@ int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
 		     const struct block_site *sites, size_t n, struct site_reader **out);
 void site_reader_free(struct site_reader *reader);
 
-/* Is READER for these SITES? They may have changed: a process can write to its block. */
+/*
+ * Return true if READER was made for the addresses and gates of these SITES. They may have changed:
+ * a process can write to its block.
+ */
 bool site_reader_is_for(const struct site_reader *reader, const struct block_site *sites, size_t n);
 
 /* Return the addresses of the sites, ascending; they belong to READER. */

@@ -4,8 +4,8 @@
  *
  *	the first thread	the mapping [stack], which the kernel grows on a write below it
  *	other threads		an anonymous mapping of a megabyte or more with a guard below it,
- *				which holds the thread's own data (fs) above the stack pointer: so
- *				does every C library. A coroutine's stack in the heap does not.
+ *				which holds the thread's own data (fs) above the stack pointer, as
+ *				with every C library. A coroutine's stack in the heap does not.
  *
  * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on one,
  * its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in r14;
@@ -22,8 +22,8 @@
 enum {
 	RED_ZONE = 512, /* the ABI says 128 */
 	/*
-	 * stack_guard_gap of mm/mmap.c, 256 pages, and more: how close to a mapping a stack can
-	 * grow.
+	 * More than stack_guard_gap of mm/mmap.c (256 pages): the kernel lets no stack grow closer
+	 * than that to the mapping below it.
 	 */
 	GAP_BYTES = 2 << 20,
 	THREAD_STACK_BYTES = 1 << 20,
@@ -54,8 +54,9 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *m, ui
 }
 
 /*
- * Can the kernel grow M, the first thread's stack, until it begins BYTES below SP? The kernel
- * applies the limit of the writer. We write first, the process later: so both limits apply.
+ * Return true if the kernel can grow M, the first thread's stack, until it begins BYTES below SP.
+ * The kernel applies the stack limit of the process that writes. We write first, the traced process
+ * later: so both limits apply.
  */
 static bool can_grow(pid_t pid, const struct maps *maps, const struct mapping *m, uint64_t sp,
 		     uint64_t bytes)

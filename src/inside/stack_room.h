@@ -9,8 +9,8 @@
 #include "tracee/maps.h"
 
 /*
- * The number of bytes that are free, at least, below the address that stack_room_find() returns.
- * Those that are not mapped yet are mapped by a write to /proc/PID/mem, as by a write of the thread
+ * At least this many bytes are free below the address that stack_room_find() returns. Pages there
+ * that are not mapped yet are mapped by a write to /proc/PID/mem, as by a write of the thread
  * itself.
  */
 enum { STACK_ROOM_BYTES = 32 * 1024 };

@@ -50,8 +50,8 @@ static bool is_of_stores(const struct mapping *m)
 }
 
 /*
- * Does a register of a thread hold an address in M? A routine keeps the address of its image in one
- * to its end.
+ * Return true if a register of a thread holds an address in M. A routine keeps the address of its
+ * image in a register to its end.
  */
 static bool have_address(const struct stop *stop, const struct mapping *m)
 {
@@ -69,8 +69,8 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 }
 
 /*
- * Is a thread about to make a call for a killed tool (remote.h)? A late munmap would remove what we
- * map.
+ * Return true if a thread is about to make a call for a killed tool (remote.h). If that call is a
+ * munmap, it would remove what we map.
  */
 static bool makes_a_call(const struct stop *stop)
 {
@@ -83,7 +83,7 @@ static bool makes_a_call(const struct stop *stop)
 	return false;
 }
 
-/* Is the routine of a killed tool running (own_stores.h)? */
+/* Return true if the routine of a killed tool is still running (own_stores.h). */
 static bool runs_a_routine(const struct stop *stop)
 {
 	for (size_t i = 0; i < stop->maps.n; i++)
@@ -102,8 +102,8 @@ static const char *busy_with(const struct stop *stop)
 }
 
 /*
- * Check that the process is alive. If it has no mappings, it is ending, even while another of its
- * threads still has the memory.
+ * Check that the process is alive. If /proc/PID/maps is empty, the main thread has released the
+ * memory: the process is ending, even if its other threads have not released the memory yet.
  */
 static int check_alive(const struct stop *stop, const struct maps *maps)
 {
@@ -281,8 +281,8 @@ static void unmap_all_of(struct stop *stop, uint64_t inode)
 }
 
 /*
- * No thread can be in an orphan: the magic number is written before the first site, parts are
- * removed after the last one, and stop_work() looks for routines.
+ * Remove orphans. No thread can be in one: the magic number is written before the first site, parts
+ * are removed after the last site was restored, and stop_work() looks for running routines.
  */
 void stop_remove_orphans(struct stop *stop)
 {

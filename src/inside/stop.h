@@ -25,11 +25,16 @@ struct stop {
 	struct remote_plan *plan; /* NULL: nothing can be called in this process */
 	struct maps maps;	  /* read in the stop */
 	struct remote *remote;	  /* begun on first use */
-	/* it carries out a call or routine of a killed tool: WORK was not called */
+	/*
+	 * the process still makes a call or runs a routine for a killed tool: WORK was not called
+	 */
 	bool is_busy;
 };
 
-/* Open everything but the plan: a caller that makes calls sets it by remote_plan_make(). */
+/*
+ * Open everything but the plan. A caller that makes calls must set stop->plan with
+ * remote_plan_make().
+ */
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
 void stop_close(struct stop *stop);
 
@@ -49,7 +54,7 @@ int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void
 /* Return -ESRCH if the process has ended, is ending, or runs another program. */
 int stop_check_alive(const struct stop *stop);
 
-/* For WORK: begin the remote calls unless they have begun. */
+/* Begin the remote calls, unless they have begun. To be called in WORK only. */
 int stop_begin_calls(struct stop *stop);
 
 /*
@@ -62,7 +67,10 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 /* Unmap START to END. The caller must know that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
-/* May a thread return to the code of the block with this HEADER? See threads_may_use(). */
+/*
+ * Return true if a thread may return to the code of the block with this HEADER: see
+ * threads_may_use().
+ */
 bool stop_may_use(const struct stop *stop, const struct block_header *header);
 
 /* Unmap the parts of the block. The caller must know that no thread can be there. */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The code gets the address of the job in rdi, and that of a `syscall; ret` in rsi. Its last system
- * call unmaps the code, so the `syscall; ret` makes that call. rsp points to the return address of
- * the `ret`. System calls keep all registers but rax, rcx and r11.
+ * The code gets the address of the job in rdi, and the address of a `syscall; ret` in rsi. Its last
+ * system call unmaps the code, so the `syscall; ret` makes that call. rsp points to the return
+ * address of the `ret`. System calls keep all registers but rax, rcx and r11.
  *
  * The kernel does not insert a uprobe that is registered while text is writable (valid_vma() of
- * kernel/events/uprobes.c). But it inserts all uprobes of a file into a mapping that it has made by
- * joining two. So each text is made read-only in two steps, first its first page and then the rest,
- * which join. If the process has no mapping left for the first step, the third step does the whole
- * range.
+ * kernel/events/uprobes.c). But when it joins two mappings of a file, it inserts all uprobes of the
+ * file into the joined mapping. So each text is made read-only in two steps, first its first page
+ * and then the rest; the kernel joins the two. The third step does the whole range, in case the
+ * first one failed because the process has reached its limit of mappings.
  */
 #include "inside/stores.h"
 
@@ -19,9 +19,9 @@
 #include "inside/block.h"
 
 struct stores_job {
-	uint64_t bytes;		      /* of the image */
-	uint64_t open_end, close_end; /* of the two lists of ranges, from the job */
-	uint64_t n, list;	      /* of the sites or entries: their number and address */
+	uint64_t bytes;		      /* size of the image */
+	uint64_t open_end, close_end; /* ends of the two lists of ranges, as offsets from the job */
+	uint64_t n, list;	      /* number and address of the sites or entries */
 };
 
 enum { CLOSE_STEPS = 3 };

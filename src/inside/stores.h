@@ -61,15 +61,15 @@ size_t stores_head_bytes(const struct stores *stores);
 size_t stores_code_off(const struct stores *stores);
 
 /*
- * Write the head of the image for address ADDR in the process. HEAD has room for
+ * Write the head of an image that is mapped at address ADDR in the process. HEAD must have room for
  * stores_head_bytes().
  */
 void stores_write_head(const struct stores *stores, uint64_t addr, uint8_t *head);
 
 /*
- * Decode the rbx that the code leaves: the error of the first mprotect(2) that failed to make text
- * writable (nothing was stored then), and that of one which failed to make text read-only. Each is
- * -errno or 0.
+ * Decode the rbx that the code leaves. stores_open_error() returns the error of the first
+ * mprotect(2) that failed to make text writable (nothing was stored then), stores_close_error() the
+ * error of the last mprotect(2) that failed to make text read-only. Each is -errno or 0.
  */
 static inline int stores_open_error(uint64_t rbx)
 {

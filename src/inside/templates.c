@@ -9,12 +9,12 @@
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
 /*
- * Code that is being written, and the values for its holes: addresses if the name has TO, otherwise
- * numbers.
+ * Code that is being written, and the values for its holes: addresses for the holes that have TO in
+ * their names, otherwise numbers.
  */
 struct assembly {
 	uint8_t *code; /* where the next byte is written */
-	uint64_t addr; /* and its address in the process */
+	uint64_t addr; /* the address of that byte in the process */
 	int64_t values[N_HOLES];
 	bool is_too_far;
 };
@@ -49,7 +49,7 @@ static uint8_t *put(struct assembly *assembly, const uint8_t *begin, const uint8
 	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
 
 	memcpy(assembly->code, begin, bytes);
-	/* Both are labels of one table in an asm(). */
+	/* Both pointers are labels of one table in an asm(). */
 	/* cppcheck-suppress comparePointers */
 	for (const struct template_hole *hole = templates_holes; hole < templates_holes_end;
 	     hole++) {
@@ -286,7 +286,7 @@ static void put_count(struct assembly *assembly, uint32_t n_shards)
 
 /* ---- the key -------------------------------------------------------------------------------- */
 
-/* As the processor numbers them. */
+/* Register numbers of the processor. */
 enum { RAX, RCX, RDX, RSP = 4, RSI = 6, RDI };
 
 /*
@@ -313,7 +313,7 @@ static int saved_at(int64_t reg)
 
 enum { SITE_RSP = 56 }; /* from rsp in a trampoline to where rsp is at the site */
 
-/* mov OFF(%rsp), %rsi, and a nop of two bytes */
+/* Write the code: mov OFF(%rsp), %rsi, and a nop of two bytes */
 static void load_stack(uint8_t *code, int32_t off)
 {
 	static const uint8_t mov[] = { 0x48, 0x8b, 0xb4, 0x24 }, nop[] = { 0x66, 0x90 };
@@ -323,7 +323,7 @@ static void load_stack(uint8_t *code, int32_t off)
 	memcpy(code + sizeof(mov) + sizeof(off), nop, sizeof(nop));
 }
 
-/* mov %REG, %rsi, and a nop of seven bytes */
+/* Write the code: mov %REG, %rsi, and a nop of seven bytes */
 static void load_register(uint8_t *code, int64_t reg)
 {
 	static const uint8_t nop[] = { 0x0f, 0x1f, 0x80, 0, 0, 0, 0 };
@@ -334,7 +334,7 @@ static void load_register(uint8_t *code, int64_t reg)
 	memcpy(code + 3, nop, sizeof(nop));
 }
 
-/* movabs $NUMBER, %rsi */
+/* Write the code: movabs $NUMBER, %rsi */
 static void load_constant(uint8_t *code, int64_t number)
 {
 	code[0] = 0x48;
@@ -342,7 +342,10 @@ static void load_constant(uint8_t *code, int64_t number)
 	memcpy(code + 2, &number, sizeof(number));
 }
 
-/* Write the TEMPLATES_KEY_BYTES that load the key from PLACE. False if PLACE is out of range. */
+/*
+ * Write the TEMPLATES_KEY_BYTES that load the key from PLACE. Return false if PLACE is out of
+ * range.
+ */
 static bool put_key(const struct inside_place *place, uint8_t *code)
 {
 	const int64_t number = place->number;
@@ -368,7 +371,7 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 	return false;
 }
 
-/* Assemble role number I of SITE. False if the place of its key is out of range. */
+/* Assemble role number I of SITE. Return false if the place of its key is out of range. */
 static bool put_role(struct assembly *assembly, const struct block_header *header,
 		     const struct templates_site *site, size_t i)
 {

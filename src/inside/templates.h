@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The machine code that runs inside a process: one trampoline for each site, and the routines that
- * the trampolines call. It is assembled from templates for its addresses in the process.
+ * the trampolines call. The code is assembled from templates for its addresses in the process.
  *
  * A trampoline counts the hit, and starts and stops the pairs of its site. Then it jumps to the
- * wrapper of the handler if the gate is not 0; otherwise it returns to the site. It keeps all
- * registers but the flags, which are dead at a site, and leaves rseq_cs of the thread empty. It
+ * wrapper of the handler if the gate is not 0; otherwise it returns to the site. A trampoline keeps
+ * all registers but the flags, which are dead at a site, and leaves rseq_cs of the thread empty. It
  * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
  * stack, the call at the site faults, and not the trampoline.
  */
@@ -32,13 +32,14 @@ struct templates_process {
 	 * below 0. 0: unknown; n_shards must then be 1.
 	 */
 	int32_t rseq_off;
-	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, no pairs */
+	/* offset of the thread id that the C library keeps; 0: unknown, no pairs are possible */
+	int32_t tid_off;
 	/*
 	 * The code may make system calls. It makes three. A start that finds no slot calls
 	 * tkill(tid, 0), to find out whether a thread has ended in the middle of a span. A
-	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below is part
-	 * of the stack. The first hit of a thread in a pair by key calls getpid(2). False for a
-	 * process with a seccomp filter.
+	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below the one
+	 * of rsp is part of the stack. The first hit of a thread in a pair by key calls getpid(2).
+	 * False for a process with a seccomp filter.
 	 */
 	bool may_call_kernel;
 };
@@ -49,18 +50,19 @@ struct templates_site {
 	uint64_t counter;    /* the site's counter in shard 0 */
 	uint64_t gate;	     /* the two bytes of the gate */
 	uint64_t wrapper;
-	const struct inside_role *roles;   /* played in this order */
-	const struct inside_place *places; /* of the roles' keys; NULL: no role is keyed */
+	const struct inside_role *roles; /* carried out in this order */
+	/* the places of the roles' keys; NULL: no role is keyed */
+	const struct inside_place *places;
 	size_t n_roles;
 };
 
 /*
- * Return the size of the routines, which are at the beginning of the code: a multiple of 64. It
- * does not depend on the block or the process.
+ * Return the size of the routines, which are at the beginning of the code: a multiple of 64. The
+ * size depends neither on the block nor on the process.
  */
 size_t templates_routines_bytes(void);
 
-/* Return the offset in a trampoline that the site calls. */
+/* Return the offset, in a trampoline, of the address that the site calls. */
 uint64_t templates_entry_off(uint32_t n_shards);
 
 /*
@@ -70,9 +72,9 @@ size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, 
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
- * must be set, except magic, maker and start. Writes to CODE only. Returns 0, or -ENOTSUP or
- * -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number that is out
- * of range.
+ * must be set, except magic, maker, start_ns and start_ticks. Writes to CODE only. Returns 0, or
+ * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number
+ * that is out of range.
  */
 int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code);

@@ -124,17 +124,17 @@ asm("	template count\n"
 
 /*
  * Count in the shard of this CPU, in a restartable sequence (rseq(2)). A lock would cost 20 cycles
- * on many processors, even if no other CPU has the counter. If the thread is interrupted between
- * the first instruction of the sequence and the end of the last one, the kernel takes it to
- * .Lmoved. So no other thread can count in this shard in the middle of the sequence. Nothing is
- * tried again, so a debugger can step through the sequence.
+ * on many processors, even if no other CPU has the counter in its cache. If the thread is
+ * interrupted between the first instruction of the sequence and the end of the last one, the kernel
+ * makes the thread continue at .Lmoved. So no other thread can count in this shard in the middle of
+ * the sequence. Nothing is tried again, so a debugger can step through the sequence.
  *
- * The last shard is counted with a lock. It serves threads that were interrupted, CPUs beyond the
- * shards, and threads that the C library has not registered: their cpu_id is -1 or -2.
+ * The last shard is counted with a lock. This shard serves threads that were interrupted, CPUs
+ * beyond the shards, and threads that the C library has not registered: their cpu_id is -1 or -2.
  *
  * The struct rseq_cs at the beginning describes the sequence; templates.c fills it. The thread's
- * rseq_cs points to it only within the trampoline, so that the kernel never reads it after an
- * unmapping.
+ * rseq_cs points to this struct only within the trampoline, so that the kernel never reads it after
+ * an unmapping.
  */
 asm("	template count_cpu\n"
     "	.skip	RSEQ_CS_BYTES\n"
@@ -349,8 +349,8 @@ asm(".macro begin_to_rax\n"
     ".endm\n");
 
 /*
- * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx its slot, rax the
- * state of the slot before, rsi the state after. Changes rax, rcx, rdx, rsi.
+ * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx the thread's slot,
+ * rax the state of the slot before the start, rsi the state after it. Changes rax, rcx, rdx, rsi.
  */
 asm("	template routine_start\n"
     ".Lstart:\n"
@@ -527,7 +527,7 @@ asm("	template routine_stop\n"
 
     /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
     ".Lother_frame:\n"
-    "	mov	$1, %ecx\n"			/* its age */
+    "	mov	$1, %ecx\n"			/* number of newer starts */
     ".Lframe_next:\n"
     "	cmp	%cx, %si\n"			/* n */
     "	jbe	.Lframe_none\n"
@@ -543,7 +543,8 @@ asm("	template routine_stop\n"
     "	inc	%ecx\n"
     "	jmp	.Lframe_next\n"
 
-    ".Lframe_found:\n"				/* an exception skipped the newer stops */
+    /* an exception skipped the stops of the newer starts */
+    ".Lframe_found:\n"
     "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
@@ -558,7 +559,7 @@ asm("	template routine_stop\n"
 
     /*
      * Look for a slot with an open start. A thread has two slots if a signal handler took one while
-     * the thread itself was looking for one.
+     * the thread itself was looking for a slot.
      */
     ".Lstop_find:\n"
     "	mov	%ecx, %esi\n"
@@ -575,14 +576,17 @@ asm("	template routine_stop\n"
     ".Lstop_not_it:\n"
     "	next_in_window .Lstop_find_next\n"
 
-    /* The slot, if there is one, may belong to another thread by now. */
+    /*
+     * Count the stop in the shared data: the thread's slot, if there is one, may belong to another
+     * thread by now.
+     */
     ".Lorphan:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
     "	ret\n");
 
 /*
- * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the
- * process, rdx an entry, r8 how far the entry is from the first one, r9 is 0.
+ * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the process
+ * id, rdx an entry, r8 the offset of the entry from the first one, r9 is 0.
  */
 asm(".macro enter_key\n"
     "	push	%r8\n"
@@ -596,7 +600,10 @@ asm(".macro enter_key\n"
     "	ret\n"
     ".endm\n"
 
-    /* Jump to NONE if the C library has no id for the thread. Changes rax, rdx. */
+    /*
+     * Set ecx to the process id. Jump to NONE if the C library has no id for the thread. Changes
+     * rax, rdx.
+     */
     ".macro process_to_ecx none\n"
     "	mov	%fs:HOLE, %ecx\n"
     "		hole TID\n"
@@ -615,8 +622,8 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
-     * Set r8 to the first entry of the key's bucket. The factor is 2^64 divided by the golden
-     * ratio, and the highest bits of the product depend on all bits of the key.
+     * Set r8 to the offset of the first entry of the key's bucket. The factor is 2^64 divided by
+     * the golden ratio, and the highest bits of the product depend on all bits of the key.
      */
     ".macro bucket_to_r8\n"
     "	mov	$0x9e3779b97f4a7c15, %r8\n"
@@ -642,7 +649,8 @@ asm(".macro enter_key\n"
 
     /*
      * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE if
-     * the bucket has no such entry. If two threads try this, one of them finds none. Changes rax.
+     * the bucket has no entry with the key. If two threads try to take out the same key, one of
+     * them finds no entry. Changes rax.
      */
     ".macro take_key_out none\n"
     ".Ltake\\@:\n"
@@ -705,7 +713,7 @@ asm("	template routine_key_start\n"
     "	lock incq NOT_KEYED(%rdi)\n"
     "	leave_key\n"
 
-    /* Set rdx to the word of the thread ecx, and store it in the pids. Changes rax. */
+    /* Set rdx to the word of the pid cache for thread ecx, and store it there. Changes rax. */
     ".Lask_process:\n"
     "	push	%rcx\n"				/* changed by syscall, like r11 */
     "	push	%r11\n"
@@ -742,10 +750,11 @@ asm("	template routine_key_stop\n"
     "	leave_key\n");
 
 /*
- * Set the carry flag if the page below is not mapped: the program, and not the trampoline, must
- * fault at the end of a stack. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of
- * other faults. rt_sigpending(2) fails if it cannot write to that page. Nothing can be saved on the
- * stack, so the MMX registers are used: OCaml does not use them, and C leaves them empty at calls.
+ * Set the carry flag if the page below the page of rsp is not mapped: the program, and not the
+ * trampoline, must fault at the end of a stack. OCaml 4 turns a fault of OCaml code into
+ * Stack_overflow, and dies of other faults. rt_sigpending(2) fails if it cannot write to the page
+ * below. Nothing can be saved on the stack, so the MMX registers are used: OCaml does not use them,
+ * and C leaves them empty at calls.
  */
 asm("	template routine_room\n"
     "	movq	%rax, %mm0\n"
@@ -778,7 +787,8 @@ asm("	template routine_room\n"
     "	movq	%mm4, %r11\n"
     "	jz	.Lroom_end\n"			/* movq does not change this flag */
     "	stc\n"
-    ".Lroom_end:\n"				/* without carry, unless it was set here */
+    /* carry is set only after the stc: all jumps to here leave it clear */
+    ".Lroom_end:\n"
     "	movq	%mm0, %rax\n"
     "	emms\n"
     "	ret\n"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
  * If a signal handler has interrupted a trampoline, only the signal frame has the trampoline's
- * address. The frame is on the stack that the handler runs on, above its stack pointer. So all
- * words are examined from the stack pointer to the end of its mapping, and the 128 bytes below the
- * stack pointer (the red zone).
+ * address. The frame is on the stack of the handler, above the handler's stack pointer. So all
+ * words are examined from the stack pointer to the end of the mapping of the stack, and the 128
+ * bytes below the stack pointer (the red zone).
  *
- * The handler may have been interrupted by another one, which runs on the alternate stack
+ * The handler may have been interrupted by another handler, which runs on the alternate stack
  * (sigaltstack(2)). So the stacks to which signal frames lead are examined in the same way.
  */
 #include "inside/threads.h"
@@ -54,8 +54,8 @@ static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 }
 
 /*
- * Is the thread id at THREADS_TID_OFF? Return 1 if it is, 0 for a thread that begins or ends, -1 if
- * it is not.
+ * Return 1 if the thread id is at THREADS_TID_OFF, -1 if it is not, or 0 for a thread that begins
+ * or ends.
  */
 static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t tid,
 			uint64_t fs_base)
@@ -84,13 +84,13 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 		uint64_t rseq;
 
 		if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
-			continue; /* it has just been killed */
+			continue; /* the thread has just been killed */
 		found = look_for_tid(ctx, memory, tid, regs.fs_base);
 		tid_is_sure = tid_is_sure && found >= 0;
 		is_seen = is_seen || found > 0;
 		rseq = rseq_addr(tid, &signature);
 		if (!rseq)
-			continue; /* a thread that begins has none yet */
+			continue; /* a thread that begins has no struct rseq yet */
 		if (!regs.fs_base || signature != TEMPLATES_RSEQ_SIGNATURE ||
 		    (rseq_off && rseq_off != (int64_t)(rseq - regs.fs_base)))
 			rseq_is_sure = false;
@@ -127,7 +127,10 @@ static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t e
 	return false;
 }
 
-/* The stacks of one thread. It runs on the first one; signal frames lead from one to the next. */
+/*
+ * The stacks of one thread: the first is the one that the thread runs on; signal frames lead to the
+ * others.
+ */
 struct stacks {
 	const struct memory *memory;
 	const struct maps *maps;
@@ -154,7 +157,8 @@ static bool add_stack(struct stacks *stacks, uint64_t sp)
 }
 
 /*
- * Add the stacks of the signal frames in N words. A word that only looks like a frame does no harm.
+ * Add the stacks to which signal frames among the N words of the chunk lead. A word that only looks
+ * like a frame does no harm. Return false if there are too many stacks.
  */
 static bool follow_frames(struct stacks *stacks, size_t n)
 {

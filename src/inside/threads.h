@@ -22,12 +22,14 @@ enum { THREADS_TID_OFF = 0x2d0 };
 void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const struct memory *memory,
 		     struct templates_process *process);
 
-/* Is a thread in the middle of one of the N sites at ADDRS, which ascend? */
+/*
+ * Return true if a thread is in the middle of one of the N sites at ADDRS, which must be ascending.
+ */
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n);
 
 /*
- * May a thread return to the code in [START, END)? True if a register, a word of a stack or the
- * thread's restartable sequence points there, and if this cannot be found out.
+ * Return true if a thread may return to the code in [START, END): a register, a word of a stack or
+ * the thread's restartable sequence points there, or this cannot be found out.
  */
 bool threads_may_use(const struct tracee *tracee, const struct memory *memory,
 		     const struct maps *maps, uint64_t start, uint64_t end);

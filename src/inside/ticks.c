@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The time stamp counter is a clock if its rate does not depend on that of the processor
+ * The time stamp counter is a clock if its rate does not depend on the clock rate of the processor
  * (constant_tsc), if it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all
  * CPUs agree. The kernel compares the counters, and removes a bad one from the list of its clock
  * sources. A virtual machine may have another clock source (kvm-clock, hyperv_clocksource_tsc_page)
@@ -37,7 +37,7 @@ uint64_t ticks_now(void)
 	return __rdtsc();
 }
 
-/* True if the first line of PATH that begins with PREFIX has WORD among its words. */
+/* Return true if the first line of PATH that begins with PREFIX has WORD among its words. */
 static bool line_has_word(const char *path, const char *prefix, const char *word)
 {
 	FILE *file = fopen(path, "re");
@@ -135,7 +135,10 @@ static bool is_clock_source(void)
 			     "", "tsc");
 }
 
-/* Do BEGIN and END lie on one line, which rises by NS_PER_TICK? */
+/*
+ * Return true if BEGIN and END lie on one line, which rises by NS_PER_TICK, within the tolerated
+ * error.
+ */
 static bool on_one_line(const struct tick_moment *begin, const struct tick_moment *end,
 			uint64_t ns_per_tick)
 {

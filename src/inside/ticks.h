@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "base/ctx.h"
 
-/* Does the counter run at a constant rate, never stop, and agree on all CPUs? */
+/* Return true if the counter runs at a constant rate, never stops, and agrees on all CPUs. */
 bool ticks_are_clock(void);
 
 /*
@@ -17,9 +17,9 @@ bool ticks_are_clock(void);
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
 /*
- * Does the counter agree with CLOCK_MONOTONIC within a microsecond, at the rate NS_PER_TICK
- * (32.32), on each CPU that this process may use? The calling thread visits each CPU; its affinity
- * is restored.
+ * Return true if the counter agrees with CLOCK_MONOTONIC within a microsecond, at the rate
+ * NS_PER_TICK (32.32), on each CPU that this process may use. The calling thread visits each CPU;
+ * its affinity is restored.
  */
 bool ticks_agree(uint64_t ns_per_tick);
 
@@ -31,8 +31,8 @@ struct tick_moment {
 };
 
 /*
- * Read both clocks at the same moment: of several readings, return the one that took the least
- * time.
+ * Read both clocks at nearly the same moment. Of several readings, return the one that took the
+ * least time.
  */
 struct tick_moment ticks_moment(void);
 

@@ -3,7 +3,10 @@
 #include "inside/pairs.h"
 #include "inside/totals.h"
 
-/* The process may be counting. An aligned load of 64 bits never sees half a change. */
+/*
+ * Load NUMBER while the process may be counting. An aligned load of 64 bits never sees half a
+ * change.
+ */
 static uint64_t load(const uint64_t *number)
 {
 	return __atomic_load_n(number, __ATOMIC_RELAXED);

@@ -17,7 +17,7 @@ struct annotation {
 	const char **lines; /* pointers into text; lines[n_lines] is the end of the text */
 	size_t n_lines;
 	struct line_span *patterns;
-	struct line_spans spans; /* the patterns */
+	struct line_spans spans; /* `patterns` as a list with its length */
 	struct line_places places;
 	const char *exe;
 	pid_t pid;
@@ -26,13 +26,13 @@ struct annotation {
 
 /*
  * Read the source FILE. If FILE does not exist and is a bare name, read COMPILED instead: the path
- * at which the program was compiled; NULL: unknown.
+ * that the source had when the program was compiled (NULL: unknown).
  */
 int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
 		    struct annotation *annotation);
 void annotation_free(struct annotation *annotation);
 
-/* Writers of the total. The data of the report is a struct annotation. */
+/* Writers of the total. report.data must point to a struct annotation. */
 extern const struct writer annotation_text_writer, annotation_json_writer;
 
 #endif

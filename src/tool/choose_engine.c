@@ -44,8 +44,8 @@ static int open_meter(const struct options *options, struct ocp_process **procs,
 }
 
 /*
- * Check that the engine `inside` can count the processes. -ENOTSUP: it cannot, and the ctx has the
- * reason.
+ * Check that the engine `inside` can count the processes. Return -ENOTSUP, with the reason in the
+ * ctx, if it cannot.
  */
 static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
 {
@@ -112,7 +112,10 @@ static void compare(const struct options *options, struct ocp_process **procs, s
 		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
 }
 
-/* The command starts only after the measurement has begun, so its hits cannot be sampled before. */
+/*
+ * Choose `inside`: the command starts only after the measurement has begun, so its hits cannot be
+ * sampled before.
+ */
 static void choose_for_command(const struct options *options, struct chosen_engine *chosen)
 {
 	chosen->is_inside = true;
@@ -140,7 +143,7 @@ static void choose(const struct options *options, struct ocp_process **procs, si
 		compare(options, procs, n, chosen);
 }
 
-/* The default is BPF. If BPF is not permitted, take `inside` if it supports the request. */
+/* Choose BPF. If BPF is not permitted, choose `inside` if it supports the request. */
 static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {

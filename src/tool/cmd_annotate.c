@@ -34,7 +34,7 @@ static int unknown_source(const struct options *options, const struct code_image
 }
 
 /*
- * Warn if the source in A seems to differ from the one that the program was compiled from. IMAGE
+ * Warn if the source in A seems to differ from the source that the program was compiled from. IMAGE
  * contains the code.
  */
 static void warn_of_source(const struct annotation *a, const struct code_image *image)
@@ -58,7 +58,8 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 }
 
 /*
- * IMAGE contains code of the source: read the source, then find the places that no pattern covers.
+ * Read the source, some of whose code is in IMAGE. Then find the places of its lines that no OCaml
+ * pattern covers.
  */
 static int take_image(const struct options *options, const struct code_image *image,
 		      struct annotation *a)

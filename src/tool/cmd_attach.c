@@ -33,7 +33,7 @@ struct opened {
 	struct ocp_undo *undo;
 };
 
-/* Are handlers switched only temporarily: for the time of --for, or while the command runs? */
+/* Return true if handlers are switched only for the time of --for, or while the command runs. */
 static bool is_temporary(const struct options *options)
 {
 	return options->for_ns || options->n_args;
@@ -125,8 +125,8 @@ static int wait_for_end(const struct options *options, struct session *session)
 }
 
 /*
- * Load the meter first, so that an error changes nothing. Then switch the probes, measure, and
- * undo temporary changes.
+ * Switch the probes, measure, and undo temporary changes. The caller has loaded the meter before,
+ * so that an error of the loading changes nothing.
  */
 static int do_all(struct options *options, struct opened *opened, struct session *session,
 		  struct measure_session *measure_session)
@@ -280,7 +280,7 @@ static int find_processes(struct options *options)
 	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;
-	/* No process yet is no error: processes may start later. */
+	/* It is no error that no process runs the file yet: processes may start later. */
 	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;
 	if (err)

@@ -26,13 +26,13 @@ struct outcome {
 	const char *why_unheld; /* why these int3s remain; NULL: another uprobe may be there */
 };
 
-/* Are there int3s that certainly have no holder? */
+/* Return true if there are int3s that certainly have no holder. */
 static bool are_left_over(const struct unheld_int3s *unheld)
 {
 	return unheld->n && !*unheld->doubt;
 }
 
-/* Skip held sites: print_holders() prints all holders in one line. */
+/* Print all findings except held sites: print_holders() prints all holders in one line. */
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
 {
 	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
@@ -294,7 +294,10 @@ static struct json_object *repaired_json(const struct outcome *outcome)
 	return to;
 }
 
-/* OUTCOME is NULL if no repair was requested, or if it failed. */
+/*
+ * Print the diagnosis and the result of the repair. OUTCOME is NULL if no repair was requested, or
+ * if it failed.
+ */
 static void print_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
 		       const struct outcome *outcome)
 {

@@ -24,8 +24,9 @@ struct listing {
 	const char *pattern;
 	struct function_row *rows;
 	size_t n;
-	char **names;		   /* for each image: the names of its source files */
-	struct unit_files **files; /* for each image: its units' files, without debug information */
+	char **names; /* for each image: the names of its source files */
+	/* for each image: the source files of its units, for functions without debug information */
+	struct unit_files **files;
 };
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -78,7 +79,7 @@ static int choose(struct listing *listing)
 
 /* ---- sources and costs ---------------------------------------------------------------------- */
 
-/* Without debug information, only the source file is known, and no line. */
+/* Find the source files of functions without debug information. Their lines stay unknown. */
 static int find_files(struct ocp_ctx *ctx, const struct code_image *image,
 		      struct function_row *rows, size_t n, struct unit_files **files)
 {

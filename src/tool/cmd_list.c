@@ -18,7 +18,7 @@
 
 #define EXAM_NS INT64_C(10000000000)
 
-/* ARGS: the sites with their arguments, or NULL. */
+/* Print the probes of PROG as JSON. ARGS: the sites with their arguments, or NULL. Frees ARGS. */
 static void print_json(const char *path, const struct ocp_program *prog, struct json_object *args)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
@@ -104,7 +104,7 @@ static int list_program(struct options *options)
  * later scan.
  */
 struct process_list {
-	FILE *text; /* NULL: as JSON */
+	FILE *text; /* collects the lines of the list; NULL: the list is JSON */
 	struct json_object *array;
 };
 
@@ -156,7 +156,7 @@ static int list_process(void *data, struct ocp_process *proc)
 	return 0;
 }
 
-/* Scan with an empty LIST. Text is collected in *BYTES. */
+/* Empty LIST, then scan all processes into it. Text is collected in *BYTES. */
 static int scan_into(struct options *options, struct process_list *list, char **bytes,
 		     struct ocp_scan_summary *summary)
 {

@@ -61,7 +61,7 @@ struct memprof_run {
 	struct memtrace_file *memtrace;
 	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
-	int64_t read_ns;	/* until the next look at the ring */
+	int64_t read_ns;	/* time until the next look at the ring */
 	int64_t refresh_ns;	/* when the probes are to be refreshed */
 	uint64_t start_time_ns; /* since 1970 */
 	struct memprof_answers answers;
@@ -244,8 +244,8 @@ static bool has_started(const struct memprof_run *r)
 }
 
 /*
- * Wait until the profile has started in a domain; also, until it is known that the start takes
- * time.
+ * Wait until the profile has started in a domain, but at most until MEMPROF_LATE_NS after the
+ * request: a program that waits starts the profile later.
  */
 static enum ending await_start(struct memprof_run *r, struct session *session)
 {
@@ -265,7 +265,10 @@ static enum ending await_start(struct memprof_run *r, struct session *session)
 	return r->err ? ENDED_BY_ERROR : ending;
 }
 
-/* Print this message once. It may come late, since a waiting program starts the profile later. */
+/*
+ * Say once that samples are taken. This may come late, since a waiting program starts the profile
+ * later.
+ */
 static void say_sampling(struct memprof_run *r)
 {
 	if (r->has_said_sampling || r->options->quiet)
@@ -292,8 +295,8 @@ static void say_start(struct memprof_run *r)
 }
 
 /*
- * Have the probes ended, so that no more events will come? New files of the program, and errors in
- * them, do not matter.
+ * Return true if the probes have ended, so that no more events will come. New files of the program,
+ * and errors in these files, do not matter.
  */
 static bool have_probes_ended(struct memprof_run *r)
 {

@@ -136,7 +136,7 @@ static int check_files(const struct profile_options *own, const char *read)
 	return EXIT_DONE;
 }
 
-/* `profile --diff OLD NEW` compares two files. */
+/* Check the options of `profile --diff OLD NEW`, which compares two files. */
 static int check_two_files(const struct options *options, const struct profile_options *own)
 {
 	const char *flag = options->n_pids		 ? "-pid"
@@ -181,7 +181,7 @@ static int find_processes(struct options *options)
 	int code = EXIT_DONE;
 	int err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
-	/* No process yet is no error: processes may start later. */
+	/* It is no error that no process runs the file yet: processes may start later. */
 	if (err == -ESRCH)
 		return EXIT_DONE;
 	if (err)
@@ -211,7 +211,10 @@ static int add_processes(struct profile_session *s)
 	return 0;
 }
 
-/* Return 0 if any of the processes runs native OCaml code. */
+/*
+ * Return 0 if any of the processes runs native OCaml code, otherwise a negative errno with a
+ * message.
+ */
 static int need_native(const struct options *options)
 {
 	int err = options->exe ? program_file_need_native(options->ctx, options->exe) : 0;
@@ -263,7 +266,7 @@ static enum ending check_budget(struct profile_session *s)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	if (!s->large_end_ns && cost.large_ns > 0) {
-		profiler_stop_large(s->profiler); /* it takes a while */
+		profiler_stop_large(s->profiler); /* this takes a while */
 		s->large_end_ns = s->cost_since_ns = session_now_ns();
 		say("large blocks: sampling stopped after %.3f s, later ones are missing: CPU "
 		    "overhead %.2f%% exceeds the budget of %g%%",
@@ -467,7 +470,10 @@ static int compare_files(struct options *options, const struct profile_options *
 		err = profile_read_old(options->ctx, own->diff, now.profile.kind,
 				       now.has_kind || own->kind_flag, &before);
 	if (!err && before.has_kind && !now.has_kind && before.profile.kind != now.profile.kind) {
-		/* The folded file has the kind of the older profile and the units of that kind. */
+		/*
+		 * The new file does not name its kind: read it again with the kind of the older
+		 * profile, whose units it has.
+		 */
 		read_profile_free(&now);
 		err = read_profile_open(options->ctx, options->args[0], before.profile.kind, &now);
 	}
@@ -503,7 +509,10 @@ static int run(struct options *options)
 	return code == EXIT_DONE ? profile_with(options, own) : code;
 }
 
-/* With `--diff OLD NEW`, an existing file is NEW, whatever its name. */
+/*
+ * Return true if WORD is an existing file and --diff is given: then WORD is NEW of `--diff OLD
+ * NEW`, and not a process id.
+ */
 static bool is_new_file(const struct options *options, const char *word)
 {
 	const struct profile_options *own = options->own;

@@ -26,7 +26,7 @@ static void say_who_counts(const struct options *options, const struct ocp_meter
 	const size_t n_asked = meter->n_asked, n = ocp_meter_process_count(meter) - n_asked;
 	int pid;
 
-	/* A meter of a program has no list. */
+	/* Only a meter that was found inside of processes has a list of those that count. */
 	if (options->quiet || !meter->is_found || (!n && meter->n_alive == n_asked))
 		return;
 	pid = (int)ocp_meter_process(meter, 0);

@@ -17,8 +17,8 @@
 static volatile sig_atomic_t early[NSIG];
 
 /*
- * Remember a signal for the program, unless it comes from a terminal: that one reaches the program
- * anyway.
+ * Remember a signal for the program, unless the signal comes from a terminal: then it also reaches
+ * the program itself.
  */
 static void remember_signal(int number, siginfo_t *info, void *context)
 {
@@ -28,9 +28,9 @@ static void remember_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * Catch signals from before the start on: no signal may end the tool, since the program would be
- * left alone. Signals are caught, not blocked, since a mask is inherited. Ignored signals stay
- * ignored, in the program too.
+ * Catch signals already before the program starts: no signal may end the tool, since the program
+ * would be left without it. Signals are caught, not blocked, since the program would inherit a
+ * signal mask. Ignored signals stay ignored, in the program too.
  */
 static void catch_signals(void)
 {

@@ -11,11 +11,11 @@
 
 struct collector_share;
 
-/* Begin. NULL if this user, kernel or process cannot be sampled. */
+/* Begin to sample process PID. Return NULL if this user, kernel or process cannot be sampled. */
 struct collector_share *collector_share_begin(pid_t pid);
 /* Call this several times per second, since the process may load code. Accepts NULL. */
 void collector_share_refresh(struct collector_share *share);
-/* End, and print a line if the share is known. Accepts NULL. */
+/* End the sampling, and print a line if the share is known. Accepts NULL. */
 void collector_share_print(struct collector_share *share);
 void collector_share_close(struct collector_share *share);
 

@@ -14,7 +14,7 @@ struct tool_command {
 /* All commands, sorted by name; the last name is NULL. */
 extern const struct tool_command tool_commands[];
 
-/* Returns NULL for an unknown command. */
+/* Return the command NAME, or NULL if there is none. */
 const struct tool_command *find_command(const char *name);
 
 extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,

@@ -64,7 +64,8 @@ static void offer_commands(const struct request *request)
 }
 
 /*
- * Offer options as the page writes them, or with the dashes typed so far. All forms are accepted.
+ * Offer options as the manual page writes them, or with the dashes typed so far. All forms are
+ * accepted.
  */
 static void offer_options(const struct request *request, const struct help *help)
 {
@@ -135,7 +136,7 @@ static const char *value_of(const struct request *request, const char *name)
 	return NULL;
 }
 
-/* Does word number I stand alone: is it neither an option nor the value of one? */
+/* Return true if word number I stands alone: it is neither an option nor the value of an option. */
 static bool is_plain(const struct request *request, int i)
 {
 	const char *before = i > 0 ? request->words[i - 1] : "", *option = NULL;
@@ -170,7 +171,7 @@ static const char *given_file(const struct request *request)
 	return file ? file : value_of(request, "exe");
 }
 
-/* Is NAME in the comma-separated first BYTES of LIST? */
+/* Return true if NAME is in the comma-separated list that is the first BYTES of LIST. */
 static bool is_listed(const char *list, size_t bytes, const char *name)
 {
 	for (const char *end = list + bytes; list < end; list += strcspn(list, ",") + 1)
@@ -179,7 +180,10 @@ static bool is_listed(const char *list, size_t bytes, const char *name)
 	return false;
 }
 
-/* Names consist of A-Z a-z 0-9 _ (the library refuses others), so a shell needs no quoting. */
+/*
+ * Offer the probe NAME unless it is in the list already. Names consist of A-Z a-z 0-9 _ (the
+ * library refuses others), so a shell needs no quoting.
+ */
 static void offer_probe(const struct request *request, size_t n_option, const char *name)
 {
 	if (!is_listed(request->word + n_option, request->n_kept - n_option, name))
@@ -231,7 +235,10 @@ static void offer_arg(struct arg_offers *offers, const char *name)
 	offer(offers->request, name, "");
 }
 
-/* Is PROBE named in the words before, or do they name no probe at all? */
+/*
+ * Return true if PROBE is named in the words before the last, or if these words name no probe at
+ * all.
+ */
 static bool is_asked_for(const struct arg_offers *offers, const char *probe)
 {
 	bool has_any = false;

@@ -36,7 +36,7 @@ struct look {
 
 struct cpu_process {
 	pid_t pid;
-	uint64_t child_faults;		 /* at the first look; see has_forked() */
+	uint64_t child_faults;		 /* child_faults() at the first look; see has_forked() */
 	struct look first, looks[LOOKS]; /* look I is at I % LOOKS */
 	size_t n_looks;
 };
@@ -68,7 +68,7 @@ static uint64_t child_faults(pid_t pid)
 	return faults;
 }
 
-/* Has the thread TID of process PID forked a child that counts for METER? */
+/* Return true if the thread TID of process PID has forked a child that counts for METER. */
 static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const char *tid)
 {
 	char path[300];
@@ -86,8 +86,9 @@ static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const c
 }
 
 /*
- * The engine `inside` adds the hits of forked children to those of the process. The sum cannot be
- * compared with the CPU time of the process alone.
+ * Return true if PROCESS has forked a child that has ended or that counts. The engine `inside` adds
+ * the hits of forked children to those of the process, and this sum cannot be compared with the CPU
+ * time of the process alone.
  */
 static bool has_forked(const struct ocp_meter *meter, const struct cpu_process *process)
 {
@@ -256,7 +257,10 @@ bool cpu_share_is_small(const struct cpu_share *share)
 	return share->cost_ns <= LEAST_COST * share->span_ns;
 }
 
-/* Return the latest look that is at least a second older than the newest one. NULL: none. */
+/*
+ * Return the latest look that is at least a second older than the newest one, or NULL if there is
+ * none.
+ */
 static const struct look *second_ago(const struct cpu_process *process)
 {
 	const int64_t now_ns = last_look(process)->at_ns;

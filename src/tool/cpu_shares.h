@@ -40,30 +40,33 @@ struct cpu_share {
  */
 int cpu_shares_look(struct cpu_shares *shares, struct ocp_meter *meter);
 /*
- * Did measuring take more than MOST of a process's CPU time in the last second? If so, set *WORST
- * to the largest share of a process in this second. A cost below 1% of a core is always within the
- * limit.
+ * Return true if measuring took more than the share MOST of a process's CPU time in the last
+ * second. Then set *WORST to the largest share of a process in this second. A cost below 1% of a
+ * core never exceeds the limit.
  */
 bool cpu_shares_exceed(const struct cpu_shares *shares, const struct ocp_costs *costs, double most,
 		       struct cpu_share *worst);
-/* Set *TOTAL to the share of all processes since the attach. False: not known. */
+/* Set *TOTAL to the share of all processes since the attach. Return false if it is not known. */
 bool cpu_shares_total(const struct cpu_shares *shares, const struct ocp_costs *costs,
 		      struct cpu_share *total);
 void cpu_shares_free(struct cpu_shares *shares);
 
-/* Is the cost below 1% of a core? Such a cost is harmless even if the process does little else. */
+/*
+ * Return true if the cost is below 1% of a core, which is harmless even if the process does little
+ * else.
+ */
 bool cpu_share_is_small(const struct cpu_share *share);
 /* Return the share, limited to 1: the clocks and the calibrated cost are not exact. */
 double cpu_share_of(const struct cpu_share *share);
 /*
- * Write "it runs at least 12 times slower", with RUNS for "it runs". Write "" if the slowdown is
- * below 1.5 times. "At least", since the cost of a hit is the lowest one that was seen. Returns
- * TEXT.
+ * For slowdown_text(): write "it runs at least 12 times slower" to TEXT, with RUNS in place of "it
+ * runs", or "" if the slowdown is below 1.5 times. "At least", since the cost of a hit is the
+ * lowest one that was seen. Returns TEXT.
  */
 enum { SLOWDOWN_BYTES = 96 };
 /*
- * Write ", 91.94% of the program's CPU time: it runs at least 12 times slower"; "" for NULL.
- * Returns TEXT.
+ * For share_text(): write ", 91.94% of the program's CPU time: it runs at least 12 times slower" to
+ * TEXT, or "" if SHARE is NULL. Returns TEXT.
  */
 enum { SHARE_BYTES = SLOWDOWN_BYTES + 64 };
 const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats,
- * or a printed hit.
- * One header covers all rows; fields without meaning for a row are empty. Times are in
- * nanoseconds. Losses have rows if there are any, with their names in JSON.
+ * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, a
+ * group (--by), or a printed hit. One header covers all rows; fields without meaning for a row are
+ * empty. Times are in nanoseconds. Losses have rows if there are any, with their names in JSON.
  */
 #include "tool/writer.h"
 

@@ -13,14 +13,14 @@ struct function_row {
 	int line;	    /* 0: unknown */
 	/* The cost of counting calls: "cheap", "expensive", "impossible"; NULL: unknown. */
 	const char *cost;
-	const char *reason; /* why calls cannot be counted, or cannot be timed; NULL: none */
+	const char *reason; /* why calls cannot be counted; NULL: they can be, or it is unknown */
 	const char *image;  /* the file that contains the function */
 };
 
 /* Print a table, with a column for the image if HAS_IMAGES. */
 void functions_print_table(const struct function_row *rows, size_t n, bool has_images);
 
-/* Print JSON. PROG is the file, or the executable of process PID. */
+/* Print JSON. PROG is the executable of process PID, or if PID is 0 the examined file. */
 void functions_print_json(const struct function_row *rows, size_t n, const char *prog, int pid);
 
 #endif

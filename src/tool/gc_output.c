@@ -187,7 +187,7 @@ static void add_double(struct json_object *object, const char *name, double valu
 	json_object_object_add(object, name, json_object_new_double(value));
 }
 
-/* Sums of words are whole numbers. */
+/* Add the figures in words. Sums of words are whole numbers. */
 static void add_words(struct json_object *object, const struct gc_words *words)
 {
 	add_uint(object, "minor_words", (uint64_t)words->minor);

@@ -15,9 +15,9 @@ struct gc_report {
 	const struct runtime *runtime;
 	const struct gc_gauges *now;
 	const struct gc_gauges *before; /* at the start of the span; the domains are not used */
-	int64_t at_ns;			/* since the start of the command */
+	int64_t at_ns;			/* time of the report, since the start of the command */
 	int64_t span_ns;
-	const struct ocp_sample *pauses; /* of the span; NULL: not measured */
+	const struct ocp_sample *pauses; /* pauses in the span; NULL: not measured */
 	bool is_total;			 /* the span is the whole session; otherwise an interval */
 	bool is_first;			 /* this is the first output */
 };

@@ -12,7 +12,8 @@
 #include "tracee/proc_file.h"
 
 /*
- * Rows, one for each phase and domain, of 4 KB each. Domains beyond the limit are in the sums only.
+ * The maximum number of rows of 4 KB, one for each phase and domain. The pauses of further domains
+ * are in the sums only.
  */
 enum { MAX_DOMAIN_ROWS = 1024 };
 

@@ -19,7 +19,8 @@ void gc_pauses_close(struct gc_pauses *pauses);
 
 /*
  * Read the measurement since the start (IS_TOTAL), or since the last read that was not a total.
- * *SAMPLE belongs to PAUSES and is valid until the next read. *SAMPLE is NULL after an error.
+ * *SAMPLE belongs to PAUSES and is valid until the next read. After an error, *SAMPLE is unchanged
+ * or NULL.
  */
 int gc_pauses_read(struct gc_pauses *pauses, bool is_total, const struct ocp_sample **sample);
 

@@ -131,8 +131,9 @@ static void print_row(const struct report *report, const char *text, int width,
 }
 
 /*
- * Sort the groups of RUN, except the one for the remaining values. The array ROWS must hold all
- * groups.
+ * Fill ROWS with the groups of RUN, except the one for the remaining values, and sort them by
+ * weight unless the order is by name. ROWS must have room for all groups of RUN. Return the number
+ * of rows.
  */
 static size_t sort_run(const struct report *report, const struct run *run, struct weighted *rows)
 {
@@ -242,7 +243,7 @@ static struct json_object *int_json(const struct value_group *group)
 	return json_object_new_int64(number);
 }
 
-/* Return NULL, which is written as null, if there is no value. */
+/* Return the value of GROUP as JSON, or NULL, which is written as null, if there is no value. */
 static struct json_object *value_json(const struct value_group *group)
 {
 	const struct measure_by *by = &group->value;

@@ -12,8 +12,8 @@
 void print_groups(const struct report *report);
 
 /*
- * Add the member "groups" to TOP, with all groups, sorted by value. Add nothing if nothing is
- * grouped.
+ * Add the member "groups" to TOP, with all groups, sorted by value. Add nothing if the hits are not
+ * grouped (--by).
  */
 void add_groups_json(struct json_object *top, const struct report *report);
 

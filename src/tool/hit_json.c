@@ -28,7 +28,7 @@
 
 /*
  * Return the length of the valid UTF-8 sequence at AT, at most N bytes, and set *CODE to the code
- * point. 0: invalid.
+ * point. Return 0 if the sequence is invalid.
  */
 static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
 {
@@ -65,7 +65,7 @@ size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
 	return n;
 }
 
-/* False for characters that control a terminal or reverse text. */
+/* Return false for characters that JSON escapes, that control a terminal, or that reverse text. */
 static bool is_plain(uint32_t code)
 {
 	return code >= ' ' && code != '"' && code != '\\' && !(code >= 0x7f && code < 0xa0) &&

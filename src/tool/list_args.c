@@ -26,7 +26,7 @@ enum { MAX_WIDTH = 48, TEXT_BYTES = 32 };
 /* The sites that have code, with the places of their probes in the source. */
 struct listing {
 	const struct ocp_program *prog;
-	struct place *places; /* by probe, then by address */
+	struct place *places; /* sorted by probe, then by address */
 	size_t n;
 	char *names; /* the files' names */
 	int widths[N_PADDED];
@@ -50,7 +50,10 @@ static void close_listing(struct listing *listing)
 	free(listing->names);
 }
 
-/* Take the next operand from *TEXT, of *N bytes. Returns NULL at the end. */
+/*
+ * Return the next operand of *TEXT, set *N to its length, and move *TEXT behind it. Return NULL at
+ * the end.
+ */
 static const char *next_operand(const char **text, size_t *n)
 {
 	const char *operand = *text + strspn(*text, " ");
@@ -60,7 +63,10 @@ static const char *next_operand(const char **text, size_t *n)
 	return *n ? operand : NULL;
 }
 
-/* Return the place in an operand, after the size; "-" if the compiler recorded none. */
+/*
+ * Return the place in OPERAND, which follows the size and "@", and set *N to its length. Return "-"
+ * if the compiler recorded no place.
+ */
 static const char *place_in(const char *operand, size_t *n)
 {
 	const char *at = memchr(operand, '@', *n);
@@ -95,8 +101,8 @@ static void put_cells(struct listing *listing, const char *const cells[N_PADDED]
 }
 
 /*
- * Print, or only measure, a line for each argument of the site. A site without arguments has one
- * line.
+ * Print a line for each argument of the site, or without PRINT only widen the columns for it. A
+ * site without arguments has one line.
  */
 static void put_site(struct listing *listing, const struct place *place, bool print)
 {

@@ -11,13 +11,13 @@ int list_args_print(struct options *options, const struct ocp_program *prog);
 
 /*
  * Return the sites of all probes of PROG with their arguments: one array for each probe, in the
- * order of the probes. NULL: error; the message is in the ctx.
+ * order of the probes. Return NULL after an error; the message is in the ctx.
  */
 struct json_object *list_args_json(const struct ocp_program *prog);
 
 /*
  * Return "NAME:TYPE=OPERAND" for each argument of a site, as far as the parts are known. The caller
- * frees the text. NULL: out of memory.
+ * frees the text. Return NULL if memory runs out.
  */
 char *args_text(const char *arg_names, const char *operands);
 

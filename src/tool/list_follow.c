@@ -72,7 +72,7 @@ struct follower {
 	struct follow_files files;
 	struct followed *followed; /* in no order */
 	size_t n_followed;
-	struct looked_at *looked_at; /* ascending */
+	struct looked_at *looked_at; /* in ascending order of the pids */
 	size_t n_looked_at;
 	bool is_first_round;
 	int events; /* descriptor of the kernel's process events; negative: none */
@@ -216,7 +216,10 @@ static void end_those_that_ended(struct follower *f)
 
 /* ---- processes that start ------------------------------------------------------------------- */
 
-/* Read the path of the executable. -ESRCH if the process no longer runs PROGRAM. */
+/*
+ * Set *EXE to the path of the executable; the caller frees it. Return -ESRCH if the process no
+ * longer runs PROGRAM.
+ */
 static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program *program,
 		    char **exe)
 {
@@ -234,8 +237,8 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program 
 }
 
 /*
- * Add PROCESS, whose program is set. The descriptor and path then belong to the list, unless this
- * fails.
+ * Add PROCESS, whose program must be set, to the followed processes: open its pidfd, and read its
+ * path and container. forget() frees them.
  */
 static int add_followed(struct follower *f, struct followed *process)
 {
@@ -282,8 +285,8 @@ static struct followed *find_followed(const struct follower *f, pid_t pid)
 }
 
 /*
- * Examine PROCESS, a process of the current round, if needed. BEFORE is the earlier look at the
- * process; NULL: none.
+ * Examine PROCESS, a process of the current round, unless it runs the same file as before. BEFORE
+ * is the earlier look at the process; NULL: there was none.
  */
 static int follow_process(struct follower *f, const struct known_process *process,
 			  const struct looked_at *before)
@@ -371,7 +374,7 @@ static int64_t next_round_ns(int64_t begin_ns)
 
 /* ---- events of the kernel ------------------------------------------------------------------- */
 
-/* Look at process PID. */
+/* Examine process PID, unless it is followed already with the file that it runs now. */
 static int follow_pid(struct follower *f, pid_t pid)
 {
 	struct known_process process = { .pid = pid };
@@ -386,7 +389,10 @@ static int follow_pid(struct follower *f, pid_t pid)
 	return follow_process(f, &process, NULL);
 }
 
-/* Add a child of a followed process. If the array is full, the next round finds the child. */
+/*
+ * Note a new child if its parent is a followed process. If the array is full, the next round finds
+ * the child.
+ */
 static void add_child(struct follower *f, const struct proc_event_seen *event)
 {
 	if (f->n_children < MAX_CHILDREN && find_followed(f, event->parent))
@@ -418,7 +424,7 @@ static void note_ending(const struct follower *f, const struct proc_event_seen *
 	}
 }
 
-/* Handle the kernel's events. *LOST: the kernel has lost some events. */
+/* Handle the kernel's events. Set *LOST to whether the kernel has lost some events. */
 static int follow_events(struct follower *f, bool *lost)
 {
 	int err = 0;

@@ -81,7 +81,10 @@ static bool asks_for_version(const char *word)
 			 (const char *const[]){ "version", "-version", "--version", "-V", NULL });
 }
 
-/* The manual page of the tool describes `help` and `version`. */
+/*
+ * Print the manual page of command NAME. The page of the tool itself describes `help` and
+ * `version`.
+ */
 static int print_help(const char *name)
 {
 	const struct tool_command *command;

@@ -10,8 +10,8 @@
 #include "tool/measure_session.h"
 
 /*
- * Probes have a higher limit, since somebody chose their places. Nobody chose those of functions,
- * lines and stacks.
+ * Probes have a higher limit, since somebody chose their places. Nobody chose the places of
+ * functions and lines. With --stack, the lower limit applies, too.
  */
 static const double LIMIT_OF_PROBES = 0.5, LIMIT_OF_CODE = 0.2;
 
@@ -52,7 +52,7 @@ enum {
 /* From this share on, measuring is refused: the program would run twice as long. */
 static const double REFUSED = 0.5;
 
-/* Record the hits of PART_NS. */
+/* Record the hits within PART_NS. */
 static int look_at_part(struct ocp_meter *meter, struct cpu_shares *shares)
 {
 	const struct timespec a_while = { 0, PART_NS };

@@ -15,7 +15,7 @@ struct measure_session;
 struct ocp_process;
 struct options;
 
-/* Return the limit: 0.2 for 20%. 0: OPTIONS lift the limit, or have their own budget. */
+/* Return the limit: 0.2 for 20%. Return 0 if OPTIONS lift the limit or set a budget. */
 double measure_limit_of(const struct options *options);
 /*
  * Before the attach, if S measures thousands of places: measure each place for a moment, one part

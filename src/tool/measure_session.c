@@ -26,10 +26,11 @@
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
-	REFRESH_NS = 100 * 1000 * 1000,	    /* between searches for plugins, */
-	REFRESH_ALL_NS = 500 * 1000 * 1000, /* in all processes of a program */
-	BUDGET_NS = 100 * 1000 * 1000,	    /* between checks of the budget */
-	PRINT_NS = 20 * 1000 * 1000,	    /* the longest delay of a printed hit */
+	REFRESH_NS = 100 * 1000 * 1000, /* time between two searches for plugins */
+	/* the same with --exe, in all processes of the program */
+	REFRESH_ALL_NS = 500 * 1000 * 1000,
+	BUDGET_NS = 100 * 1000 * 1000, /* time between two checks of the budget */
+	PRINT_NS = 20 * 1000 * 1000,   /* the longest delay of a printed hit */
 };
 
 double report_rate(const struct report *report, uint64_t events)
@@ -62,7 +63,7 @@ static struct timer timer_every(int64_t start_ns, int64_t period_ns)
 	return (struct timer){ period_ns ? start_ns + period_ns : INT64_MAX, period_ns };
 }
 
-/* Is the timer due? If so, set it to the next time. */
+/* Return true if the timer is due, and set it to its next time. */
 static bool timer_is_due(struct timer *timer, int64_t now_ns)
 {
 	if (now_ns < timer->next_ns)
@@ -155,8 +156,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 }
 
 /*
- * Is standard output closed, or the disk full? main() reports the error, unless SIGPIPE ends the
- * process.
+ * Return true if standard output is closed or the disk is full. main() reports the error, unless
+ * SIGPIPE ends the process.
  */
 static bool is_output_lost(void)
 {
@@ -216,7 +217,7 @@ static void print_hit(void *data, const struct ocp_hit *hit)
 	s->n_printed++;
 }
 
-/* Are there hits or pairs to print one by one? */
+/* Return true if hits or pairs are to be printed one by one. */
 static bool has_records(const struct measure_session *s)
 {
 	return s->options->request.printed.n || s->options->request.has_slower;
@@ -296,8 +297,8 @@ static enum ending look_at_shares(struct measure_session *s)
 }
 
 /*
- * Check the limit, without waiting for the cost of a hit: once it is known, the earlier looks
- * count, too.
+ * Check the limit, without waiting for the cost of a hit. Once that cost is known, the hits of the
+ * last second are checked, even if they were recorded before.
  */
 static enum ending check_limit(struct measure_session *s)
 {
@@ -392,7 +393,7 @@ static int finish(struct measure_session *s)
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 
-/* Add the processes that OPTIONS name. */
+/* Add the program or the processes that OPTIONS name to METER. */
 static int fill_meter(const struct options *options, struct ocp_process **procs, size_t n,
 		      struct ocp_meter *meter)
 {
@@ -540,7 +541,7 @@ static void say_ended(const struct options *options)
 		say("all %zu processes have ended", options->n_pids);
 }
 
-/* Have the processes ended before the command? */
+/* Return true if all processes have ended before the command. */
 static bool has_outlived(const struct session *session)
 {
 	return session->n_fds > 1 && session->n_alive == 0;

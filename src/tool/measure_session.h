@@ -16,7 +16,8 @@ struct measure_session {
 	const void *writer_data;
 	struct ocp_sample *last; /* sample of the last interval; NULL: none */
 	struct ocp_costs costs;
-	bool has_costs, lacks_costs; /* has_costs: find_costs() has asked for the costs */
+	/* has_costs: find_costs() was called; lacks_costs: it failed */
+	bool has_costs, lacks_costs;
 	struct chosen_engine engine;
 	bool has_written;
 	uint64_t n_printed; /* printed hits */
@@ -35,10 +36,10 @@ struct measure_session {
 };
 
 /*
- * The phases of a measurement; call each once. measure_open() loads the meter, measure_attach()
- * starts measuring, measure_wait() returns when SESSION ends or the time is over, detaches and
- * writes the totals, measure_close() frees. Each returns EXIT_DONE, or another code after printing
- * the error. Always call measure_close().
+ * The phases of a measurement; call each once. measure_open() loads the meter. measure_attach()
+ * starts measuring. measure_wait() waits until SESSION ends or the time is over, then detaches and
+ * writes the totals. Each returns EXIT_DONE, or another code after printing the error.
+ * measure_close() frees the memory: always call it.
  */
 int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		 size_t n);
@@ -50,7 +51,7 @@ int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
 		       struct ocp_process **procs, size_t n, struct ocp_meter **meter);
 int measure_attach(struct measure_session *s);
 int measure_wait(struct measure_session *s, struct session *session);
-/* Instead of waiting: keep the meter running after the tool exits. */
+/* Call this instead of measure_wait() to keep the meter running after the tool exits. */
 int measure_keep(struct measure_session *s);
 void measure_close(struct measure_session *s);
 

@@ -29,7 +29,7 @@ static int locate(void *data, const uint64_t *frame, const struct named_frame *c
 	return heap_names_of(data, frame, frame ? 1 : 0, frames, n);
 }
 
-/* Write the file's header: facts about the program and this tool. */
+/* Open the writer, which writes the header of the file: facts about the program and this tool. */
 static int open_writer(struct ocp_ctx *ctx, struct memtrace_file *file, pid_t pid, double rate)
 {
 	char exe[PROC_PATH_BYTES], executable[PATH_MAX] = "", host[HOST_NAME_MAX + 1] = "",

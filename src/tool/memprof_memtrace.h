@@ -10,7 +10,10 @@
 /* The file, or NULL if none was requested: the functions below then do nothing. */
 struct memtrace_file;
 
-/* Begin PATH for a profile of PID at SPEC. PATH (NULL: no file) and NAMES exist as long as *OUT. */
+/*
+ * Begin the file PATH for a profile of PID with SPEC. If PATH is NULL, set *OUT to NULL. PATH and
+ * NAMES must exist as long as *OUT.
+ */
 int memtrace_file_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 		       const struct memprof_spec *spec, struct heap_names *names,
 		       struct memtrace_file **out);
@@ -25,7 +28,7 @@ int memtrace_file_flush(struct memtrace_file *file);
 /* Complete the file and free FILE. Unless IS_QUIET, say which events are missing. */
 int memtrace_file_finish(struct memtrace_file *file, const struct memprof_losses *losses,
 			 bool is_quiet);
-/* Remove the file, if it is not finished. */
+/* Remove the file, unless it is finished, and free FILE. Accepts NULL. */
 void memtrace_file_abandon(struct memtrace_file *file);
 
 #endif

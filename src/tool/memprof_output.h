@@ -14,7 +14,7 @@ struct memprof_report {
 	double seconds;
 	struct memprof_losses losses;
 	bool by_probes; /* the events came through eBPF */
-	bool by_live;	/* sites by live words, instead of allocated ones */
+	bool by_live;	/* sort sites by live words instead of allocated words */
 	bool lifetimes; /* print lifetimes, too */
 };
 

@@ -78,7 +78,7 @@ static void print_functions(const struct profile_diff *diff)
 		printf("  and %zu more\n", diff->n_functions - TOP_FUNCTIONS);
 }
 
-/* Print the stacks that are whole, or, if TRUNCATED, those that lack callers. */
+/* Print the stacks that are whole, or if TRUNCATED the stacks that lack callers. */
 static void print_diff_stacks(const struct profile_diff *diff, bool truncated, const char *title)
 {
 	size_t n = 0;

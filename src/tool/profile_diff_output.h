@@ -6,8 +6,8 @@
 #include "profile/profile_diff.h"
 
 /*
- * Print the functions and stacks whose shares differ most. Fold the recursion of both profiles
- * first.
+ * Print the functions and stacks whose shares differ most. The caller must have folded the
+ * recursion of both profiles.
  */
 void profile_diff_print_table(const struct profile_diff *diff);
 void profile_diff_print_json(const struct profile_diff *diff);

@@ -27,8 +27,8 @@ int profile_file_set(const struct command *command, const char *name, const char
 }
 
 /*
- * Return the part of PATH after the last slash, and set *ST to the status of the directory. NULL:
- * there is no such directory.
+ * Return the part of PATH after the last slash, and set *ST to the status of the directory. Return
+ * NULL if there is no such directory.
  */
 static const char *split(const char *path, struct stat *st)
 {

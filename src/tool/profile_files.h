@@ -15,10 +15,13 @@
 int profile_file_set(const struct command *command, const char *name, const char *value,
 		     const char **file);
 
-/* Do A and B lead to the same file, or will they, once the file is written? Both may be NULL. */
+/*
+ * Return true if A and B lead to the same file, or will do so once the file is written. Both may be
+ * NULL.
+ */
 bool profile_file_is_same(const char *a, const char *b);
 
-/* Check that PATH can be written. NULL is no error. */
+/* Check that PATH can be written. Return 0 also if PATH is NULL. */
 int profile_file_check(struct ocp_ctx *ctx, const char *path);
 
 /* Write the file PATH by calling WRITE with DATA. */

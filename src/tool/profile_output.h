@@ -18,7 +18,7 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
  */
 void profile_print_collector(const struct profile *profile);
 
-/* Print the frames of a stack, innermost first; indent those after the first one. */
+/* Print the frames of a stack, innermost first; indent all but the first by INDENT. */
 void profile_print_stack(const struct named_stack *stack, int indent);
 
 enum { PROFILE_JSON_VERSION = 1 };

@@ -79,7 +79,8 @@ static int print_profile(struct ocp_ctx *ctx, const struct profile_report *repor
 }
 
 /*
- * Fold recursions for the table, so that stacks that differ only in recursion depth are one stack.
+ * Print the comparison as a table. Fold recursions first, so that stacks that differ only in the
+ * depth of a recursion become one stack.
  */
 static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct profile *now)
 {

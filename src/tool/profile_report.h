@@ -17,8 +17,9 @@ struct profile_report {
 };
 
 /*
- * Read PATH, a profile to compare with. KIND is the kind of the other profile; HAS_KIND: that kind
- * is certain. Profiles of different kinds are refused. The caller frees *READ, also after an error.
+ * Read the older profile PATH, with which another profile is compared. KIND is the kind of that
+ * other profile; HAS_KIND is true if KIND is certain. Profiles of different kinds are refused. The
+ * caller frees *READ, also after an error.
  */
 int profile_read_old(struct ocp_ctx *ctx, const char *path, enum profile_kind kind, bool has_kind,
 		     struct read_profile *read);

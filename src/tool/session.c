@@ -70,9 +70,10 @@ void session_close(struct session *s)
 
 /*
  * Take the pending signal, which would otherwise kill this process when it is unblocked, before the
- * output is complete. Return false if the signal was passed on to the command, and the session
- * continues. A signal from a terminal is not passed on, since the terminal has sent it to the
- * command, too. SENDS_ALL: pass on terminal signals as well; the command did not exist yet.
+ * output is complete. Return true if the signal ends the session, false if it is meant for the
+ * command and the session continues. A signal from a terminal is not passed on, since the terminal
+ * has sent it to the command, too. With SENDS_ALL, it is passed on as well, since the command did
+ * not exist when the signal came.
  */
 static bool take_signal(struct session *s, bool sends_all)
 {
@@ -133,7 +134,7 @@ void session_await_workload(struct session *s)
 	}
 }
 
-/* Drop processes that have exited. Return true if all have. */
+/* Drop processes that have exited. Return true if none is left. */
 static bool have_all_ended(struct session *s)
 {
 	bool ended = false;
@@ -142,7 +143,7 @@ static bool have_all_ended(struct session *s)
 		if (s->fds[i].fd < 0 || !s->fds[i].revents)
 			continue;
 		close(s->fds[i].fd);
-		s->fds[i].fd = -1; /* poll ignores it */
+		s->fds[i].fd = -1; /* poll(2) ignores this entry */
 		s->n_alive--;
 		ended = true;
 	}

@@ -142,7 +142,9 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 	}
 }
 
-/* Print the row, or only update WIDTHS for it. */
+/*
+ * Print the row of SITE, or the headings if SITE is NULL. Without PRINT, only widen WIDTHS for it.
+ */
 static void row(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
 		bool print)
 {
@@ -207,7 +209,7 @@ static void add_string(struct json_object *to, const char *key, const char *text
 	json_object_object_add(to, key, text ? json_object_new_string(text) : NULL);
 }
 
-/* 64-bit numbers are strings, since many JSON readers keep only 53 bits. */
+/* Add ADDRESS as a string, since many JSON readers keep only 53 bits of a number. */
 static void add_address(struct json_object *to, const char *key, bool present, uint64_t address)
 {
 	char text[MAX_NUMBER];

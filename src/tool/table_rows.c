@@ -28,7 +28,7 @@ static bool is_wildcard(const struct item *item)
 	       item->kind == ITEM_FUNCTION_REGEXP || item->kind == ITEM_FILE_LINES;
 }
 
-/* Did the user name this probe, rather than all probes or a regular expression? */
+/* Return true if the user named this probe, rather than all probes or a regular expression. */
 static bool is_named(const struct report *report, const char *probe)
 {
 	const struct items *items = report->counted;

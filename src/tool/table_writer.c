@@ -21,9 +21,9 @@ enum {
 	BAR_WIDTH = 40,
 	BUCKETS_AN_OCTAVE = 8,
 	LABEL_BYTES = 64,
-	FEW_BUCKETS = 32, /* up to this many are drawn singly */
-	GAP_LINES = 3,	  /* draw empty lines of a float histogram up to a run of this length */
-	FEW_NS = 10,	  /* costs below this have one more digit */
+	FEW_BUCKETS = 32, /* up to this number of buckets, each has its own line */
+	GAP_LINES = 3,	  /* longer runs of empty lines of a float histogram become "..." */
+	FEW_NS = 10,	  /* costs below this are printed with one decimal */
 };
 
 /* ---- hits ----------------------------------------------------------------------------------- */
@@ -199,8 +199,8 @@ struct drawing {
 	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
 	/*
-	 * Does bucket I always have its own line? NULL: no bucket does. With this function, "..."
-	 * stands for long runs of empty lines.
+	 * Return true if bucket I always has its own line. NULL: no bucket has. With this function,
+	 * "..." stands for long runs of empty lines.
 	 */
 	bool (*is_alone)(size_t i);
 };
@@ -224,7 +224,7 @@ static void label_numbers(char *text, size_t size, size_t first, size_t next)
 		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
 }
 
-/* The buckets around 0 and at the ends have their own lines. */
+/* Return true for the buckets around 0 and at the ends, which have their own lines. */
 static bool is_float_alone(size_t i)
 {
 	return i == 0 || i == OCP_FLOAT_BUCKETS - 1 ||
@@ -307,7 +307,7 @@ static void draw_lines(const struct drawing *d, size_t step)
 	}
 }
 
-/* Print the time of an empty pair: no measured time is shorter. */
+/* Print the time that an empty pair measures: it is part of every longer time. */
 static void print_floor(const struct ocp_costs *costs)
 {
 	char text[TIME_BYTES];

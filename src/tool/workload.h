@@ -14,7 +14,7 @@ struct workload {
 	const char *name;
 	pid_t pid;   /* 0: no command was forked */
 	int pidfd;   /* readable when the command has ended */
-	int channel; /* to the held child */
+	int channel; /* connects the tool with the child that waits for workload_start() */
 	bool has_started, has_ended;
 	int status; /* as from waitpid(2), if has_ended */
 };

@@ -20,10 +20,11 @@ struct table_view;
 
 /* A sample to print. */
 struct report {
-	const struct ocp_sample *sample; /* of the span */
-	int64_t at_ns;			 /* end of the span, since the start */
-	bool is_total;			 /* the span is the whole session */
-	bool is_first;			 /* this is the first output */
+	/* the values of the span: an interval, or the whole session */
+	const struct ocp_sample *sample;
+	int64_t at_ns; /* end of the span, since the start of the session */
+	bool is_total; /* the span is the whole session */
+	bool is_first; /* this is the first output */
 	enum ocp_split split;
 	const struct table_view *view;
 	const struct items *counted; /* items that the user asked to count; NULL: unknown */
@@ -31,13 +32,14 @@ struct report {
 	const struct ocp_costs *costs;
 	/* Cost of the span's hits as a share of the programs' CPU time; NULL: unknown. */
 	const struct cpu_share *share;
-	const char *engine;		 /* the engine that measured; NULL: not reported */
-	const char *engine_reason;	 /* why it was chosen; NULL: the user has chosen it */
+	const char *engine; /* the engine that measured; NULL: not reported */
+	/* why this engine was chosen; NULL: by the user, or by default */
+	const char *engine_reason;
 	bool prints;			 /* hits are printed, too */
 	bool has_slow;			 /* slow pairs are printed, too */
 	uint64_t n_slow;		 /* printed slow pairs since the start */
 	uint64_t n_printed;		 /* printed hits since the start */
-	const struct stack_rows *stacks; /* NULL: none, or it is not the total */
+	const struct stack_rows *stacks; /* NULL: no stacks are walked, or this is not the total */
 	const void *data;		 /* data of the writer */
 };
 
@@ -57,8 +59,8 @@ enum { JSON_VERSION = 4 };
 extern const struct writer table_writer, json_writer, csv_writer;
 
 /*
- * Return a JSON number with the shortest text that reads back as REAL; {"float":"nan"}, "inf" or
- * "-inf".
+ * Return a JSON number with the shortest text that reads back as REAL. If REAL is not finite,
+ * return the object {"float":"nan"}, or the same with "inf" or "-inf".
  */
 struct json_object *json_of_float(double real);
 
@@ -89,8 +91,8 @@ const char *utc_text(char text[WALL_BYTES], int64_t wall_ns);
 void write_json_text(const char *bytes, size_t n);
 
 /*
- * Return the number of leading bytes, of N, that are UTF-8: all, or if IS_CUT all except an
- * incomplete sequence at the end. Return N + 1 if the text is not UTF-8.
+ * Return N if the N bytes are UTF-8. If IS_CUT and only the sequence at the end is incomplete,
+ * return the number of bytes before that sequence. Otherwise return N + 1.
  */
 size_t utf8_bytes(const char *bytes, size_t n, bool is_cut);
 
