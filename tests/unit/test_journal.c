@@ -319,7 +319,10 @@ TEST(files_that_are_no_journals)
 	expect_none(place, "not a journal of this version");
 }
 
-/* A journal about this very process: its FIRST line, its STATE (the kind and the progress), its LINES. */
+/*
+ * A journal about this very process: its FIRST line, its STATE (the kind and the progress), its
+ * LINES.
+ */
 static void make_text_of(const char *first, char *text, size_t bytes, const char *state,
 			 const char *lines)
 {
