@@ -84,11 +84,16 @@ test_order_of_folders() {
 	sed -i '/^    .* src\/elf /{h;d}; /^    .* src\/tool /G' "$TMP/root/README.md"
 	echo '#include "measure/meter.h"' >>"$TMP/root/src/elf/lines.c"
 	echo '#include "cli/cli.h"' >>"$TMP/root/src/watch/target.c"
+	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
+	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
 	mkdir "$TMP/root/src/extra"
 	touch "$TMP/root/src/extra/more.c"
 	! "$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "a file includes one above it"
 	matches "$(cat "$TMP/out")" '/elf/lines.c:[0-9]+: elf is not above measure'
 	matches "$(cat "$TMP/out")" '/watch/target.c:[0-9]+: watch is not above cli'
+	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only tracee and inside alter other processes'
+	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only tracee and inside alter'
+	eq "$(grep -c 'alter other' "$TMP/out")" 2
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
 	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
 	matches "$(cat "$TMP/out")" "'nothing' is no folder of src"
