@@ -78,7 +78,7 @@ test_order_of_folders() {
 
 	# Each rule is seen to hold.
 	mkdir "$TMP/root"
-	cp -r "$ROOT/src" "$ROOT/README.md" "$TMP/root"
+	cp -r "$ROOT/src" "$ROOT/bpf" "$ROOT/README.md" "$TMP/root"
 	"$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "$(cat "$TMP/out")"
 	sed -i '/^    .* src\/unwind /d; s/^    .*src\/top .*/&\n    programs        src\/nothing            -/' "$TMP/root/README.md"
 	sed -i '/^    .* src\/elf /{h;d}; /^    .* src\/tool /G' "$TMP/root/README.md"
@@ -86,6 +86,7 @@ test_order_of_folders() {
 	echo '#include "cli/cli.h"' >>"$TMP/root/src/watch/target.c"
 	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
+	rm "$TMP/root/src/unwind/vdso.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
 	mkdir "$TMP/root/src/extra"
 	touch "$TMP/root/src/extra/more.c"
 	! "$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "a file includes one above it"
@@ -94,6 +95,7 @@ test_order_of_folders() {
 	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only tracee and inside alter other processes'
 	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only tracee and inside alter'
 	eq "$(grep -c 'alter other' "$TMP/out")" 2
+	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nprocess/plan.c does not exist'
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
 	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
 	matches "$(cat "$TMP/out")" "'nothing' is no folder of src"
