@@ -2,8 +2,13 @@
 /*
  * ocaml_probes.h - find, toggle and count the probes of native OCaml programs (Linux, x86-64)
  *
- * The notes of an executable (.note.stapsdt) name its probes and give the addresses of their sites
- * and semaphores. The library has these objects:
+ * A probe is a named point of a program, at which the program can run an OCaml handler. A site is a
+ * place in the code where a probe is hit. To switch a probe, the library changes the code at its
+ * sites, and adjusts its semaphore, a 16-bit counter: the probe is on while the counter is above 0.
+ * The notes of an executable (.note.stapsdt) name the probes and give the addresses of their sites
+ * and semaphores.
+ *
+ * The library has these objects:
  *
  *	ocp_ctx       the context: the last error message and the log callback
  *	ocp_program   the probes of one ELF file; needs no process
@@ -25,10 +30,10 @@
  *	-ENOEXEC     the file is not an ELF file for this machine
  *	-EBADMSG     the ELF file or its notes are damaged
  *	-EILSEQ      the code of the process differs from its notes; nothing was written
- *	-ERANGE      a semaphore would overflow, or it is already 0
+ *	-ERANGE      enabling would make a semaphore overflow, or disabling would lower a 0
  *	-EOVERFLOW   the code is mapped on 1 GiB pages, and writing to these was not allowed
  *	-ETIMEDOUT   a thread of the process did not stop in time; nothing was written
- *	-ENOMEM ...  a system call failed with this errno
+ *	others       the errno of the system call that failed, such as -ENOMEM
  *
  * Ownership. Each type of object has a function that ends in _free; it accepts NULL. Free an object
  * before the ctx that it was made from, and a meter before its processes. Strings that a function
@@ -36,8 +41,8 @@
  *
  * Threads. Only one thread at a time may use a ctx and the objects made from it. Different ctx
  * objects are independent. Functions that stop a process resume it before they return, except
- * ocp_process_hold(), ocp_process_spawn() and ocp_trace_held(): after these,
- * ocp_process_release() resumes it.
+ * ocp_process_hold(), ocp_process_spawn() and ocp_trace_held(): these leave the process stopped
+ * until the caller calls ocp_process_release().
  */
 #ifndef OCAML_PROBES_H
 #define OCAML_PROBES_H
@@ -102,8 +107,8 @@ OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
 
 /*
  * Allow or forbid updates of code that is mapped on 1 GiB pages. The first write to such a page
- * makes the kernel copy all of it. By default the update fails with -EOVERFLOW before anything is
- * written.
+ * makes the kernel copy all of it. By default, such updates are forbidden: they fail with
+ * -EOVERFLOW before anything is written.
  */
 OCP_API void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow);
 
@@ -201,8 +206,8 @@ OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags
 				    enum ocp_state *states);
 
 /*
- * Stop all threads of PROC until ocp_process_release(). To the process, all reads and updates in
- * between happen at one moment. If the caller dies, the process resumes.
+ * Stop all threads of PROC until ocp_process_release(). For the process, all reads and updates that
+ * the caller makes until then happen at one moment. If the caller dies, the process resumes.
  */
 OCP_API int ocp_process_hold(struct ocp_process *proc);
 
@@ -227,8 +232,10 @@ enum {
 /*
  * Restrict PROC to the images of PROG, and ignore the probes of all other files. An image belongs
  * to PROG if it maps the file that PROG was read from, under any name and even if the file has been
- * deleted. If no image does, copies are accepted: files with the same probes at the same addresses.
- * Returns -ESRCH if there are no copies either. Call it before other objects are made from PROC.
+ * deleted. If no image does, images of copies of this file are accepted instead, unless FLAGS has
+ * OCP_NO_COPIES; a copy is a file with the same probes at the same addresses. Returns -ESRCH if no
+ * image is accepted, unless PROG has no probes and PROC runs its file. Call it before other objects
+ * are made from PROC.
  */
 OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
 				 unsigned int flags);
@@ -286,10 +293,10 @@ enum ocp_site_state {
 };
 
 /*
- * The site that one note describes. A program that was built with probes but not post-linked has no
- * notes. The sites of such a program have the abi "dormant" and are found in its code. A dormant
- * site is a load, a comparison and a conditional jump; the jump is what is switched. Later versions
- * may add members at the end.
+ * A site. Each site is described by a note, except in a program that was built with probes but not
+ * post-linked: such a program has no notes, and its sites are found in its code. They have the abi
+ * "dormant". A dormant site is a load, a comparison and a conditional jump; the jump is what is
+ * switched. Later versions may add members at the end.
  */
 struct ocp_site {
 	size_t probe;	    /* the number of its probe in the process */
@@ -356,9 +363,9 @@ OCP_API size_t ocp_sites_count(const struct ocp_sites *sites);
 OCP_API const struct ocp_site *ocp_sites_get(const struct ocp_sites *sites, size_t site);
 
 /*
- * Find the process that traces PROC with ptrace(2). *TRACER is set to its pid, or to 0 if there is
- * none. NAME is set to its name, cut to NAME_BYTES; it is "" if there is no tracer or if the tracer
- * has just ended.
+ * Find the process that traces PROC with ptrace(2). *TRACER is set to the pid of this tracer, or to
+ * 0 if there is none. NAME is set to the tracer's name, cut to NAME_BYTES; it is "" if there is no
+ * tracer or if the tracer has just ended.
  */
 OCP_API int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name,
 				    size_t name_bytes);
@@ -435,8 +442,8 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
  *
  * A journal file records the update and its progress, so that ocp_process_diagnose() and
  * ocp_process_repair() can deal with it if the caller is killed. If the journal file cannot be
- * written, the update is done without a journal, and a message is logged (OCP_LOG_INFO). Updates of
- * one probe and of the caller's own process have no journal.
+ * written, the update is done without a journal, and a message is logged (OCP_LOG_INFO). An update
+ * of a single probe, or of the caller's own process, has no journal.
  */
 OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 			       unsigned int flags);
@@ -466,7 +473,7 @@ enum ocp_finding_kind {
 	OCP_OUT_OF_STEP,      /* the semaphores of the probe differ */
 	OCP_DAMAGED_SITE,     /* the bytes of a site have neither of its forms */
 	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but no tracer is on the sites */
-	OCP_LEFT_SWITCHED,    /* a tool was killed before it undid its update */
+	OCP_LEFT_SWITCHED,    /* a tool was killed before it undid its completed update */
 	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints on sites; no inconsistency */
 	OCP_NO_SEMAPHORE,     /* the linker has dropped the semaphore; no inconsistency */
 	OCP_INTERRUPTED,      /* a tool was killed during its update */
@@ -512,10 +519,10 @@ enum {
 };
 
 /*
- * Repair the inconsistencies that are repairable, under one stop, completely or not at all. First
- * the semaphores are repaired: updates that a tool was to undo but was killed before are undone,
- * and interrupted updates are undone, or completed if FLAGS has OCP_COMPLETE. Then the sites follow
- * the semaphores that OCaml reads:
+ * Repair all inconsistencies that are repairable, while the process is stopped once, completely or
+ * not at all. First set the semaphores: if a tool was killed before it undid its update, undo this
+ * update; if a tool was killed during its update, undo the update, or complete it if FLAGS has
+ * OCP_COMPLETE. Then switch the sites of each probe according to the semaphores that OCaml reads:
  *
  *	a semaphore is not 0     all sites on, all semaphores of the probe set to the highest
  *	all semaphores are 0     all sites off
@@ -536,11 +543,11 @@ OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct o
 					unsigned int flags, struct ocp_undo **undo);
 
 /*
- * Undo the update. Probes that no other tool has switched since the update get back the state they
- * had before it. If another tool has switched some of them, this function only takes back what the
- * update did: it disables what the update enabled, and enables what it disabled. The other tool's
- * changes stay in effect. Does nothing if the process has ended or has executed another program.
- * Call this at most once.
+ * Undo the update. Probes get back the state they had before it. There is an exception if another
+ * tool has since switched a probe of the update: for this probe, and for the probes that were
+ * switched in the same stop, this function only takes back what the update did. It disables what
+ * the update enabled, and enables what it disabled, and the other tool's changes stay in effect.
+ * Does nothing if the process has ended or has executed another program. Call this at most once.
  */
 OCP_API int ocp_undo_run(struct ocp_undo *undo);
 

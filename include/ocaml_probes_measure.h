@@ -95,10 +95,10 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
 /*
- * Set the number of starts of one pair that a thread can have open: 1 to OCP_MAX_DEPTH, which is
- * the default. If a further start begins, the oldest one becomes an orphan start. Use 1 for pairs
- * that are not nested and whose stops may be skipped by exceptions: each start then replaces the
- * previous one.
+ * Set the number of starts of one pair that a thread can have open at the same time: 1 to
+ * OCP_MAX_DEPTH, which is the default. If a thread that has this number open hits a further start,
+ * its oldest open start becomes an orphan start. Use 1 for pairs that are not nested and whose
+ * stops may be skipped by exceptions: each start then replaces the previous one.
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
@@ -120,11 +120,12 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  *	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
  *	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
  *
- * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
- * false if the argument has another type or cannot be read; see `filter_mismatches` in struct
- * ocp_losses. If the program gives another type for the argument, ocp_meter_open() leaves out the
- * probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than 32
- * operators.
+ * with && || ! and parentheses. Numbers are compared exactly with ints and floats. If the argument
+ * cannot be read, or is not a number (not a string) but is compared with one, the comparison is
+ * false; see `filter_mismatches` in struct ocp_losses. If EXPR gives an argument by its name, and
+ * the program declares a type for this argument that excludes the comparison, ocp_meter_open()
+ * leaves out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has
+ * more than 32 comparisons and operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
@@ -137,9 +138,9 @@ OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * For each counted probe that has the argument ARG ("arg0"), make one histogram of the argument's
- * values that are integers, and one of its values that are floats. Counted probes without this
- * argument have no histogram; a warning is logged for each.
+ * For each counted probe that has the argument ARG ("arg0"), make one histogram of those values of
+ * the argument that are integers, and one of those that are floats. A counted probe without this
+ * argument has no histogram; a warning is logged for each such probe.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
@@ -300,7 +301,7 @@ OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
  */
 struct ocp_estimate {
 	size_t n_sites;
-	/* of n_sites: the kernel single-steps the instruction, ten times slower */
+	/* of n_sites: the kernel single-steps their instruction; a hit costs ten times as much */
 	size_t n_stepped;
 	double cost_per_hit_ns, cost_per_stepped_hit_ns;
 };
@@ -325,7 +326,7 @@ struct ocp_costs {
 	 * site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
-	/* of a hit that begins or ends a pair; 0: as for other hits */
+	/* like cost_per_hit_ns, for a hit that begins or ends a pair; 0: the same */
 	double cost_per_paired_hit_ns;
 };
 
@@ -394,9 +395,10 @@ struct ocp_hits {
  * The results of a pair. Each start is counted in exactly one of count, orphan_starts, map_full,
  * not_keyed and open. Later versions may add members at the end.
  *
- * If pairs are matched by thread, a start becomes an orphan start if an earlier start is stopped
- * before it, if too many are open, or if its thread ends. If pairs are matched by a key, a start
- * becomes an orphan start if a later start has the same key, or if its process ends.
+ * If pairs are matched by thread, an open start becomes an orphan start if a stop ends an earlier
+ * start of its thread, if its thread has too many open starts, or if its thread ends. If pairs are
+ * matched by a key, an open start becomes an orphan start if a later start has the same key, or if
+ * its process ends.
  */
 struct ocp_pair {
 	const char *start, *stop; /* STOP is "" if START is a function whose calls are timed */
@@ -499,7 +501,7 @@ struct ocp_losses {
 	uint64_t slow;
 	uint64_t slow_limited; /* above the limit */
 	uint64_t slow_dropped; /* buffer full */
-	uint64_t slow_unkept;  /* no room for the arguments of the start */
+	uint64_t slow_unkept;  /* without the start's arguments: no room for them */
 };
 
 /*
@@ -566,7 +568,7 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
  *
  *	-ENOENT   there is no pinned meter NAME
  *	-EBADMSG  it is incomplete, or its maps have changed
- *	-EEXIST   several processes have a meter of this name
+ *	-EEXIST   different processes have different meters of this name
  *	-EPROTO   another version of this library pinned it
  *	-EPERM    a user other than root and the caller could have changed it
  */

@@ -23,7 +23,7 @@ void arg_histograms_free(struct arg_histograms *histograms)
 	*histograms = (struct arg_histograms){ 0 };
 }
 
-static int allocate(struct ocp_ctx *ctx, struct arg_histograms *histograms, size_t n)
+static int allocate_histograms(struct ocp_ctx *ctx, struct arg_histograms *histograms, size_t n)
 {
 	*histograms = (struct arg_histograms){
 		.list = calloc(n + 1, sizeof(*histograms->list)),
@@ -91,7 +91,7 @@ static void take_ints(struct histogram_values *values, const struct engine_histo
 int arg_histograms_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 			struct arg_histograms *out)
 {
-	int err = allocate(meter->ctx, out, meter->arg_requests.n_histograms);
+	int err = allocate_histograms(meter->ctx, out, meter->arg_requests.n_histograms);
 
 	for (size_t i = 0; !err && i < meter->table.n_probes; i++) {
 		const struct measured_probe *probe = &meter->table.probes[meter->table.by_name[i]];
@@ -183,7 +183,7 @@ static void subtract(struct ocp_histogram *histogram, struct histogram_values *v
 int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
 			    const struct arg_histograms *earlier, struct arg_histograms *out)
 {
-	int err = allocate(ctx, out, later->n);
+	int err = allocate_histograms(ctx, out, later->n);
 	size_t old = 0;
 
 	out->n = err ? 0 : later->n;

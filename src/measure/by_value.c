@@ -68,7 +68,7 @@ int value_group_compare(const void *a, const void *b)
 
 /* ---- made from the engine's reading --------------------------------------------------------- */
 
-static int allocate(struct ocp_ctx *ctx, struct value_groups *groups, size_t n)
+static int allocate_value_groups(struct ocp_ctx *ctx, struct value_groups *groups, size_t n)
 {
 	*groups = (struct value_groups){
 		.list = calloc(n + 1, sizeof(*groups->list)),
@@ -117,7 +117,7 @@ static int make_times(struct ocp_ctx *ctx, const struct engine_reading *reading,
 int value_groups_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 		      struct value_groups *out)
 {
-	int err = allocate(meter->ctx, out, reading->n_groups);
+	int err = allocate_value_groups(meter->ctx, out, reading->n_groups);
 	size_t n_times = 0;
 
 	if (meter->arg_requests.by_arg < 0)
@@ -192,7 +192,7 @@ int value_groups_subtract(struct ocp_ctx *ctx, const struct value_groups *later,
 			  const struct value_groups *earlier, struct value_groups *out)
 {
 	size_t n_times = 0;
-	int err = allocate(ctx, out, later->n);
+	int err = allocate_value_groups(ctx, out, later->n);
 
 	for (size_t i = 0; i < later->n; i++)
 		n_times += later->list[i].times != NULL;

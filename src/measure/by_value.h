@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits and times by the value of an argument: a part of a sample. A pair belongs to the value at
- * its start. meter_group_by() (meter.h) requests these groups.
+ * Hits and times, grouped by the value of an argument: a part of a sample. A pair belongs to the
+ * group of the value that the argument has at its start. meter_group_by() (meter.h) requests these
+ * groups.
  */
 #ifndef MEASURE_BY_VALUE_H
 #define MEASURE_BY_VALUE_H

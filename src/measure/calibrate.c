@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measures the cost of a hit and the time of an empty pair. An engine with the settings of the
- * meter is attached to two sites in this file, which follow each other and are run some thousand
- * times. The median of the batches is used, since other load on the machine hardly affects the
- * median.
+ * Measures the cost of a hit and the time of an empty pair. This file contains two sites, one after
+ * the other. An engine with the settings of the meter is attached to them, and they are run some
+ * thousand times, in batches. The result comes from the median time of a batch, since other load on
+ * the machine hardly affects the median.
  *
- * This takes about 40 ms, and 80 ms with sites that are single-stepped. Most of this time is
- * waiting: for the kernel to attach and detach the uprobes, and between the rounds. A separate
- * thread calibrates while the meter measures. The first round is an estimate, for callers that need
- * the cost before they measure.
+ * This takes about 40 ms, and 80 ms if there are also sites that the kernel single-steps. Most of
+ * this time is waiting: for the kernel to attach and detach the uprobes, and between the rounds. So
+ * a separate thread calibrates while the meter measures. The result of the first round is an
+ * estimate, for callers that need the cost before they measure.
  */
 #include "measure/calibrate.h"
 
@@ -70,7 +70,7 @@ struct code {
 };
 
 /* The sites of one kind, their engine, and the least times of all rounds. */
-struct run {
+struct timed_run {
 	const struct code *code;
 	struct engine *engine;
 	double idle_ns;		       /* time of a pass without uprobes */
@@ -83,7 +83,7 @@ struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
-	struct run runs[KINDS];
+	struct timed_run runs[KINDS];
 	size_t n_runs;
 	double cost_per_paired_hit_ns; /* 0: the same as cost_per_hit_ns */
 	struct engine_role roles[SITES];
@@ -157,7 +157,7 @@ static double time_passes(const struct code *code)
  * Set *NS to the median time of the pairs since the last call. One context switch would dominate a
  * mean.
  */
-static int read_pair(struct calibration *c, struct run *run, double *ns)
+static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 {
 	uint64_t hits[SITES], since[OCP_BUCKETS];
 	struct engine_pair *pair = calloc(1, sizeof(*pair));
@@ -181,7 +181,7 @@ static int read_pair(struct calibration *c, struct run *run, double *ns)
  * Time a round, and keep the least times of all rounds: on a busy machine, the quietest round is
  * the best measurement.
  */
-static int time_round(struct calibration *c, struct run *run)
+static int time_round(struct calibration *c, struct timed_run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
 	int err = c->spec.n_pairs ? read_pair(c, run, &pair_ns) : 0;
@@ -222,7 +222,7 @@ static int await_idle_sites(struct calibration *c, const struct code *code)
 	return 0;
 }
 
-static int attach(struct calibration *c, struct run *run)
+static int attach_run(struct calibration *c, struct timed_run *run)
 {
 	const pid_t self = getpid();
 	struct engine_site sites[SITES] = {
@@ -308,7 +308,7 @@ static int calibrate(struct calibration *c)
 	for (size_t i = 0; !err && i < c->n_runs; i++) {
 		err = c->ops->open(c->ctx, &c->spec, &c->runs[i].engine);
 		if (!err)
-			err = attach(c, &c->runs[i]);
+			err = attach_run(c, &c->runs[i]);
 	}
 	for (int round = 0; !err && !is_cancelled(c) && round < N_ROUNDS; round++) {
 		for (size_t i = 0; !err && i < c->n_runs; i++)
@@ -323,7 +323,7 @@ static int calibrate(struct calibration *c)
 	return err;
 }
 
-static void *run(void *arg)
+static void *run_calibration(void *arg)
 {
 	/*
 	 * The calibrations of all meters in this process use the same sites. If the uprobes of
@@ -383,8 +383,8 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 }
 
 /*
- * Make one pair that costs as much as the most expensive pair of SPEC. All arguments of our sites
- * are alike.
+ * Make one pair that costs as much as the most expensive pair of SPEC. Its key is argument 0,
+ * whatever the keys in SPEC are: all arguments of our sites are alike.
  */
 static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 {
@@ -406,7 +406,7 @@ static int create_thread(struct calibration *c)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&c->thread, NULL, run, c);
+	err = pthread_create(&c->thread, NULL, run_calibration, c);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return err;
 }
@@ -452,7 +452,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 }
 
 /* Join the thread, once. An ended thread keeps its stack until it is joined. */
-static void join(struct calibration *c)
+static void join_thread(struct calibration *c)
 {
 	if (!c->is_joined)
 		pthread_join(c->thread, NULL);
@@ -474,7 +474,7 @@ int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs
 		return -EAGAIN;
 	/* The thread is about to end. Join it only if the caller permits waiting. */
 	if (wait)
-		join(c);
+		join_thread(c);
 	if (c->err)
 		*why = ocp_error(c->ctx);
 	else
@@ -510,7 +510,7 @@ void calibration_free(struct calibration *c)
 	pthread_mutex_lock(&c->lock);
 	c->is_cancelled = true;
 	pthread_mutex_unlock(&c->lock);
-	join(c);
+	join_thread(c);
 	pthread_mutex_destroy(&c->lock);
 	pthread_cond_destroy(&c->changed);
 	ocp_ctx_free(c->ctx);

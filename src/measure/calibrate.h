@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Measures the cost of measuring on this machine: in a separate thread, on sites in this library.
- */
+/* Measures what a hit costs on this machine, in a separate thread, on sites in this library. */
 #ifndef MEASURE_CALIBRATE_H
 #define MEASURE_CALIBRATE_H
 
@@ -18,8 +16,9 @@ struct calibration;
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool has_stepped);
 /*
- * Read the result. Return -EAGAIN if WAIT is false and the result is not known yet, or -ENODATA,
- * with the reason in *WHY, if the cost could not be measured.
+ * Set *COSTS to the result. If it is not known yet, wait for it if WAIT is true, and return -EAGAIN
+ * otherwise. Return -ENODATA, with the reason in *WHY, if the cost could not be measured. After an
+ * error, all members of *COSTS are 0.
  */
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);

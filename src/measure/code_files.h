@@ -33,10 +33,11 @@ bool code_files_has(const struct code_files *files, const struct stat *st);
 void code_files_remember(struct code_files *files, const struct stat *st);
 
 /*
- * Return true if METER may read the code of the file with status ST, which PID maps. A monitor that
- * runs for long only reads files that belong to root, to its own user, or to the owner of the
- * program that was named; if processes were named, to the user of PID or the owner of its
- * executable. A hostile file could keep the monitor busy for seconds.
+ * Return true if METER may read the code of the file with status ST, which PID maps. The answer is
+ * always true unless the ctx demands that owners are checked, as in a monitor that runs for long: a
+ * hostile file could keep a monitor busy for seconds. Then the file must belong to root or to our
+ * own user. If METER measures a program, the file may also belong to the owner of this program; if
+ * it measures single processes, to the user of PID or to the owner of its executable.
  */
 bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid);
 

@@ -18,13 +18,13 @@ void domain_pairs_free(struct domain_pairs *pairs)
 	*pairs = (struct domain_pairs){ 0 };
 }
 
-static int allocate(struct ocp_ctx *ctx, struct domain_pairs *pairs, size_t n)
+static int allocate_domain_pairs(struct ocp_ctx *ctx, struct domain_pairs *pairs, size_t n)
 {
 	*pairs = (struct domain_pairs){ .list = calloc(n + 1, sizeof(*pairs->list)), .n = n };
 	return pairs->list ? 0 : ctx_no_memory(ctx);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_domain_pairs(const void *a, const void *b)
 {
 	const struct domain_pair *x = a, *y = b;
 
@@ -43,7 +43,7 @@ static void point_to_buckets(struct domain_pairs *pairs)
 int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
 		      struct domain_pairs *out)
 {
-	int err = allocate(meter->ctx, out, reading->n_domain_pairs);
+	int err = allocate_domain_pairs(meter->ctx, out, reading->n_domain_pairs);
 
 	out->n = 0;
 	for (size_t i = 0; !err && i < reading->n_domain_pairs; i++) {
@@ -67,7 +67,7 @@ int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading
 		memcpy(row->buckets, read->times.buckets, sizeof(row->buckets));
 	}
 	if (out->n)
-		qsort(out->list, out->n, sizeof(*out->list), compare);
+		qsort(out->list, out->n, sizeof(*out->list), compare_domain_pairs);
 	point_to_buckets(out);
 	return err;
 }
@@ -95,7 +95,7 @@ static void subtract(struct domain_pair *row, const struct domain_pair *old)
 int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
 			  const struct domain_pairs *earlier, struct domain_pairs *out)
 {
-	int err = allocate(ctx, out, later->n);
+	int err = allocate_domain_pairs(ctx, out, later->n);
 
 	if (err)
 		return err;
@@ -105,7 +105,7 @@ int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
 	for (size_t i = 0; i < out->n; i++) {
 		const struct domain_pair *old =
 			earlier->n ? bsearch(&out->list[i], earlier->list, earlier->n,
-					     sizeof(*out->list), compare)
+					     sizeof(*out->list), compare_domain_pairs)
 				   : NULL;
 
 		if (old)

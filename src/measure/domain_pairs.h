@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of functions by domain of OCaml 5: a part of a sample. */
+/* The times of function calls, by the domain of OCaml 5 that makes the call: a part of a sample. */
 #ifndef MEASURE_DOMAIN_PAIRS_H
 #define MEASURE_DOMAIN_PAIRS_H
 

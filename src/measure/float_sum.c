@@ -72,7 +72,7 @@ struct number {
 	bool is_negative;
 };
 
-static struct number number_of(const struct float_sum *sum)
+static struct number sum_to_number(const struct float_sum *sum)
 {
 	struct number number = { .unit = FLOAT_SUM_UNIT,
 				 .is_negative =
@@ -132,14 +132,14 @@ static double rounded(const struct number *number)
 
 double float_sum_value(const struct float_sum *sum)
 {
-	const struct number number = number_of(sum);
+	const struct number number = sum_to_number(sum);
 
 	return rounded(&number);
 }
 
 double float_sum_mean(const struct float_sum *sum, uint64_t count)
 {
-	struct number number = number_of(sum);
+	struct number number = sum_to_number(sum);
 	unsigned __int128 rest = 0;
 
 	/*

@@ -12,8 +12,9 @@
 
 enum {
 	/*
-	 * An integer of a group counts units of 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS).
-	 * Here exponent is the smallest biased exponent of the group; it is 0 for group 0.
+	 * The sum of a group is an integer in units of 2^(exponent - FLOAT_BIAS -
+	 * FLOAT_MANTISSA_BITS), where exponent is the smallest biased exponent of the group. This
+	 * constant is for group 0, whose exponent is 0.
 	 */
 	FLOAT_SUM_UNIT = -FLOAT_BIAS - FLOAT_MANTISSA_BITS,
 	/* The sum of 2^64 floats is below 2^(1024 + 64). One more bit is for the sign. */

@@ -19,17 +19,17 @@
 #include "tracee/proc_file.h"
 
 /* The counters that were found in a process. */
-struct found {
+struct found_counters {
 	pid_t pid;
 	struct inside *inside;
 	struct inside_meta meta;
 };
 
-static void found_free(struct found *found)
+static void found_free(struct found_counters *found)
 {
 	inside_close(found->inside);
 	inside_meta_free(&found->meta);
-	*found = (struct found){ 0 };
+	*found = (struct found_counters){ 0 };
 }
 
 /* ---- one process ---------------------------------------------------------------------------- */
@@ -45,19 +45,20 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 }
 
 /*
- * Return 1 if PID counts inside, 0 if not, or a negative errno. A block whose sites are all
- * restored no longer counts: it only waits for its removal. If the meta is damaged (-EBADMSG) or of
- * another version (-EPROTO), all of FOUND except `meta` is set.
+ * Return 1 if PID counts inside, 0 if not, or a negative errno. Set FOUND to what was found; the
+ * caller frees FOUND in any case. A block whose sites are all restored no longer counts: it only
+ * waits for its removal. If the meta bytes are damaged (-EBADMSG) or of another version (-EPROTO),
+ * all of FOUND except `meta` is set.
  */
 static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
-		       struct found *found)
+		       struct found_counters *found)
 {
 	struct inside_state state;
 	const void *meta;
 	size_t bytes;
 	int err;
 
-	*found = (struct found){ .pid = pid };
+	*found = (struct found_counters){ .pid = pid };
 	err = inside_find_within(ctx, pid, room, &found->inside);
 	if (err <= 0)
 		return err;
@@ -75,7 +76,7 @@ static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 	return 1;
 }
 
-static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
+static int look_in_process(struct ocp_ctx *ctx, pid_t pid, struct found_counters *found)
 {
 	return look_within(ctx, pid, NULL, found);
 }
@@ -93,7 +94,7 @@ static bool is_same_block(const struct inside *a, const struct inside *b)
  * Return true if A and B belong to one meter. A tool that counts in several processes leaves the
  * same name and text in all of them.
  */
-static bool is_same(const struct found *a, const struct found *b)
+static bool is_same_meter(const struct found_counters *a, const struct found_counters *b)
 {
 	return is_same_block(a->inside, b->inside) ||
 	       (inside_maker(a->inside) == inside_maker(b->inside) &&
@@ -105,9 +106,9 @@ static bool is_same(const struct found *a, const struct found *b)
 /* ---- all processes -------------------------------------------------------------------------- */
 
 /*
- * Return true if PID belongs to another user. With blocks under any name, other users could waste
- * the time and memory of our user, or of root. The owner of /proc/PID is not always the user of the
- * process: it is root for a process that is not dumpable.
+ * Return true if PID belongs to another user. Other users can make blocks of any size in their
+ * processes, so for_each() limits the time and memory that we spend on them. The owner of /proc/PID
+ * is not always the user of the process: it is root for a process that is not dumpable.
  */
 static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -123,7 +124,8 @@ static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
  * Blocks of other users are read up to INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning
  * names each process beyond these limits.
  */
-static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *found), void *data)
+static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found_counters *found),
+		    void *data)
 {
 	struct ocp_ctx *scratch = ocp_ctx_new(); /* for messages about processes that are skipped */
 	struct inside_room room = { INSIDE_ROOM_SITES, INSIDE_ROOM_BYTES };
@@ -135,7 +137,7 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *fou
 	err = inside_find_processes(ctx, &processes);
 	for (size_t i = 0; !err && i < processes.n; i++) {
 		const pid_t pid = processes.pids[i];
-		struct found found;
+		struct found_counters found;
 		const int seen =
 			look_within(scratch, pid, is_foreign(scratch, pid) ? &room : NULL, &found);
 
@@ -150,32 +152,35 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *fou
 	return err;
 }
 
-struct search {
+struct counter_search {
 	struct ocp_ctx *ctx;
 	const char *name;
-	struct found first; /* the ctx of first.inside has been freed */
-	pid_t another;	    /* process with another meter of this name; 0: none */
+	struct found_counters first; /* the ctx of first.inside has been freed */
+	pid_t another;		     /* process with another meter of this name; 0: none */
 };
 
-static int take_named(void *data, struct found *found)
+static int take_named(void *data, struct found_counters *found)
 {
-	struct search *search = data;
+	struct counter_search *search = data;
 
 	if (strcmp(found->meta.name, search->name) != 0)
 		return 0;
 	if (!search->first.pid) {
 		search->first = *found;
-		*found = (struct found){ 0 };
-	} else if (!is_same(&search->first, found)) {
+		*found = (struct found_counters){ 0 };
+	} else if (!is_same_meter(&search->first, found)) {
 		search->another = found->pid;
 	}
 	return 0;
 }
 
-/* Set *PID to a process that has the meter NAME, or to 0. */
+/*
+ * Set *PID to a process that has the meter NAME, or to 0. Return -EEXIST if different meters have
+ * this name.
+ */
 static int find_name(struct ocp_ctx *ctx, const char *name, pid_t *pid)
 {
-	struct search search = { .ctx = ctx, .name = name };
+	struct counter_search search = { .ctx = ctx, .name = name };
 	int err = for_each(ctx, take_named, &search);
 
 	*pid = search.first.pid;
@@ -203,7 +208,7 @@ int found_check_name_free(struct ocp_ctx *ctx, const char *name)
 /* The processes of a meter. All processes that share a block are one member. */
 struct members {
 	struct ocp_meter *meter;
-	const struct found *first;
+	const struct found_counters *first;
 	struct member {
 		pid_t pid;
 		int64_t start_ns;
@@ -221,7 +226,7 @@ static bool is_known(const struct members *members, const struct inside *inside)
 	return false;
 }
 
-static int add_member(struct members *members, const struct found *found)
+static int add_member(struct members *members, const struct found_counters *found)
 {
 	struct member *new = array_add(members->list, members->n);
 
@@ -233,7 +238,7 @@ static int add_member(struct members *members, const struct found *found)
 	return 0;
 }
 
-static int add_pid(struct ocp_meter *meter, pid_t pid)
+static int add_counted_pid(struct ocp_meter *meter, pid_t pid)
 {
 	pid_t *new;
 
@@ -249,22 +254,22 @@ static int add_pid(struct ocp_meter *meter, pid_t pid)
 	return 0;
 }
 
-static int look_for_members(void *data, struct found *found)
+static int look_for_members(void *data, struct found_counters *found)
 {
 	struct members *members = data;
 	int err;
 
-	if (!is_same(found, members->first))
+	if (!is_same_meter(found, members->first))
 		return 0;
 	err = is_known(members, found->inside) ? 0 : add_member(members, found);
-	return err ? err : add_pid(members->meter, found->pid);
+	return err ? err : add_counted_pid(members->meter, found->pid);
 }
 
 /*
  * Return true if METER fits the counters of FOUND. The description of METER comes from memory that
  * others can write to.
  */
-static bool fits(const struct ocp_meter *meter, const struct found *found)
+static bool fits(const struct ocp_meter *meter, const struct found_counters *found)
 {
 	const int64_t start_ns = inside_start_ns(found->inside);
 
@@ -290,7 +295,7 @@ static void mark_paired(struct ocp_meter *meter)
 }
 
 /* Fill METER from the description in FOUND. */
-static int describe(struct ocp_meter *meter, const struct found *found)
+static int restore_meter(struct ocp_meter *meter, const struct found_counters *found)
 {
 	char *text = malloc(found->meta.text_bytes); /* the parser overwrites its text */
 	int err;
@@ -311,7 +316,7 @@ static int describe(struct ocp_meter *meter, const struct found *found)
 }
 
 /* Add the counters of FOUND to the engine of METER, which then owns them. */
-static int add_found(struct ocp_meter *meter, struct found *found)
+static int add_found(struct ocp_meter *meter, struct found_counters *found)
 {
 	struct inside *inside = found->inside;
 	uint32_t *numbers = found->meta.numbers;
@@ -323,17 +328,19 @@ static int add_found(struct ocp_meter *meter, struct found *found)
 	return engine_inside_add_found(meter->engine, found->pid, inside, numbers);
 }
 
-/* Add the MEMBERS to METER. A member that has ended meanwhile is left out. */
+/*
+ * Add the counters of the MEMBERS to METER. A member that has ended since it was found is left out.
+ */
 static int add_members(struct ocp_meter *meter, const struct members *members)
 {
 	int err = engine_inside_new_found(meter->ctx, &meter->engine);
 
 	for (size_t i = 0; !err && i < members->n; i++) {
-		struct found found;
+		struct found_counters found;
 
-		err = look(meter->ctx, members->list[i].pid, &found);
+		err = look_in_process(meter->ctx, members->list[i].pid, &found);
 		if (err > 0)
-			err = is_same(&found, members->first) && fits(meter, &found)
+			err = is_same_meter(&found, members->first) && fits(meter, &found)
 				      ? add_found(meter, &found)
 				      : 0;
 		if (err == -ESRCH)
@@ -343,7 +350,8 @@ static int add_members(struct ocp_meter *meter, const struct members *members)
 	return err;
 }
 
-static int make_meter(struct ocp_ctx *ctx, const struct found *found, struct ocp_meter **out)
+static int make_meter(struct ocp_ctx *ctx, const struct found_counters *found,
+		      struct ocp_meter **out)
 {
 	struct ocp_meter *meter = ocp_meter_new(ctx);
 	struct members members = { .meter = meter, .first = found };
@@ -352,7 +360,7 @@ static int make_meter(struct ocp_ctx *ctx, const struct found *found, struct ocp
 	if (!meter)
 		return -ENOMEM;
 	meter_use_inside(meter);
-	err = describe(meter, found);
+	err = restore_meter(meter, found);
 	if (!err)
 		err = add_member(&members, found);
 	if (!err)
@@ -372,8 +380,8 @@ static int make_meter(struct ocp_ctx *ctx, const struct found *found, struct ocp
 
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out)
 {
-	struct found found;
-	int err = look(ctx, pid, &found);
+	struct found_counters found;
+	int err = look_in_process(ctx, pid, &found);
 
 	*out = NULL;
 	if (!err)
@@ -412,16 +420,16 @@ static int remove_from(struct ocp_ctx *ctx, pid_t pid)
  * The processes with a meter called NAME. find_name() has checked that all of them belong to one
  * meter.
  */
-struct named {
+struct named_processes {
 	struct ocp_ctx *ctx;
 	const char *name;
 	pid_t *pids;
 	size_t n;
 };
 
-static int add_named(void *data, struct found *found)
+static int add_named(void *data, struct found_counters *found)
 {
-	struct named *named = data;
+	struct named_processes *named = data;
 	pid_t *new;
 
 	if (strcmp(found->meta.name, named->name) != 0)
@@ -437,7 +445,7 @@ static int add_named(void *data, struct found *found)
  * End the counters of each process once. Skip a process that has ended, or whose counters another
  * tool has ended.
  */
-static int remove_from_all(struct ocp_ctx *ctx, const struct named *named)
+static int remove_from_all(struct ocp_ctx *ctx, const struct named_processes *named)
 {
 	int err = 0;
 
@@ -461,15 +469,16 @@ static int remove_named(struct ocp_ctx *ctx, const char *name)
 	int err = find_name(ctx, name, &pid);
 
 	for (int i = 0; !err && pid && i < MAX_ROUNDS; i++) {
-		struct named named = { .ctx = ctx, .name = name };
+		struct named_processes named = { .ctx = ctx, .name = name };
 
 		err = for_each(ctx, add_named, &named);
 		if (!err)
 			err = remove_from_all(ctx, &named);
 		free(named.pids);
 		/*
-		 * If there are now several meters of this name, none of them is the one that was
-		 * ended.
+		 * find_name() fails with -EEXIST if different meters now have this name. They are
+		 * taken to be new: the meter that had the name alone has been ended, so this is
+		 * success.
 		 */
 		if (!err && find_name(ctx, name, &pid) != 0)
 			return 0;
@@ -501,7 +510,7 @@ static bool started_after(pid_t pid, int64_t ns)
 }
 
 /* Return the tool that made the counters of FOUND if it is still running, else 0. */
-static pid_t living_maker(struct ocp_ctx *ctx, const struct found *found)
+static pid_t living_maker(struct ocp_ctx *ctx, const struct found_counters *found)
 {
 	static const char tool[] = "ocaml-probes";
 	const pid_t maker = inside_maker(found->inside);
@@ -516,10 +525,10 @@ static pid_t living_maker(struct ocp_ctx *ctx, const struct found *found)
 
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
 {
-	struct found found;
+	struct found_counters found;
 	pid_t maker = 0;
 
-	if (look(ctx, pid, &found) == 1 && !found.meta.name[0])
+	if (look_in_process(ctx, pid, &found) == 1 && !found.meta.name[0])
 		maker = living_maker(ctx, &found);
 	found_free(&found);
 	return maker;
@@ -531,8 +540,8 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
  */
 static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t *maker)
 {
-	struct found found;
-	bool is_one = look(ctx, pid, &found) == 1 && !found.meta.name[0] &&
+	struct found_counters found;
+	bool is_one = look_in_process(ctx, pid, &found) == 1 && !found.meta.name[0] &&
 		      !living_maker(ctx, &found) && pin_meta_is_part(found.meta.text, text);
 
 	if (is_one)
@@ -542,8 +551,9 @@ static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t
 }
 
 /*
- * End the counters that a tool has left in METER's process. Errors go to SCRATCH: the message in
- * METER's ctx is kept.
+ * End the counters that a killed tool has left in METER's process. Return -EBUSY if the counters
+ * there are not such counters: see is_left_over(). Errors go to SCRATCH, so that METER's ctx keeps
+ * its message.
  */
 static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_ctx *scratch)
 {
@@ -580,15 +590,15 @@ bool found_take_over(struct ocp_meter *meter)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-struct names {
+struct meter_names {
 	struct ocp_ctx *ctx;
 	char (*list)[INSIDE_META_NAME_BYTES];
 	size_t n;
 };
 
-static int add_name(void *data, struct found *found)
+static int add_meter_name(void *data, struct found_counters *found)
 {
-	struct names *names = data;
+	struct meter_names *names = data;
 	char(*new)[INSIDE_META_NAME_BYTES];
 
 	if (!found->meta.name[0])
@@ -602,8 +612,8 @@ static int add_name(void *data, struct found *found)
 
 int found_list_names(struct ocp_ctx *ctx, char ***list, size_t *n)
 {
-	struct names names = { .ctx = ctx };
-	int err = for_each(ctx, add_name, &names);
+	struct meter_names names = { .ctx = ctx };
+	int err = for_each(ctx, add_meter_name, &names);
 	char *text;
 
 	*n = 0;

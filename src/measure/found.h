@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds meters that count inside of a process after their tool has ended or was killed. Such a
- * meter exists only in the process; a tool that may trace the process finds the meter through
- * /proc. Forked children share the counters of their parent: all processes that share counters
- * belong to one meter. All processes that one tool attached to at the same time belong to one
- * meter, too.
+ * Finds meters that still count inside of processes after the tool that attached them has ended or
+ * was killed. Such a meter exists only in the memory of its processes; a tool that may trace a
+ * process finds the meter through /proc. A meter has one or more processes: forked children share
+ * the counters of their parent, and all processes that share counters belong to one meter. All
+ * processes that one tool attached to at the same time belong to one meter, too.
  */
 #ifndef MEASURE_FOUND_H
 #define MEASURE_FOUND_H

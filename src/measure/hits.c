@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Printed hits and slow pairs: converts the engine's records to the types of the public interface.
+ * Passes printed hits and slow pairs to the caller: converts the engine's records to the types of
+ * the public interface.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "program/arg_places.h"
 #include "program/wrapper_args.h"
 
-struct taking {
+struct hit_receiver {
 	struct ocp_meter *meter;
 	ocp_hit_fn fn;
 	void *data;
@@ -48,7 +49,7 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 	return true;
 }
 
-static void take_slow(const struct taking *taking, const struct slow_record *record)
+static void take_slow(const struct hit_receiver *taking, const struct slow_record *record)
 {
 	const struct ocp_meter *meter = taking->meter;
 	struct ocp_hit start, stop;
@@ -71,9 +72,9 @@ static void take_slow(const struct taking *taking, const struct slow_record *rec
 	taking->fn(taking->data, &stop);
 }
 
-static void take(void *data, const struct hit_record *record, const struct stored_stack *stack)
+static void pass_hit(void *data, const struct hit_record *record, const struct stored_stack *stack)
 {
-	const struct taking *taking = data;
+	const struct hit_receiver *taking = data;
 	struct ocp_hit hit;
 
 	if (record->kind == RECORD_SLOW) {
@@ -93,11 +94,11 @@ const struct slow_pair *slow_pair_of(const struct ocp_hit *hit)
 
 int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
 {
-	struct taking taking = { .meter = meter, .fn = fn, .data = data };
+	struct hit_receiver taking = { .meter = meter, .fn = fn, .data = data };
 
 	if (!meter->engine)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
-	return meter->ops->print(meter->engine, !meter->is_attached, take, &taking);
+	return meter->ops->print(meter->engine, !meter->is_attached, pass_hit, &taking);
 }
 
 /*

@@ -15,8 +15,8 @@ void losses_free(struct ocp_losses *losses)
 }
 
 /* Set *MISMATCH to the text for LAST, a value of measure_mismatch(). */
-static int describe(const struct site_table *table, const struct arg_requests *requests,
-		    uint64_t last, const char **mismatch)
+static int describe_mismatch(const struct site_table *table, const struct arg_requests *requests,
+			     uint64_t last, const char **mismatch)
 {
 	static const char *const types[FILTER_TYPES] = {
 		[FILTER_TYPE_UNREADABLE] = "cannot be read",
@@ -64,9 +64,9 @@ int losses_make(const struct site_table *table, const struct arg_requests *reque
 		.slow_unkept = read->slow_unkept,
 		.filter_mismatches = read->filter_mismatches,
 	};
-	return read->last_mismatch
-		       ? describe(table, requests, read->last_mismatch, &losses->filter_mismatch)
-		       : 0;
+	return read->last_mismatch ? describe_mismatch(table, requests, read->last_mismatch,
+						       &losses->filter_mismatch)
+				   : 0;
 }
 
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,

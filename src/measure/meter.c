@@ -3,13 +3,13 @@
  * Opens, attaches and refreshes a meter, which maps probe names to the numbered sites of an engine.
  *
  * The data flows in one direction: list the processes (meter_processes.c), add the files that they
- * map to the table (meter_files.c), attach to these (meter_attach.c). None of these three steps
- * calls an earlier step.
+ * map to the table (meter_files.c), attach to these files (meter_attach.c). None of these three
+ * steps calls an earlier step.
  *
- * Open resolves the request: it finds the requested probes in the files that the processes map, and
- * all sites of these probes (site_table.c). The engine gets one struct per file, for any number of
- * processes, and has spare room for files that are loaded later. sample.c converts the engine's
- * reading into rows.
+ * Opening a meter resolves its request: it finds the requested probes in the files that the
+ * processes map, and all sites of these probes (site_table.c). The engine gets one struct
+ * engine_file per file, for any number of processes, and has spare room for the sites of files that
+ * are loaded later. sample.c converts the engine's reading into rows.
  */
 #include "measure/meter.h"
 
@@ -499,7 +499,8 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 }
 
 /*
- * Measure the files of this round. If there is no room for one file, the others are still measured.
+ * Measure the files that were added in this round. Remove a file that cannot be measured, and
+ * measure the others nevertheless.
  */
 static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 {

@@ -55,12 +55,12 @@ struct meter_end {
 
 /* A process of the latest list, and what the last inspection of the process found. */
 struct measured_process {
-	pid_t pid;  /* its id in /proc */
-	pid_t tgid; /* differs from pid if the main thread has exited */
-	unsigned int looks;
+	pid_t pid;	      /* its id in /proc */
+	pid_t tgid;	      /* differs from pid if the main thread has exited */
+	unsigned int looks;   /* how often it was inspected, up to a limit */
 	unsigned int changed; /* the round in which its files were seen to change */
 	uint64_t signature;   /* hash of the files from which it runs code; 0: unknown */
-	uint64_t start_time;  /* only set for single processes */
+	uint64_t start_time;  /* set only if the meter measures the processes in procs */
 	bool is_walked;	      /* its stacks can be walked */
 };
 
@@ -161,8 +161,9 @@ int meter_print_item(struct ocp_meter *meter, const struct item *item);
 int meter_group_by(struct ocp_meter *meter, const char *arg);
 
 /*
- * meter_files.c: add the program, or the new files that PROC maps, to the table. *N_NEW is set to
- * (meter_add_images: increased by) the number of added sites. If OURS, the files take over their
+ * meter_files.c: meter_add_program() adds the program to the table, and sets *N_NEW to the number
+ * of added sites. meter_add_images() adds the files that PROC maps and that are not in the table
+ * yet, and increases *N_NEW by the number of added sites. If OURS, the files take over their
  * programs from PROC, and the caller can free PROC.
  */
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
@@ -173,7 +174,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
  * PROBE is measured. DATA is the meter.
  */
 bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe);
-/* Remove the files that no process maps any more and none can map again. */
+/* Remove deleted files that no process maps any more: no process can map them again. */
 void meter_give_up_files(struct ocp_meter *meter);
 
 /*
@@ -219,11 +220,11 @@ const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char
 const char *meter_where(const struct ocp_meter *meter);
 
 /*
- * meter_none_yet.c: meter_has_none_yet() returns true if no file has probes yet.
- * meter_check_can_load() returns -ENOENT if no process can load a file with probes, and -ENODATA if
- * the program is not what meter_need_ocaml() requires. meter_log_none_yet() logs which probes are
- * missing. meter_remained_foreign() returns true if the program was not an OCaml program at the
- * start, and there are still no probes.
+ * meter_none_yet.c: meter_has_none_yet() returns true if no file has probes yet and no functions
+ * are requested. meter_check_can_load() returns -ENOENT if no process can load a file with probes,
+ * and -ENODATA if the program is not what meter_need_ocaml() requires. meter_log_none_yet() logs
+ * which probes are missing. meter_remained_foreign() returns true if the program was not an OCaml
+ * program when the meter was opened, and there are still no probes.
  */
 bool meter_has_none_yet(const struct ocp_meter *meter);
 void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs);
@@ -232,9 +233,9 @@ bool meter_remained_foreign(const struct ocp_meter *meter);
 void meter_log_none_yet(const struct ocp_meter *meter);
 
 /*
- * meter_processes.c: list the processes and add the files that they have loaded since the last
- * round. Call meter_forget_round() if files that were found in this round could not be measured:
- * the next round then finds these files again.
+ * meter_processes.c: meter_look_at_processes() begins a new round: it lists the processes, and adds
+ * the files that they have loaded since the last round. Call meter_forget_round() if files that
+ * were found in this round could not be measured: the next round then finds these files again.
  */
 int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new);
 void meter_forget_round(struct ocp_meter *meter);
@@ -265,12 +266,12 @@ bool meter_lacks_bpf(struct ocp_ctx *ctx);
 
 /*
  * meter_inside.c: meter_use_inside() makes METER count inside of the processes (engine_inside.c)
- * instead of in the kernel. Call it before the meter is opened. The checks need the files:
- * meter_check_inside() returns -ENOTSUP if no process can be counted inside,
- * meter_check_all_inside() if at least one cannot. meter_tell_without_sites() warns, after the
- * attach, of processes that are not counted. meter_passes_over() returns true, and warns, if FILE
- * was loaded too late to be counted. meter_tell_late() warns if the process of FROM has loaded a
- * file too late that is counted in other processes.
+ * instead of in the kernel. Call it before the meter is opened. The two checks may be called once
+ * the table has the files of the processes: meter_check_inside() returns -ENOTSUP if no process can
+ * be counted inside, meter_check_all_inside() if at least one cannot. meter_tell_without_sites()
+ * warns, after the attach, of processes that are not counted. meter_passes_over() returns true, and
+ * warns, if FILE was loaded too late to be counted. meter_tell_late() warns if the file of FROM is
+ * counted in other processes, but the process of FROM has loaded it too late.
  */
 void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
@@ -298,13 +299,15 @@ int meter_text(struct ocp_meter *meter, char **text);
 void meter_tell_late(const struct ocp_meter *meter, const struct new_file *from);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
 /*
- * Return true if PID, a process of METER or a child forked from one, counts for METER inside now.
+ * Return true if the engine `inside` is now counting for METER in process PID, which is a process
+ * of METER or a child forked from one. Return false if METER uses another engine.
  */
 bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
- * meter_costs.c: measure the cost of a hit in the background. meter_start_calibration_early()
- * starts before the sites are known, unless the cost depends on them.
+ * meter_costs.c: measure the cost of a hit in the background. meter_start_calibration() needs the
+ * sites and the spec. meter_start_calibration_early() starts before these are known, but only if
+ * functions are requested and the cost does not depend on arguments of sites.
  */
 void meter_start_calibration(struct ocp_meter *meter);
 void meter_start_calibration_early(struct ocp_meter *meter);
@@ -315,8 +318,8 @@ void meter_start_calibration_early(struct ocp_meter *meter);
 bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /*
- * meter_attach.c: attach to N files, or to all files. If there is no file yet, give the engine the
- * processes.
+ * meter_attach.c: meter_attach_files() attaches to N files, and meter_attach_all() to all files. If
+ * there is no file yet, meter_attach_all() only gives the processes to the engine.
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 int meter_attach_all(struct ocp_meter *meter);

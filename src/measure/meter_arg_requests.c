@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The requests of a meter that concern arguments, and what the engine must know about them. */
+/* Sets what a meter does with arguments, and tells the engine what it must know about them. */
 #include <errno.h>
 
 #include "measure/args/filter.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The files of an open meter: attach to them, switch probes, detach from overwritten files. */
+/*
+ * Attaches to the files of an open meter, switches probes in them, and detaches from files that are
+ * overwritten.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +13,9 @@
 /* ---- attaching ------------------------------------------------------------------------------ */
 
 /*
- * Set the roles of OUT for SITE: see struct meter_end. A flat function (site.is_flat), whose calls
- * do not nest in a thread, is matched by thread and needs no frames.
+ * Set the roles of OUT for SITE, a site of PROBE: see struct meter_end. If the calls of a function
+ * do not nest in a thread (site.is_flat), and the function is in one pair only, its calls are
+ * matched by thread, without frames.
  */
 static void fill_roles(const struct measured_probe *probe, const struct site *site,
 		       struct engine_site *out)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Leaves out functions that a process has changed in memory. The code of such a function differs
- * from the file, and a uprobe would run the instruction of the file. These functions are left out
- * for all processes, since all processes that map a file share its sites. A process that changes
- * its code while it is measured overwrites the uprobe, which the kernel then leaves as it is.
+ * from the file, but a uprobe on it would execute the file's instruction, not the changed one.
+ * These functions are left out for all processes, since all processes that map a file share its
+ * sites. If a process changes its code only while it is measured, it overwrites the uprobe, and the
+ * kernel leaves the changed code as it is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #include "process/changed_code.h"
 #include "process/mapped_files.h"
 
-static struct measured_file *find_file(const struct ocp_meter *meter, const struct stat *st)
+static struct measured_file *find_measured_file(const struct ocp_meter *meter,
+						const struct stat *st)
 {
 	for (size_t i = 0; i < meter->table.n_files; i++) {
 		struct measured_file *file = &meter->table.files[i];
@@ -48,7 +50,8 @@ static bool is_named(const struct ocp_meter *meter, const char *name)
 }
 
 /* Leave out all sites of PROBE in FILE. Returns false if they are left out already. */
-static bool leave_out(struct ocp_meter *meter, const struct measured_file *file, uint32_t probe)
+static bool leave_out_sites(struct ocp_meter *meter, const struct measured_file *file,
+			    uint32_t probe)
 {
 	bool is_new = false;
 
@@ -85,7 +88,7 @@ static int leave_out_all(struct ocp_meter *meter, const struct measured_file *fi
 					 "'%s': cannot be measured: pid %d has changed its code in "
 					 "memory",
 					 name, (int)pid);
-		if (!leave_out(meter, file, site->probe_index))
+		if (!leave_out_sites(meter, file, site->probe_index))
 			continue;
 		first = first ? first : name;
 		n++;
@@ -105,7 +108,7 @@ static int leave_out_all(struct ocp_meter *meter, const struct measured_file *fi
 int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
 			    const struct stat *st)
 {
-	const struct measured_file *file = find_file(meter, st);
+	const struct measured_file *file = find_measured_file(meter, st);
 	const struct probe_set code = code_probes_set(file ? file->code : NULL);
 	bool *changed;
 	uint64_t bias;

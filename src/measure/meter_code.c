@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions that a meter measures by name, and the files that have them. A file without probes
- * is read only if functions are requested.
+ * Finds the functions that a meter is to measure, in files with and without probes, and explains
+ * why a function was not found. A file without probes is read only if functions are requested.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -107,8 +107,9 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 }
 
 /*
- * Find the requested functions in PROG. If this fails in a library, log a warning and measure the
- * rest, unless a function was named that cannot be measured (-EOPNOTSUPP).
+ * Find the requested functions in PROG. If this fails and PROG is a library, log a warning, measure
+ * none of its functions, and return 0. There are two exceptions: -ENOMEM, and -EOPNOTSUPP, which
+ * means that a function was requested by its name but cannot be measured.
  */
 static int find_in_file(struct ocp_meter *meter, const struct ocp_program *prog,
 			struct code_probes **out)
@@ -362,8 +363,8 @@ int meter_check_code(struct ocp_meter *meter)
  * Add the file of PROG if it has requested functions. The file then owns PROG; otherwise PROG is
  * freed.
  */
-static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
-		       pid_t pid, size_t *n_new)
+static int add_code_file(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
+			 pid_t pid, size_t *n_new)
 {
 	const struct new_file from = { prog, name, meter->program ? 0 : pid };
 	struct measured_file *file = NULL;
@@ -408,7 +409,7 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	err = add_program(meter, prog, m->path, pid, n_new);
+	err = add_code_file(meter, prog, m->path, pid, n_new);
 	return err ? err : meter_leave_out_changed(meter, pid, m, &st);
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What measuring costs: an estimate before the attach, and the calibrated costs after it. */
+/*
+ * What measuring costs: starts the calibration, and returns an estimate before the attach and the
+ * calibrated costs after it.
+ */
 #include <errno.h>
 #include <stdio.h>
 
@@ -22,8 +25,9 @@ void meter_start_calibration(struct ocp_meter *meter)
 }
 
 /*
- * Do not start if hits are filtered or printed or have a histogram: the engine needs the arguments
- * then, which are known only when the sites are known.
+ * Start only if functions are requested: most of their exits are single-stepped, so that an
+ * estimate will be needed. Do not start if hits are filtered or printed or have a histogram: the
+ * engine then needs the arguments, which are known only when the sites are known.
  */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {

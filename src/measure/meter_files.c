@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The files that a meter measures: add them to its table with the chosen probes, and remove them.
+ * Adds files to the table of a meter, with the probes that are requested, and removes files from
+ * it.
  *
- * Programs load private copies of plugins and delete them (Dynlink has a function for this). Each
- * copy needs a link, descriptors and site numbers, and a meter that runs for weeks would run out of
- * these. Once no process maps a deleted file, no process can run it again. The file is then removed
- * from the table, and its counts are added to the sums of its probes.
+ * Why files are removed: programs load private copies of plugins and delete them (Dynlink has a
+ * function for this). Each copy needs a link, descriptors and site numbers, and a meter that runs
+ * for weeks would run out of these. Once no process maps a deleted file, no process can run it
+ * again. The file is then removed from the table, and its counts are added to the sums of its
+ * probes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,8 +49,8 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 /*
  * Add the file of FROM, which PID maps, unless the table has it. *FILE is NULL if the table has it.
  */
-static int add_file(struct ocp_meter *meter, const struct new_file *from, pid_t pid,
-		    struct measured_file **file)
+static int add_new_file(struct ocp_meter *meter, const struct new_file *from, pid_t pid,
+			struct measured_file **file)
 {
 	struct code_probes *code;
 	int err;
@@ -67,7 +69,7 @@ int meter_add_program(struct ocp_meter *meter, size_t *n_new)
 {
 	const struct new_file from = { meter->program, elf_file_name(meter->program->elf), 0 };
 	struct measured_file *file = NULL;
-	int err = add_file(meter, &from, 0, &file);
+	int err = add_new_file(meter, &from, 0, &file);
 
 	*n_new = file ? file->n_sites : 0;
 	return err;
@@ -83,8 +85,8 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		struct image *image = &proc->images.images[i];
 		struct measured_file *file;
 
-		err = add_file(meter, &(struct new_file){ image->prog, image->path, pid },
-			       proc->pid, &file);
+		err = add_new_file(meter, &(struct new_file){ image->prog, image->path, pid },
+				   proc->pid, &file);
 		if (err || !file)
 			continue;
 		*n_new += file->n_sites;

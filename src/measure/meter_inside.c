@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Meters that count inside of processes, and checks for sites and processes that they cannot count.
+ * Meters that count inside of processes: checks whether their sites and processes can be counted,
+ * warns of those that cannot, and writes the description that other tools read.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The arguments that match pairs. Matching a start with its stop by thread is right only where a
- * thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one thread:
- * the stop of one request would end the start of another one, and no count would show it.
+ * Chooses the arguments that match the starts and stops of pairs. Matching by thread is right only
+ * where a thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one
+ * thread: the stop of one request would end the start of another one, and no count would show it.
  *
  * So, if the user names no key, a pair is matched by an argument that its two probes have under the
  * same name, at all of their sites, in a place that can be read. If several arguments qualify, the
@@ -14,8 +14,11 @@
  *	4. a string
  *
  * and then the order of the start's arguments. Floats, bools and chars do not identify a request.
- * If a pair is still matched by thread, this argument is compared: if a stop and its start have
- * different values, the stop belongs to another request. The engine `inside` matches by ints that
+ * If no argument qualifies, the pair is matched by thread.
+ *
+ * If the user asks for matching by thread (--key none, --depth), the argument that would have been
+ * chosen is compared instead: if a stop and its start have different values, the stop belongs to
+ * another request, and the pair is counted as mismatched. The engine `inside` matches by ints that
  * are in a register or on the stack, and compares nothing.
  *
  * Keys are found before the engine is opened. Files that are loaded later do not change them.
@@ -48,7 +51,8 @@ struct pair_sites {
 
 /* ---- the argument that the probes of a pair have in common ----------------------------------- */
 
-static size_t add_sites(const struct site_table *table, const char *probe, const struct site **to)
+static size_t collect_probe_sites(const struct site_table *table, const char *probe,
+				  const struct site **to)
 {
 	const ptrdiff_t index = site_table_find(table, probe);
 	size_t n = 0;
@@ -69,9 +73,9 @@ static int list_sites(const struct ocp_meter *meter, const struct meter_pair *pa
 	sites->list = calloc(2 * meter->table.n_sites + 1, sizeof(const struct site *));
 	if (!sites->list)
 		return ctx_no_memory(meter->ctx);
-	sites->n_starts = add_sites(&meter->table, pair->start, sites->list);
+	sites->n_starts = collect_probe_sites(&meter->table, pair->start, sites->list);
 	sites->n = sites->n_starts +
-		   add_sites(&meter->table, pair->stop, sites->list + sites->n_starts);
+		   collect_probe_sites(&meter->table, pair->stop, sites->list + sites->n_starts);
 	sites->is_inside = meter_is_inside(meter);
 	return 0;
 }
@@ -104,7 +108,10 @@ static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bo
 	       args.args[at].type != ARG_FLOAT;
 }
 
-/* Return how well the argument NAME identifies a request. It is IS_UNFIT if a site lacks it. */
+/*
+ * Return how well the argument NAME identifies a request: IS_UNFIT if the argument is missing or
+ * cannot be read at any of the sites.
+ */
 static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			       const char *name)
 {

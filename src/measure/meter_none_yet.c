@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Meters of processes that have no probes yet. A program without probes may load plugins with
- * probes, so the meter starts measuring and logs which probes are missing. It is an error if the
- * program has probes but not the requested ones, or if it has no probes and cannot load files.
+ * Decides what a meter does whose processes have no probes yet. A program without probes may load
+ * plugins with probes, so the meter starts measuring and logs which probes are missing. If the
+ * program has no probes and cannot load files, that is an error; so it is if the program has
+ * probes, but not the requested ones.
  */
 #include <errno.h>
 #include <limits.h>
@@ -99,7 +100,7 @@ static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 	return kind == PROGRAM_NATIVE ? kind : first;
 }
 
-static int check_kind(struct ocp_meter *meter)
+static int check_process_kind(struct ocp_meter *meter)
 {
 	char who[PATH_MAX + 32] = "";
 	enum program_kind kind;
@@ -129,7 +130,7 @@ int meter_check_can_load(struct ocp_meter *meter)
 	for (size_t i = 0; !can && i < meter->n_procs; i++)
 		can = process_can_load(meter, meter->procs[i]);
 	if (can)
-		return check_kind(meter);
+		return check_process_kind(meter);
 	return ctx_error(meter->ctx, -ENOENT,
 			 "%s: has no OCaml probes and can load none: it is statically linked, "
 			 "without a dynamic loader",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The processes of a meter, which start, end and load files. The list is rebuilt at every refresh,
- * so that it does not grow with ended processes. A refresh is called about every second, also on
- * machines with thousands of processes. Therefore only some of the older processes are inspected in
- * each round, so that a round takes a few milliseconds.
+ * The processes of a meter, which start, end and load files: lists them at every refresh, and finds
+ * the files that they have loaded. The list is rebuilt each time, so that it does not grow with
+ * ended processes. A refresh takes place about every second, also on machines with thousands of
+ * processes. Therefore only some of the older processes are inspected in each round, so that a
+ * round takes a few milliseconds.
  */
 #include <errno.h>
 #include <signal.h>
@@ -87,8 +88,12 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 	return err;
 }
 
-/* Add the files of PROCESS if it is its turn and its files have changed since the last look. */
-static int look_at(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
+/*
+ * If it is the turn of PROCESS in this round, inspect it, and add its files if it runs code from
+ * other files than at the last inspection.
+ */
+static int add_changed_files(struct ocp_meter *meter, struct measured_process *process,
+			     size_t *n_new)
 {
 	const uint64_t before = process->signature;
 
@@ -154,7 +159,7 @@ static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 	}
 	found_processes_free(&found);
 	for (size_t i = 0; !err && i < meter->n_processes; i++)
-		err = look_at(meter, &meter->processes[i], n_new);
+		err = add_changed_files(meter, &meter->processes[i], n_new);
 	return err;
 }
 
@@ -235,7 +240,7 @@ static int look_at_processes(struct ocp_meter *meter, size_t *n_new)
 	meter_drop_ended(meter);
 	/* In the first round, the table already contains the files of these processes. */
 	for (size_t i = 0; !err && !is_first && i < meter->n_processes; i++)
-		err = look_at(meter, &meter->processes[i], n_new);
+		err = add_changed_files(meter, &meter->processes[i], n_new);
 	return err;
 }
 
@@ -272,7 +277,7 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
  * Return true if thread or process ID, of process TGID, has ended. A zombie has not ended. Do not
  * use /proc, which may hide processes of other users (hidepid).
  */
-static bool has_ended(void *data, uint32_t id, uint32_t tgid)
+static bool has_task_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
 	const uint32_t tid = meter->split == OCP_BY_THREAD ? id : tgid;
@@ -307,7 +312,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 		return 0;
 	err = make_room_for_forgotten(meter);
 	if (!err)
-		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
+		err = meter->ops->forget(meter->engine, has_task_ended, meter, &dropped, &n);
 	/* Keep the hits of the removed rows, which are in DROPPED also on failure. */
 	for (size_t i = 0; i < n; i++)
 		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a meter is to measure, as set by single calls or by a request. For requests about arguments,
- * see meter_arg_requests.c.
+ * Sets what a meter measures: one setting per call, or all that a struct measure_request contains.
+ * For settings about arguments, see meter_arg_requests.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
 	meter->split = split;
 }
 
-static int add_pair(struct ocp_meter *meter, const char *start, const char *stop, bool is_calls)
+static int append_pair(struct ocp_meter *meter, const char *start, const char *stop, bool is_calls)
 {
 	struct meter_pair *pair;
 
@@ -100,7 +100,7 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	}
 	if (has_pair(meter, start, ""))
 		return ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start);
-	return add_pair(meter, start, "", true);
+	return append_pair(meter, start, "", true);
 }
 
 int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
@@ -112,7 +112,7 @@ int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
 				 "pair '%s,%s': start and stop are the same probe", start, stop);
 	if (has_pair(meter, start, stop))
 		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start, stop);
-	return add_pair(meter, start, stop, false);
+	return append_pair(meter, start, stop, false);
 }
 
 int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)

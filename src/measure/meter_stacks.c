@@ -42,8 +42,8 @@ int meter_walk_processes(struct ocp_meter *meter)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static int push(struct ocp_meter *meter, struct named_frames *frames,
-		const struct named_frame *added, size_t n)
+static int append_frames(struct ocp_meter *meter, struct named_frames *frames,
+			 const struct named_frame *added, size_t n)
 {
 	void *list = reallocarray(frames->list, frames->n + n + 1, sizeof(void *));
 
@@ -145,7 +145,7 @@ static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 
 	*frames = (struct named_frames){ 0 };
 	if (!stack)
-		return push(meter, frames, &lost_stack, 1);
+		return append_frames(meter, frames, &lost_stack, 1);
 	if (!meter->frame_names)
 		err = frame_names_open(meter->ctx, meter->ops->walker(meter->engine),
 				       &meter->frame_names);
@@ -155,15 +155,15 @@ static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 
 		err = frame_names_find(meter->frame_names, stack->frames[i], &named, &n);
 		if (!err)
-			err = push(meter, frames, named, n);
+			err = append_frames(meter, frames, named, n);
 	}
 	if (!err && site && frames->n)
 		err = make_site_frame(meter, site, frames->list[0], &frames->list[0]);
 	if (!err && stack->end == WALK_TOO_DEEP && meter->stack_depth < MAX_STACK_DEPTH) {
-		err = push(meter, frames, &cut_stack, 1);
+		err = append_frames(meter, frames, &cut_stack, 1);
 	} else if (!err && stack->end != WALK_COMPLETE) {
 		stack_walker_tell_end(frame_names_walker(meter->frame_names), stack);
-		err = push(meter, frames, frame_names_of_end(stack->end), 1);
+		err = append_frames(meter, frames, frame_names_of_end(stack->end), 1);
 	}
 	return err;
 }
@@ -216,7 +216,7 @@ static int compare_subjects(const struct stack_row *x, const struct stack_row *y
 }
 
 /* Compare rows by probe or pair, then by frames. */
-static int compare_rows(const void *a, const void *b)
+static int compare_stack_rows(const void *a, const void *b)
 {
 	const struct stack_row *x = a, *y = b;
 	int order = compare_subjects(x, y);
@@ -236,21 +236,24 @@ static int by_weight(const void *a, const void *b)
 		order = COMPARE(y->sum_ns, x->sum_ns);
 	if (!order)
 		order = COMPARE(y->n, x->n);
-	return order ? order : compare_rows(a, b);
+	return order ? order : compare_stack_rows(a, b);
 }
 
-/* Merge rows that look the same: two calls in one line, or two sites of a probe. */
-static void merge(struct stack_rows *rows)
+/*
+ * Merge rows of the same probe or pair whose frames look the same, such as those of two calls in
+ * one line, or of two sites of a probe. Sort the rows as in struct stack_rows.
+ */
+static void merge_equal_rows(struct stack_rows *rows)
 {
 	size_t n = 0;
 
 	if (!rows->n)
 		return;
-	qsort(rows->list, rows->n, sizeof(*rows->list), compare_rows);
+	qsort(rows->list, rows->n, sizeof(*rows->list), compare_stack_rows);
 	for (size_t i = 0; i < rows->n; i++) {
 		struct stack_row *row = &rows->list[i], *last = n ? &rows->list[n - 1] : NULL;
 
-		if (!last || compare_rows(last, row)) {
+		if (!last || compare_stack_rows(last, row)) {
 			rows->list[n++] = *row;
 			continue;
 		}
@@ -301,7 +304,7 @@ int meter_read_stacks(struct ocp_meter *meter, struct stack_rows *rows)
 	for (size_t i = 0; i < stacks.n && !err; i++)
 		err = add_row(meter, &stacks.list[i], rows);
 	if (!err)
-		merge(rows);
+		merge_equal_rows(rows);
 	free(stacks.list);
 	stack_store_free(stacks.store);
 	return err;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Meters that outlive their process. The engine pins its maps and links in a directory of bpffs. A
- * map of one element called `meta` describes the numbers (pin_meta.c). `meta` is written last: a
- * directory without it was left by a process that was killed while pinning.
+ * further map there, called `meta`, has one element: a text that describes what the numbers in the
+ * other maps mean (pin_meta.c). `meta` is written last: a directory without it was left by a
+ * process that was killed while pinning.
  *
  * A user who can write to the directory could replace the maps. Therefore directories of other
  * users are rejected (pin_folder.c), and each map is checked before it is read.
@@ -193,8 +194,8 @@ static int open_folder(struct ocp_ctx *ctx, const char *name, struct ocp_meter *
 }
 
 /*
- * Open the meter NAME: a directory of bpffs, or a process that counts inside. Both share one name
- * space.
+ * Open the meter NAME, which is pinned in a directory of bpffs or counts inside of processes. Both
+ * kinds of meters share one name space.
  */
 int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 {
@@ -236,13 +237,13 @@ int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name)
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b)
+static int compare_pin_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Return the names of both lists in one block, sorted, each name once. NULL: out of memory. */
-static char **join(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
+static char **merge_names(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
 {
 	const size_t n_all = n_a + n_b;
 	char **sorted = calloc(n_all + 1, sizeof(*sorted)), **names, *text;
@@ -258,7 +259,7 @@ static char **join(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
 		free(sorted);
 		return NULL;
 	}
-	qsort(sorted, n_all, sizeof(*sorted), compare_names);
+	qsort(sorted, n_all, sizeof(*sorted), compare_pin_names);
 	text = (char *)(names + n_all + 1);
 	for (size_t i = 0; i < n_all; i++) {
 		if (i && strcmp(sorted[i], sorted[i - 1]) == 0)
@@ -289,7 +290,7 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	else if (!err)
 		err = folder_err;
 	if (!err) {
-		*names = join(folders, n_folders, found, n_found, n);
+		*names = merge_names(folders, n_folders, found, n_found, n);
 		err = *names ? 0 : ctx_no_memory(ctx);
 	}
 	free(folders);

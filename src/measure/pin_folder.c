@@ -47,9 +47,9 @@ int pin_need_bpffs(struct ocp_ctx *ctx)
 }
 
 /*
- * Check that PATH is a directory that only root and we can change. If it is SHARED, other users may
- * make files in it, but not change our files (the sticky bit). Return 0 or a negative errno;
- * -ENOENT has no message.
+ * Check that PATH is a directory that only root and we can change. If SHARED, accept a directory in
+ * which other users may make files, too, if they cannot change our files there (the sticky bit).
+ * Return 0 or a negative errno; -ENOENT has no message.
  */
 static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 {

@@ -42,7 +42,10 @@ int pin_is_taken(struct ocp_ctx *ctx, const char *name);
  */
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
-/* Remove all names in FOLDER, and FOLDER. An object is freed when its last descriptor is closed. */
+/*
+ * Remove all names in FOLDER, and FOLDER. A map or link without a name still exists while a process
+ * has a descriptor of it.
+ */
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

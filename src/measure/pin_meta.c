@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Describes the numbers in the maps of a pinned meter, as lines of text:
+ * Writes and reads the text that describes a kept meter: what the numbers in the maps of a pinned
+ * meter mean, or the numbers of a meter that counts inside of processes. The text has these lines:
  *
  *	ocaml-probes-kept 2 LAYOUT     layout of the maps: MEASURE_VERSION
  *	start NS                       of CLOCK_MONOTONIC
@@ -64,18 +65,18 @@ __attribute__((format(printf, 2, 3))) static void put_format(struct strbuf *text
 	free(string);
 }
 
-static bool is_plain(char c)
+static bool is_unescaped(char c)
 {
 	return isgraph((unsigned char)c) && c != '%';
 }
 
-static void put_word(struct strbuf *text, const char *word)
+static void append_escaped_word(struct strbuf *text, const char *word)
 {
 	strbuf_lit(text, " =");
 	while (word && *word) {
 		size_t n = 0;
 
-		while (is_plain(word[n]))
+		while (is_unescaped(word[n]))
 			n++;
 		strbuf_add(text, word, n);
 		word += n;
@@ -122,8 +123,8 @@ static void put_site(struct strbuf *text, const struct measured_site *site)
 	strbuf_add(text, line, (size_t)(to - line));
 	if (!has_words)
 		return;
-	put_word(text, site->symbol);
-	put_word(text, site->source);
+	append_escaped_word(text, site->symbol);
+	append_escaped_word(text, site->source);
 	strbuf_lit(text, "\n");
 }
 
@@ -131,7 +132,7 @@ static void put_probes(struct strbuf *text, const struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_probes; i++) {
 		strbuf_str(text, table->probes[i].is_counted ? "probe 1" : "probe 0");
-		put_word(text, table->probes[i].name);
+		append_escaped_word(text, table->probes[i].name);
 		strbuf_lit(text, "\n");
 	}
 	for (size_t i = 0; i < table->n_probes; i++)
@@ -162,21 +163,21 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 	strbuf_lit(text, "\n");
 	if (meter->program_name) {
 		strbuf_str(text, "program");
-		put_word(text, meter->program_name);
+		append_escaped_word(text, meter->program_name);
 		strbuf_lit(text, "\n");
 	}
 	for (size_t i = 0; i < meter->n_pids; i++)
 		put_format(text, "pid %d\n", (int)meter->pids[i]);
 	for (size_t i = 0; i < meter->n_pairs; i++) {
 		strbuf_str(text, meter->pairs[i].key_arg >= 0 ? "pair 1" : "pair 0");
-		put_word(text, meter->pairs[i].start);
-		put_word(text, meter->pairs[i].stop);
+		append_escaped_word(text, meter->pairs[i].start);
+		append_escaped_word(text, meter->pairs[i].stop);
 		strbuf_lit(text, "\n");
 	}
 	put_probes(text, table);
 	for (size_t i = 0; i < table->n_files; i++) {
 		strbuf_str(text, "file");
-		put_word(text, table->files[i].name);
+		append_escaped_word(text, table->files[i].name);
 		strbuf_lit(text, "\n");
 	}
 	for (size_t i = 0; i < table->n_sites; i++) {
@@ -202,7 +203,7 @@ char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Decode the two digits of %xx at FROM. Return -1 if they are missing, or if they are 00. */
-static int take_escape(const char *from)
+static int decode_escape(const char *from)
 {
 	const char digits[] = { from[0], from[0] ? from[1] : '\0', '\0' };
 	char *end;
@@ -228,7 +229,7 @@ static char *take_word(char **line)
 		int byte = (unsigned char)*from;
 
 		if (*from == '%') {
-			byte = take_escape(from + 1);
+			byte = decode_escape(from + 1);
 			if (byte < 0)
 				return NULL;
 			from += 2;
@@ -239,8 +240,11 @@ static char *take_word(char **line)
 	return word;
 }
 
-/* Remove the next number from *LINE. It is in BASE. Return false if it is damaged or above MAX. */
-static bool take_number(char **line, int base, uint64_t max, uint64_t *number)
+/*
+ * Remove the next word from *LINE, and set *NUMBER to it: a number in BASE. Return false if the
+ * word is not a number, or is above MAX.
+ */
+static bool take_next_number(char **line, int base, uint64_t max, uint64_t *number)
 {
 	const char *word = strsep(line, " ");
 	char *end;
@@ -265,35 +269,35 @@ static bool take_cost(char **line, double *ns)
 }
 
 /* The result of parsing. The strings of sites stay in the text. */
-struct reader {
+struct pin_reader {
 	struct ocp_meter *meter;
 	struct site *sites; /* by site number: a site that only has its address */
 	bool has_start, has_split, has_costs;
 };
 
-static bool read_start(struct reader *r, char **line)
+static bool read_start(struct pin_reader *r, char **line)
 {
 	uint64_t start_ns;
 
-	if (r->has_start || !take_number(line, 10, INT64_MAX, &start_ns))
+	if (r->has_start || !take_next_number(line, 10, INT64_MAX, &start_ns))
 		return false;
 	r->meter->start_ns = (int64_t)start_ns;
 	r->has_start = true;
 	return true;
 }
 
-static bool read_split(struct reader *r, char **line)
+static bool read_split(struct pin_reader *r, char **line)
 {
 	uint64_t split;
 
-	if (r->has_split || !take_number(line, 10, OCP_BY_PROCESS, &split))
+	if (r->has_split || !take_next_number(line, 10, OCP_BY_PROCESS, &split))
 		return false;
 	r->meter->split = (enum ocp_split)split;
 	r->has_split = true;
 	return true;
 }
 
-static bool read_costs(struct reader *r, char **line)
+static bool read_costs(struct pin_reader *r, char **line)
 {
 	struct ocp_costs *costs = &r->meter->pinned_costs;
 
@@ -305,20 +309,20 @@ static bool read_costs(struct reader *r, char **line)
 	return true;
 }
 
-static bool read_program(struct reader *r, char **line)
+static bool read_program_line(struct pin_reader *r, char **line)
 {
 	const char *name = r->meter->program_name ? NULL : take_word(line);
 
 	return name && (r->meter->program_name = strdup(name));
 }
 
-static bool read_pid(struct reader *r, char **line)
+static bool read_pid(struct pin_reader *r, char **line)
 {
 	struct ocp_meter *meter = r->meter;
 	pid_t *new;
 	uint64_t pid;
 
-	if (!take_number(line, 10, INT_MAX, &pid) || !pid)
+	if (!take_next_number(line, 10, INT_MAX, &pid) || !pid)
 		return false;
 	new = array_add(meter->pids, meter->n_pids);
 	if (new)
@@ -326,11 +330,11 @@ static bool read_pid(struct reader *r, char **line)
 	return new != NULL;
 }
 
-static bool read_pair(struct reader *r, char **line)
+static bool read_pair(struct pin_reader *r, char **line)
 {
 	struct ocp_meter *meter = r->meter;
 	uint64_t by_key;
-	const char *start = take_number(line, 10, 1, &by_key) ? take_word(line) : NULL;
+	const char *start = take_next_number(line, 10, 1, &by_key) ? take_word(line) : NULL;
 	const char *stop = start ? take_word(line) : NULL;
 	struct meter_pair *pair;
 
@@ -345,11 +349,11 @@ static bool read_pair(struct reader *r, char **line)
 	return pair->start && pair->stop;
 }
 
-static bool read_probe(struct reader *r, char **line)
+static bool read_probe(struct pin_reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	uint64_t is_counted;
-	const char *name = take_number(line, 10, 1, &is_counted) ? take_word(line) : NULL;
+	const char *name = take_next_number(line, 10, 1, &is_counted) ? take_word(line) : NULL;
 	struct measured_probe *new = name ? array_add(table->probes, table->n_probes) : NULL;
 
 	if (!new)
@@ -358,32 +362,33 @@ static bool read_probe(struct reader *r, char **line)
 	return new->name != NULL;
 }
 
-static bool read_past(struct reader *r, char **line)
+static bool read_past(struct pin_reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	uint64_t probe_index, hits;
 
-	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
-	    !take_number(line, 10, UINT64_MAX, &hits))
+	if (!take_next_number(line, 10, UINT32_MAX, &probe_index) ||
+	    probe_index >= table->n_probes || !take_next_number(line, 10, UINT64_MAX, &hits))
 		return false;
 	table->probes[probe_index].past_hits = hits;
 	return true;
 }
 
-static bool read_uses(struct reader *r, char **line)
+static bool read_uses(struct pin_reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	uint64_t probe_index, n, n_without;
 
-	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
-	    !take_number(line, 10, UINT32_MAX, &n) || !take_number(line, 10, n, &n_without))
+	if (!take_next_number(line, 10, UINT32_MAX, &probe_index) ||
+	    probe_index >= table->n_probes || !take_next_number(line, 10, UINT32_MAX, &n) ||
+	    !take_next_number(line, 10, n, &n_without))
 		return false;
 	table->probes[probe_index].n_uses = n;
 	table->probes[probe_index].n_uses_without_site = n_without;
 	return true;
 }
 
-static bool read_file(struct reader *r, char **line)
+static bool read_file_line(struct pin_reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	const char *name = take_word(line);
@@ -395,7 +400,7 @@ static bool read_file(struct reader *r, char **line)
 	return new->name != NULL;
 }
 
-static bool add_site(struct reader *r, const struct measured_site *site)
+static bool append_site(struct pin_reader *r, const struct measured_site *site)
 {
 	struct site_table *table = &r->meter->table;
 	struct site *places = array_grow(r->sites, table->n_sites, sizeof(*places));
@@ -410,18 +415,18 @@ static bool add_site(struct reader *r, const struct measured_site *site)
 	return true;
 }
 
-static bool read_site_that(struct reader *r, char **line, bool counts)
+static bool read_site_that(struct pin_reader *r, char **line, bool counts)
 {
 	const struct site_table *table = &r->meter->table;
 	struct measured_site site = { .counts = counts };
 	uint64_t probe_index, file, number, source_column;
 
-	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
-	    !take_number(line, 10, UINT32_MAX, &file) || file >= table->n_files ||
-	    !take_number(line, 16, UINT64_MAX, &site.va) ||
-	    !take_number(line, 16, UINT64_MAX, &site.symbol_off) ||
-	    !take_number(line, 10, INT_MAX, &number) ||
-	    !take_number(line, 10, INT_MAX, &source_column))
+	if (!take_next_number(line, 10, UINT32_MAX, &probe_index) ||
+	    probe_index >= table->n_probes || !take_next_number(line, 10, UINT32_MAX, &file) ||
+	    file >= table->n_files || !take_next_number(line, 16, UINT64_MAX, &site.va) ||
+	    !take_next_number(line, 16, UINT64_MAX, &site.symbol_off) ||
+	    !take_next_number(line, 10, INT_MAX, &number) ||
+	    !take_next_number(line, 10, INT_MAX, &source_column))
 		return false;
 	site.probe_index = (uint32_t)probe_index;
 	site.file = (uint32_t)file;
@@ -435,37 +440,37 @@ static bool read_site_that(struct reader *r, char **line, bool counts)
 		site.symbol = NULL;
 	if (!*site.source)
 		site.source = NULL;
-	return add_site(r, &site);
+	return append_site(r, &site);
 }
 
-static bool read_site(struct reader *r, char **line)
+static bool read_site(struct pin_reader *r, char **line)
 {
 	return read_site_that(r, line, true);
 }
 
-static bool read_uncounted(struct reader *r, char **line)
+static bool read_uncounted(struct pin_reader *r, char **line)
 {
 	return read_site_that(r, line, false);
 }
 
-static bool read_nobody(struct reader *r, char **line)
+static bool read_nobody(struct pin_reader *r, char **line)
 {
 	const char *word = take_word(line);
 
-	return word && !*word && add_site(r, &(struct measured_site){ .file = NO_FILE });
+	return word && !*word && append_site(r, &(struct measured_site){ .file = NO_FILE });
 }
 
-static bool read_line(struct reader *r, char *line)
+static bool read_description_line(struct pin_reader *r, char *line)
 {
 	static const struct {
 		const char *what;
-		bool (*read)(struct reader *r, char **line);
+		bool (*read)(struct pin_reader *r, char **line);
 	} lines[] = {
 		{ "start", read_start },   { "split", read_split },
-		{ "cost", read_costs },	   { "program", read_program },
+		{ "cost", read_costs },	   { "program", read_program_line },
 		{ "pid", read_pid },	   { "pair", read_pair },
 		{ "probe", read_probe },   { "past", read_past },
-		{ "uses", read_uses },	   { "file", read_file },
+		{ "uses", read_uses },	   { "file", read_file_line },
 		{ "site", read_site },	   { "uncounted", read_uncounted },
 		{ "nobody", read_nobody },
 	};
@@ -489,7 +494,7 @@ static int compare_probes(const void *a, const void *b, void *data)
  * Complete the table as site_table_add_file() does. Return false if memory is short or a name
  * occurs twice.
  */
-static bool finish_table(struct reader *r)
+static bool finish_table(struct pin_reader *r)
 {
 	struct site_table *table = &r->meter->table;
 
@@ -508,7 +513,7 @@ static bool finish_table(struct reader *r)
 	return true;
 }
 
-static bool is_complete(const struct reader *r)
+static bool is_complete(const struct pin_reader *r)
 {
 	const struct ocp_meter *meter = r->meter;
 
@@ -539,9 +544,9 @@ static void make_plain(struct ocp_meter *meter)
 }
 
 /* Parse TEXT into METER. Return 0, -ENOMEM, or -EBADMSG or -EPROTO without a message. */
-static int parse(struct ocp_meter *meter, char *text, bool is_trusted)
+static int parse_description(struct ocp_meter *meter, char *text, bool is_trusted)
 {
-	struct reader r = { .meter = meter };
+	struct pin_reader r = { .meter = meter };
 	const char *line = strsep(&text, "\n");
 	bool ok = text && strcmp(line, FORMAT) == 0;
 	char *next;
@@ -550,7 +555,7 @@ static int parse(struct ocp_meter *meter, char *text, bool is_trusted)
 		return -EPROTO;
 	/* The last line must also end with a newline, and nothing may follow it. */
 	while (ok && (next = strsep(&text, "\n")) && (text || *next))
-		ok = text && read_line(&r, next);
+		ok = text && read_description_line(&r, next);
 	if (ok && !is_trusted)
 		make_plain(meter);
 	ok = ok && is_complete(&r) && finish_table(&r);
@@ -561,7 +566,7 @@ static int parse(struct ocp_meter *meter, char *text, bool is_trusted)
 
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
 {
-	int err = parse(meter, text, true);
+	int err = parse_description(meter, text, true);
 
 	if (err == -EBADMSG)
 		ctx_error(meter->ctx, err, "%s/meta: damaged", folder);
@@ -578,7 +583,7 @@ int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
 
 int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 {
-	return parse(meter, text, false);
+	return parse_description(meter, text, false);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------ */
@@ -599,7 +604,7 @@ static bool is_wish(const char *line)
 	return false;
 }
 
-static const char *next_line(const char *line)
+static const char *skip_line(const char *line)
 {
 	line += strcspn(line, "\n");
 	return line + (*line == '\n');
@@ -608,16 +613,16 @@ static const char *next_line(const char *line)
 /* Look for each requesting line of A in B. The lines of both texts are in the same order. */
 bool pin_meta_is_part(const char *a, const char *b)
 {
-	for (; *a; a = next_line(a)) {
+	for (; *a; a = skip_line(a)) {
 		const size_t bytes = strcspn(a, "\n") + 1;
 
 		if (!is_wish(a))
 			continue;
 		while (*b && strncmp(a, b, bytes) != 0)
-			b = next_line(b);
+			b = skip_line(b);
 		if (!*b)
 			return false;
-		b = next_line(b);
+		b = skip_line(b);
 	}
 	return true;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The text that describes the maps of a pinned meter. */
+/*
+ * The text that describes what the numbers of a kept meter mean: for later tools, which read the
+ * meter.
+ */
 #ifndef MEASURE_PIN_META_H
 #define MEASURE_PIN_META_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples: converts what an engine has read into rows with names. A sample is a copy. Its rows
- * point to names in the meter and to memory of the sample.
+ * Samples: converts what an engine has read into rows with names, and subtracts samples from each
+ * other. A sample does not change when the meter continues to count. Its rows point to names in the
+ * meter and to memory of the sample.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@
 #include "measure/meter.h"
 #include "measure/spending.h"
 
-struct row {
+struct sample_row {
 	struct ocp_hits hits;
 	char comm[16];
 	uint64_t key; /* identifies the row in all samples of a meter */
@@ -30,7 +31,7 @@ struct ocp_sample {
 	struct ocp_losses losses;
 	struct ocp_probe_hits *probes;
 	size_t n_probes;
-	struct row *rows;
+	struct sample_row *rows;
 	size_t n_rows;
 	struct ocp_pair *pairs;
 	uint64_t (*buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
@@ -111,7 +112,7 @@ static int make_probe_rows(struct ocp_sample *sample)
 		const struct ocp_probe_hits *probe = &sample->probes[i];
 
 		if (probe->is_counted)
-			sample->rows[sample->n_rows++] = (struct row){
+			sample->rows[sample->n_rows++] = (struct sample_row){
 				.hits = { .probe = probe->probe, .hits = probe->hits },
 				.key = table->by_name[i],
 			};
@@ -119,9 +120,9 @@ static int make_probe_rows(struct ocp_sample *sample)
 	return 0;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_sample_rows(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct sample_row *x = a, *y = b;
 	int order = strcmp(x->hits.probe, y->hits.probe);
 
 	if (order)
@@ -144,7 +145,7 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 
 		if (site->file == NO_FILE || !probe->is_counted || !site->counts)
 			continue;
-		sample->rows[sample->n_rows++] = (struct row){
+		sample->rows[sample->n_rows++] = (struct sample_row){
 			.hits = { .probe = probe->name,
 				  .hits = site_hits[i],
 				  .image = table->files[site->file].name,
@@ -157,7 +158,7 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 			.key = i,
 		};
 	}
-	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_rows);
+	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_sample_rows);
 	return 0;
 }
 
@@ -170,20 +171,20 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		return ctx_no_memory(meter->ctx);
 	for (size_t i = 0; i < meter->n_forgotten; i++)
 		if (meter->forgotten[i])
-			sample->rows[sample->n_rows++] = (struct row){
+			sample->rows[sample->n_rows++] = (struct sample_row){
 				.hits = { .probe = meter->table.probes[i].name,
 					  .hits = meter->forgotten[i] },
 				.key = i,
 			};
 	for (size_t i = 0; i < reading->n_keyed; i++) {
 		const struct engine_keyed *keyed = &reading->keyed[i];
-		struct row *row = &sample->rows[sample->n_rows++];
+		struct sample_row *row = &sample->rows[sample->n_rows++];
 
 		/* For a pinned meter, the map may contain numbers that are not in the table. */
 		if (keyed->probe_index >= meter->table.n_probes)
 			return ctx_error(meter->ctx, -EBADMSG,
 					 "measuring: hits of a probe that is not measured");
-		*row = (struct row){
+		*row = (struct sample_row){
 			.hits = { .probe = meter->table.probes[keyed->probe_index].name,
 				  .hits = keyed->hits,
 				  .pid = (pid_t)keyed->tgid },
@@ -193,7 +194,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 			row->hits.tid = (pid_t)keyed->id;
 		memcpy(row->comm, keyed->comm, sizeof(row->comm));
 	}
-	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_rows);
+	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_sample_rows);
 	for (size_t i = 0; i < sample->n_rows; i++)
 		sample->rows[i].hits.comm = sample->rows[i].comm;
 	return 0;
@@ -331,23 +332,24 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct sample_row *x = a, *y = b;
 
 	return COMPARE(x->key, y->key);
 }
 
 /*
- * The rows of an earlier sample, which are looked up by key. Usually the lookups are in their
- * order.
+ * The rows of an earlier sample, to be found by key. Usually the rows of a later sample are in the
+ * same order, so the next row is tried first.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;
 	size_t next;
-	struct row *by_key;
+	struct sample_row *by_key;
 	bool is_sorted;
 };
 
-static const struct row *find_earlier(struct earlier_rows *earlier, const struct row *row)
+static const struct sample_row *find_earlier(struct earlier_rows *earlier,
+					     const struct sample_row *row)
 {
 	const size_t n = earlier->sample->n_rows;
 
@@ -364,17 +366,21 @@ static const struct row *find_earlier(struct earlier_rows *earlier, const struct
 }
 
 /*
- * Subtract the rows of EARLIER from the rows of OUT. If GONE is not NULL, set it, by probe, to the
- * hits in rows of EARLIER that were removed since: these hits are now in the row of ended
- * processes. A row with fewer hits than before belongs to a new process with the same id.
+ * Subtract the rows of EARLIER from the rows of OUT with the same key. If a row of OUT has fewer
+ * hits than the row of EARLIER, it belongs to a new process or thread with the same id: subtract
+ * nothing.
+ *
+ * GONE is NULL or all 0. If it is not NULL, set GONE[probe] to the hits of those rows of EARLIER
+ * that were not subtracted. These rows were removed, and their hits were added to the probe's row
+ * of ended processes: so subtract GONE from that row.
  */
 static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
 {
 	for (size_t i = 0; gone && i < earlier->sample->n_rows; i++)
 		gone[(uint32_t)earlier->sample->rows[i].key] += earlier->sample->rows[i].hits.hits;
 	for (size_t i = 0; i < out->n_rows; i++) {
-		struct row *row = &out->rows[i];
-		const struct row *old = find_earlier(earlier, row);
+		struct sample_row *row = &out->rows[i];
+		const struct sample_row *old = find_earlier(earlier, row);
 
 		if (!old || old->hits.hits > row->hits.hits)
 			continue;

@@ -40,8 +40,8 @@ void meter_count_processes(struct ocp_meter *meter)
 	meter->counts_processes = true;
 }
 
-static void add_up(const struct ocp_meter *meter, const struct engine_reading *reading,
-		   struct hit_sums *sums)
+static void sum_hits(const struct ocp_meter *meter, const struct engine_reading *reading,
+		     struct hit_sums *sums)
 {
 	const struct site_table *table = &meter->table;
 
@@ -100,7 +100,7 @@ int meter_read_spending(struct ocp_meter *meter, struct spending *spending)
 		return ctx_no_memory(meter->ctx);
 	err = meter->ops->read(meter->engine, &reading);
 	if (!err) {
-		add_up(meter, &reading, &spending->sums);
+		sum_hits(meter, &reading, &spending->sums);
 		err = take_processes(meter, &reading, spending);
 	}
 	free(reading.hits);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hits of each process so far, from which the cost of measuring follows. Reading these hits is
- * cheap: callers do so ten times a second, and compare the cost with the CPU time of the processes.
+ * Reads the hits of each process so far, from which the cost of measuring follows. This is cheap:
+ * callers do it ten times a second, and compare the cost with the CPU time of the processes.
  */
 #ifndef MEASURE_SPENDING_H
 #define MEASURE_SPENDING_H

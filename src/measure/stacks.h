@@ -55,7 +55,7 @@ int meter_read_stacks(struct ocp_meter *meter, struct stack_rows *rows);
 void stack_rows_free(struct stack_rows *rows);
 
 /*
- * Set FRAMES to the named frames of HIT, to none if stacks are not walked. The caller frees
+ * Set FRAMES to the named frames of HIT, or to no frames if stacks are not walked. The caller frees
  * FRAMES->list.
  */
 int meter_name_hit(struct ocp_meter *meter, const struct ocp_hit *hit, struct named_frames *frames);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The holders of an int3 are found in /proc/PID/fdinfo of all processes, and in all links of the
- * machine, which only CAP_SYS_ADMIN can list. Three kinds of holders do not show where their int3s
- * are: debuggers, perf events without a link, and events of tracefs. If there is such a holder, the
- * int3s may belong to it, and unheld_int3s.doubt names this holder.
+ * An int3 is held if a tool still has the uprobe or breakpoint to which it belongs. Holders are
+ * found in /proc/PID/fdinfo of all processes, and in all links of the machine, which only
+ * CAP_SYS_ADMIN can list. Three kinds of holders do not show where their int3s are: debuggers, perf
+ * events without a link, and events of tracefs. If there is such a holder, the int3s may belong to
+ * it, and unheld_int3s.doubt names this holder.
  *
- * A removal does not need to know the holders: the kernel counts the users of a uprobe. When the
- * last user goes, the kernel restores the byte of the file, in all processes that map the file.
- * Measured on Linux 6.18:
+ * To remove an int3, we put a uprobe on it and remove the uprobe. This is safe even if the int3 is
+ * held: the kernel counts the users of a uprobe, and restores the byte of the file only when the
+ * last user goes, in all processes that map the file. Measured on Linux 6.18:
  *
  *   - A uprobe on an int3 that the kernel has leaked uses the kernel's old record of this place.
  *     Its removal restores the byte, and lowers the semaphore if the record has one.
@@ -55,8 +56,8 @@ static void add_doubt(struct unheld_int3s *found, const char *text)
 }
 
 /*
- * Mark the int3s of the N links FDS. Close the descriptors with links_close(), because each may
- * have become the last descriptor of its link.
+ * Mark the int3s of the N links FDS as held. Close the descriptors with links_close(), because each
+ * may have become the last descriptor of its link.
  */
 static int look_at_links(struct ocp_process *proc, struct holders *holders, const int *fds,
 			 size_t n)
@@ -68,8 +69,8 @@ static int look_at_links(struct ocp_process *proc, struct holders *holders, cons
 }
 
 /*
- * Look at the links of all tools, including pinned links and links of processes that are not
- * visible.
+ * Mark the int3s of all links of the machine as held: also those of pinned links, and of links of
+ * processes that are not visible. If the links cannot be listed, add a doubt to FOUND.
  */
 static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
 			     struct unheld_int3s *found)
@@ -182,7 +183,8 @@ static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *
 }
 
 /* Read the int3s without a known holder, once. The caller frees INT3S, also after an error. */
-static int read_once(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
+static int read_unheld_once(struct ocp_process *proc, struct int3s *int3s,
+			    struct unheld_int3s *found)
 {
 	struct ocp_sites *sites = NULL;
 	int err = ocp_sites_read(proc, 0, &sites);
@@ -201,7 +203,7 @@ static int read_once(struct ocp_process *proc, struct int3s *int3s, struct unhel
 	return err;
 }
 
-static bool same(const struct int3s *a, const struct int3s *b)
+static bool are_same_int3s(const struct int3s *a, const struct int3s *b)
 {
 	if (a->n != b->n)
 		return false;
@@ -220,15 +222,15 @@ static int read_settled(struct ocp_process *proc, struct int3s *int3s, struct un
 {
 	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_NS };
 	struct int3s before = { 0 };
-	int err = read_once(proc, int3s, found);
+	int err = read_unheld_once(proc, int3s, found);
 
 	for (int i = 1; !err && int3s->n && i < MAX_READINGS; i++) {
 		bool is_settled;
 
 		before = *int3s;
 		nanosleep(&pause, NULL);
-		err = read_once(proc, int3s, found);
-		is_settled = !err && same(&before, int3s);
+		err = read_unheld_once(proc, int3s, found);
+		is_settled = !err && are_same_int3s(&before, int3s);
 		int3s_free(&before);
 		if (is_settled)
 			break;

@@ -31,8 +31,8 @@ int unheld_int3s_find(struct ocp_process *proc, struct unheld_int3s *found);
 /*
  * Attach a uprobe to each int3 of PROC without a known holder, and detach it. The kernel then
  * removes the int3 and lowers the semaphore, unless another uprobe is there. LEFT gets the int3s
- * that remain. Return -EBUSY if a debugger traces the process: the kernel would remove its
- * breakpoints, too.
+ * that remain. Return -EBUSY if a debugger traces the process: the kernel would remove the
+ * debugger's breakpoints, too.
  */
 int unheld_int3s_remove(struct ocp_process *proc, size_t *n_removed, struct unheld_int3s *left);
 

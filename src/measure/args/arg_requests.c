@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Checks for every site, before the attach, that the requested arguments can be read. A probe with
- * a site that fails is left out as a whole, with a warning, because its counts would be wrong. It
- * is an error if no probe is left, or if the probe is part of a pair that needs the argument.
+ * Checks for every site, before the attach, that the requested arguments can be read. If a site
+ * lacks an argument that the filter needs, its probe is left out as a whole, with a warning,
+ * because its counts would be wrong. If a site lacks only the argument of the histogram or of the
+ * groups, its probe is counted without these. It is an error if no probe is left, or if a pair
+ * needs the missing argument.
  *
- * A file that is loaded later is checked after the attach. Only the sites that fail are then left
- * out, with a warning.
+ * A file that is loaded later is checked after the attach. In such a file, only the sites that fail
+ * the check are left out, with a warning, not the other sites of their probes.
  */
 #include "measure/args/arg_requests.h"
 
@@ -123,8 +125,8 @@ const char *arg_requests_name(const struct arg_requests *requests, unsigned int 
 }
 
 /*
- * Return the position of argument ARG at a site whose arguments have NAMES; -1 if none has its
- * name.
+ * Return the position of argument ARG at a site whose arguments have NAMES. Return -1 if ARG was
+ * requested by a name that no argument of the site has.
  */
 static int position_of(const struct arg_requests *requests, unsigned int arg, const char *names)
 {
@@ -412,7 +414,7 @@ static int note_left_out(struct arg_requests *requests, const char *how)
 }
 
 /* Stop counting and printing PROBE. Remove it, too, unless it is part of a pair. */
-static int leave_out(struct arg_requests *requests, struct measured_probe *probe)
+static int drop_probe(struct arg_requests *requests, struct measured_probe *probe)
 {
 	const bool is_in_pair = probe->n_roles != 0;
 	int err = note_left_out(requests, is_in_pair ? "not counted" : "not measured");
@@ -465,8 +467,9 @@ static int leave_histogram_out(struct arg_requests *requests, struct measured_pr
 }
 
 /*
- * If IS_STRICT, leave out the groups of PROBE. Otherwise keep its groups: hits at a site that lacks
- * the argument, in a file that was loaded later, have no value.
+ * A site of PROBE lacks the argument that groups hits. If IS_STRICT, count PROBE without groups.
+ * Otherwise the site is in a file that was loaded later: keep the groups of PROBE, and count the
+ * hits of this site in the group without a value.
  */
 static int leave_groups_out(struct arg_requests *requests, struct measured_probe *probe,
 			    bool is_strict)
@@ -491,8 +494,8 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 }
 
 /*
- * Return -EINVAL, with the reason for the first probe that was left out, if no probe is left, or no
- * probe with a requested histogram or group.
+ * Return -EINVAL if probes were left out and no probe remains, or none that has the requested
+ * histogram or groups. The message is the reason why the first probe was left out.
  */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {
@@ -529,8 +532,8 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 }
 
 /*
- * Return true if a pair of PROBE needs an argument. A site that lacks the argument is then an
- * error, instead of being left out.
+ * Return true if a pair of PROBE needs an argument. If a site lacks this argument, that is an
+ * error, and the site is not left out.
  */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
@@ -539,8 +542,10 @@ static bool pair_needs_args(const struct arg_requests *requests, const struct me
 }
 
 /*
- * Check the arguments that filter, pair groups and key need at a site. After -EINVAL, the site can
- * be left out if *CAN_DO_WITHOUT is true; otherwise a pair needs the argument.
+ * Check the arguments that are needed at a site by the filter, by the groups of pairs, and by the
+ * key of a pair. Return -EINVAL if an argument is missing or unsuitable. *CAN_DO_WITHOUT is then
+ * false if a pair needs that argument, so that leaving out the site or its probe would break the
+ * pair.
  */
 static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
 		      bool *can_do_without)
@@ -621,7 +626,7 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	if (err != -EINVAL || !can_do_without)
 		return err;
 	if (is_measured)
-		return is_strict ? leave_out(requests, probe)
+		return is_strict ? drop_probe(requests, probe)
 				 : leave_site_out(requests, probe, site);
 	err = has_histogram(requests, probe) ? leave_histogram_out(requests, probe, is_strict) : 0;
 	if (!err && has_groups(requests, probe))

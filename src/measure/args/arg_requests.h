@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The requests that concern arguments of probes (filter, key, histogram, printed hits), and the
- * probes that have the arguments.
+ * What a meter is to do with arguments of probes: filter, key, histogram, groups, printed hits,
+ * slow pairs. arg_requests_resolve() finds out which probes have the necessary arguments, and
+ * leaves out the others.
  */
 #ifndef MEASURE_ARG_REQUESTS_H
 #define MEASURE_ARG_REQUESTS_H
@@ -61,11 +62,15 @@ bool arg_requests_filter(const struct arg_requests *requests, const struct measu
 
 /*
  * Number the arguments and histograms of all sites. Remove the probes that lack a requested
- * argument from the table. Return -EINVAL if no probe is left, or if a probe lacks an argument that
- * a pair needs.
+ * argument from the table; a probe that lacks only the argument of the histogram or of the groups
+ * remains, without them. Return -EINVAL if no probe is left, or if a probe lacks an argument that a
+ * pair needs.
  */
 int arg_requests_resolve(struct arg_requests *requests);
-/* Log a warning for each removed probe. */
+/*
+ * Log why probes were removed or are counted only in part: warnings for the first ones, and the
+ * number of the others.
+ */
 void arg_requests_tell_left_out(const struct arg_requests *requests);
 /*
  * Like arg_requests_resolve(), for the N sites from number FIRST on, which are in a file that was

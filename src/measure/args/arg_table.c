@@ -20,12 +20,12 @@ void arg_table_free(struct arg_table *table)
 	*table = (struct arg_table){ 0 };
 }
 
-static const char *text_of(const void *table, uint32_t number)
+static const char *text_of_number(const void *table, uint32_t number)
 {
 	return ((const struct arg_table *)table)->texts[number];
 }
 
-static bool grow(void **array, size_t n, size_t size)
+static bool enlarge_array(void **array, size_t n, size_t size)
 {
 	void *grown = realloc(*array, n * size);
 
@@ -34,21 +34,24 @@ static bool grow(void **array, size_t n, size_t size)
 	return grown != NULL;
 }
 
-static int make_room(struct ocp_ctx *ctx, struct arg_table *table)
+static int enlarge_table(struct ocp_ctx *ctx, struct arg_table *table)
 {
 	const size_t room = table->room * 2 + 16;
 
 	if (table->n < table->room)
 		return 0;
-	if (!grow((void **)&table->entries, room, sizeof(*table->entries)) ||
-	    !grow((void **)&table->texts, room, sizeof(char *)) ||
-	    !grow((void **)&table->by_text, room, sizeof(*table->by_text)))
+	if (!enlarge_array((void **)&table->entries, room, sizeof(*table->entries)) ||
+	    !enlarge_array((void **)&table->texts, room, sizeof(char *)) ||
+	    !enlarge_array((void **)&table->by_text, room, sizeof(*table->by_text)))
 		return ctx_no_memory(ctx);
 	table->room = room;
 	return 0;
 }
 
-/* Append copies of the arguments whose names are in ASKED to the arguments by position. */
+/*
+ * For each name in ASKED, store a copy of the argument that has this name in NAMES: in the order of
+ * ASKED, from index ARGS_MAX on.
+ */
 static void add_named(struct site_args *args, const char *names, const struct asked_names *asked)
 {
 	for (unsigned int i = 0; i < asked->n; i++) {
@@ -63,10 +66,10 @@ static void add_named(struct site_args *args, const char *names, const struct as
  * Add an entry with TEXT at PLACE of by_text. The table then owns TEXT, unless an error is
  * returned.
  */
-static int add(struct ocp_ctx *ctx, struct arg_table *table, char *text, const char *operands,
-	       size_t place)
+static int insert_text(struct ocp_ctx *ctx, struct arg_table *table, char *text,
+		       const char *operands, size_t place)
 {
-	int err = make_room(ctx, table);
+	int err = enlarge_table(ctx, table);
 
 	if (!err)
 		err = operand_parse(ctx, operands, &table->entries[table->n]);
@@ -88,9 +91,9 @@ int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *oper
 
 	if (asprintf(&text, "%s\n%s", operands, names) < 0)
 		return ctx_no_memory(ctx);
-	place = by_name_place(table->by_text, table->n, text_of, table, text, &found);
+	place = by_name_place(table->by_text, table->n, text_of_number, table, text, &found);
 	if (!found)
-		err = add(ctx, table, text, operands, place);
+		err = insert_text(ctx, table, text, operands, place);
 	if (found || err)
 		free(text);
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsed arguments of sites. Sites with the same arguments, by operands and names, share an
- * entry: a program with 100 000 sites has a few hundred different ones.
+ * The parsed arguments of sites. Sites whose arguments have the same operands and names share an
+ * entry: a program with 100 000 sites has a few hundred entries.
  */
 #ifndef MEASURE_ARG_TABLE_H
 #define MEASURE_ARG_TABLE_H

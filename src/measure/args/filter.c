@@ -67,7 +67,7 @@ static void skip_spaces(struct parser *p)
 	p->at += strspn(p->at, " \t\r\n");
 }
 
-static bool take(struct parser *p, const char *token)
+static bool accept_token(struct parser *p, const char *token)
 {
 	size_t n = strlen(token);
 
@@ -78,14 +78,14 @@ static bool take(struct parser *p, const char *token)
 	return true;
 }
 
-static bool is_digit(char c)
+static bool is_decimal_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static bool is_word(char c)
+static bool is_identifier_char(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+	return is_decimal_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 static int hex_digit(char c)
@@ -96,7 +96,7 @@ static int hex_digit(char c)
 	return digit ? (int)(digit - digits) : -1;
 }
 
-static bool push(struct parser *p, const struct filter_op *op)
+static bool append_op(struct parser *p, const struct filter_op *op)
 {
 	struct filter *filter = p->filter;
 
@@ -117,10 +117,10 @@ static const char *parse_arg(const char *at, unsigned int *arg)
 	char *end;
 	unsigned long n;
 
-	if (strncmp(at, "arg", 3) != 0 || !is_digit(at[3]))
+	if (strncmp(at, "arg", 3) != 0 || !is_decimal_digit(at[3]))
 		return NULL;
 	n = strtoul(at + 3, &end, 10);
-	if (is_word(*end))
+	if (is_identifier_char(*end))
 		return NULL;
 	*arg = n < ARGS_MAX ? (unsigned int)n : ARGS_MAX;
 	return end;
@@ -131,7 +131,7 @@ static size_t name_bytes(const char *at)
 {
 	size_t n = 0;
 
-	while (is_word(at[n]) || (n && at[n] == '\''))
+	while (is_identifier_char(at[n]) || (n && at[n] == '\''))
 		n++;
 	return n;
 }
@@ -140,7 +140,7 @@ static size_t name_bytes(const char *at)
  * Return the argument number of NAME, which has N bytes. Add NAME to ASKED if it is new. Return
  * ARGS_ALL if there is no room for it.
  */
-static unsigned int ask_for(struct asked_names *asked, const char *name, size_t n)
+static unsigned int number_of_name(struct asked_names *asked, const char *name, size_t n)
 {
 	unsigned int i = 0;
 
@@ -172,7 +172,7 @@ static bool take_arg(struct parser *p, __u8 *arg)
 		if (!arg_name_is_sound(p->at, length))
 			return fail(p, p->at,
 				    "an argument (arg0, arg1, ..., or its name) is expected");
-		n = ask_for(p->asked, p->at, length);
+		n = number_of_name(p->asked, p->at, length);
 		if (n == ARGS_ALL)
 			return fail_limit(p, p->at, "too many names of arguments", ARGS_NAMED);
 		end = p->at + length;
@@ -196,7 +196,7 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 	};
 
 	for (size_t i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++)
-		if (take(p, comparisons[i].token)) {
+		if (accept_token(p, comparisons[i].token)) {
 			*comparison = (__u8)comparisons[i].comparison;
 			return true;
 		}
@@ -205,7 +205,7 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 
 /*
  * Make OP compare ints with a real number that equals no int. BELOW is the largest int below the
- * number; ARE_ABOVE: all ints are above it.
+ * number. If ARE_ABOVE, all ints are above the number, and BELOW is not used.
  */
 static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 {
@@ -271,7 +271,7 @@ static const char *after_infinity(const char *at)
 	at += *at == '-';
 	while (name[n] && at[n] == name[n])
 		n++;
-	return (n == 3 || n == sizeof(name) - 1) && !is_word(at[n]) ? at + n : NULL;
+	return (n == 3 || n == sizeof(name) - 1) && !is_identifier_char(at[n]) ? at + n : NULL;
 }
 
 static bool take_digits(struct parser *p, struct filter_op *op)
@@ -282,7 +282,7 @@ static bool take_digits(struct parser *p, struct filter_op *op)
 	double real;
 	__s64 number;
 
-	if (is_hex ? hex_digit(digits[2]) < 0 : !is_digit(*digits))
+	if (is_hex ? hex_digit(digits[2]) < 0 : !is_decimal_digit(*digits))
 		return fail(p, start, "digits are expected");
 	real = read_real(start, &end);
 	errno = 0;
@@ -291,7 +291,7 @@ static bool take_digits(struct parser *p, struct filter_op *op)
 		return fail(p, start, "the number does not fit into 64 bits");
 	if (end > int_end && isinf(real))
 		return fail(p, start, "the number is too large for a float");
-	if (is_word(*end) || *end == '.')
+	if (is_identifier_char(*end) || *end == '.')
 		return fail(p, end, "unexpected character after the number");
 	if (end == int_end)
 		set_int(op, number);
@@ -301,7 +301,7 @@ static bool take_digits(struct parser *p, struct filter_op *op)
 	return true;
 }
 
-static bool take_number(struct parser *p, struct filter_op *op)
+static bool parse_number_literal(struct parser *p, struct filter_op *op)
 {
 	const char *end = after_infinity(p->at);
 
@@ -313,7 +313,7 @@ static bool take_number(struct parser *p, struct filter_op *op)
 }
 
 /* Parse the characters after a backslash. */
-static bool take_escape(struct parser *p, char *byte)
+static bool parse_escape(struct parser *p, char *byte)
 {
 	static const char names[] = "ntrb\"\\'", bytes[] = "\n\t\r\b\"\\'";
 	const char *at = p->at, *name = *at ? strchr(names, *at) : NULL;
@@ -324,7 +324,7 @@ static bool take_escape(struct parser *p, char *byte)
 	} else if (*at == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
 		*byte = (char)(hex_digit(at[1]) * 16 + hex_digit(at[2]));
 		p->at += 3;
-	} else if (is_digit(at[0]) && is_digit(at[1]) && is_digit(at[2])) {
+	} else if (is_decimal_digit(at[0]) && is_decimal_digit(at[1]) && is_decimal_digit(at[2])) {
 		int code = (at[0] - '0') * 100 + (at[1] - '0') * 10 + (at[2] - '0');
 
 		if (code > 255)
@@ -337,7 +337,7 @@ static bool take_escape(struct parser *p, char *byte)
 	return true;
 }
 
-static bool take_string(struct parser *p, struct filter_string *string)
+static bool parse_string_literal(struct parser *p, struct filter_string *string)
 {
 	const char *start = p->at++;
 
@@ -348,7 +348,7 @@ static bool take_string(struct parser *p, struct filter_string *string)
 		if (!byte)
 			return fail(p, start, "the string has no closing quote");
 		p->at++;
-		if (byte == '\\' && !take_escape(p, &byte))
+		if (byte == '\\' && !parse_escape(p, &byte))
 			return false;
 		if (string->n_bytes == FILTER_STRING_BYTES)
 			return fail_limit(p, start, "too many bytes in a string",
@@ -370,7 +370,7 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 	if (filter->n_strings == FILTER_STRINGS_MAX)
 		return fail_limit(p, p->at, "too many strings", FILTER_STRINGS_MAX);
 	op->string = (__u8)filter->n_strings;
-	return take_string(p, &filter->strings[filter->n_strings++]);
+	return parse_string_literal(p, &filter->strings[filter->n_strings++]);
 }
 
 /*
@@ -399,7 +399,7 @@ static bool take_named_number(struct parser *p, struct filter_op *op, const char
 		if (!byte || byte == '\'')
 			return fail(p, start, "a character in quotes is expected: 'x'");
 		p->at++;
-		if (byte == '\\' && !take_escape(p, &byte))
+		if (byte == '\\' && !parse_escape(p, &byte))
 			return false;
 		if (*p->at != '\'')
 			return fail(p, start, "a character in quotes is expected: 'x'");
@@ -424,17 +424,17 @@ static bool comparison(struct parser *p)
 		return false;
 	skip_spaces(p);
 	if (*p->at == '"')
-		return string_operand(p, &op, comparison_at) && push(p, &op);
+		return string_operand(p, &op, comparison_at) && append_op(p, &op);
 	if (op.comparison == FILTER_STARTS)
 		return fail(p, p->at, "^= (starts with) is followed by a string in double quotes");
 	if (is_named_number(p->at))
-		return take_named_number(p, &op, comparison_at) && push(p, &op);
-	if (strncmp(p->at, "nan", 3) == 0 && !is_word(p->at[3]))
+		return take_named_number(p, &op, comparison_at) && append_op(p, &op);
+	if (strncmp(p->at, "nan", 3) == 0 && !is_identifier_char(p->at[3]))
 		return fail(p, p->at, "no number is equal to nan; !(%.*s <= inf) is true of it",
 			    (int)(name_bytes(arg_at)), arg_at);
-	if (*p->at != '-' && !is_digit(*p->at) && !after_infinity(p->at))
+	if (*p->at != '-' && !is_decimal_digit(*p->at) && !after_infinity(p->at))
 		return fail(p, p->at, "a number or a string in double quotes is expected");
-	return take_number(p, &op) && push(p, &op);
+	return parse_number_literal(p, &op) && append_op(p, &op);
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -448,11 +448,11 @@ static bool single(struct parser *p)
 	if (p->nesting == MAX_NESTING)
 		return fail_limit(p, p->at, "nested too deeply", MAX_NESTING);
 	p->nesting++;
-	if (take(p, "!")) {
-		is_right = single(p) && push(p, &(struct filter_op){ .kind = FILTER_NOT });
-	} else if (take(p, "(")) {
+	if (accept_token(p, "!")) {
+		is_right = single(p) && append_op(p, &(struct filter_op){ .kind = FILTER_NOT });
+	} else if (accept_token(p, "(")) {
 		is_right = any(p);
-		if (is_right && !take(p, ")"))
+		if (is_right && !accept_token(p, ")"))
 			is_right = fail(p, p->at, "&&, || or ) is expected");
 	} else {
 		is_right = comparison(p);
@@ -465,8 +465,8 @@ static bool all(struct parser *p)
 {
 	if (!single(p))
 		return false;
-	while (take(p, "&&"))
-		if (!single(p) || !push(p, &(struct filter_op){ .kind = FILTER_AND }))
+	while (accept_token(p, "&&"))
+		if (!single(p) || !append_op(p, &(struct filter_op){ .kind = FILTER_AND }))
 			return false;
 	return true;
 }
@@ -475,8 +475,8 @@ static bool any(struct parser *p)
 {
 	if (!all(p))
 		return false;
-	while (take(p, "||"))
-		if (!all(p) || !push(p, &(struct filter_op){ .kind = FILTER_OR }))
+	while (accept_token(p, "||"))
+		if (!all(p) || !append_op(p, &(struct filter_op){ .kind = FILTER_OR }))
 			return false;
 	return true;
 }
@@ -507,7 +507,7 @@ int filter_parse_arg(struct ocp_ctx *ctx, const char *text, struct asked_names *
 	const char *end = parse_arg(text, &arg);
 
 	if (!end && arg_name_is_sound(text, strlen(text))) {
-		arg = ask_for(asked, text, strlen(text));
+		arg = number_of_name(asked, text, strlen(text));
 		if (arg < ARGS_ALL)
 			return (int)arg;
 		return ctx_error(ctx, -E2BIG, "argument %s: more than %d names of arguments", text,

@@ -66,25 +66,25 @@ static const struct {
 enum register_part { PART_8, PART_4, PART_2, PART_1, PART_HIGH, PART_OF_NONE };
 
 /* The position of the parser in one operand, which ends with NUL. */
-struct operand {
+struct operand_parser {
 	const char *at;
 	const char *why;
 };
 
-static bool bad(struct operand *op, const char *why)
+static bool fail_parsing(struct operand_parser *op, const char *why)
 {
 	op->why = why;
 	return false;
 }
 
-static bool is_digit(char c)
+static bool is_ascii_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
 static bool is_name_char(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	return is_ascii_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       (c && strchr("_.$@", c));
 }
 
@@ -92,26 +92,26 @@ static bool is_name_char(char c)
  * Parse a number in C syntax. As in the assembler, a number above INT64_MAX wraps around to a
  * negative one.
  */
-static bool take_number(struct operand *op, __s64 *number)
+static bool parse_integer(struct operand_parser *op, __s64 *number)
 {
 	bool negative = *op->at == '-';
 	const char *digits = op->at + (negative || *op->at == '+');
 	unsigned long long magnitude;
 	char *end;
 
-	if (!is_digit(*digits))
-		return bad(op, "a number is expected");
+	if (!is_ascii_digit(*digits))
+		return fail_parsing(op, "a number is expected");
 	errno = 0;
 	magnitude = strtoull(digits, &end, 0);
 	if (errno || (negative && magnitude > 1ULL << 63))
-		return bad(op, "the number does not fit into 64 bits");
+		return fail_parsing(op, "the number does not fit into 64 bits");
 	*number = (__s64)(negative ? 0 - magnitude : magnitude);
 	op->at = end;
 	return true;
 }
 
 /* Parse "%NAME". *REG is ARG_NO_REGISTER if a BPF program cannot read the register. */
-static bool take_register(struct operand *op, __u8 *reg, enum register_part *part)
+static bool take_register(struct operand_parser *op, __u8 *reg, enum register_part *part)
 {
 	char name[NAME_MAX_BYTES] = "";
 	size_t n;
@@ -119,10 +119,10 @@ static bool take_register(struct operand *op, __u8 *reg, enum register_part *par
 	*reg = ARG_NO_REGISTER;
 	*part = PART_OF_NONE;
 	if (*op->at != '%')
-		return bad(op, "a register is expected");
+		return fail_parsing(op, "a register is expected");
 	n = strspn(++op->at, "abcdefghijklmnopqrstuvwxyz0123456789");
 	if (n == 0 || n >= sizeof(name))
-		return bad(op, "a register is expected after %");
+		return fail_parsing(op, "a register is expected after %");
 	memcpy(name, op->at, n);
 	op->at += n;
 	for (int i = 0; i < ARG_REGISTERS; i++)
@@ -140,7 +140,7 @@ static bool take_register(struct operand *op, __u8 *reg, enum register_part *par
 	return true;
 }
 
-static bool parse_register(struct operand *op, struct arg_spec *spec)
+static bool parse_register(struct operand_parser *op, struct arg_spec *spec)
 {
 	enum register_part part;
 
@@ -155,20 +155,20 @@ static bool parse_register(struct operand *op, struct arg_spec *spec)
 	return true;
 }
 
-static bool take_scale(struct operand *op, struct arg_spec *spec)
+static bool take_scale(struct operand_parser *op, struct arg_spec *spec)
 {
 	static const char scales[] = "1248";
 	const char *scale = *op->at ? strchr(scales, *op->at) : NULL;
 
-	if (!scale || is_digit(op->at[1]))
-		return bad(op, "the scale must be 1, 2, 4 or 8");
+	if (!scale || is_ascii_digit(op->at[1]))
+		return fail_parsing(op, "the scale must be 1, 2, 4 or 8");
 	spec->index_shift = (__u8)(scale - scales);
 	op->at++;
 	return true;
 }
 
 /* Parse the rest of an address after '(': BASE,INDEX,SCALE). */
-static bool parse_address(struct operand *op, struct arg_spec *spec)
+static bool parse_address(struct operand_parser *op, struct arg_spec *spec)
 {
 	enum register_part part;
 
@@ -192,19 +192,19 @@ static bool parse_address(struct operand *op, struct arg_spec *spec)
 		}
 	}
 	if (*op->at != ')')
-		return bad(op, ") is expected");
+		return fail_parsing(op, ") is expected");
 	op->at++;
 	return true;
 }
 
 /* Parse SYMBOL, SYMBOL+4 or 4+SYMBOL. */
-static bool take_symbol(struct operand *op)
+static bool parse_symbol(struct operand_parser *op)
 {
 	const char *start = op->at;
 
 	while (is_name_char(*op->at) || *op->at == '+' || *op->at == '-')
 		op->at++;
-	return op->at > start || bad(op, "a register, constant or address is expected");
+	return op->at > start || fail_parsing(op, "a register, constant or address is expected");
 }
 
 /* Return true if the operand at AT reads its address from memory: DISPLACEMENT(DISPLACEMENT(... */
@@ -212,35 +212,35 @@ static bool is_nested(const char *at)
 {
 	at += *at == '-' || *at == '+';
 	at += strspn(at, "0123456789");
-	return *at == '(' && (is_digit(at[1]) || (at[1] && strchr("(-+", at[1])));
+	return *at == '(' && (is_ascii_digit(at[1]) || (at[1] && strchr("(-+", at[1])));
 }
 
-static bool parse_memory(struct operand *op, struct arg_spec *spec);
+static bool parse_memory(struct operand_parser *op, struct arg_spec *spec);
 
 /*
  * Parse an operand that may read memory several times. Its first offset in the text is applied
  * last.
  */
-static bool parse_nested(struct operand *op, struct arg_spec *spec)
+static bool parse_nested(struct operand_parser *op, struct arg_spec *spec)
 {
 	__s64 offsets[ARG_MAX_THEN];
 	unsigned int n = 0;
 
 	for (; is_nested(op->at); n++) {
 		if (n == ARG_MAX_THEN)
-			return bad(op, "too many addresses in memory");
+			return fail_parsing(op, "too many addresses in memory");
 		offsets[n] = 0;
-		if (*op->at != '(' && !take_number(op, &offsets[n]))
+		if (*op->at != '(' && !parse_integer(op, &offsets[n]))
 			return false;
 		if (offsets[n] < INT32_MIN || offsets[n] > INT32_MAX)
-			return bad(op, "the number does not fit into 32 bits");
+			return fail_parsing(op, "the number does not fit into 32 bits");
 		op->at++;
 	}
 	if (!parse_memory(op, spec))
 		return false;
 	for (unsigned int i = 0; i < n; i++) {
 		if (*op->at != ')')
-			return bad(op, ") is expected");
+			return fail_parsing(op, ") is expected");
 		op->at++;
 		spec->then[i] = (__s32)offsets[n - 1 - i];
 	}
@@ -248,18 +248,18 @@ static bool parse_nested(struct operand *op, struct arg_spec *spec)
 	return true;
 }
 
-static bool parse_memory(struct operand *op, struct arg_spec *spec)
+static bool parse_memory(struct operand_parser *op, struct arg_spec *spec)
 {
 	bool is_signed = *op->at == '-' || *op->at == '+';
-	bool has_number = is_digit(op->at[is_signed]);
+	bool has_number = is_ascii_digit(op->at[is_signed]);
 
 	spec->kind = ARG_MEMORY;
-	if (has_number && !take_number(op, &spec->number))
+	if (has_number && !parse_integer(op, &spec->number))
 		return false;
 	if (*op->at ? *op->at != '(' : !has_number) {
 		if (has_number && *op->at != '+' && *op->at != '-')
-			return bad(op, "unexpected text after the operand");
-		if (!take_symbol(op))
+			return fail_parsing(op, "unexpected text after the operand");
+		if (!parse_symbol(op))
 			return false;
 		spec->kind = ARG_UNSUPPORTED;
 	}
@@ -269,28 +269,28 @@ static bool parse_memory(struct operand *op, struct arg_spec *spec)
 	return parse_address(op, spec);
 }
 
-static bool parse_constant(struct operand *op, struct arg_spec *spec)
+static bool parse_constant(struct operand_parser *op, struct arg_spec *spec)
 {
 	const char *digits;
 
 	op->at++;
 	digits = op->at + (*op->at == '-');
-	if (*digits && is_name_char(*digits) && !is_digit(*digits)) {
+	if (*digits && is_name_char(*digits) && !is_ascii_digit(*digits)) {
 		spec->kind = ARG_UNSUPPORTED;
-		return take_symbol(op);
+		return parse_symbol(op);
 	}
 	spec->kind = ARG_CONSTANT;
-	return take_number(op, &spec->number);
+	return parse_integer(op, &spec->number);
 }
 
-static bool parse_size(struct operand *op, struct arg_spec *spec, bool *is_readable)
+static bool parse_size(struct operand_parser *op, struct arg_spec *spec, bool *is_readable)
 {
 	__s64 size;
 
-	if (!take_number(op, &size))
-		return bad(op, "it must begin with its size");
+	if (!parse_integer(op, &size))
+		return fail_parsing(op, "it must begin with its size");
 	if (size == 0 || size < -MAX_SIZE || size > MAX_SIZE)
-		return bad(op, "the size is wrong");
+		return fail_parsing(op, "the size is wrong");
 	spec->is_signed = size < 0;
 	size = size < 0 ? -size : size;
 	spec->size = (__u8)size;
@@ -302,7 +302,7 @@ static bool parse_size(struct operand *op, struct arg_spec *spec, bool *is_reada
 		op->at++;
 	}
 	if (*op->at != '@')
-		return bad(op, "@ is expected after the size");
+		return fail_parsing(op, "@ is expected after the size");
 	op->at++;
 	return true;
 }
@@ -315,7 +315,7 @@ static __s64 extended(__s64 number, const struct arg_spec *spec)
 	return spec->is_signed ? (__s64)high >> unused_bits : (__s64)(high >> unused_bits);
 }
 
-static bool parse_operand(struct operand *op, struct arg_spec *spec)
+static bool parse_operand(struct operand_parser *op, struct arg_spec *spec)
 {
 	bool is_readable, is_right;
 
@@ -337,7 +337,7 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	if (!is_right)
 		return false;
 	if (*op->at)
-		return bad(op, "unexpected text after the operand");
+		return fail_parsing(op, "unexpected text after the operand");
 	/* No kernel helper reads vector registers. */
 	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
 		is_readable = false;
@@ -363,7 +363,7 @@ int operand_parse(struct ocp_ctx *ctx, const char *text, struct site_args *args)
 		size_t n = strcspn(text, spaces);
 		struct arg_spec spec = { 0 };
 		char copy[OPERAND_MAX];
-		struct operand op = { .at = copy };
+		struct operand_parser op = { .at = copy };
 
 		if (n >= sizeof(copy))
 			return ctx_error(ctx, -EINVAL, "operand %.40s...: too long", text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument string of a stapsdt note: the place of each argument at the site. See operand.c for
- * the syntax.
+ * Parses the argument string of a stapsdt note: one operand per argument, which says where the
+ * argument is at the site. See operand.c for the syntax.
  */
 #ifndef MEASURE_OPERAND_H
 #define MEASURE_OPERAND_H

@@ -54,8 +54,9 @@ static bool node_is_sound(const struct hit_record *record, const struct value_no
 }
 
 /*
- * Require that children come after their parents, in the same order: each node has exactly one
- * parent.
+ * Require, among other things, that the children of each node come after it, and that the nodes
+ * have their children in the same order as they stand in the record. Then each node is an argument
+ * or has exactly one parent.
  */
 bool value_record_is_sound(const struct hit_record *record, size_t n)
 {
@@ -121,7 +122,7 @@ static bool is_list(const struct hit_record *record, const struct value_node *no
 
 /* ---- the tree ------------------------------------------------------------------------------- */
 
-static enum ocp_value_kind kind_of(const struct value_node *node)
+static enum ocp_value_kind kind_of_node(const struct value_node *node)
 {
 	static const enum ocp_value_kind kinds[NODE_KINDS] = {
 		[NODE_PENDING] = OCP_UNREADABLE,
@@ -147,10 +148,10 @@ static enum ocp_value_kind kind_of(const struct value_node *node)
 	return kinds[node->kind];
 }
 
-static struct value value_of(const struct hit_record *record, const struct value_node *node)
+static struct value value_of_node(const struct hit_record *record, const struct value_node *node)
 {
 	struct value value = {
-		.kind = kind_of(node),
+		.kind = kind_of_node(node),
 		.tag = node->tag,
 		.number = (__s64)node->value,
 		.size = node->size,
@@ -181,7 +182,7 @@ static struct value value_of(const struct hit_record *record, const struct value
 
 struct value value_of_arg(const struct hit_record *record, unsigned int arg)
 {
-	return value_of(record, &record->nodes[arg]);
+	return value_of_node(record, &record->nodes[arg]);
 }
 
 struct value value_item(const struct value *value, unsigned int i)
@@ -190,10 +191,10 @@ struct value value_item(const struct value *value, unsigned int i)
 	const struct value_node *node = &record->nodes[value->node];
 
 	if (value->kind != OCP_LIST)
-		return value_of(record, child(record, node, i));
+		return value_of_node(record, child(record, node, i));
 	while (i--)
 		node = child(record, node, 1);
-	return value_of(record, child(record, node, 0));
+	return value_of_node(record, child(record, node, 0));
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -234,7 +235,7 @@ static void write_escaped(FILE *out, unsigned char byte)
 		fprintf(out, "\\%03u", byte);
 }
 
-static void write_bytes(FILE *out, const char *bytes, size_t n)
+static void write_escaped_bytes(FILE *out, const char *bytes, size_t n)
 {
 	const unsigned char *at = (const unsigned char *)bytes;
 
@@ -254,10 +255,10 @@ static void write_bytes(FILE *out, const char *bytes, size_t n)
 	}
 }
 
-static void write_string(FILE *out, const struct value *value)
+static void write_quoted_string(FILE *out, const struct value *value)
 {
 	fputc('"', out);
-	write_bytes(out, value->bytes, value->n_bytes);
+	write_escaped_bytes(out, value->bytes, value->n_bytes);
 	fputc('"', out);
 	if (value->is_cut)
 		fprintf(out, "... (%llu bytes)", value->size);
@@ -287,7 +288,7 @@ static void write_float(FILE *out, double real)
 		fputc('.', out);
 }
 
-static void write_value(FILE *out, const struct value *value);
+static void write_any_value(FILE *out, const struct value *value);
 
 static void write_items(FILE *out, const struct value *value, const char *separator)
 {
@@ -296,7 +297,7 @@ static void write_items(FILE *out, const struct value *value, const char *separa
 
 		if (i)
 			fputs(separator, out);
-		write_value(out, &item);
+		write_any_value(out, &item);
 	}
 	if (!value->is_cut)
 		return;
@@ -328,7 +329,7 @@ static void write_forced(FILE *out, const struct value *value)
 	}
 	fputs("lazy ", out);
 	item = value_item(value, 0);
-	write_value(out, &item);
+	write_any_value(out, &item);
 }
 
 static void write_custom(FILE *out, const struct value *value)
@@ -336,11 +337,11 @@ static void write_custom(FILE *out, const struct value *value)
 	fputs("<custom", out);
 	if (value->n_bytes)
 		fputc(' ', out);
-	write_bytes(out, value->bytes, value->n_bytes);
+	write_escaped_bytes(out, value->bytes, value->n_bytes);
 	fputc('>', out);
 }
 
-static void write_value(FILE *out, const struct value *value)
+static void write_any_value(FILE *out, const struct value *value)
 {
 	switch (value->kind) {
 	case OCP_INT:
@@ -360,7 +361,7 @@ static void write_value(FILE *out, const struct value *value)
 		write_float(out, value->real);
 		break;
 	case OCP_STRING:
-		write_string(out, value);
+		write_quoted_string(out, value);
 		break;
 	case OCP_BLOCK:
 		write_block(out, value);
@@ -407,7 +408,7 @@ static void write_typed(FILE *out, const struct value *value, enum ocp_arg_type 
 			write_escaped(out, byte);
 		fputc('\'', out);
 	} else {
-		write_value(out, value);
+		write_any_value(out, value);
 	}
 }
 

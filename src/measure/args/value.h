@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of a hit, from the record that bpf/args.bpf.h wrote: as a tree, and as text.
- * OCaml's memory does not show all types: an int may also be a bool, a char or a constant
- * constructor; records, tuples and arrays are all blocks of tag 0; a block that looks like a list
- * is taken for a list, even if it is (1, false).
+ * Reads the arguments of a hit from the record that bpf/args.bpf.h wrote, as trees of values, and
+ * writes them as text. OCaml's memory does not show all types: an int may also be a bool, a char or
+ * a constant constructor; records, tuples and arrays are all blocks of tag 0; a block that looks
+ * like a list is taken for a list, even if it is (1, false).
  */
 #ifndef MEASURE_VALUE_H
 #define MEASURE_VALUE_H

@@ -6,8 +6,8 @@
  * default) nor raises RLIMIT_MEMLOCK; a library must do neither. Only thin system call wrappers of
  * libbpf are used.
  *
- * Each skeleton has its own type. The macro below defines the function that loads it and fills in
- * the common type.
+ * The skeleton of each variant has its own type. DEFINE_LOAD() defines the function that loads a
+ * variant and fills in struct bpf_object, which is the same for all variants.
  */
 #include "measure/engine/bpf_object.h"
 
@@ -27,8 +27,9 @@ static uint32_t at_least_1(uint32_t n)
 }
 
 /*
- * Set the members that only the variants other than measure_multi and measure_perf have: before the
- * load, and after it.
+ * Define two functions for a variant other than measure_multi and measure_perf, which lack these
+ * maps: prepare_full_VARIANT() sets members of the skeleton before the load, and
+ * complete_full_VARIANT() copies members of the skeleton to OBJECT after it.
  */
 #define DEFINE_FULL(variant)                                                                       \
 	static void prepare_full_##variant(struct variant##_bpf *skel,                             \

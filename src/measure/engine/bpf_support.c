@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Counting needs uprobe_multi links (Linux 6.6), CAP_BPF and CAP_PERFMON. It does not need the
- * kernel's BTF (the counting program reads no kernel type), tracefs, bpffs, or a raised
- * RLIMIT_MEMLOCK (since Linux 5.11, BPF memory is charged to the cgroup).
+ * Counting needs uprobe_multi links (Linux 6.6), CAP_BPF and CAP_PERFMON. On kernels without these
+ * links (from Linux 5.15 on), it uses perf events instead, and needs CAP_SYS_ADMIN: see
+ * perf_links.c. It does not need the kernel's BTF (the counting program reads no kernel type),
+ * tracefs, bpffs, or a raised RLIMIT_MEMLOCK (since Linux 5.11, BPF memory is charged to the
+ * cgroup).
  *
- * Features are tested by system calls, because distributions backport features to older versions.
- * The version is used only in error messages.
+ * Features are tested by system calls, not by the version of the kernel, because distributions
+ * backport features to older versions. The version is used only in error messages.
  *
  *   - The kernel never makes a link for the path "/". EBADF means that the kernel looked at the
  *     path, so it supports uprobe_multi. EINVAL means that it does not support uprobe_multi.
@@ -46,7 +48,10 @@ static bool read_fs_id(const char *line, unsigned int *id)
 	return sscanf(line, "%*[^:]: %*u %*u %*u %u", id) == 1;
 }
 
-/* Read the privileges of this process. Return 0 or a negative errno. What was not read is 0. */
+/*
+ * Read the privileges of this process. Return 0 or a negative errno. Members that could not be read
+ * are 0.
+ */
 static int read_privileges(struct privileges *privileges)
 {
 	char line[256];

@@ -32,10 +32,9 @@ struct bpf_support {
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
 
 /*
- * Set the conditions in CONFIG under which a hit counts. If this process has CAP_SYS_PTRACE, there
- * are none. Otherwise only hits in processes count that this process may inspect
- * (bpf/measure_access.bpf.h). Return 0, or a negative errno with a message if our own ids cannot be
- * read.
+ * If this process lacks CAP_SYS_PTRACE, set in CONFIG that a hit counts only in a process that this
+ * process may inspect (bpf/measure_access.bpf.h). If it has CAP_SYS_PTRACE, leave CONFIG as it is:
+ * all hits count. Return 0, or a negative errno with a message if our own ids cannot be read.
  */
 int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config);
 

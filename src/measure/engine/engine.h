@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface of a measuring engine, which counts and times the hits of numbered sites. meter.c
- * maps probes to sites and uses an engine only through this interface. There are two
- * engines: engine_bpf.c (uprobes), and engine_inside.c, which counts inside of processes.
+ * maps probes to sites and uses an engine only through this interface. There are two engines:
+ * engine_bpf.c (uprobes), and engine_inside.c, which counts inside of processes.
  *
  * The order of calls is open, attach (again for files that are loaded later), read (any number of
  * times), detach, read, close. A read after detach is exact. close detaches if necessary and
  * accepts NULL.
  *
- * All functions return 0, or a negative errno with a message in the ctx.
+ * All functions that return an int return 0, or a negative errno with a message in the ctx.
  */
 #ifndef MEASURE_ENGINE_H
 #define MEASURE_ENGINE_H
@@ -146,8 +146,9 @@ struct engine_spec {
 	unsigned int stack_depth; /* frames per stack; 0: stacks are not walked */
 	bool counts_processes;	  /* count the hits of each process: engine_reading.processes */
 	/*
-	 * One of the measured processes; 0: none is known yet. The engine uses process ids of the
-	 * pid namespace of this process, unless the tool is in the initial pid namespace.
+	 * One of the measured processes; 0: none is known yet. If the tool is in the initial pid
+	 * namespace, the engine uses the process ids of that namespace, otherwise those of the pid
+	 * namespace of process PID.
 	 */
 	pid_t pid;
 };
@@ -230,8 +231,9 @@ struct engine_reading {
 	struct measure_losses losses;
 	uint64_t walk_ns; /* time spent on walking stacks */
 	/*
-	 * The hits of each process: filled if only_hits and engine_spec.counts_processes are set.
-	 * The BPF engine includes a process that has ended in one more reading.
+	 * The hits of each process, read if only_hits is set. The BPF engine reads them only if
+	 * engine_spec.counts_processes is set, too, and includes a process that has ended in one
+	 * more reading.
 	 */
 	struct engine_process *processes;
 	size_t n_processes;
@@ -261,8 +263,8 @@ struct engine;
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
 /*
- * A callback for a record. RECORD was checked, including the data that follow it in a record of its
- * kind. STACK is NULL if the record has no stack. RECORD and STACK are valid only during the call.
+ * A callback for a record. RECORD is valid, and so are the data that follow it in a record of its
+ * kind. STACK is NULL if the record has no stack. RECORD and STACK exist only during the call.
  */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 				const struct stored_stack *stack);
@@ -307,10 +309,11 @@ struct engine_ops {
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
-	 * These may be called only if the spec has a stack_depth. Call walk before PID is attached:
-	 * the stacks of PID can then be walked from the first hit on. Stacks of other processes can
-	 * be walked after a refresh_stacks has seen these processes. refresh_stacks also reads
-	 * which code processes have loaded since the last call.
+	 * walk, refresh_stacks, walker and read_stacks may be called only if the spec has a
+	 * stack_depth. Call walk before PID is attached: the stacks of PID can then be walked from
+	 * the first hit on. The stacks of another process can be walked after a refresh_stacks has
+	 * seen this process. refresh_stacks also reads which code processes have loaded since the
+	 * last call.
 	 */
 	int (*walk)(struct engine *engine, pid_t pid);
 	int (*refresh_stacks)(struct engine *engine);

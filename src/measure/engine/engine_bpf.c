@@ -6,27 +6,29 @@
  * Which hits count. If a file is measured in one process, the kernel filters by that process.
  * Before Linux 6.10 the kernel filtered by a thread (bpf_support.c tests this). On such kernels,
  * and if a file is measured in several processes, the uprobes and raised semaphores are in every
- * process that maps the file, and the program looks up the process in `tgids`. If our pid namespace
- * is the initial one, the program uses the ids of the initial namespace. Otherwise the program uses
- * ids in the namespace of the measured process: the helper that returns the ids of the current task
- * in a namespace works only if this is the task's own namespace. If only sums over the processes of
- * a file are reported, and no ids, the program always uses the ids of the initial namespace,
- * because these processes may be in containers with their own pid namespaces.
+ * process that maps the file, and the BPF program looks up the process in `tgids`. If our pid
+ * namespace is the initial one, the BPF program uses the ids of the initial namespace. Otherwise it
+ * uses ids in the namespace of the measured process: the helper that returns the ids of the current
+ * task in a namespace works only if that is the task's own namespace. There is an exception: if all
+ * processes of an executable are measured, and only sums over these processes are reported, the BPF
+ * program always uses the ids of the initial namespace, because the processes may be in containers
+ * with their own pid namespaces.
  *
  * Reused pids. The kernel's filter is for a process, but `tgids` contains numbers. If the kernel
  * has BTF and uprobe_multi, a process leaves `tgids` in its own exit, before its number is free, so
- * that no other process is counted, even by a pinned engine. On other kernels it is removed when
- * its end is noticed (unlist). Until then, a process that gets the number and runs the same file is
- * counted: for a second if the caller refreshes every second, and without end if the engine is
- * pinned. A process that ended between open and attach is removed right after the attach. If
+ * that no other process is counted, even by a pinned engine. On other kernels a process is removed
+ * when its end is noticed (unlist). Until then, a process that gets the number and runs the same
+ * file is counted: for a second if the caller refreshes every second, and without end if the engine
+ * is pinned. A process that ended between open and attach is removed right after the attach. If
  * children are followed, such a process is not removed, and a later process that gets its number is
  * counted until that process ends.
  *
- * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory. It
- * is opened when all sites are attached and closed before the first one is detached. Closing a link
- * returns after the kernel has removed the uprobes and waited for running handlers, so a read after
- * detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A slot
- * of the map is written with atomic adds and read by one 64-bit load.
+ * Exactness. All sites start and stop counting at one moment, by a gate in the memory of the BPF
+ * program. The gate is opened when all sites are attached and closed before the first one is
+ * detached. Closing a link returns after the kernel has removed the uprobes and waited for running
+ * handlers, so a read after detach misses nothing. Sites can be switched off and on in between
+ * (engine_bpf_links.c). A slot of the map `hits` is written with atomic adds and read by one 64-bit
+ * load.
  */
 #include "measure/engine/engine_bpf.h"
 
@@ -61,7 +63,10 @@ static bool makes_records(const struct engine_spec *spec)
 	return spec->prints || spec->slower;
 }
 
-/* Return true if the programs report or look up ids. Pairs need only unique thread ids. */
+/*
+ * Return true if the BPF programs report ids or look them up. Pairs need thread ids that are
+ * unique, in whatever namespace.
+ */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
@@ -78,7 +83,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 	if (!is_chosen && !spec->counts_processes)
 		return 0;
 	err = pid_namespace_choose(ctx, is_chosen ? spec->pid : 0, &ns);
-	/* A tool in another pid namespace cannot use ids of the initial namespace. */
+	/* A tool outside of the initial pid namespace cannot use the ids of that namespace. */
 	config->counts_processes = spec->counts_processes && (is_chosen || !ns.ino);
 	if (err || !is_chosen)
 		return err;
@@ -176,8 +181,8 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 }
 
 /*
- * Set *VARIANT to the best variant for this kernel. Return 0, or a negative errno if SPEC needs a
- * feature that the kernel lacks.
+ * Set *VARIANT to the variant of the BPF programs that measures SPEC on this kernel. Return 0, or a
+ * negative errno if SPEC needs a feature that the kernel lacks.
  */
 static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 			  const struct engine_bpf_options *options, enum bpf_variant *variant)
@@ -219,8 +224,8 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	return 0;
 }
 
-static int load(struct engine *engine, const struct engine_spec *spec,
-		const struct engine_bpf_options *options)
+static int load_measure_object(struct engine *engine, const struct engine_spec *spec,
+			       const struct engine_bpf_options *options)
 {
 	const __u32 matching = engine->config.matching;
 	const bool by_key = matching & MEASURE_SOME_BY_KEY;
@@ -385,7 +390,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 				 !spec->many_processes && !spec->children;
 	err = configure(engine, spec);
 	if (!err)
-		err = load(engine, spec, options);
+		err = load_measure_object(engine, spec, options);
 	if (!err)
 		err = write_roles(engine, spec);
 	if (err)
@@ -419,7 +424,8 @@ static int add_tracepoint(struct engine *engine, int prog, const char *name)
 }
 
 /*
- * Attach to the tracepoints that are needed, and to no others: all threads of the machine run them.
+ * Attach to those tracepoints that the settings of ENGINE need. All threads of the machine run into
+ * them, so attach to no others.
  */
 static int attach_tracepoints(struct engine *engine)
 {
@@ -505,7 +511,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 }
 
 /* Write to site_table what the program must do at the sites of FILE. */
-static int write_sites(struct engine *engine, const struct engine_file *file)
+static int write_site_table(struct engine *engine, const struct engine_file *file)
 {
 	struct measure_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
 	__u32 *numbers = calloc(file->n_sites + 1, sizeof(*numbers));
@@ -563,7 +569,7 @@ static int attach_file(struct engine *engine, const struct engine_file *file)
 	    engine->walker) {
 		err = engine->config.args ? write_args(engine, file) : 0;
 		if (!err)
-			err = write_sites(engine, file);
+			err = write_site_table(engine, file);
 	}
 	return err ? err : engine_bpf_make_links(engine, file);
 }

@@ -82,14 +82,15 @@ struct engine {
 
 /*
  * engine_bpf_print.c: the reader of the ring buffer MAP_FD of BYTES bytes. If DEPTH is not 0, the
- * records are struct measure_stack_record, with stacks of up to DEPTH frames. open returns 0 or a
- * negative errno; close accepts NULL; take implements engine_ops.print.
+ * records are struct measure_stack_record, with stacks of up to DEPTH frames. print_ring_open()
+ * returns 0 or a negative errno, print_ring_close() accepts NULL, and print_ring_take() implements
+ * engine_ops.print.
  */
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
-/* Return by which kind of ids hits are counted for SPLIT. */
+/* Return whether SPLIT requires counting by thread id, by process id, or by neither. */
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
 
 /* Create an engine without loading any program. */

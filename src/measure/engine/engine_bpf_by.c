@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads the groups of hits and times: see bpf/measure_by.h. A group is created before anything is
- * counted in it, and is never removed. So times can be read after the groups to which they belong.
+ * Reads the groups of hits and the groups of times from the maps that bpf/measure_by.h describes. A
+ * group is created before anything is counted in it, and is never removed. So the list of groups
+ * can be read first, and the times of these groups afterwards.
  */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include "measure/engine/engine_bpf.h"
 #include "unwind/map_reading.h"
 
-static struct engine_group *add_group(struct engine_reading *reading,
-				      const struct measure_by *value)
+static struct engine_group *append_group(struct engine_reading *reading,
+					 const struct measure_by *value)
 {
 	struct engine_group *group = &reading->groups[reading->n_groups++];
 
@@ -18,8 +19,8 @@ static struct engine_group *add_group(struct engine_reading *reading,
 }
 
 /*
- * Add a group of times for VALUE from entry INDEX of by_times. VALUE is NULL for the sum of the
- * values of pair INDEX for which there was no room.
+ * Add a group of times for VALUE from entry INDEX of by_times. VALUE is NULL for the group of all
+ * values for which there was no room; INDEX is then the number of the pair.
  */
 static int add_times(struct engine *engine, struct engine_reading *reading,
 		     const struct measure_by *value, __u32 index, size_t *n_times)
@@ -34,7 +35,7 @@ static int add_times(struct engine *engine, struct engine_reading *reading,
 	if (!times->count)
 		return 0;
 	(*n_times)++;
-	group = add_group(reading, value ? value : &others);
+	group = append_group(reading, value ? value : &others);
 	group->is_others = !value;
 	group->times = times;
 	group->hits = times->count;
@@ -73,8 +74,8 @@ static void free_entries(struct entries *entries)
 	free(entries->values);
 }
 
-static void add_hits(struct engine_reading *reading, const struct entries *groups,
-		     const struct entries *others)
+static void append_hit_groups(struct engine_reading *reading, const struct entries *groups,
+			      const struct entries *others)
 {
 	const struct measure_by *values = groups->keys;
 	const __u64 *hits = groups->values, *other_hits = others->values;
@@ -82,14 +83,14 @@ static void add_hits(struct engine_reading *reading, const struct entries *group
 	/* Skip a group that was just created and has no hits yet. */
 	for (size_t i = 0; i < groups->n; i++)
 		if (hits[i])
-			add_group(reading, &values[i])->hits = hits[i];
+			append_group(reading, &values[i])->hits = hits[i];
 	for (__u32 probe = 0; probe < others->n; probe++) {
 		const struct measure_by value = { .what = probe };
 		struct engine_group *group;
 
 		if (!other_hits[probe])
 			continue;
-		group = add_group(reading, &value);
+		group = append_group(reading, &value);
 		group->is_others = true;
 		group->hits = other_hits[probe];
 	}
@@ -115,7 +116,7 @@ int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading
 	if (!err && (!reading->groups || !reading->group_times))
 		err = ctx_no_memory(engine->ctx);
 	if (!err) {
-		add_hits(reading, &probes, &others);
+		append_hit_groups(reading, &probes, &others);
 		err = read_times(engine, reading, pairs.keys, pairs.values, pairs.n);
 	}
 	free_entries(&probes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The links of an engine, and the sites in each link. At first a file has one link for all its
- * sites. Links cannot be changed, and closing a link takes the kernel about 60 ms (an RCU grace
- * period), whatever its number of sites. One link per site or probe would therefore be too slow.
- * Instead:
+ * Makes and closes the links of an engine, also when single sites are switched. At first a file has
+ * one link for all its sites. Links cannot be changed, and closing a link takes the kernel about 60
+ * ms (an RCU grace period), whatever its number of sites. One link per site or probe would
+ * therefore be too slow. Instead:
  *
  *   - Sites that are switched on get a new link.
  *   - A link is closed when all of its sites are switched off.
@@ -13,7 +13,7 @@
  *     switched off may lose some hits meanwhile.
  *
  * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
- * raised semaphores. The hits of such a link are not counted: the program looks up in `serials`
+ * raised semaphores. The hits of such a link are not counted: the BPF program looks up in `serials`
  * which link counts a site.
  *
  * There is one handover at a time, for one file, which the gate names. Closing a link waits for
@@ -274,13 +274,13 @@ static int hand_over(struct engine *engine, const struct engine_file *file, cons
 /* ---- switching ------------------------------------------------------------------------------ */
 
 /* The sites of a file that are switched, and the effect on its links. */
-struct change {
+struct link_change {
 	bool *added, *all; /* by site: to switch on; on after the change */
 	size_t n_added, n_all;
 	size_t *left; /* by link: the number of its sites that stay on */
 };
 
-static void free_change(struct change *change)
+static void free_change(struct link_change *change)
 {
 	free(change->added);
 	free(change->all);
@@ -303,11 +303,12 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site, bool is_retur
  * Find out which sites of FILE must be switched, and how this affects the links. The caller frees
  * CHANGE, also on failure.
  */
-static int find_change(struct engine *engine, const struct engine_file *file, struct change *change)
+static int find_change(struct engine *engine, const struct engine_file *file,
+		       struct link_change *change)
 {
 	const size_t first = file->first_site;
 
-	*change = (struct change){
+	*change = (struct link_change){
 		.added = calloc(file->n_sites + 1, sizeof(*change->added)),
 		.all = calloc(file->n_sites + 1, sizeof(*change->all)),
 		.left = calloc(engine->n_links + 1, sizeof(*change->left)),
@@ -336,7 +337,7 @@ static int find_change(struct engine *engine, const struct engine_file *file, st
 
 /* Return true if a link keeps only some of its sites, or if there are too many links. */
 static bool needs_handover(const struct engine *engine, const struct engine_file *file,
-			   const struct change *change)
+			   const struct link_change *change)
 {
 	size_t n_links = change->n_added != 0;
 
@@ -356,7 +357,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_file
 
 /* Make links for the added sites, and close the links without sites. */
 static int add_and_close(struct engine *engine, const struct engine_file *file,
-			 const struct change *change)
+			 const struct link_change *change)
 {
 	const size_t n_before = engine->n_links;
 	const uint32_t serial = next_serial(engine);
@@ -372,7 +373,7 @@ static int add_and_close(struct engine *engine, const struct engine_file *file,
 
 int engine_bpf_switch(struct engine *engine, const struct engine_file *file)
 {
-	struct change change;
+	struct link_change change;
 	int err = find_change(engine, file, &change);
 
 	if (!err && needs_handover(engine, file, &change))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Engines that outlive their process: their maps and links get names in bpffs. A later process can
- * open these names as an engine, which it can read and detach.
+ * Engines that outlive their process: gives names in bpffs to their maps and links. A later process
+ * can open these names as an engine, which it can read and detach.
  *
- * Links are closed in addition to being unlinked: the kernel removes the uprobes of a link at once
- * when its last descriptor is closed, but later, by a worker, when its last name is removed.
+ * A detach closes the links in addition to removing their names. The kernel removes the uprobes of
+ * a link at once when its last descriptor is closed, but only later, by a worker, when its last
+ * name is removed.
  */
 #include <bpf/bpf.h>
 #include <errno.h>

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
  * Reads the ring buffer of printed hits in place. libbpf's reader prints errors to stderr, and
- * cannot look at a record without consuming it.
+ * cannot look at a record without consuming it. The kernel maps the data twice in a row, so that
+ * every record is contiguous.
  *
- * The kernel maps the data twice in a row, so that every record is contiguous. Records are in the
- * order in which they were reserved. This differs from the order of their times if a task was
- * interrupted between the reservation and the reading of the time; the interruption can be of any
- * length. But the time of a record is taken after the reservation: a record that is reserved after
- * a moment has a later time. So each call of print_ring_take() sets a mark: it reads the time
- * first, and then the end of the reserved records. Every record reserved after that end has a later
- * time. When all records before the mark of the previous call are complete, a call sorts and passes
- * on those that are not newer than the time of that mark; no older record can come later. The
- * buffer can only be consumed from its beginning. So a record that was passed on must stay in the
- * buffer if a newer one, not yet passed on, precedes it. The next call recognises such a record by
- * its position and time (seen, seen_ns), and does not pass it on again.
+ * Order. Records are in the order of their reservation, but are passed on in the order of their
+ * times. The two orders differ if a task is interrupted, for any length of time, after it has
+ * reserved a record and before it reads the time for it. But a record's time is always later than
+ * its reservation. So each call of print_ring_take() remembers a time T (mark_ns) and then the
+ * position P (mark) up to which records are reserved: all records from P on are newer than T. Once
+ * all records before the P of the previous call are complete, no further record up to that call's T
+ * can appear. The current call then sorts all records up to that T and passes them on.
+ *
+ * The buffer can only be consumed from its beginning. So a record that was passed on stays in the
+ * buffer if it is behind one that was not. The next call recognises it by its position and time
+ * (seen, seen_ns), and does not pass it on again.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -37,7 +38,7 @@
 enum { SETTLED_NS = 1000 * 1000 };
 
 /* A record to pass on. */
-struct found {
+struct found_record {
 	const struct hit_record *record;
 };
 
@@ -51,7 +52,7 @@ struct print_ring {
 	uint64_t mark_ns;   /* records from `mark` on are newer than this */
 	unsigned long seen; /* the previous call looked at the records before this position */
 	uint64_t seen_ns;   /* of the records before `seen`, those up to this time were passed on */
-	struct found *batch;
+	struct found_record *batch;
 	size_t n;
 };
 
@@ -98,7 +99,7 @@ void print_ring_close(struct print_ring *ring)
 
 static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
 {
-	struct found *new = array_add(ring->batch, ring->n);
+	struct found_record *new = array_add(ring->batch, ring->n);
 
 	if (!new)
 		return -ENOMEM;
@@ -108,8 +109,8 @@ static int add_to_batch(struct print_ring *ring, const struct hit_record *record
 
 static int compare_times(const void *a, const void *b)
 {
-	const struct hit_record *x = ((const struct found *)a)->record,
-				*y = ((const struct found *)b)->record;
+	const struct hit_record *x = ((const struct found_record *)a)->record,
+				*y = ((const struct found_record *)b)->record;
 
 	if (x->ts_ns != y->ts_ns)
 		return COMPARE(x->ts_ns, y->ts_ns);
@@ -176,8 +177,8 @@ static bool is_valid(const struct hit_record *record)
  * Collect the records before position END that are not newer than UNTIL_NS and have not been passed
  * on. Set *KEEP to the position of the first record that must stay in the buffer.
  */
-static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns,
-		   unsigned long *keep)
+static int collect_records(struct print_ring *ring, unsigned long end, uint64_t until_ns,
+			   unsigned long *keep)
 {
 	unsigned long at = *ring->consumer;
 	bool keeps = false;
@@ -233,7 +234,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 
 	if (!all && !is_short && end < ring->mark)
 		return 0;
-	err = collect(ring, end, until_ns, &keep);
+	err = collect_records(ring, end, until_ns, &keep);
 	if (err)
 		return err;
 	if (ring->n)

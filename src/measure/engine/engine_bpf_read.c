@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads the maps. The hits are mapped into our memory. Other maps are read by system calls, large
- * ones in batches. A per-CPU map returns a value for each possible CPU, whether it is online or
- * not.
+ * Reads the counts from the maps of the BPF programs. The map `hits` is mapped into our memory.
+ * Other maps are read by system calls, large ones in batches. A per-CPU map returns a value for
+ * each possible CPU, whether it is online or not; these values are added up.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ _Static_assert(sizeof(((struct engine_pair *)0)->buckets) ==
 		       sizeof(((struct measure_pair *)0)->buckets),
 	       "one histogram");
 
-static int explain(struct engine *engine, int err)
+static int report_read_error(struct engine *engine, int err)
 {
 	return ctx_error(engine->ctx, err, "measuring: reading the maps: %s", strerror(-err));
 }
@@ -37,13 +37,13 @@ int engine_bpf_map_hits(struct engine *engine)
 	void *hits;
 
 	if (err)
-		return explain(engine, err);
+		return report_read_error(engine, err);
 	engine->hits_stride = info.max_entries / engine->n_cpus;
 	engine->hits_bytes = info.max_entries * sizeof(*engine->hits);
 	hits = mmap(NULL, engine->hits_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		    engine->object.hits, 0);
 	if (hits == MAP_FAILED)
-		return explain(engine, -errno);
+		return report_read_error(engine, -errno);
 	engine->hits = hits;
 	return 0;
 }
@@ -76,7 +76,7 @@ void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_
 	}
 }
 
-static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
+static void add_pair_part(struct engine_pair *sum, const struct measure_pair *part)
 {
 	uint64_t min_ns = ~part->min_ns_not;
 
@@ -107,10 +107,10 @@ static int read_pairs(struct engine *engine, struct engine_pair *pairs)
 		err = bpf_map_lookup_elem(engine->object.pair_stats, &pair, parts);
 		memset(&pairs[pair], 0, sizeof(pairs[pair]));
 		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
-			add_pair(&pairs[pair], &parts[cpu]);
+			add_pair_part(&pairs[pair], &parts[cpu]);
 	}
 	free(parts);
-	return err ? explain(engine, err) : 0;
+	return err ? report_read_error(engine, err) : 0;
 }
 
 /* Return the signed number of 128 bits that consists of HALVES, the lower half first. */
@@ -151,7 +151,7 @@ static int read_histograms(struct engine *engine, struct engine_histogram *histo
 			add_histogram(&histograms[i], &parts[cpu]);
 	}
 	free(parts);
-	return err ? explain(engine, err) : 0;
+	return err ? report_read_error(engine, err) : 0;
 }
 
 static void add_floats(struct engine_floats *sum, const struct measure_floats *part)
@@ -187,11 +187,11 @@ static int read_floats(struct engine *engine, struct engine_floats *floats)
 			add_floats(&floats[i], &parts[cpu]);
 	}
 	free(parts);
-	return err ? explain(engine, err) : 0;
+	return err ? report_read_error(engine, err) : 0;
 }
 
 /* Make room for KEYS_A_BATCH more entries; the array grows by half. */
-static int grow(struct engine *engine, struct engine_reading *reading, size_t *room)
+static int enlarge_reading(struct engine *engine, struct engine_reading *reading, size_t *room)
 {
 	struct engine_keyed *keyed;
 
@@ -234,9 +234,9 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 					   keys, values, &n, NULL);
 		first = false;
 		if (end && end != -ENOENT)
-			err = explain(engine, end);
+			err = report_read_error(engine, end);
 		if (!err)
-			err = grow(engine, reading, &room);
+			err = enlarge_reading(engine, reading, &room);
 		for (__u32 i = 0; !err && i < n; i++)
 			add_keyed(reading, &keys[i], &values[i]);
 	}
@@ -259,7 +259,7 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 		before = &key;
 		err = bpf_map_lookup_elem(map, &key, part);
 		if (err) {
-			err = explain(engine, err);
+			err = report_read_error(engine, err);
 			break;
 		}
 		new = array_add(reading->domain_pairs, reading->n_domain_pairs);
@@ -268,7 +268,7 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 			break;
 		}
 		*new = (struct engine_domain_pair){ .pair = key.pair, .domain = key.domain };
-		add_pair(&new->times, part);
+		add_pair_part(&new->times, part);
 	}
 	free(part);
 	return err;
@@ -300,10 +300,10 @@ static int read_losses(struct engine *engine, struct measure_losses *sum)
 			sum->last_mismatch = parts[cpu].last_mismatch;
 	}
 	free(parts);
-	return err ? explain(engine, err) : 0;
+	return err ? report_read_error(engine, err) : 0;
 }
 
-/* Return true if the engine's ids are the ids in our /proc. */
+/* Return true if the process ids that the BPF programs use are those in our /proc. */
 static bool knows_ids(const struct engine *engine)
 {
 	struct stat st;
@@ -423,7 +423,7 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 		 */
 		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
 		if (err) {
-			err = explain(engine, err);
+			err = report_read_error(engine, err);
 			break;
 		}
 		row->hits = value.hits;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The stacks of hits: the processes that are walked, and the counts by stack. */
+/*
+ * The stacks of hits: tells the stack walker which processes to prepare, and reads the counts by
+ * stack.
+ */
 #include <bpf/bpf.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -14,8 +17,11 @@
 
 /* ---- files and processes -------------------------------------------------------------------- */
 
-/* Add the file of the program. PATH names an open descriptor (/proc/self/fd/N). */
-static int add_program(struct engine *engine, const char *path)
+/*
+ * Add the executable of the measured program to the walker. PATH names an open descriptor
+ * (/proc/self/fd/N).
+ */
+static int add_program_file(struct engine *engine, const char *path)
 {
 	const struct walk_inode inode = { engine->config.exe_dev, engine->config.exe_ino };
 	char name[PATH_MAX];
@@ -47,7 +53,7 @@ int engine_bpf_open_stacks(struct engine *engine, const char *exe)
 
 	int err = stack_walker_open(engine->ctx, &maps, &engine->walker);
 
-	return err || !exe ? err : add_program(engine, exe);
+	return err || !exe ? err : add_program_file(engine, exe);
 }
 
 int engine_bpf_walk(struct engine *engine, pid_t pid)
@@ -60,9 +66,9 @@ int engine_bpf_walk(struct engine *engine, pid_t pid)
 }
 
 /*
- * Refresh the walker. Then add the newcomers, the processes whose stacks were walked without having
- * been added, which makes their walks faster. A newcomer whose id in the pid namespace of the
- * programs differs from its id in ours is not added.
+ * Refresh the walker. Then add the newcomers to it: processes whose stacks were walked although
+ * they had not been added. Walks are faster in a process that was added. A newcomer whose id in the
+ * pid namespace of the BPF programs differs from its id in ours is not added.
  */
 int engine_bpf_refresh_stacks(struct engine *engine)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine that counts inside of processes (inside/inside.h): trampolines instead of uprobes. It
- * needs only the right to ptrace the processes. It measures processes given by pid, and their
- * forked children, and refuses features that need the kernel. Each process is attached and detached
- * separately.
+ * The engine that counts inside of processes: trampolines (inside/inside.h) take the place of
+ * uprobes. It needs only the right to ptrace the processes. It measures processes given by pid, and
+ * their forked children, and refuses features that need the kernel. Each process is attached and
+ * detached separately.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int describe(struct engine *engine, const char *name, char *text)
+static int describe_counters(struct engine *engine, const char *name, char *text)
 {
 	if (strlen(name) >= sizeof(engine->meta.name)) {
 		free(text);
@@ -105,7 +105,7 @@ static int describe(struct engine *engine, const char *name, char *text)
 	return 0;
 }
 
-static int add_process(struct engine *engine, struct inside_process *process)
+static int append_process(struct engine *engine, struct inside_process *process)
 {
 	struct inside_process **new = array_add(engine->processes, engine->n_processes);
 
@@ -157,7 +157,7 @@ static int attach_process(struct engine *engine, pid_t pid, const struct engine_
 
 	if (err)
 		return err;
-	err = add_process(engine, process);
+	err = append_process(engine, process);
 	if (!err)
 		return 0;
 	if (inside_process_detach(process))
@@ -228,7 +228,7 @@ static void close_processes(struct engine *engine)
 	engine->n_processes = 0;
 }
 
-static int attach(struct engine *engine, const struct engine_file *files, size_t n)
+static int attach_all_files(struct engine *engine, const struct engine_file *files, size_t n)
 {
 	pid_t *pids;
 	size_t n_pids;
@@ -291,7 +291,7 @@ static void close_engine(struct engine *engine)
 
 /* ---- engines that outlive the tool ---------------------------------------------------------- */
 
-static int keep(struct engine *engine, const char *folder)
+static int keep_counters(struct engine *engine, const char *folder)
 {
 	(void)folder;
 	engine->is_kept = true;
@@ -316,7 +316,7 @@ int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *ins
 	int err = inside_process_found(engine->ctx, pid, inside, numbers, &process);
 
 	if (!err)
-		err = add_process(engine, process);
+		err = append_process(engine, process);
 	if (err)
 		inside_process_close(process);
 	return err;
@@ -332,7 +332,7 @@ bool engine_inside_counts_in(const struct engine *engine, pid_t pid)
 
 /* ---- the rest of the interface -------------------------------------------------------------- */
 
-static int check(struct ocp_ctx *ctx)
+static int check_inside_engine(struct ocp_ctx *ctx)
 {
 	(void)ctx;
 	return 0;
@@ -365,7 +365,7 @@ static int switch_sites(struct engine *engine, const struct engine_file *file)
 			 "%s: the engine `inside` counts all probes until its end", file->name);
 }
 
-static void give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+static void give_up_sites(struct engine *engine, size_t first, size_t n, uint64_t *hits)
 {
 	(void)engine;
 	(void)first;
@@ -379,8 +379,8 @@ static void unlist(struct engine *engine, pid_t pid)
 	(void)pid;
 }
 
-static int forget(struct engine *engine, engine_ended_fn has_ended, void *data,
-		  struct engine_keyed **dropped, size_t *n)
+static int forget_keys(struct engine *engine, engine_ended_fn has_ended, void *data,
+		       struct engine_keyed **dropped, size_t *n)
 {
 	(void)engine;
 	(void)has_ended;
@@ -393,16 +393,16 @@ static int forget(struct engine *engine, engine_ended_fn has_ended, void *data,
 const struct engine_ops engine_inside = {
 	.name = "inside",
 	.costs = costs,
-	.check = check,
+	.check = check_inside_engine,
 	.open = open_engine,
-	.attach = attach,
+	.attach = attach_all_files,
 	.switch_sites = switch_sites,
-	.give_up = give_up,
+	.give_up = give_up_sites,
 	.unlist = unlist,
 	.read = read_engine,
-	.forget = forget,
+	.forget = forget_keys,
 	.detach = detach,
 	.close = close_engine,
-	.describe = describe,
-	.keep = keep,
+	.describe = describe_counters,
+	.keep = keep_counters,
 };

@@ -15,11 +15,12 @@ extern const struct engine_ops engine_inside;
 const char *engine_inside_cannot(const struct engine_spec *spec);
 
 /*
- * Create an engine for counters that earlier tools left in processes. The engine can be read,
- * detached and closed. If it is closed without a detach, the processes continue to count.
- * engine_inside_add_found() adds INSIDE, which inside_find() found in PID, with the numbers of its
- * sites in NUMBERS. The engine then owns INSIDE and NUMBERS, also after an error. A detach also
- * ends the counting in children forked from PID and in the process that forked PID.
+ * engine_inside_new_found() creates an engine for counters that earlier tools left in processes.
+ * The engine can be read, detached and closed. If it is closed without a detach, the processes
+ * continue to count. engine_inside_add_found() adds the counters INSIDE, which inside_find() found
+ * in PID, with the numbers of their sites in NUMBERS. The engine then owns INSIDE and NUMBERS, also
+ * after an error. A detach also ends the counting in the process that forked PID and in all forked
+ * children of the two.
  */
 int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out);
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which arguments of probes can be keys inside a process. */
+/* Decides which arguments of probes the engine `inside` can read, to match pairs by them. */
 #ifndef MEASURE_INSIDE_PLACE_H
 #define MEASURE_INSIDE_PLACE_H
 

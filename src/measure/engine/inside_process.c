@@ -56,7 +56,7 @@ struct sites_to_count {
 /* ---- addresses ------------------------------------------------------------------------------ */
 
 /* A file, and its mappings in a process. */
-struct mapped_file {
+struct file_mappings {
 	pid_t pid;
 	struct stat stat;
 	struct mapping *mappings;
@@ -68,7 +68,7 @@ struct mapped_file {
  * device of its file. So compare the inodes. If there is a file at the path of the mapping, it must
  * be FILE, too.
  */
-static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
+static bool is_of_file(const struct file_mappings *file, const struct mapping *m)
 {
 	char path[PATH_MAX + PROC_PATH_BYTES];
 	struct stat st;
@@ -81,7 +81,7 @@ static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 }
 
 static int find_mappings(struct inside_process *process, const struct maps *maps,
-			 struct mapped_file *file)
+			 struct file_mappings *file)
 {
 	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
 	if (!file->mappings)
@@ -97,8 +97,8 @@ static int find_mappings(struct inside_process *process, const struct maps *maps
  * executable mapping if EXECUTABLE, otherwise in a writable one. Return the number of such
  * mappings.
  */
-static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
-			 uint64_t *addr)
+static size_t find_mapped_address(const struct file_mappings *file, uint64_t off, bool executable,
+				  uint64_t *addr)
 {
 	size_t n = 0;
 
@@ -121,7 +121,9 @@ static void note_probe(struct inside_process *process, const struct engine_site 
 		process->n_probes = site->probe_index + 1;
 }
 
-/* Add the places of the keys of SITE: one for each of its roles. */
+/*
+ * If any role has a key, add one place for each role of SITE: the place of the role's key argument.
+ */
 static int add_places(struct inside_process *process, const struct engine_file *file,
 		      const struct engine_site *site, struct sites_to_count *sites)
 {
@@ -141,14 +143,15 @@ static int add_places(struct inside_process *process, const struct engine_file *
 	return 0;
 }
 
-static int add_site(struct inside_process *process, const struct mapped_file *mapped,
-		    const struct engine_file *file, size_t i, struct sites_to_count *sites)
+static int add_counted_site(struct inside_process *process, const struct file_mappings *mapped,
+			    const struct engine_file *file, size_t i, struct sites_to_count *sites)
 {
 	const struct engine_site *site = &file->sites[i];
 	uint64_t addr = 0, semaphore = 0;
-	const size_t n = address_of(mapped, site->nop_off, true, &addr);
+	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
-		site->ref_ctr_off && address_of(mapped, site->ref_ctr_off, false, &semaphore) == 1;
+		site->ref_ctr_off &&
+		find_mapped_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
 
 	if (n != 1)
 		return ctx_error(
@@ -180,10 +183,10 @@ static bool lists(const struct engine_file *file, pid_t pid)
 	return false;
 }
 
-static int add_file(struct inside_process *process, const struct maps *maps,
-		    const struct engine_file *file, struct sites_to_count *sites)
+static int add_file_sites(struct inside_process *process, const struct maps *maps,
+			  const struct engine_file *file, struct sites_to_count *sites)
 {
-	struct mapped_file mapped = { .pid = process->pid };
+	struct file_mappings mapped = { .pid = process->pid };
 	int err = 0;
 
 	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
@@ -192,7 +195,7 @@ static int add_file(struct inside_process *process, const struct maps *maps,
 		err = find_mappings(process, maps, &mapped);
 	for (size_t i = 0; !err && i < file->n_sites; i++)
 		if (!file->sites[i].is_off)
-			err = add_site(process, &mapped, file, i, sites);
+			err = add_counted_site(process, &mapped, file, i, sites);
 	free(mapped.mappings);
 	return err;
 }
@@ -211,9 +214,9 @@ int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t 
 	return 0;
 }
 
-/* Check that all sites can be counted in the files of FILES[0..N) that list the process. */
-static int check_files(const struct inside_process *process, const struct engine_file *files,
-		       size_t n)
+/* Check that the engine can count all sites of those files in FILES[0..N) that list the process. */
+static int check_mapped_files(const struct inside_process *process, const struct engine_file *files,
+			      size_t n)
 {
 	size_t n_sites = 0, n_unfit = 0;
 
@@ -228,7 +231,8 @@ static int check_files(const struct inside_process *process, const struct engine
 }
 
 /*
- * Record the start time, name and executable of PID. Forked children are found by the executable.
+ * Record the start time, name and executable of PID in PROCESS. detach_children() finds forked
+ * children by the executable.
  */
 static int know_process(struct inside_process *process, pid_t pid)
 {
@@ -282,8 +286,8 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 }
 
 /* Allocate memory for all sites and for the keys of their roles. */
-static int make_room(struct inside_process *process, const struct engine_file *files, size_t n,
-		     struct sites_to_count *sites)
+static int allocate_sites(struct inside_process *process, const struct engine_file *files, size_t n,
+			  struct sites_to_count *sites)
 {
 	const struct inside_plan *plan = sites->plan;
 	size_t n_places = 0;
@@ -303,22 +307,22 @@ static int make_room(struct inside_process *process, const struct engine_file *f
 		       : ctx_no_memory(process->ctx);
 }
 
-static int attach(struct inside_process *process, const struct inside_plan *plan,
-		  const struct engine_file *files, size_t n)
+static int attach_counters(struct inside_process *process, const struct inside_plan *plan,
+			   const struct engine_file *files, size_t n)
 {
 	struct sites_to_count sites = { .plan = plan };
 	struct maps maps = { 0 };
-	int err = make_room(process, files, n, &sites);
+	int err = allocate_sites(process, files, n, &sites);
 
 	if (!err)
-		err = check_files(process, files, n);
+		err = check_mapped_files(process, files, n);
 	if (!err)
 		err = maps_read(process->ctx, process->pid, &maps);
 	if (!err)
 		err = know_process(process, process->pid);
 	for (size_t i = 0; !err && i < n; i++)
 		if (lists(&files[i], process->pid))
-			err = add_file(process, &maps, &files[i], &sites);
+			err = add_file_sites(process, &maps, &files[i], &sites);
 	if (!err)
 		err = attach_sites(process, &sites);
 	maps_free(&maps);
@@ -339,7 +343,7 @@ int inside_process_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_pl
 	process->ctx = ctx;
 	process->pid = pid;
 	process->n_pairs = plan->n_pairs;
-	err = attach(process, plan, files, n);
+	err = attach_counters(process, plan, files, n);
 	if (err)
 		inside_process_close(process);
 	else
@@ -378,7 +382,7 @@ int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside, 
 /* ---- results -------------------------------------------------------------------------------- */
 
 /* Add FROM, the counts of a pair in one process, to TO, the totals of all processes. */
-static void add_pair(const struct inside_pair *from, struct engine_pair *to)
+static void add_pair_counts(const struct inside_pair *from, struct engine_pair *to)
 {
 	if (from->count && (!to->count || from->min_ns < to->min_ns))
 		to->min_ns = from->min_ns;
@@ -415,8 +419,8 @@ static void warn_of_changes(struct inside_process *process)
 }
 
 /* Add a row to READING for each probe with hits in this process. */
-static int add_rows(struct inside_process *process, const uint64_t *hits,
-		    struct engine_reading *reading)
+static int add_probe_rows(struct inside_process *process, const uint64_t *hits,
+			  struct engine_reading *reading)
 {
 	const size_t n = process->n_probes;
 	uint64_t *sums = calloc(n + 1, sizeof(*sums));
@@ -449,8 +453,8 @@ static int add_rows(struct inside_process *process, const uint64_t *hits,
 }
 
 /* Add all hits of this process to READING as one entry. */
-static int add_process(const struct inside_process *process, const uint64_t *hits,
-		       struct engine_reading *reading)
+static int add_process_hits(const struct inside_process *process, const uint64_t *hits,
+			    struct engine_reading *reading)
 {
 	struct engine_process *new = array_add(reading->processes, reading->n_processes);
 
@@ -474,11 +478,11 @@ int inside_process_add(struct inside_process *process, struct engine_reading *re
 	for (size_t i = 0; !err && i < process->n_sites; i++)
 		reading->hits[process->numbers[i]] += hits[i];
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
-		add_pair(&pairs[i], &reading->pairs[i]);
+		add_pair_counts(&pairs[i], &reading->pairs[i]);
 	if (!err && reading->only_hits)
-		err = add_process(process, hits, reading);
+		err = add_process_hits(process, hits, reading);
 	else if (!err && process->probes)
-		err = add_rows(process, hits, reading);
+		err = add_probe_rows(process, hits, reading);
 	free(hits);
 	free(pairs);
 	return err;

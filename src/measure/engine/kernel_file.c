@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The device and inode numbers of a file in stat(2) may differ from the numbers that its inode has
- * in the kernel. btrfs has a device number for each subvolume, and overlayfs one for each layer if
- * the layers are on different file systems; the inode has the number of its superblock. The
- * description of an inotify instance is the only place that shows the superblock's number for any
- * file, in any mount namespace:
+ * Finds the device and inode numbers by which the kernel identifies a file. The numbers in stat(2)
+ * may differ from those of the kernel's inode. btrfs has a device number for each subvolume, and
+ * overlayfs one for each layer if the layers are on different file systems; the inode has the
+ * number of its superblock. The only place that shows the superblock's number for any file, in any
+ * mount namespace, is the fdinfo of an inotify instance that watches the file:
  *
  *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *
- * If there is no inotify instance (each user has a limit), the numbers of stat are used.
+ * If no inotify instance can be made (each user has a limit), the numbers of stat are used.
  *
  * A uprobe on a file of an overlayfs is a uprobe on the file of the lower layer. Other overlays
  * (the containers of one image) run this file as well.

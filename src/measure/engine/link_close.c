@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel removes the uprobes of a link in the task that closes the last descriptor. If a fatal
- * signal is pending for this task, the kernel cannot get at the pages of the measured process. It
- * gives up with EINTR, prints "failed to unregister, leaking uprobe", and leaves the int3 and the
- * raised semaphore for the life of the process. On Linux 6.18, 38 of 40 SIGKILLs during a close of
- * 10 000 sites did this.
+ * Closes links in such a way that one SIGKILL, at any moment, leaves no int3 behind.
+ *
+ * The kernel removes the uprobes of a link in the task that closes the last descriptor of the link.
+ * If a fatal signal is pending for this task, the kernel cannot get at the pages of the measured
+ * process. It gives up with EINTR, prints "failed to unregister, leaking uprobe", and leaves the
+ * int3 and the raised semaphore for the life of the process. On Linux 6.18, 38 of 40 SIGKILLs
+ * during a close of 10 000 sites did this.
  *
  * No fatal signal is pending in a task that exits: the kernel clears the SIGKILL that it handles,
- * and a dying process receives no more signals. So a child process that has copies of the
- * descriptors closes the last copies when it dies:
+ * and a dying process receives no more signals. So we fork a child process, which gets copies of
+ * the descriptors, and let it close the last copies by dying:
  *
- *   - The child closes all other descriptors, and waits.
- *   - The tool closes its descriptors, which are not the last ones, and releases the child.
+ *   - The child closes all descriptors except those of the links and a pipe, and waits.
+ *   - The tool closes its descriptors of the links, which are not the last ones, and releases the
+ *     child by a byte in the pipe.
  *   - The child sends itself SIGKILL. (A SIGKILL of another process could stay pending during
  *     _exit(), if it came before the kernel marks the process as dying.)
  *
@@ -20,7 +23,8 @@
  * kills: one of the child, then one of the tool.
  *
  * The exit signal of the child is 0: programs that use the library get no SIGCHLD, and their wait()
- * does not return the child. Other threads may hold locks, so the child makes system calls only.
+ * does not return the child. Other threads may hold locks when the child is forked, so the child
+ * makes system calls only.
  *
  * Test: uprobe_leaks.sh: test_a_kill_while_uprobes_are_removed.
  */
@@ -57,8 +61,8 @@ static void close_from_to(unsigned int first, unsigned int last)
 }
 
 /*
- * Run the child: close all descriptors except the N in KEPT, which is sorted, wait for RELEASE, and
- * die.
+ * Run the child: close all descriptors except the N in KEPT, which is sorted. Then wait until a
+ * byte or the end can be read from RELEASE, and die.
  */
 __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int release)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Closes links to uprobes so that no int3 is left in the measured process if the tool is killed. */
+/*
+ * Closes links to uprobes so that no int3 is left in the measured process if the tool is killed
+ * meanwhile.
+ */
 #ifndef MEASURE_LINK_CLOSE_H
 #define MEASURE_LINK_CLOSE_H
 

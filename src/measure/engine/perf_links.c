@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Before Linux 6.6, each uprobe is a perf event. Only the cost differs from uprobe_multi: attaching
- * takes 0.2 to 1 ms per site, and detaching takes 80 to 125 ms per site (the kernel waits for
- * several RCU grace periods), also when the kernel does it at the exit of a killed tool. CAP_BPF
- * and CAP_PERFMON are not enough: perf requires CAP_SYS_ADMIN for uprobes.
+ * Makes the uprobes on kernels before Linux 6.6, where each uprobe is a perf event. Only the cost
+ * differs from uprobe_multi: attaching takes 0.2 to 1 ms per site, and detaching takes 80 to 125 ms
+ * per site (the kernel waits for several RCU grace periods), also when the kernel does it at the
+ * exit of a killed tool. CAP_BPF and CAP_PERFMON are not enough: perf requires CAP_SYS_ADMIN for
+ * uprobes.
  *
- * The descriptor of an event can be closed at once, because the link keeps the event. One
- * descriptor per site is needed, so the soft limit on descriptors is raised as far as the hard
- * limit allows.
+ * Each event gets a BPF link. The descriptor of the event can then be closed at once, because the
+ * link keeps the event. The descriptor of the link stays open: one per site. So the soft limit on
+ * descriptors is raised as far as the hard limit allows.
  */
 #include "measure/engine/perf_links.h"
 
@@ -64,7 +65,8 @@ static int open_event(__u32 type, const struct uprobe_link_spec *spec, uint64_t 
 	return fd < 0 ? -errno : fd;
 }
 
-static int explain(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, uint64_t off, int code)
+static int report_link_error(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, uint64_t off,
+			     int code)
 {
 	if (code == -ESRCH)
 		return ctx_error(ctx, code, "process %d: it ended", (int)spec->pid);
@@ -99,11 +101,11 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 				spec->file->name, (unsigned long long)s->nop_off);
 	}
 	if (event < 0)
-		return explain(ctx, spec, s->nop_off, event);
+		return report_link_error(ctx, spec, s->nop_off, event);
 	opts.perf_event.bpf_cookie = measure_cookie(spec->serial, spec->first_site + (__u32)site);
 	*fd = bpf_link_create(spec->prog_fd, event, BPF_PERF_EVENT, &opts);
 	close(event);
-	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
+	return *fd < 0 ? report_link_error(ctx, spec, s->nop_off, *fd) : 0;
 }
 
 /* Count all open descriptors, including those of the library's caller. */
@@ -120,10 +122,12 @@ static size_t count_descriptors(void)
 }
 
 /*
- * Raise the soft limit on descriptors for N more. A new descriptor is the lowest free number, so
- * the limit must exceed the number of open descriptors.
+ * Raise the soft limit on descriptors so that N more can be opened. A new descriptor gets the
+ * lowest free number, and all numbers must be below the limit: so add N to the number of open
+ * descriptors.
  */
-static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, size_t n)
+static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
+				  size_t n)
 {
 	const size_t n_open = count_descriptors();
 	const rlim_t needed = n_open + n + SPARE_DESCRIPTORS;
@@ -151,7 +155,7 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 	for (size_t i = 0; i < spec->file->n_sites; i++)
 		n += spec->wanted[i];
 	if (!err)
-		err = make_room(ctx, spec, n);
+		err = raise_descriptor_limit(ctx, spec, n);
 	if (err)
 		return err;
 	ctx_log(ctx, OCP_LOG_WARN,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pid namespace whose ids a BPF program uses. In the initial namespace, these are the ids that
- * all processes have there. In any other namespace, the program can look up ids only for the
- * processes of that namespace.
+ * Chooses the pid namespace whose process ids the BPF programs use, and converts process ids to it.
+ * In the initial namespace, all processes have an id. In any other namespace, a BPF program can get
+ * the id of a process only if it is the process's own namespace.
  */
 #ifndef MEASURE_PID_NAMESPACE_H
 #define MEASURE_PID_NAMESPACE_H
@@ -23,7 +23,10 @@ struct pid_namespace {
  */
 int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *ns);
 
-/* Set *ID to the id that a program sees for PID. Return -EINVAL if PID is in another namespace. */
+/*
+ * Set *ID to the id by which BPF programs that use the namespace NS see process PID. Return -EINVAL
+ * if NS is not the initial namespace and PID is not in NS.
+ */
 int pid_namespace_id(struct ocp_ctx *ctx, const struct pid_namespace *ns, pid_t pid, __u32 *id);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * BPF_OBJ_GET returns a descriptor of any object: a map, a program or a link.
- * BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the type of the object. So fdinfo is read
- * first, which has "map_type" for a map and "link_type" for a link.
+ * Before an object is used, its type is checked. BPF_OBJ_GET returns a descriptor of whatever has
+ * the name: a map, a program or a link. BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the
+ * type of the object, without saying which. So fdinfo is read first, which has "map_type" for a map
+ * and "link_type" for a link.
  */
 #include "measure/engine/pinned.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Opens maps and links that have names in bpffs. A user who can write to the directory can replace
- * them: each object is opened and checked before anything is read from it.
+ * them. So each object is checked after it was opened, before anything is read from it.
  */
 #ifndef MEASURE_PINNED_H
 #define MEASURE_PINNED_H

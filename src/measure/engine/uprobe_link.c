@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes a uprobe_multi link when other tracers use the same sites.
+ * Makes a uprobe_multi link, also if other tracers use the same sites.
  *
  * The kernel has one uprobe for a place (file, offset) in the whole machine, for all processes.
  * This uprobe either maintains a semaphore (ref_ctr) or does not. The first user decides; a later
@@ -14,12 +14,14 @@
  *     an address, tracefs), our uprobe has none, either. The hits are the same.
  *
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
- * bisection with links that are closed at once. Their program does nothing, so the counts do not
- * change. Closing such a link takes up to 60 ms (the kernel waits for its RCU readers), so the
- * number of attempts is limited. Beyond the limit, whole ranges do without the semaphore.
+ * bisection with links that are closed at once. The BPF program of these links does nothing, so the
+ * counts do not change. Closing such a link takes up to 60 ms (the kernel waits for its RCU
+ * readers), so the number of attempts is limited. Beyond the limit, whole ranges of sites do
+ * without the semaphore.
  *
  * If the note has no semaphore for tracers (provider `ocaml` of the oldest compilers, where raising
- * the semaphore would run the handler), the opposite conflict cannot be resolved.
+ * the semaphore would run the handler), our uprobe must not have one. If another tracer's uprobe
+ * there has one, we cannot attach.
  */
 #include "measure/engine/uprobe_link.h"
 
@@ -43,7 +45,7 @@ enum {
 };
 
 /* The wanted sites of a spec as parallel arrays, as the system call takes them. */
-struct request {
+struct link_request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
 	size_t *which; /* the index of each site in the file */
@@ -55,7 +57,7 @@ struct request {
 };
 
 /* Make a link for the N sites from FIRST on. Returns a descriptor or a negative errno. */
-static int request_link(const struct request *req, int prog_fd, size_t first, size_t n)
+static int request_link(const struct link_request *req, int prog_fd, size_t first, size_t n)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	const struct uprobe_link_spec *spec = req->spec;
@@ -70,7 +72,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 	return bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
 }
 
-static int explain_refusal(const struct request *req, int code)
+static int explain_refusal(const struct link_request *req, int code)
 {
 	const struct engine_file *file = req->spec->file;
 
@@ -92,7 +94,7 @@ static int explain_refusal(const struct request *req, int code)
 	}
 }
 
-static int explain_refused_site(const struct request *req, size_t site)
+static int explain_refused_site(const struct link_request *req, size_t site)
 {
 	if (req->spec->file->sites[req->which[site]].ref_ctr_off) {
 		ctx_error(req->ctx, -EINVAL,
@@ -118,7 +120,7 @@ static int explain_refused_site(const struct request *req, size_t site)
 	return -EINVAL;
 }
 
-static int try_link(struct request *req, size_t first, size_t n)
+static int try_link(struct link_request *req, size_t first, size_t n)
 {
 	int fd = request_link(req, req->spec->idle_prog_fd, first, n);
 
@@ -131,7 +133,7 @@ static int try_link(struct request *req, size_t first, size_t n)
 }
 
 /* Clear the ref_ctrs of some of the N sites from FIRST on until the kernel accepts them. */
-static int drop_conflicts(struct request *req, size_t first, size_t n)
+static int drop_conflicts(struct link_request *req, size_t first, size_t n)
 {
 	int err;
 
@@ -161,7 +163,7 @@ static int drop_conflicts(struct request *req, size_t first, size_t n)
  * Record and log the sites whose semaphore is not used, except those for which this was known
  * before.
  */
-static void note_dropped(const struct request *req)
+static void note_dropped(const struct link_request *req)
 {
 	const struct engine_site *sites = req->spec->file->sites;
 	char list[128];
@@ -187,7 +189,7 @@ static void note_dropped(const struct request *req)
 			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
 }
 
-static void free_request(struct request *req)
+static void free_request(struct link_request *req)
 {
 	free(req->which);
 	free(req->offsets);
@@ -196,14 +198,14 @@ static void free_request(struct request *req)
 }
 
 /* Fill in REQ from SPEC. Return false if memory is short. The caller frees REQ in any case. */
-static bool init_request(struct request *req, struct ocp_ctx *ctx,
+static bool init_request(struct link_request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {
 	const struct engine_file *file = spec->file;
 
 	const size_t room = file->n_sites;
 
-	*req = (struct request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
+	*req = (struct link_request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
 	req->which = calloc(room, sizeof(*req->which));
 	req->offsets = calloc(room, sizeof(*req->offsets));
 	req->ref_ctrs = calloc(room, sizeof(*req->ref_ctrs));
@@ -226,7 +228,7 @@ static bool init_request(struct request *req, struct ocp_ctx *ctx,
 
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd)
 {
-	struct request req;
+	struct link_request req;
 	int err = 0;
 
 	if (spec->file->n_sites > MAX_SITES)

@@ -21,8 +21,8 @@ struct uprobe_link_spec {
 /*
  * Put uprobes on the wanted sites, raise the semaphores of these sites, and set *FD to the link. If
  * another tracer uses a site without its semaphore (see uprobe_link.c), the link does not use this
- * semaphore either, and logs that. Closing *FD removes the uprobes and waits until no hit is being
- * handled.
+ * semaphore either, and a warning is logged. Closing *FD removes the uprobes and waits until no hit
+ * is being handled.
  */
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
+ * Notices when a file that has uprobes is overwritten, so that the caller can remove the uprobes.
+ *
  * A uprobe belongs to an offset in a file, for all processes that run the file now or later. If the
  * file is overwritten in place (`cp new app`, while no process runs it: the same inode), the kernel
  * puts its int3 at the old offsets into the new program, perhaps into the middle of an instruction,
@@ -10,7 +12,7 @@
  * Therefore we hold a read lease (fcntl(2), F_SETLEASE) while there are uprobes. An open() for
  * writing then blocks until we give up the lease, for at most 45 s (/proc/sys/fs/lease-break-time).
  * Each ocp_meter_refresh() checks whether an open() is waiting. The signal that belongs to a lease
- * is not used: a library must not claim one.
+ * is not used: a library must not claim a signal.
  *
  * A lease is granted to the owner of the file and to CAP_LEASE, on file systems that support
  * leases, and while no process has the file open for writing. Without a lease, a file is safe while
@@ -40,16 +42,16 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool is_same(const struct file_identity *a, const struct file_identity *b)
+static bool is_same_identity(const struct file_identity *a, const struct file_identity *b)
 {
 	return a->bytes == b->bytes && is_same_time(&a->modified, &b->modified) &&
 	       is_same_time(&a->changed, &b->changed);
 }
 
 /*
- * Take a read lease if possible. The kernel would send a signal to the owner when the lease is
- * broken, so remove the owner afterwards. Until then the signal is SIGURG, which is ignored unless
- * a handler is installed.
+ * Take a read lease if possible. When a process wants to break the lease, the kernel sends a signal
+ * to the owner of the descriptor, which F_SETLEASE sets to this process: so remove the owner
+ * afterwards. Until then the signal is SIGURG, which is ignored unless a handler is installed.
  */
 static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
 {
@@ -129,7 +131,7 @@ static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const str
 	bool same;
 	int copy, err;
 
-	if (is_same(&identity, &guard->identity)) {
+	if (is_same_identity(&identity, &guard->identity)) {
 		guard->n_unread = 0;
 		return false;
 	}

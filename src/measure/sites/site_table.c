@@ -14,8 +14,9 @@
 #include "elf/symbols.h"
 
 /*
- * If HAS, add the uses of FILE's probes to the table's probes; otherwise subtract them. INDEX_OF
- * has the indexes of FILE's probes in the table; if it is NULL, look them up.
+ * If HAS, add the uses of FILE's probes to the counts of the table's probes; otherwise subtract
+ * them. Do nothing if that was done before. INDEX_OF has the indexes of FILE's probes in the table;
+ * if it is NULL, look them up.
  */
 static void count_uses(struct site_table *table, struct measured_file *file,
 		       const ptrdiff_t *index_of, bool has)
@@ -88,26 +89,27 @@ void site_table_free(struct site_table *table)
 
 /* ---- probes -------------------------------------------------------------------------------- */
 
-static const char *name_of(const void *table, uint32_t number)
+static const char *probe_name_of(const void *table, uint32_t number)
 {
 	return ((const struct site_table *)table)->probes[number].name;
 }
 
 /* Return the position of NAME in by_name, or the position at which it must be inserted. */
-static size_t place_of(const struct site_table *table, const char *name, bool *found)
+static size_t find_name_position(const struct site_table *table, const char *name, bool *found)
 {
-	return by_name_place(table->by_name, table->n_probes, name_of, table, name, found);
+	return by_name_place(table->by_name, table->n_probes, probe_name_of, table, name, found);
 }
 
 ptrdiff_t site_table_find(const struct site_table *table, const char *name)
 {
 	bool found;
-	size_t place = place_of(table, name, &found);
+	size_t place = find_name_position(table, name, &found);
 
 	return found ? (ptrdiff_t)table->by_name[place] : -1;
 }
 
-static int add_probe(struct site_table *table, size_t place, const struct measured_probe *probe)
+static int insert_new_probe(struct site_table *table, size_t place,
+			    const struct measured_probe *probe)
 {
 	char *name = strdup(probe->name);
 
@@ -123,8 +125,8 @@ static int add_probe(struct site_table *table, size_t place, const struct measur
  * Add the probes of SET that WANTED accepts. Set OF[i] to the index of probe i in the table, or to
  * -1.
  */
-static int add_probes(struct site_table *table, const struct probe_set *set, probe_wanted_fn wanted,
-		      void *data, ptrdiff_t *of)
+static int add_wanted_probes(struct site_table *table, const struct probe_set *set,
+			     probe_wanted_fn wanted, void *data, ptrdiff_t *of)
 {
 	size_t room = table->n_probes + set->n_probes + 1;
 	struct measured_probe *probes = realloc(table->probes, room * sizeof(*probes));
@@ -138,13 +140,13 @@ static int add_probes(struct site_table *table, const struct probe_set *set, pro
 	for (size_t i = 0; !err && i < set->n_probes; i++) {
 		struct measured_probe probe = { .name = (char *)set->probes[i].name };
 		bool found;
-		size_t place = place_of(table, probe.name, &found);
+		size_t place = find_name_position(table, probe.name, &found);
 
 		of[i] = -1;
 		if (!found && !wanted(data, probe.name, &probe))
 			continue;
 		if (!found)
-			err = add_probe(table, place, &probe);
+			err = insert_new_probe(table, place, &probe);
 		if (!err)
 			of[i] = (ptrdiff_t)table->by_name[place];
 	}
@@ -153,7 +155,7 @@ static int add_probes(struct site_table *table, const struct probe_set *set, pro
 
 /* ---- files and their sites ------------------------------------------------------------------ */
 
-static struct measured_file *find_file(const struct site_table *table, dev_t dev, ino_t ino)
+static struct measured_file *find_table_file(const struct site_table *table, dev_t dev, ino_t ino)
 {
 	for (size_t i = 0; i < table->n_files; i++)
 		if (!table->files[i].is_gone && table->files[i].dev == dev &&
@@ -171,7 +173,7 @@ size_t site_table_count(const struct site_table *table)
 	return n;
 }
 
-static int add_pid(struct site_table *table, struct measured_file *file, pid_t pid)
+static int add_mapping_pid(struct site_table *table, struct measured_file *file, pid_t pid)
 {
 	pid_t *new;
 
@@ -261,8 +263,8 @@ static size_t add_sites_of(struct site_table *table, const struct measured_file 
  * Add the sites of FILE. INDEX_OF has the table's indexes of the probes in the file's notes, and
  * after them the indexes of the probes in its code.
  */
-static int add_sites(struct site_table *table, struct measured_file *file,
-		     const ptrdiff_t *index_of)
+static int add_sites_of_file(struct site_table *table, struct measured_file *file,
+			     const ptrdiff_t *index_of)
 {
 	const struct probe_set noted = program_probe_set(file->prog),
 			       code = code_probes_set(file->code);
@@ -285,7 +287,8 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 }
 
 /*
- * Log one warning for all probes with uses that have no site. It names the first of these probes.
+ * Log one warning for all probes that have uses without a site. It names the first MAX_NAMED of
+ * these probes, and the number of the others.
  */
 static void warn_of_uses_without_site(const struct site_table *table,
 				      const struct measured_file *file, const ptrdiff_t *index_of)
@@ -342,7 +345,7 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 }
 
 /* Return a slot for one more file; NULL: out of memory. */
-static struct measured_file *find_place(struct site_table *table)
+static struct measured_file *find_file_slot(struct site_table *table)
 {
 	struct measured_file *new;
 
@@ -358,7 +361,7 @@ static struct measured_file *find_place(struct site_table *table)
 static int make_file(struct site_table *table, const struct new_file *from, const struct stat *st,
 		     struct code_probes *code, struct measured_file **out)
 {
-	struct measured_file *file = find_place(table);
+	struct measured_file *file = find_file_slot(table);
 	char *copy = strdup(from->name);
 
 	if (!file || !copy) {
@@ -386,14 +389,14 @@ static int fill_file(struct site_table *table, pid_t pid, probe_wanted_fn wanted
 	const struct probe_set noted = program_probe_set(file->prog),
 			       code = code_probes_set(file->code);
 	ptrdiff_t *index_of = calloc(noted.n_probes + code.n_probes + 1, sizeof(*index_of));
-	int err = index_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
+	int err = index_of ? add_mapping_pid(table, file, pid) : ctx_no_memory(table->ctx);
 
 	if (!err)
-		err = add_probes(table, &noted, wanted, data, index_of);
+		err = add_wanted_probes(table, &noted, wanted, data, index_of);
 	if (!err)
-		err = add_probes(table, &code, wanted, data, index_of + noted.n_probes);
+		err = add_wanted_probes(table, &code, wanted, data, index_of + noted.n_probes);
 	if (!err)
-		err = add_sites(table, file, index_of);
+		err = add_sites_of_file(table, file, index_of);
 	if (!err)
 		warn_of_uses_without_site(table, file, index_of);
 	free(index_of);
@@ -415,8 +418,8 @@ int site_table_know_file(struct site_table *table, const struct new_file *from)
 
 	if (err)
 		return err;
-	known = find_file(table, st.st_dev, st.st_ino);
-	return known ? add_pid(table, known, from->pid) : -ENOENT;
+	known = find_table_file(table, st.st_dev, st.st_ino);
+	return known ? add_mapping_pid(table, known, from->pid) : -ENOENT;
 }
 
 int site_table_add_file(struct site_table *table, const struct new_file *from,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probes by name, the files that contain them, and their sites, numbered as in the engine. The
- * table grows when processes load more files. The number of a site or probe does not change, except
- * in site_table_drop_left_out().
+ * The table of what a meter measures: the probes by name, the files that contain them, and their
+ * sites, numbered as in the engine. The table grows when processes load more files. The number of a
+ * site or probe does not change, except in site_table_drop_left_out().
  */
 #ifndef MEASURE_SITE_TABLE_H
 #define MEASURE_SITE_TABLE_H
@@ -21,12 +21,12 @@ enum { FD_PATH_BYTES = 32 };
 struct measured_probe {
 	char *name;
 	bool is_counted, is_printed;
-	bool is_off;	  /* currently detached from its sites */
-	bool is_left_out; /* to be removed: see site_table_drop_left_out */
-	bool is_told;	  /* a warning about its left-out sites was logged */
-	bool lacks_histogram;
+	bool is_off;	      /* currently detached from its sites */
+	bool is_left_out;     /* to be removed: see site_table_drop_left_out */
+	bool is_told;	      /* a warning about its left-out sites was logged */
+	bool lacks_histogram; /* a site lacks the argument of the requested histogram */
 	bool has_histogram;
-	/* lacks_groups, is_grouped: as above, for groups of hits by the value of an argument. */
+	/* The same for groups of hits by the value of an argument. */
 	bool lacks_groups, is_grouped;
 	bool has_by_type;
 	/* type of that argument; OCP_ARG_ANY: unknown, or sites differ */
