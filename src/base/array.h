@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growing arrays, each kept as a pointer and the number of elements, N. The capacity is not stored:
- * it is at least N rounded up to a power of two, and at least 8. Only array_add() may allocate such
- * an array, because it derives the capacity from N. Elements can be removed.
+ * Growing arrays. The owner of an array keeps a pointer and N, the number of elements, but not the
+ * capacity. array_add() relies on a capacity of at least 8 elements, and of at least N rounded up
+ * to a power of two. So only array_add() may allocate these arrays. Elements can be removed.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H

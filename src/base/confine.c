@@ -42,8 +42,8 @@ int confine_drop_capabilities(struct ocp_ctx *ctx)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return fail(ctx, "prctl(PR_SET_NO_NEW_PRIVS)");
 	/*
-	 * Dropping capabilities from the bounding set needs CAP_SETPCAP. Without it the calls fail,
-	 * and NO_NEW_PRIVS is enough.
+	 * Dropping capabilities from the bounding set needs CAP_SETPCAP. Without CAP_SETPCAP these
+	 * calls fail, which does no harm: NO_NEW_PRIVS is enough.
 	 */
 	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

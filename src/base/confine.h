@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The privileges that a child process drops before it reads untrusted files. */
+/* How a child process gives up its descriptors and capabilities before it reads untrusted files. */
 #ifndef BASE_CONFINE_H
 #define BASE_CONFINE_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ctx: every module records its error message and its log lines here. The library never prints:
- * the owner of the ctx reads the message or installs a callback.
+ * The context (ctx): functions of the library record error messages in it, and pass it their log
+ * lines. The library never prints: the owner of the ctx reads the messages, and installs a callback
+ * for the log lines.
  */
 #ifndef BASE_CTX_H
 #define BASE_CTX_H
@@ -36,7 +37,7 @@ void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Return whether the user has allowed this: see ocp_ctx_allow_gigatext(). */
+/* Return whether the user allows writes to code on 1 GiB pages: see ocp_ctx_allow_gigatext(). */
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);
 
 /* Record the message "out of memory", and return -ENOMEM. */

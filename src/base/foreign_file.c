@@ -11,7 +11,7 @@
  * Fill *ST without waiting for the server of a FUSE or network file system: fstat(2) could block
  * forever if that server does not reply.
  */
-static int look(int fd, struct stat *st)
+static int stat_without_waiting(int fd, struct stat *st)
 {
 	struct statx now;
 
@@ -35,7 +35,7 @@ int foreign_file_find(const char *path, struct stat *st)
 
 	if (found < 0)
 		return -errno;
-	err = look(found, st);
+	err = stat_without_waiting(found, st);
 	if (err)
 		close(found);
 	return err ? err : found;

@@ -12,13 +12,14 @@
 
 /*
  * Find the file at PATH and fill *ST, without opening the file, and without waiting for the server
- * of its file system. Returns a descriptor that is only good for foreign_file_open(), or -errno.
+ * of its file system. Returns a descriptor, which can only be passed to foreign_file_open() or
+ * closed, or -errno.
  */
 int foreign_file_find(const char *path, struct stat *st);
 
 /*
- * Open for ACCESS the regular file that FOUND refers to. Closes FOUND. Returns a descriptor or
- * -errno.
+ * Open the file that FOUND refers to, for ACCESS. The caller must have checked that this is a
+ * regular file. Closes FOUND. Returns a descriptor or -errno.
  */
 int foreign_file_open(int found, int access);
 

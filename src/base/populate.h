@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that will all be written soon: one call populates it, instead of a fault for each page. */
+/*
+ * Populate memory that will soon be written completely. One call makes the kernel provide all pages
+ * of the memory; otherwise the first write to each page causes a fault.
+ */
 #ifndef BASE_POPULATE_H
 #define BASE_POPULATE_H
 
@@ -14,8 +17,8 @@
 #endif
 
 /*
- * Populate the pages from START on. Linux before 5.14 refuses this call; then each page causes a
- * fault, which is only slower.
+ * Populate the pages of the BYTES bytes at START. Linux before 5.14 refuses this call; then each
+ * page causes a fault, which is only slower.
  */
 static inline void populate(void *start, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Untrusted text that is written to a terminal. */
+/* Make untrusted text safe for a terminal: replace the characters that would control it. */
 #ifndef BASE_SANITIZE_H
 #define BASE_SANITIZE_H
 
@@ -8,9 +8,9 @@
 
 /*
  * Return the number of bytes of the character at AT if it controls a terminal instead of being
- * shown; 0 if it is shown, or at the end of the text. Such characters are the control characters,
- * including C1 in UTF-8 (U+009B equals ESC [), and the characters that change the direction of
- * text.
+ * shown; 0 if it is shown, or at the end of the text. The characters that control a terminal are
+ * the control characters, including C1 in UTF-8 (U+009B equals ESC [), and the characters that
+ * change the direction of text.
  */
 static inline size_t unsafe_bytes(const char *at)
 {

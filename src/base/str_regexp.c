@@ -8,12 +8,13 @@
  *	a+*, ^*		Str repeats repetitions and assertions. Several operators in a row become
  *			one; an assertion that may be absent is left out
  *	[\n[:x:]]	a set in Str has no escapes, classes or equivalences, and [b-a] is empty.
- *			Each set is rewritten from the bytes that it contains. So is a complement:
- *			with REG_NEWLINE it would not contain the newline
+ *			Each set is rewritten from the bytes that it contains, even a complement:
+ *			with REG_NEWLINE a POSIX complement does not contain the newline
  *	. ^ $		. does not match a newline, ^ and $ match around one: REG_NEWLINE
- *	\1		refers to a group. The C library requires that the group has ended before,
- *			in the same alternative. Otherwise Str matches nothing or, in a loop, what
- *			the group matched in the previous iteration
+ *	\1		refers to a group. The C library requires that the group ends before the
+ *			\1, in the same alternative. Str allows other groups, too: such a \1
+ *			matches nothing or, in a loop, what its group matched in the previous
+ *			iteration. Here it is an error
  *
  * No group is added, so that groups keep their numbers. str_regexp_match() requires a match at the
  * start of the text: if there is one, it is the leftmost match, so the offset of the leftmost match

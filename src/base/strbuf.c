@@ -90,8 +90,9 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 /* ---- untrusted strings ---------------------------------------------------------------------- */
 
 /*
- * Return the length of the UTF-8 character at AT, in a string that ends with a zero byte. 0 if the
- * character is invalid: overlong, a surrogate, or above U+10FFFF.
+ * Return the length of the UTF-8 character at AT, in a string that ends with a zero byte. Return 0
+ * if the bytes are not valid UTF-8. Overlong forms, surrogates and numbers above U+10FFFF are not
+ * valid.
  */
 static size_t utf8_bytes(const unsigned char *at)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A growing text, for replies and descriptions. Names and paths come from other processes and may
- * contain any bytes. Invalid UTF-8 becomes U+FFFD, and each format has its own escapes.
+ * contain any bytes. So strbuf_label() and strbuf_json() replace invalid UTF-8 by U+FFFD, and write
+ * the escapes of their format.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H

@@ -24,7 +24,7 @@ struct suggestion suggestion_for(const char *word)
 	return (struct suggestion){ .word = word, .distance = mistakes + 1 };
 }
 
-static bool same(char a, char b)
+static bool same_letter(char a, char b)
 {
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
@@ -44,8 +44,9 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
 		row[0] = i;
 		for (size_t j = 1; j <= b_bytes; j++) {
 			row[j] = least(above[j], row[j - 1]) + 1;
-			row[j] = least(row[j], above[j - 1] + !same(a[i - 1], b[j - 1]));
-			if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+			row[j] = least(row[j], above[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+			    same_letter(a[i - 2], b[j - 1]))
 				row[j] = least(row[j], above2[j - 2] + 1);
 		}
 		next = above2;
@@ -56,7 +57,10 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
 	return above[b_bytes];
 }
 
-/* Return the distance of CANDIDATE from WORD, or LIMIT if the distance is LIMIT or more. */
+/*
+ * Return the distance of CANDIDATE from WORD. Return LIMIT if the distance is LIMIT or more, if one
+ * of the words is too long, or if every letter has to be changed.
+ */
 static size_t distance_below(const char *word, const char *candidate, size_t limit)
 {
 	size_t word_bytes = strlen(word), bytes = strlen(candidate), d;
@@ -67,7 +71,7 @@ static size_t distance_below(const char *word, const char *candidate, size_t lim
 	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= limit)
 		return limit;
 	d = distance(word, word_bytes, candidate, bytes);
-	/* Words without a common letter are not close, even if they are short. */
+	/* If every letter has to be changed, the words are not close, even if they are short. */
 	return d < limit && d < (word_bytes > bytes ? word_bytes : bytes) ? d : limit;
 }
 

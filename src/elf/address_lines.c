@@ -86,7 +86,7 @@ static const struct unit_range *range_of(const struct address_lines *lines, uint
 }
 
 /* Copy ROW to FOUND. Returns false if ROW has no source line. */
-static bool take_row(Dwarf_Line *row, struct address_line *found)
+static bool copy_row(Dwarf_Line *row, struct address_line *found)
 {
 	Dwarf_Addr va;
 
@@ -110,7 +110,7 @@ bool address_lines_find(const struct address_lines *lines, uint64_t va, struct a
 	Dwarf_Die unit;
 
 	*found = (struct address_line){ 0 };
-	return unit_of(lines, va, &unit) && take_row(dwarf_getsrc_die(&unit, va), found);
+	return unit_of(lines, va, &unit) && copy_row(dwarf_getsrc_die(&unit, va), found);
 }
 
 bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
@@ -124,7 +124,7 @@ bool address_lines_first(const struct address_lines *lines, uint64_t from, uint6
 	if (!unit_of(lines, from, &unit) || dwarf_getsrclines(&unit, &rows, &n) != 0)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (take_row(dwarf_onesrcline(rows, i), found) && found->va >= from)
+		if (copy_row(dwarf_onesrcline(rows, i), found) && found->va >= from)
 			return found->va < end;
 	return false;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Find the source line of single instructions, anywhere in the code, in the debug information. */
+/*
+ * Find the source line of an instruction in the debug information. The instruction may be anywhere
+ * in the code of its line; lines.h is for instructions with which a line begins.
+ */
 #ifndef ELF_ADDRESS_LINES_H
 #define ELF_ADDRESS_LINES_H
 
@@ -13,7 +16,7 @@ struct address_lines;
 struct address_line {
 	const char *file; /* as given to the compiler, perhaps after the compiler's folder */
 	int line;	  /* from 1 */
-	uint64_t va;	  /* where the row of the line table that has this line starts */
+	uint64_t va;	  /* the start of the row of the line table that gives this line */
 };
 
 /*

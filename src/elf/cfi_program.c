@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The opcodes are from DWARF 5, section 6.4.2; the operators of expressions from section 2.5. */
+/*
+ * An interpreter for the instructions of call frame information. DWARF 5 describes the opcodes in
+ * section 6.4.2, and the operators of expressions in section 2.5.
+ */
 #include "elf/cfi_program.h"
 
 #include <dwarf.h>
@@ -80,10 +83,7 @@ static void define_cfa(struct machine *m, enum cfi_cfa cfa, uint64_t reg, int64_
 
 /* ---- expressions ---------------------------------------------------------------------------- */
 
-/*
- * Read DW_OP_bregN and its offset. Return false if the next operator is another one; *REG is then
- * unchanged.
- */
+/* Read DW_OP_bregN and its offset. Return false if the expression does not begin with them. */
 static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 {
 	const uint64_t op = cursor_unsigned(c, 1);
@@ -96,9 +96,9 @@ static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 }
 
 /*
- * Return true if C is the rest of the expression that binutils and lld write for the procedure
- * linkage table (PLT) of lazily bound functions. Then *FIRST_BYTE is the value of add[1] for
- * CFA_PLT.
+ * Return true if C is what follows DW_OP_bregN in the expression that binutils and lld write for
+ * the procedure linkage table (PLT) of lazily bound functions. *FIRST_BYTE is then the value of
+ * add[1] for CFA_PLT.
  */
 static bool read_plt(struct cursor c, int32_t *first_byte)
 {
@@ -224,7 +224,7 @@ static int advance(struct machine *m, uint64_t delta)
 	return advance_to(m, va);
 }
 
-static void remember(struct machine *m)
+static void remember_rule(struct machine *m)
 {
 	if (m->n_remembered == MAX_REMEMBERED)
 		m->is_damaged = true;
@@ -232,7 +232,7 @@ static void remember(struct machine *m)
 		m->remembered[m->n_remembered++] = m->rule;
 }
 
-static void recall(struct machine *m)
+static void recall_rule(struct machine *m)
 {
 	if (!m->n_remembered)
 		m->is_damaged = true;
@@ -327,10 +327,10 @@ static int run_extended(struct machine *m, uint64_t op, struct cursor *c)
 	case DW_CFA_advance_loc4:
 		return advance(m, cursor_unsigned(c, 4));
 	case DW_CFA_remember_state:
-		remember(m);
+		remember_rule(m);
 		return 0;
 	case DW_CFA_restore_state:
-		recall(m);
+		recall_rule(m);
 		return 0;
 	case DW_CFA_GNU_args_size:
 		cursor_uleb(c);
@@ -362,7 +362,7 @@ static int run_extended(struct machine *m, uint64_t op, struct cursor *c)
 	}
 }
 
-static int run(struct machine *m, struct cursor c)
+static int run_instructions(struct machine *m, struct cursor c)
 {
 	int err = 0;
 
@@ -401,14 +401,15 @@ int cfi_program_run(const struct cfi_common *common, const struct cursor *progra
 	m.fn = fn;
 	m.data = data;
 	m.rule.is_signal = common->is_signal;
-	err = run(&m, (struct cursor){ common->program, common->program + common->program_bytes,
-				       false });
+	err = run_instructions(
+		&m,
+		(struct cursor){ common->program, common->program + common->program_bytes, false });
 	if (m.va != first)
 		m.is_damaged = true;
 	m.initial = m.rule;
 	m.n_remembered = 0;
 	if (!err && !m.is_damaged)
-		err = run(&m, *program);
+		err = run_instructions(&m, *program);
 	if (!err && m.is_damaged) {
 		m.rule = (struct cfi_rule){ .cfa = CFA_UNKNOWN };
 		m.is_damaged = false;

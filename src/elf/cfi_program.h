@@ -19,8 +19,8 @@ struct cfi_common {
 
 /*
  * Pass the rows of the function at [FIRST, END) to FN(DATA, ...). COMMON's program runs first, then
- * PROGRAM. If a program is damaged, the rule is CFA_UNKNOWN from there to the end of the function.
- * Return 0, or the first other value that FN returned.
+ * PROGRAM. If a program is damaged, the rule is CFA_UNKNOWN from the address that the program had
+ * reached to the end of the function. Return 0, or the first other value that FN returned.
  */
 int cfi_program_run(const struct cfi_common *common, const struct cursor *program, uint64_t first,
 		    uint64_t end, cfi_row_fn fn, void *data);

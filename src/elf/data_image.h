@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The writable data of a file after the relocations: the words that the dynamic linker fills in
- * have their addresses as linked (without a load bias). Words that depend on another file stay as
- * they are in the file.
+ * The writable data of a file as the dynamic linker leaves it, but without a load bias: the words
+ * that the linker fills in hold link-time addresses. Words whose values depend on other files stay
+ * as they are in the file.
  */
 #ifndef ELF_DATA_IMAGE_H
 #define ELF_DATA_IMAGE_H

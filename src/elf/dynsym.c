@@ -46,14 +46,14 @@ int dynsym_each(struct elf_file *elf, uint64_t limit, dynsym_fn fn, void *data)
 	return err;
 }
 
-struct wanted {
+struct wanted_symbol {
 	const char *name;
 	uint64_t *va;
 };
 
 static int take_wanted(void *data, const char *name, uint64_t va)
 {
-	const struct wanted *wanted = data;
+	const struct wanted_symbol *wanted = data;
 
 	if (strcmp(name, wanted->name) != 0)
 		return 0;
@@ -63,7 +63,7 @@ static int take_wanted(void *data, const char *name, uint64_t va)
 
 int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
 {
-	struct wanted wanted = { name, va };
+	struct wanted_symbol wanted = { name, va };
 
 	return dynsym_each(elf, MAX_LINKER_TABLE_BYTES, take_wanted, &wanted);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The entries of .eh_frame: a Common Information Entry (CIE), and for each function a Frame
- * Description Entry (FDE) with the distance to its CIE. Functions may be in any order.
+ * A section .eh_frame has two kinds of entries: a Frame Description Entry (FDE) for each function,
+ * and a few Common Information Entries (CIE). Each FDE has the distance to its CIE. The functions
+ * may be in any order.
  */
 #include "elf/eh_frame.h"
 
@@ -37,7 +38,7 @@ struct fde {
 	struct cursor program;
 };
 
-struct table {
+struct eh_frame_table {
 	struct ocp_ctx *ctx;
 	const char *name;
 	uint8_t *bytes;
@@ -134,10 +135,10 @@ static bool read_cie(struct cursor c, struct cfi_common *common)
 }
 
 /*
- * Set *INDEX to the index of the CIE at offset AT, which is read when it is first needed. If the
- * CIE is damaged, or there are too many, set *INDEX to n_cies.
+ * Set *INDEX to the index of the CIE at offset AT. Read the CIE if it is not in the list yet. If it
+ * is damaged, or the list is full, set *INDEX to n_cies.
  */
-static int find_cie(struct table *t, size_t at, size_t *index)
+static int find_cie(struct eh_frame_table *t, size_t at, size_t *index)
 {
 	struct cursor c = { t->bytes + at, t->bytes + t->n, false };
 	struct cie cie = { .at = at };
@@ -163,7 +164,7 @@ static int find_cie(struct table *t, size_t at, size_t *index)
 	return 0;
 }
 
-static bool read_addresses(const struct table *t, struct cursor *c, uint8_t encoding,
+static bool read_addresses(const struct eh_frame_table *t, struct cursor *c, uint8_t encoding,
 			   struct fde *fde)
 {
 	const uint64_t place = t->va + (size_t)(c->at - t->bytes);
@@ -183,7 +184,7 @@ static bool read_addresses(const struct table *t, struct cursor *c, uint8_t enco
  * Add the FDE at C, whose CIE is at offset CIE_AT. Leave the FDE out if it has no code, or if it or
  * its CIE is damaged.
  */
-static int add_fde(struct table *t, struct cursor c, size_t cie_at)
+static int add_fde(struct eh_frame_table *t, struct cursor c, size_t cie_at)
 {
 	struct fde fde = { 0 };
 	const struct cfi_common *common;
@@ -207,7 +208,7 @@ static int add_fde(struct table *t, struct cursor c, size_t cie_at)
 	return 0;
 }
 
-static int read_entries(struct table *t)
+static int read_entries(struct eh_frame_table *t)
 {
 	struct cursor c = { t->bytes, t->bytes + t->n, false };
 	int err = 0;
@@ -243,7 +244,7 @@ static int compare_fdes(const void *a, const void *b)
 }
 
 /* Sort the FDEs, unless they are sorted already, as most linkers write them. */
-static void sort_fdes(struct table *t)
+static void sort_fdes(struct eh_frame_table *t)
 {
 	for (size_t i = 1; i < t->n_fdes; i++) {
 		if (compare_fdes(&t->fdes[i - 1], &t->fdes[i]) > 0) {
@@ -267,7 +268,7 @@ static int pass_row(void *data, uint64_t va, const struct cfi_rule *rule)
 	return va < to->end ? to->fn(to->data, va, rule) : 0;
 }
 
-static int pass_rows(const struct table *t, cfi_row_fn fn, void *data)
+static int pass_rows(const struct eh_frame_table *t, cfi_row_fn fn, void *data)
 {
 	static const struct cfi_rule unknown = { .cfa = CFA_UNKNOWN };
 	int err = 0;
@@ -287,7 +288,7 @@ static int pass_rows(const struct table *t, cfi_row_fn fn, void *data)
 	return err;
 }
 
-static int load(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
+static int load_eh_frame(struct ocp_ctx *ctx, struct elf_file *elf, struct eh_frame_table *t)
 {
 	struct elf_section section;
 	int found = elf_file_find_section(elf, ".eh_frame", SHT_PROGBITS, &section);
@@ -305,14 +306,15 @@ static int load(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
 }
 
 /*
- * Read the entries of ELF, sorted. The caller frees them with close_table(), also after an error.
+ * Read the entries of ELF, and sort the FDEs by address. The caller frees T with close_table(),
+ * also after an error.
  */
-static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
+static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct eh_frame_table *t)
 {
 	int err;
 
-	*t = (struct table){ .ctx = ctx, .name = elf_file_name(elf) };
-	err = load(ctx, elf, t);
+	*t = (struct eh_frame_table){ .ctx = ctx, .name = elf_file_name(elf) };
+	err = load_eh_frame(ctx, elf, t);
 	if (!err)
 		err = read_entries(t);
 	if (!err)
@@ -320,7 +322,7 @@ static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t
 	return err;
 }
 
-static void close_table(struct table *t)
+static void close_table(struct eh_frame_table *t)
 {
 	free(t->bytes);
 	free(t->cies);
@@ -329,7 +331,7 @@ static void close_table(struct table *t)
 
 int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void *data)
 {
-	struct table t;
+	struct eh_frame_table t;
 	int err = open_table(ctx, elf, &t);
 
 	if (!err)
@@ -341,7 +343,7 @@ int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void
 int eh_frame_each_function(struct ocp_ctx *ctx, struct elf_file *elf, eh_frame_function_fn fn,
 			   void *data)
 {
-	struct table t;
+	struct eh_frame_table t;
 	int err = open_table(ctx, elf, &t);
 
 	for (size_t i = 0; i < t.n_fdes && !err; i++)

@@ -23,8 +23,8 @@
 
 /*
  * A file with more segments than the header can count has their number in section 0. Only core
- * dumps have so many segments, so such files are refused. The number of sections is in section 0 if
- * it is 65 280 or more; a program that is built with -ffunction-sections can reach that.
+ * dumps have so many segments, so these files are refused. The number of sections is in section 0
+ * if it is 65 280 or more; a program that is built with -ffunction-sections can reach that.
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
@@ -32,7 +32,7 @@ enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 enum { HEADERS_AT_ONCE = 64 };
 
 /* A window on the names of the sections. */
-struct names {
+struct section_names {
 	uint64_t off, bytes; /* of the table: offset in the file, and size */
 	uint64_t window_off; /* offset of the window in the table */
 	size_t window_bytes;
@@ -53,7 +53,7 @@ struct elf_file {
 	uint64_t tls_bytes;
 	/* The members below are read when they are first needed. */
 	Elf64_Shdr *headers; /* of all sections but 0, if one read can have them all */
-	struct names *names;
+	struct section_names *names;
 };
 
 static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uint64_t off)
@@ -370,7 +370,7 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 /* Find the name table. Returns 1, 0 if the file has none, or a negative errno. */
 static int names_init(struct elf_file *elf)
 {
-	struct names *names;
+	struct section_names *names;
 	Elf64_Shdr sh;
 	int err;
 
@@ -400,7 +400,7 @@ static int names_init(struct elf_file *elf)
 /* Return 1 if the name at OFF of the name table is NAME, 0 if not, or a negative errno. */
 static int names_match(const struct elf_file *elf, uint64_t off, const char *name)
 {
-	struct names *names = elf->names;
+	struct section_names *names = elf->names;
 	size_t bytes = strlen(name) + 1;
 	int err;
 

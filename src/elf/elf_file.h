@@ -66,7 +66,8 @@ uint64_t elf_file_tls_bytes(const struct elf_file *elf);
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 
 /*
- * Return 0, or -EBADMSG if the file ends before its segments do: it is truncated and would crash.
+ * Return 0, or -EBADMSG if the file ends before its segments do: it is truncated, and the program
+ * would crash.
  */
 int elf_file_check_complete(const struct elf_file *elf);
 

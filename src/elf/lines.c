@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The assembler writes the compilers' DWARF line tables; libdw reads them.
+ * Source lines are read from the DWARF line tables, by libdw.
  *
  * The OCaml compilers that support probes write the source line of each operation before its code,
- * and a probe is an operation whose code starts with the site's nop. So the table has a row that
- * begins at that address. If there are several such rows, because operations without code precede
- * the probe, the last row is the probe's. If no row begins at the site, the line of the probe is
- * unknown: the row that covers the site belongs to the code before the site and is ignored.
+ * and a probe is an operation whose code starts with the site's nop. So a row of the table begins
+ * at the address of the nop. If several rows begin there, because operations without code precede
+ * the probe, the last of them is the probe's. If no row begins at the site, the line of the probe
+ * is unknown: the row that covers the site belongs to the code before the site and is ignored.
  *
  * A program may have thousands of units and 100 000 sites. So the line program of each unit is run
  * at most once, and its rows are merged with the sites, both sorted by address.
@@ -20,7 +20,7 @@
 #include "elf/asked.h"
 #include "elf/own_dwarf.h"
 
-struct finder {
+struct line_finder {
 	struct ocp_ctx *ctx;
 	enum lines_rule rule;
 	struct source_line *asked;
@@ -32,8 +32,8 @@ struct finder {
 	size_t last_off;
 };
 
-/* Add NAME to f->text. Return the offset of NAME there + 1, or 0 if out of memory. */
-static size_t add_name(struct finder *f, const char *name)
+/* Add NAME to f->text. Return 1 + the offset of NAME in f->text, or 0 if out of memory. */
+static size_t add_file_name(struct line_finder *f, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
 
@@ -60,13 +60,13 @@ static size_t add_name(struct finder *f, const char *name)
 }
 
 /* Return the index of the first site at or above VA. */
-static size_t first_from(const struct finder *f, uint64_t va)
+static size_t first_from(const struct line_finder *f, uint64_t va)
 {
 	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
 }
 
-/* Return true if the unit may have code at a site: also if the unit does not give its addresses. */
-static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
+/* Return true if one of the address ranges of UNIT contains a site, or if UNIT has no ranges. */
+static bool may_hold_a_site(const struct line_finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
@@ -83,10 +83,10 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 }
 
 /*
- * Use ROW, which begins at site number I, as the result for this site. If there are several such
- * rows, f->rule says whether the first or the last one is used.
+ * Use ROW, which begins at site number I, as the result for this site. If several rows begin there,
+ * f->rule says whether to use the first or the last of them.
  */
-static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
+static int take_site_row(struct line_finder *f, size_t i, Dwarf_Line *row)
 {
 	struct source_line *answer = &f->asked[i];
 	bool is_statement = false, is_end = true;
@@ -103,7 +103,7 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 		return 0;
 	answer->line = line;
 	answer->column = column > 0 ? column : 0;
-	f->offs[i] = add_name(f, file);
+	f->offs[i] = add_file_name(f, file);
 	return f->offs[i] ? 0 : ctx_no_memory(f->ctx);
 }
 
@@ -111,7 +111,7 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
  * Take the rows of UNIT that begin at sites. libdw sorts the rows by address, and keeps the order
  * of rows of the same address.
  */
-static int join_unit(struct finder *f, Dwarf_Die *unit)
+static int join_unit(struct line_finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Lines *rows;
 	size_t n_rows, i = 0;
@@ -132,12 +132,12 @@ static int join_unit(struct finder *f, Dwarf_Die *unit)
 		if (i == f->n)
 			break;
 		if (f->asked[i].va == va)
-			err = take_row(f, i, row);
+			err = take_site_row(f, i, row);
 	}
 	return err;
 }
 
-static int join_units(struct finder *f, Dwarf *dwarf)
+static int join_units(struct line_finder *f, Dwarf *dwarf)
 {
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
@@ -152,7 +152,7 @@ static int join_units(struct finder *f, Dwarf *dwarf)
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names)
 {
-	struct finder f = { .ctx = ctx, .rule = rule, .asked = asked, .n = n };
+	struct line_finder f = { .ctx = ctx, .rule = rule, .asked = asked, .n = n };
 	Dwarf *dwarf;
 	int err = 0;
 
@@ -188,7 +188,10 @@ static const char *string_of(Dwarf_Die *unit, unsigned int attribute)
 	return dwarf_attr(unit, attribute, &found) ? dwarf_formstring(&found) : NULL;
 }
 
-/* Fill ROW from row number AT. Return false if row number AT is not a row of code. */
+/*
+ * Fill ROW from row number AT. Return false if this row cannot be read, or only marks the end of
+ * code.
+ */
 static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
 {
 	Dwarf_Line *it = dwarf_onesrcline(rows, at);

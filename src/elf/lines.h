@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The source line of an instruction, from the debug information. */
+/*
+ * Find the source lines that begin at given addresses, or list all rows of the line tables, from
+ * the debug information.
+ */
 #ifndef ELF_LINES_H
 #define ELF_LINES_H
 
@@ -21,10 +24,10 @@ enum lines_rule {
 };
 
 /*
- * Find the lines of ASKED[0..N), sorted by address, in the file of FD, called NAME. A line is
- * known only if it begins at the address. The file names point into *NAMES, which the caller
- * frees. If the debug information is missing or damaged, all lines are unknown; that is not an
- * error.
+ * Find the lines of ASKED[0..N), which must be sorted by address, in the file of FD, called NAME. A
+ * line is known only if it begins at the address. The file names point into *NAMES, which the
+ * caller frees. If the debug information is missing or damaged, all lines are unknown; that is not
+ * an error.
  */
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names);

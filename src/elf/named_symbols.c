@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Finding a few names in a table that may be large or hostile.
+ * Finding the symbols of a few names in a symbol table that may be large or hostile.
  *
- * First the string table is read, in pieces of fixed size, and the places of the names are noted. A
- * name may be the end of a longer string, since linkers merge such strings. Then the symbols are
- * read, in pieces; a symbol is wanted if its name is at one of the noted places.
+ * First the string table is read, in pieces of fixed size, and all offsets at which it has one of
+ * the names are recorded. A name may be the end of a longer string, since linkers merge strings
+ * with equal ends. Then the symbols are read, in pieces; a symbol has one of the names if the
+ * offset of its name was recorded.
  */
 #include "elf/named_symbols.h"
 #include "base/array.h"
@@ -26,25 +27,25 @@ enum {
 #define MAX_STRING_BYTES (UINT64_C(1) << 31)
 
 /* A place in the string table at which one of the requested names is. */
-struct place {
+struct requested_place {
 	uint32_t off;
 	uint32_t asked; /* index of the name in the finder's `asked` */
 };
 
-struct finder {
+struct name_finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct named_symbol *asked;
 	size_t n_asked;
 	size_t *lengths;   /* of the names */
 	bool is_last[256]; /* is this byte the last one of a requested name? */
-	struct place *places;
+	struct requested_place *places;
 	size_t n_places;
 };
 
-static int add_place(struct finder *f, uint64_t off, size_t asked)
+static int add_requested_place(struct name_finder *f, uint64_t off, size_t asked)
 {
-	struct place *new;
+	struct requested_place *new;
 
 	if (f->n_places == MAX_PLACES)
 		return ctx_error(f->ctx, -EBADMSG, "%s: string table repeats '%s' too often",
@@ -52,7 +53,7 @@ static int add_place(struct finder *f, uint64_t off, size_t asked)
 	new = array_add(f->places, f->n_places);
 	if (!new)
 		return ctx_no_memory(f->ctx);
-	*new = (struct place){ (uint32_t)off, (uint32_t)asked };
+	*new = (struct requested_place){ (uint32_t)off, (uint32_t)asked };
 	return 0;
 }
 
@@ -60,7 +61,7 @@ static int add_place(struct finder *f, uint64_t off, size_t asked)
  * BYTES[0..END) ends with a string whose terminating zero byte is at offset OFF of the table.
  * Record a place for each requested name that this string ends with.
  */
-static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, uint64_t off)
+static int take_string_end(struct name_finder *f, const uint8_t *bytes, size_t end, uint64_t off)
 {
 	int err = 0;
 
@@ -69,12 +70,12 @@ static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, u
 	for (size_t i = 0; !err && i < f->n_asked; i++)
 		if (f->lengths[i] <= end &&
 		    memcmp(bytes + end - f->lengths[i], f->asked[i].name, f->lengths[i]) == 0)
-			err = add_place(f, off - f->lengths[i], i);
+			err = add_requested_place(f, off - f->lengths[i], i);
 	return err;
 }
 
 /* Read BYTES bytes of TABLE, from offset AT of the table on. */
-static int read_piece(struct finder *f, const struct elf_section *table, uint64_t at,
+static int read_piece(struct name_finder *f, const struct elf_section *table, uint64_t at,
 		      uint64_t bytes, uint8_t **to)
 {
 	struct elf_section piece = *table;
@@ -88,7 +89,7 @@ static int read_piece(struct finder *f, const struct elf_section *table, uint64_
 	return elf_file_read_section(f->elf, &piece, bytes, to);
 }
 
-static int find_places(struct finder *f, const struct elf_section *strings)
+static int find_name_places(struct name_finder *f, const struct elf_section *strings)
 {
 	int err = 0;
 
@@ -119,25 +120,25 @@ static int find_places(struct finder *f, const struct elf_section *strings)
 	return err;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_name_places(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct requested_place *x = a, *y = b;
 
 	return COMPARE(x->off, y->off);
 }
 
-static void take_symbol(struct finder *f, const Elf64_Sym *symbol)
+static void match_symbol(struct name_finder *f, const Elf64_Sym *symbol)
 {
-	const struct place key = { .off = symbol->st_name };
+	const struct requested_place key = { .off = symbol->st_name };
 	const unsigned int type = ELF64_ST_TYPE(symbol->st_info);
 	const bool is_local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL;
-	const struct place *place;
+	const struct requested_place *place;
 	struct named_symbol *asked;
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_name == 0 || type == STT_SECTION ||
 	    type == STT_FILE)
 		return;
-	place = bsearch(&key, f->places, f->n_places, sizeof(key), compare_places);
+	place = bsearch(&key, f->places, f->n_places, sizeof(key), compare_name_places);
 	if (!place)
 		return;
 	asked = &f->asked[place->asked];
@@ -155,7 +156,7 @@ static void take_symbol(struct finder *f, const Elf64_Sym *symbol)
 	asked->is_ambiguous = false;
 }
 
-static int read_symbols(struct finder *f, const struct elf_section *table)
+static int match_symbols(struct name_finder *f, const struct elf_section *table)
 {
 	const uint64_t n = table->bytes / sizeof(Elf64_Sym);
 	int err = 0;
@@ -173,7 +174,7 @@ static int read_symbols(struct finder *f, const struct elf_section *table)
 			Elf64_Sym symbol;
 
 			memcpy(&symbol, bytes + i * sizeof(symbol), sizeof(symbol));
-			take_symbol(f, &symbol);
+			match_symbol(f, &symbol);
 		}
 		free(bytes);
 	}
@@ -196,7 +197,7 @@ static int find_tables(struct elf_file *elf, struct elf_section *symbols,
 	return found > 0 ? elf_file_find_section(elf, ".dynstr", SHT_STRTAB, strings) : found;
 }
 
-static int prepare(struct finder *f)
+static int prepare_names(struct name_finder *f)
 {
 	f->lengths = calloc(f->n_asked + 1, sizeof(*f->lengths));
 	if (!f->lengths)
@@ -217,19 +218,19 @@ static int prepare(struct finder *f)
 int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_symbol *asked,
 		       size_t n, bool *is_stripped)
 {
-	struct finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
+	struct name_finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
 	struct elf_section symbols, strings;
-	int err = prepare(&f);
+	int err = prepare_names(&f);
 	const int found = err ? 0 : find_tables(elf, &symbols, &strings, is_stripped);
 
 	if (found < 0)
 		err = found;
 	if (found > 0) {
-		err = find_places(&f, &strings);
+		err = find_name_places(&f, &strings);
 		if (f.n_places)
-			qsort(f.places, f.n_places, sizeof(*f.places), compare_places);
+			qsort(f.places, f.n_places, sizeof(*f.places), compare_name_places);
 		if (!err && f.n_places)
-			err = read_symbols(&f, &symbols);
+			err = match_symbols(&f, &symbols);
 	}
 	free(f.places);
 	free(f.lengths);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of relocations is read piece by piece, since it may be large. The symbols are read when
- * the first relocation refers to a symbol: in libraries and plugins, relocations refer to symbols,
- * which may be defined in other files.
+ * The table of relocations is read piece by piece, since it may be large. The symbols are read only
+ * if a relocation refers to one, as in libraries and plugins. A symbol may be defined in another
+ * file.
  */
 #include "elf/relocations.h"
 
@@ -17,7 +17,7 @@ enum {
 	MAX_DYNSYM_BYTES = 1 << 28,
 };
 
-struct reader {
+struct relocation_reader {
 	struct elf_file *elf;
 	relocation_fn fn;
 	void *data;
@@ -26,7 +26,8 @@ struct reader {
 	size_t n_dynsym, n_dynstr;
 };
 
-static int read_whole(struct reader *r, const char *name, uint32_t type, uint8_t **bytes, size_t *n)
+static int read_whole(struct relocation_reader *r, const char *name, uint32_t type, uint8_t **bytes,
+		      size_t *n)
 {
 	struct elf_section section;
 	const int found = elf_file_find_section(r->elf, name, type, &section);
@@ -39,7 +40,7 @@ static int read_whole(struct reader *r, const char *name, uint32_t type, uint8_t
 	return err;
 }
 
-static int read_symbols(struct reader *r)
+static int read_dynamic_symbols(struct relocation_reader *r)
 {
 	int err = 0;
 
@@ -52,12 +53,12 @@ static int read_symbols(struct reader *r)
 	return err;
 }
 
-static int take_named(struct reader *r, const Elf64_Rela *rela)
+static int take_named(struct relocation_reader *r, const Elf64_Rela *rela)
 {
 	const size_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
 	struct relocation relocation = { .place = rela->r_offset };
 	Elf64_Sym sym;
-	int err = read_symbols(r);
+	int err = read_dynamic_symbols(r);
 
 	if (err || !r->dynsym || at + sizeof(sym) > r->n_dynsym)
 		return err;
@@ -74,7 +75,7 @@ static int take_named(struct reader *r, const Elf64_Rela *rela)
 	return r->fn(r->data, &relocation);
 }
 
-static int take(struct reader *r, const Elf64_Rela *rela)
+static int pass_relocation(struct relocation_reader *r, const Elf64_Rela *rela)
 {
 	if (ELF64_R_TYPE(rela->r_info) == R_X86_64_RELATIVE)
 		return r->fn(r->data, &(struct relocation){ .place = rela->r_offset,
@@ -82,7 +83,7 @@ static int take(struct reader *r, const Elf64_Rela *rela)
 	return ELF64_R_TYPE(rela->r_info) == R_X86_64_64 ? take_named(r, rela) : 0;
 }
 
-static int read_table(struct reader *r, const struct elf_section *table)
+static int read_relocations(struct relocation_reader *r, const struct elf_section *table)
 {
 	const uint64_t n = table->bytes / sizeof(Elf64_Rela);
 	int err = 0;
@@ -99,7 +100,7 @@ static int read_table(struct reader *r, const struct elf_section *table)
 			Elf64_Rela rela;
 
 			memcpy(&rela, bytes + i * sizeof(rela), sizeof(rela));
-			err = take(r, &rela);
+			err = pass_relocation(r, &rela);
 		}
 		free(bytes);
 	}
@@ -108,12 +109,12 @@ static int read_table(struct reader *r, const struct elf_section *table)
 
 int relocations_each(struct elf_file *elf, relocation_fn fn, void *data)
 {
-	struct reader r = { .elf = elf, .fn = fn, .data = data };
+	struct relocation_reader r = { .elf = elf, .fn = fn, .data = data };
 	struct elf_section table;
 	int err = elf_file_find_section(elf, ".rela.dyn", SHT_RELA, &table);
 
 	if (err > 0)
-		err = read_table(&r, &table);
+		err = read_relocations(&r, &table);
 	free(r.dynstr);
 	free(r.dynsym);
 	return err;

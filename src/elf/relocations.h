@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of a file that the dynamic linker fills in (.rela.dyn). In the file such a word may be
- * 0. Compact relocations (RELR) are not included: their words already have the link-time address in
- * the file.
+ * The words of a file that the dynamic linker fills in (.rela.dyn). In the file itself these words
+ * may be 0. Compact relocations (RELR) are not included: their words already have the link-time
+ * address in the file.
  */
 #ifndef ELF_RELOCATIONS_H
 #define ELF_RELOCATIONS_H

@@ -5,9 +5,9 @@
  * The table is read in pieces (symbol_table.c). Only symbols that can be a result are kept:
  * functions that contain one of the addresses. So the memory depends on the request and not on the
  * file. The number of kept symbols is limited, since in a hostile file each symbol may span
- * everything. The symbols are sorted by address. The result is the last symbol that starts at or
- * below an address, or, if that symbol ends before the address, one of the few symbols before it.
- * A function of unknown size (from an assembler) contains no address.
+ * everything. The symbols are sorted by address. Then, for each address, the symbols that start at
+ * or below it are searched, the last one first and only a few, until one contains the address. A
+ * function of unknown size (from an assembler) contains no address.
  *
  * A stripped file still has .dynsym. The string tables of .symtab and .dynsym are found by name.
  * They are not loaded: only the names of results are read.
@@ -37,7 +37,7 @@ struct symbol {
 	uint32_t name_off;
 };
 
-struct finder {
+struct symbol_finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct symbol_of *asked;
@@ -56,7 +56,7 @@ static int compare_asked(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-static int compare_symbols(const void *a, const void *b)
+static int compare_kept_symbols(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
 
@@ -73,16 +73,16 @@ static bool holds(const struct symbol *symbol, uint64_t va)
 }
 
 /* Return the first requested address that is not below VA, or NULL. */
-static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t va)
+static const struct symbol_of *first_asked_from(const struct symbol_finder *f, uint64_t va)
 {
 	const size_t i = asked_from(f->asked, f->n_asked, sizeof(*f->asked), va);
 
 	return i < f->n_asked ? &f->asked[i] : NULL;
 }
 
-static int keep(void *data, const Elf64_Sym *sym)
+static int keep_symbol(void *data, const Elf64_Sym *sym)
 {
-	struct finder *f = data;
+	struct symbol_finder *f = data;
 	const struct symbol symbol = { sym->st_value, sym->st_size, sym->st_name };
 	unsigned int type = ELF64_ST_TYPE(sym->st_info);
 	const struct symbol_of *next;
@@ -108,7 +108,7 @@ static int keep(void *data, const Elf64_Sym *sym)
  * Find the symbol table to use and its strings. Returns 1, 0 for a file without a symbol table, or
  * a negative errno.
  */
-static int find_table(struct finder *f, struct elf_section *table)
+static int find_symbol_table(struct symbol_finder *f, struct elf_section *table)
 {
 	int found = elf_file_find_section(f->elf, ".symtab", SHT_SYMTAB, table);
 
@@ -121,10 +121,10 @@ static int find_table(struct finder *f, struct elf_section *table)
 }
 
 /*
- * Append the name at NAME_OFF of the string table to f->names, and set *AT to its offset there.
- * Return 1; 0 if there is no valid name; or a negative errno.
+ * Append the name at NAME_OFF of the string table to f->names, and set *AT to its offset in
+ * f->names. Return 1; 0 if there is no valid name; or a negative errno.
  */
-static int read_name(struct finder *f, uint32_t name_off, size_t *at)
+static int read_name(struct symbol_finder *f, uint32_t name_off, size_t *at)
 {
 	struct elf_section piece = f->strings;
 	uint64_t left = name_off < piece.bytes ? piece.bytes - name_off : 0;
@@ -170,7 +170,7 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
  * Return the last kept symbol that contains VA, or NULL. NEXT is the index of the first kept symbol
  * above VA; only the last MAX_STEPS_BACK symbols before NEXT are considered.
  */
-static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
+static const struct symbol *symbol_before(const struct symbol_finder *f, size_t next, uint64_t va)
 {
 	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)
 		if (holds(&f->kept[next - back], va))
@@ -178,7 +178,7 @@ static const struct symbol *symbol_before(const struct finder *f, size_t next, u
 	return NULL;
 }
 
-static int answer(struct finder *f)
+static int answer(struct symbol_finder *f)
 {
 	const struct symbol *last = NULL;
 	size_t next = 0, last_at = 0;
@@ -212,7 +212,7 @@ static int answer(struct finder *f)
 int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *asked, size_t n,
 		 char **names)
 {
-	struct finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
+	struct symbol_finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
 	struct elf_section table;
 	int err;
 
@@ -222,11 +222,11 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	if (n == 0)
 		return 0;
 	qsort(asked, n, sizeof(*asked), compare_asked);
-	err = find_table(&f, &table);
+	err = find_symbol_table(&f, &table);
 	if (err > 0) {
-		err = symbol_table_each(f.ctx, f.elf, &table, keep, &f);
+		err = symbol_table_each(f.ctx, f.elf, &table, keep_symbol, &f);
 		if (f.n_kept)
-			qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
+			qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_kept_symbols);
 		if (!err)
 			err = answer(&f);
 	}

@@ -22,7 +22,8 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 		 char **names);
 
 /*
- * Return the element of ASKED[0..N), after symbols_find(), with address VA; NULL if there is none.
+ * Return the element with address VA of ASKED[0..N), which symbols_find() has sorted; NULL if there
+ * is none.
  */
 const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va);
 

@@ -39,14 +39,14 @@ void ocp_actions_free(struct ocp_actions *actions)
 }
 
 /* An element of the tree of names. NAME follows it in memory, except in a search key. */
-struct named {
+struct named_action {
 	const char *name;
 	enum action_verb verb;
 };
 
 static int compare_named(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct named_action *x = a, *y = b;
 
 	return strcmp(x->name, y->name);
 }
@@ -61,8 +61,8 @@ static int mixed_with_all(const struct ocp_actions *actions)
 static int check_new_name(const struct ocp_actions *actions, const char *name,
 			  enum action_verb verb)
 {
-	const struct named key = { .name = name };
-	struct named *const *found = tfind(&key, &actions->names, compare_named);
+	const struct named_action key = { .name = name };
+	struct named_action *const *found = tfind(&key, &actions->names, compare_named);
 
 	if (!found)
 		return 0;
@@ -75,11 +75,11 @@ static int check_new_name(const struct ocp_actions *actions, const char *name,
 static int remember_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
 {
 	size_t bytes = strlen(name) + 1;
-	struct named *named = malloc(sizeof(*named) + bytes);
+	struct named_action *named = malloc(sizeof(*named) + bytes);
 
 	if (!named)
 		return ctx_no_memory(actions->ctx);
-	*named = (struct named){ .name = memcpy(named + 1, name, bytes), .verb = verb };
+	*named = (struct named_action){ .name = memcpy(named + 1, name, bytes), .verb = verb };
 	if (tsearch(named, &actions->names, compare_named))
 		return 0;
 	free(named);
@@ -116,7 +116,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 }
 
 /* Append a copy of TEMPLATE: its strings are copied, its regular expression is compiled again. */
-static int append(struct ocp_actions *actions, const struct action *template)
+static int append_action(struct ocp_actions *actions, const struct action *template)
 {
 	struct action *action;
 	int err;
@@ -147,48 +147,48 @@ static int append(struct ocp_actions *actions, const struct action *template)
 	return err;
 }
 
-static int add_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
+static int add_name_action(struct ocp_actions *actions, const char *name, enum action_verb verb)
 {
-	return append(actions, &(struct action){
-				       .kind = ACTION_NAME,
-				       .verb = verb,
-				       .text = (char *)name,
-			       });
+	return append_action(actions, &(struct action){
+					      .kind = ACTION_NAME,
+					      .verb = verb,
+					      .text = (char *)name,
+				      });
 }
 
-static int add_pair(struct ocp_actions *actions, const char *start, const char *stop,
-		    enum action_verb verb)
+static int add_pair_action(struct ocp_actions *actions, const char *start, const char *stop,
+			   enum action_verb verb)
 {
 	if (strcmp(start, stop) == 0)
 		return ctx_error(actions->ctx, -EINVAL,
 				 "pair '%s,%s': the same name twice, a pair is two probes", start,
 				 stop);
-	return append(actions, &(struct action){
-				       .kind = ACTION_PAIR,
-				       .verb = verb,
-				       .text = (char *)start,
-				       .stop = (char *)stop,
-			       });
+	return append_action(actions, &(struct action){
+					      .kind = ACTION_PAIR,
+					      .verb = verb,
+					      .text = (char *)start,
+					      .stop = (char *)stop,
+				      });
 }
 
 static int add_regexp(struct ocp_actions *actions, const char *pattern, enum action_verb verb)
 {
-	return append(actions, &(struct action){
-				       .kind = ACTION_REGEXP,
-				       .verb = verb,
-				       .text = (char *)pattern,
-			       });
+	return append_action(actions, &(struct action){
+					      .kind = ACTION_REGEXP,
+					      .verb = verb,
+					      .text = (char *)pattern,
+				      });
 }
 
 static int add_predicate(struct ocp_actions *actions, ocp_predicate_fn predicate, void *data,
 			 enum action_verb verb)
 {
-	return append(actions, &(struct action){
-				       .kind = ACTION_PREDICATE,
-				       .verb = verb,
-				       .predicate = predicate,
-				       .data = data,
-			       });
+	return append_action(actions, &(struct action){
+					      .kind = ACTION_PREDICATE,
+					      .verb = verb,
+					      .predicate = predicate,
+					      .data = data,
+				      });
 }
 
 static int set_all(struct ocp_actions *actions, enum action_verb verb)
@@ -204,22 +204,22 @@ static int set_all(struct ocp_actions *actions, enum action_verb verb)
 
 int ocp_actions_enable(struct ocp_actions *actions, const char *name)
 {
-	return add_name(actions, name, ACTION_ENABLE);
+	return add_name_action(actions, name, ACTION_ENABLE);
 }
 
 int ocp_actions_disable(struct ocp_actions *actions, const char *name)
 {
-	return add_name(actions, name, ACTION_DISABLE);
+	return add_name_action(actions, name, ACTION_DISABLE);
 }
 
 int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start, const char *stop)
 {
-	return add_pair(actions, start, stop, ACTION_ENABLE);
+	return add_pair_action(actions, start, stop, ACTION_ENABLE);
 }
 
 int ocp_actions_disable_pair(struct ocp_actions *actions, const char *start, const char *stop)
 {
-	return add_pair(actions, start, stop, ACTION_DISABLE);
+	return add_pair_action(actions, start, stop, ACTION_DISABLE);
 }
 
 int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re)
@@ -263,7 +263,7 @@ struct ocp_actions *actions_enabling(const struct ocp_actions *actions)
 		err = set_all(kept, ACTION_ENABLE);
 	for (size_t i = 0; !err && i < actions->n; i++)
 		if (actions->list[i].verb == ACTION_ENABLE)
-			err = append(kept, &actions->list[i]);
+			err = append_action(kept, &actions->list[i]);
 	if (err) {
 		ocp_actions_free(kept);
 		return NULL;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Functions lie close together, so one read covers several of them, once in the file and once in
- * memory. Nearly always the two copies are equal, or differ in int3s only.
+ * The code of each function is read from the file and from the memory of the process, and compared.
+ * Functions lie close together, so one read covers several of them. Nearly always the two copies
+ * are equal, or differ only in int3s.
  */
 #include "process/changed_code.h"
 
@@ -22,12 +23,12 @@ enum {
 };
 
 /* The function that contains a site. */
-struct range {
+struct function_range {
 	uint64_t va, bytes;
 	size_t site;
 };
 
-/* The byte of a probe's site that is switched. */
+/* The byte of a site that changes when its probe is switched. */
 struct switched {
 	uint64_t va;
 	const struct site *site;
@@ -39,7 +40,7 @@ struct compare {
 	const struct ocp_program *prog;
 	uint64_t bias;
 	struct memory *memory;
-	struct range *ranges; /* sorted by va */
+	struct function_range *ranges; /* sorted by va */
 	size_t n_ranges;
 	struct switched *switched; /* sorted by va; NULL: not listed yet */
 	size_t n_switched;
@@ -101,8 +102,8 @@ static bool is_trampoline_call(const struct compare *c, uint64_t va, const uint8
 	return m && strcmp(m->path, "[uprobes-trampoline]") == 0;
 }
 
-static bool is_changed(const struct compare *c, const struct range *range, const uint8_t *in_file,
-		       const uint8_t *in_memory)
+static bool is_changed(const struct compare *c, const struct function_range *range,
+		       const uint8_t *in_file, const uint8_t *in_memory)
 {
 	for (uint64_t i = 0; i < range->bytes; i++) {
 		if (in_memory[i] == in_file[i] || in_memory[i] == SITE_INT3 ||
@@ -129,7 +130,7 @@ static int learn_allowed(struct compare *c)
 	return err ? err : maps_read(c->ctx, c->pid, &c->maps);
 }
 
-static int make_room(struct compare *c, size_t bytes)
+static int make_buffers(struct compare *c, size_t bytes)
 {
 	if (bytes <= c->room)
 		return 0;
@@ -146,7 +147,7 @@ static int read_both(struct compare *c, uint64_t va, size_t bytes)
 {
 	const struct iovec remote = { (void *)(uintptr_t)(c->bias + va), bytes };
 	uint64_t off;
-	int err = make_room(c, bytes);
+	int err = make_buffers(c, bytes);
 
 	if (!err && !elf_file_va_to_off(c->prog->elf, va, &off))
 		err = ctx_error(c->ctx, -EBADMSG, "%s: a function is not in the file",
@@ -167,7 +168,7 @@ static size_t ranges_at_once(const struct compare *c, size_t first, size_t *byte
 	size_t i = first + 1;
 
 	for (; i < c->n_ranges; i++) {
-		const struct range *range = &c->ranges[i];
+		const struct function_range *range = &c->ranges[i];
 		const uint64_t new_end =
 			range->va + range->bytes > end ? range->va + range->bytes : end;
 
@@ -194,7 +195,7 @@ static int compare_all(struct compare *c, bool *changed, size_t *n)
 			continue;
 		err = learn_allowed(c);
 		for (size_t i = first; !err && i < first + n_ranges; i++) {
-			const struct range *range = &c->ranges[i];
+			const struct function_range *range = &c->ranges[i];
 			const uint64_t at = range->va - start;
 
 			if (!is_changed(c, range, c->file_bytes + at, c->memory_bytes + at))
@@ -210,7 +211,7 @@ static int compare_all(struct compare *c, bool *changed, size_t *n)
 
 static int compare_ranges(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct function_range *x = a, *y = b;
 
 	return COMPARE(x->va, y->va);
 }
@@ -224,7 +225,7 @@ static int list_ranges(struct compare *c, const struct code_probes *code)
 		return ctx_no_memory(c->ctx);
 	c->n_ranges = set.n_sites;
 	for (size_t i = 0; i < set.n_sites; i++) {
-		struct range *range = &c->ranges[i];
+		struct function_range *range = &c->ranges[i];
 
 		range->site = i;
 		code_probes_extent(code, i, &range->va, &range->bytes);

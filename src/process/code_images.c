@@ -32,7 +32,8 @@ void code_images_free(struct code_images *images)
  * Read the functions of the file of FD into IMAGE, which then owns FD. After an error, FD is
  * closed.
  */
-static int read_file(struct ocp_ctx *ctx, int fd, const char *path, struct code_image *image)
+static int read_file_functions(struct ocp_ctx *ctx, int fd, const char *path,
+			       struct code_image *image)
 {
 	int err;
 
@@ -61,7 +62,7 @@ int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *
 		close(fd);
 		return ctx_no_memory(ctx);
 	}
-	err = read_file(ctx, fd, path, &images->images[0]);
+	err = read_file_functions(ctx, fd, path, &images->images[0]);
 	if (err)
 		code_images_free(images);
 	else
@@ -77,7 +78,7 @@ static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		       struct code_images *images)
 {
 	struct code_image *image = &images->images[images->n];
-	int err = read_file(ctx, fd, m->path, image);
+	int err = read_file_functions(ctx, fd, m->path, image);
 
 	if (err)
 		return err;
@@ -92,8 +93,8 @@ static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
  * Append the executable of PID to IMAGES. Return -ENODATA, with a message, if it has no OCaml
  * functions.
  */
-static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
-		    struct code_images *images)
+static int read_exe_functions(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
+			      struct code_images *images)
 {
 	int fd, err;
 
@@ -119,14 +120,15 @@ static void read_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m
 		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid, ocp_error(ctx));
 }
 
-static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
-		    struct code_images *images)
+static int read_all_images(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
+			   struct code_images *images)
 {
 	int err;
 
 	/* At most one image per mapping. */
 	images->images = calloc(files->maps.n + 1, sizeof(*images->images));
-	err = images->images ? read_exe(ctx, pid, files->exe, images) : ctx_no_memory(ctx);
+	err = images->images ? read_exe_functions(ctx, pid, files->exe, images)
+			     : ctx_no_memory(ctx);
 	if (err && err != -ENODATA)
 		return err;
 	for (size_t i = 0; i < files->maps.n; i++)
@@ -150,7 +152,7 @@ int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images)
 	*images = (struct code_images){ 0 };
 	if (err)
 		return err;
-	err = read_all(ctx, pid, &files, images);
+	err = read_all_images(ctx, pid, &files, images);
 	mapped_files_free(&files);
 	if (err)
 		code_images_free(images);

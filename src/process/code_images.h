@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Files with OCaml functions: a program, or the files of a process. They need not have probes. */
+/*
+ * Read the OCaml functions of a program file, or of all files that a process has mapped. The files
+ * need not have probes.
+ */
 #ifndef PROCESS_CODE_IMAGES_H
 #define PROCESS_CODE_IMAGES_H
 

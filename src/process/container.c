@@ -123,8 +123,8 @@ static bool take_pod(struct span part, char *pod)
 }
 
 /*
- * If PART is ID or RUNTIME-ID, also with ".scope", copy the id and return true. Return false for a
- * container's monitor (conmon-ID), which is not a container.
+ * If PART is ID or RUNTIME-ID, perhaps followed by ".scope", copy the id and return true. Return
+ * false for a container's monitor (conmon-ID), which is not a container.
  */
 static bool take_id(struct span part, char *id)
 {

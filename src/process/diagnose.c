@@ -4,10 +4,10 @@
  * between the bytes of a site and the ABI, between tracers' counters and tracers, and between the
  * process and the journals of killed tools.
  *
- * The process runs meanwhile, and other tools may switch probes. Such a tool stops the process and
- * switches whole probes, but this reading is spread over time. So if something disagrees,
- * everything is read again until two readings in a row are the same. Only a disagreement that
- * lasts is reported.
+ * The process runs meanwhile, and other tools may switch probes. Another tool stops the process and
+ * switches whole probes, but the reading here is spread over time, so it may see some bytes from
+ * before the switch and others from after it. So if something disagrees, everything is read again
+ * until two readings in a row are the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ struct ocp_findings {
 	size_t n_names;
 };
 
-struct examiner {
+struct process_examiner {
 	struct ocp_process *proc;
 	const struct ocp_sites *sites;
 	struct ocp_findings *findings;
@@ -87,8 +87,10 @@ static const struct {
 			     false, false },
 };
 
-__attribute__((format(printf, 4, 5))) static void
-report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void report_finding(struct process_examiner *e,
+								 enum ocp_finding_kind kind,
+								 const char *probe, const char *fmt,
+								 ...)
 {
 	struct ocp_findings *f = e->findings;
 	struct ocp_finding *new;
@@ -122,17 +124,17 @@ struct tally {
 	int lowest, highest; /* of the probe's semaphores */
 };
 
-static void report_damage(struct examiner *e, const char *name, const struct ocp_site *s)
+static void report_damage(struct process_examiner *e, const char *name, const struct ocp_site *s)
 {
 	char code[SITE_CODE_TEXT_BYTES];
 
 	site_code_text(s->code, s->n_code, code);
 	if (s->source)
-		report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s, %s:%d): %s:%s", s->addr,
-		       s->image, s->source, s->line, s->fault, code);
+		report_finding(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s, %s:%d): %s:%s",
+			       s->addr, s->image, s->source, s->line, s->fault, code);
 	else
-		report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s): %s:%s", s->addr,
-		       s->image, s->fault, code);
+		report_finding(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s): %s:%s", s->addr,
+			       s->image, s->fault, code);
 }
 
 /* Return true if site S has a trampoline, but does not call it: its hits are not counted. */
@@ -141,7 +143,8 @@ static bool is_uncounted(const struct ocp_site *s)
 	return s->has_trampoline && s->code[s->opcode_at] == SITE_OFF;
 }
 
-static struct tally count_sites(struct examiner *e, const char *name, size_t first, size_t end)
+static struct tally count_sites(struct process_examiner *e, const char *name, size_t first,
+				size_t end)
 {
 	struct tally t = { .lowest = UINT16_MAX };
 
@@ -169,9 +172,9 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 
 /*
  * Report each tracers' semaphore that is raised although no site has an int3. The sites of one
- * probe in one image share such a semaphore, in each ABI that has one.
+ * probe in one image share one tracers' semaphore, if their ABI has any.
  */
-static void diagnose_tracers(struct examiner *e, const char *name, size_t first, size_t end)
+static void diagnose_tracers(struct process_examiner *e, const char *name, size_t first, size_t end)
 {
 	for (size_t i = first, next; i < end; i = next) {
 		const struct ocp_site *s = ocp_sites_get(e->sites, i);
@@ -186,38 +189,42 @@ static void diagnose_tracers(struct examiner *e, const char *name, size_t first,
 			held |= other->has_int3 || other->state == OCP_SITE_DAMAGED;
 		}
 		if (s->tracer_semaphore > 0 && !held)
-			report(e, OCP_TRACER_SEMAPHORE, name,
-			       "the tracers' semaphore at 0x%" PRIx64
-			       " is %d, but no site has an int3",
-			       s->tracer_semaphore_addr, s->tracer_semaphore);
+			report_finding(e, OCP_TRACER_SEMAPHORE, name,
+				       "the tracers' semaphore at 0x%" PRIx64
+				       " is %d, but no site has an int3",
+				       s->tracer_semaphore_addr, s->tracer_semaphore);
 	}
 }
 
-static void compare_with_semaphores(struct examiner *e, const char *name, const struct tally *t)
+static void compare_with_semaphores(struct process_examiner *e, const char *name,
+				    const struct tally *t)
 {
 	if (t->highest == 0 && t->on)
-		report(e, OCP_SITES_ON, name, "%zu of %zu sites are on, but its semaphore is 0",
-		       t->on, t->code);
+		report_finding(e, OCP_SITES_ON, name,
+			       "%zu of %zu sites are on, but its semaphore is 0", t->on, t->code);
 	if (t->highest > 0 && t->off)
-		report(e, OCP_SITES_OFF, name, "%zu of %zu sites are off, but its semaphore is %d",
-		       t->off, t->code, t->highest);
+		report_finding(e, OCP_SITES_OFF, name,
+			       "%zu of %zu sites are off, but its semaphore is %d", t->off, t->code,
+			       t->highest);
 	if (t->highest != t->lowest)
-		report(e, OCP_OUT_OF_STEP, name,
-		       "its semaphores are out of step: the lowest is %d, the highest %d",
-		       t->lowest, t->highest);
+		report_finding(e, OCP_OUT_OF_STEP, name,
+			       "its semaphores are out of step: the lowest is %d, the highest %d",
+			       t->lowest, t->highest);
 }
 
-static void compare_with_each_other(struct examiner *e, const char *name, const struct tally *t)
+static void compare_with_each_other(struct process_examiner *e, const char *name,
+				    const struct tally *t)
 {
 	if (e->n_no_semaphore++ == 0)
 		e->no_semaphore = name;
 	if (t->on && t->off)
-		report(e, OCP_SITES_ON, name,
-		       "%zu of %zu sites are on, and it has no semaphore to say which are right",
-		       t->on, t->code);
+		report_finding(
+			e, OCP_SITES_ON, name,
+			"%zu of %zu sites are on, and it has no semaphore to say which are right",
+			t->on, t->code);
 }
 
-static void diagnose_probe(struct examiner *e, const char *name, size_t first, size_t end)
+static void diagnose_probe(struct process_examiner *e, const char *name, size_t first, size_t end)
 {
 	struct tally t = count_sites(e, name, first, end);
 	/* A probe with a damaged site is not repaired: see repair.c. */
@@ -228,20 +235,22 @@ static void diagnose_probe(struct examiner *e, const char *name, size_t first, s
 	else
 		compare_with_each_other(e, name, &t);
 	if (t.uncounted)
-		report(e, OCP_UNCOUNTED, name, "%zu of %zu sites do not call their trampolines",
-		       t.uncounted, t.code);
+		report_finding(e, OCP_UNCOUNTED, name,
+			       "%zu of %zu sites do not call their trampolines", t.uncounted,
+			       t.code);
 	for (size_t i = before; t.damaged && i < e->findings->n; i++)
 		e->findings->list[i].is_repairable = false;
 	diagnose_tracers(e, name, first, end);
 	e->n_inside += t.inside - t.uncounted;
 	e->n_inside_probes += t.inside > t.uncounted;
 	if (t.int3)
-		report(e, OCP_HELD_SITES, name,
-		       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3, t.code);
+		report_finding(e, OCP_HELD_SITES, name,
+			       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3,
+			       t.code);
 }
 
 /* Copy the name of a journal's entry. The copy is freed with the findings. */
-static const char *keep_name(struct examiner *e, const char *name)
+static const char *copy_journal_name(struct process_examiner *e, const char *name)
 {
 	char *copy = strdup(name);
 	char **new = copy ? array_add(e->findings->names, e->findings->n_names) : NULL;
@@ -256,30 +265,31 @@ static const char *keep_name(struct examiner *e, const char *name)
 }
 
 /* Report all probes without a semaphore in one note. */
-static void report_no_semaphores(struct examiner *e)
+static void report_no_semaphores(struct process_examiner *e)
 {
 	const size_t others = e->n_no_semaphore - 1;
 
 	if (!e->n_no_semaphore)
 		return;
 	if (others)
-		report(e, OCP_NO_SEMAPHORE, e->no_semaphore,
-		       "it and %zu other probe%s have no semaphore", others,
-		       others == 1 ? "" : "s");
+		report_finding(e, OCP_NO_SEMAPHORE, e->no_semaphore,
+			       "it and %zu other probe%s have no semaphore", others,
+			       others == 1 ? "" : "s");
 	else
-		report(e, OCP_NO_SEMAPHORE, e->no_semaphore, "it has no semaphore");
+		report_finding(e, OCP_NO_SEMAPHORE, e->no_semaphore, "it has no semaphore");
 }
 
-static void report_inside(struct examiner *e)
+static void report_inside(struct process_examiner *e)
 {
 	if (e->n_inside)
-		report(e, OCP_COUNTED_INSIDE, NULL,
-		       "%zu site%s of %zu probe%s are counted inside the process", e->n_inside,
-		       plural(e->n_inside), e->n_inside_probes, plural(e->n_inside_probes));
+		report_finding(e, OCP_COUNTED_INSIDE, NULL,
+			       "%zu site%s of %zu probe%s are counted inside the process",
+			       e->n_inside, plural(e->n_inside), e->n_inside_probes,
+			       plural(e->n_inside_probes));
 }
 
 /* Report each probe that a killed tool has switched and would have switched back later. */
-static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot,
+static void diagnose_promise(struct process_examiner *e, const struct snapshot *snapshot,
 			     const struct stale_journal *journal)
 {
 	for (size_t i = 0; !e->err && i < journal->n; i++) {
@@ -292,14 +302,14 @@ static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot
 				  snapshot_count(&e->proc->live, snapshot, (size_t)probe),
 				  false) == 0)
 			continue;
-		report(e, OCP_LEFT_SWITCHED, keep_name(e, entry->name),
-		       "left %s by ocaml-probes pid %d, which was killed: to be %s",
-		       enabled ? "on" : "off", (int)journal->tool,
-		       enabled ? "disabled" : "enabled");
+		report_finding(e, OCP_LEFT_SWITCHED, copy_journal_name(e, entry->name),
+			       "left %s by ocaml-probes pid %d, which was killed: to be %s",
+			       enabled ? "on" : "off", (int)journal->tool,
+			       enabled ? "disabled" : "enabled");
 	}
 }
 
-static void report_update(struct examiner *e, const struct snapshot *snapshot,
+static void report_update(struct process_examiner *e, const struct snapshot *snapshot,
 			  const struct stale_journal *journal, size_t n, size_t n_done)
 {
 	const struct plan_context context = {
@@ -309,19 +319,19 @@ static void report_update(struct examiner *e, const struct snapshot *snapshot,
 	};
 	size_t before = e->findings->n;
 
-	report(e, OCP_INTERRUPTED, NULL,
-	       "an update of %zu probe%s was interrupted after %zu, when pid %d was killed", n,
-	       plural(n), n_done, (int)journal->tool);
+	report_finding(e, OCP_INTERRUPTED, NULL,
+		       "an update of %zu probe%s was interrupted after %zu, when pid %d was killed",
+		       n, plural(n), n_done, (int)journal->tool);
 	if (e->findings->n > before)
 		e->findings->list[before].is_repairable =
 			repair_can_settle(&context, snapshot, journal);
 }
 
 /*
- * Report an update during which the tool was killed. If none of its actions or all of them were
- * done, delete its journal.
+ * Report an update during which the tool was killed. But if none of its actions was done, or all
+ * were, report nothing and delete its journal.
  */
-static void diagnose_update(struct examiner *e, const struct snapshot *snapshot,
+static void diagnose_update(struct process_examiner *e, const struct snapshot *snapshot,
 			    const struct stale_journal *journal)
 {
 	const struct live *live = &e->proc->live;
@@ -346,7 +356,7 @@ static void diagnose_update(struct examiner *e, const struct snapshot *snapshot,
 		e->err = journal_remove_stale(e->proc->ctx, journal);
 }
 
-static void diagnose_journals(struct examiner *e)
+static void diagnose_journals(struct process_examiner *e)
 {
 	struct snapshot snapshot = { 0 };
 	struct stale_journals stale;
@@ -366,7 +376,7 @@ static void diagnose_journals(struct examiner *e)
 	journal_free_stale(&stale);
 }
 
-static void diagnose_sites(struct examiner *e)
+static void diagnose_sites(struct process_examiner *e)
 {
 	size_t n = ocp_sites_count(e->sites);
 
@@ -395,7 +405,7 @@ static const char *name_in(const struct ocp_finding *finding)
 }
 
 /* Return true if A and B have the same findings. A may be NULL. */
-static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
+static bool same_findings(const struct ocp_findings *a, const struct ocp_findings *b)
 {
 	if (!a || a->n != b->n)
 		return false;
@@ -418,7 +428,7 @@ static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
 
 static int diagnose_once(struct ocp_process *proc, struct ocp_findings **out)
 {
-	struct examiner e = { .proc = proc, .findings = calloc(1, sizeof(*e.findings)) };
+	struct process_examiner e = { .proc = proc, .findings = calloc(1, sizeof(*e.findings)) };
 	struct ocp_sites *sites = NULL;
 
 	*out = NULL;
@@ -448,7 +458,7 @@ int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out)
 		if (i > 0)
 			nanosleep(&pause, NULL);
 		err = diagnose_once(proc, &now);
-		if (err || !disagrees(now) || same(before, now))
+		if (err || !disagrees(now) || same_findings(before, now))
 			break;
 		ocp_findings_free(before);
 		before = now;

@@ -34,7 +34,7 @@ enum {
 };
 
 /* The search, in the other images, for the symbols that one image refers to. */
-struct search {
+struct external_search {
 	struct ocp_ctx *ctx;
 	const struct image *in;	      /* the image that refers to the externals */
 	const struct image *definer;  /* the image that is searched */
@@ -42,22 +42,23 @@ struct search {
 	size_t n;
 };
 
-static int compare_symbols(const void *a, const void *b)
+static int compare_external_symbols(const void *a, const void *b)
 {
 	return strcmp((*(struct object_external *const *)a)->symbol,
 		      (*(struct object_external *const *)b)->symbol);
 }
 
-static int compare_name(const void *name, const void *external)
+static int compare_external_name(const void *name, const void *external)
 {
 	return strcmp(name, (*(struct object_external *const *)external)->symbol);
 }
 
 /*
  * If a marker can be at VA of the definer, read its bytes into EXTERNAL. Markers are in writable
- * OCaml data. Return 0 even if no marker can be there.
+ * OCaml data. Return 0 also if there is no marker.
  */
-static int read_bytes(const struct search *search, uint64_t va, struct object_external *external)
+static int read_marker_bytes(const struct external_search *search, uint64_t va,
+			     struct object_external *external)
 {
 	const struct elf_file *elf = search->definer->prog->elf;
 	const struct elf_segment *segment = elf_file_segment_of(elf, va, WORD);
@@ -85,21 +86,22 @@ static int read_bytes(const struct search *search, uint64_t va, struct object_ex
 	return 0;
 }
 
-static int take_symbol(void *data, const char *name, uint64_t va)
+static int take_definition(void *data, const char *name, uint64_t va)
 {
-	const struct search *search = data;
-	struct object_external **found = bsearch(name, search->all, search->n,
-						 sizeof(struct object_external *), compare_name);
+	const struct external_search *search = data;
+	struct object_external **found =
+		bsearch(name, search->all, search->n, sizeof(struct object_external *),
+			compare_external_name);
 
 	/* Take the first definition; see the comment at the top. */
-	return found && !(*found)->bytes ? read_bytes(search, va, *found) : 0;
+	return found && !(*found)->bytes ? read_marker_bytes(search, va, *found) : 0;
 }
 
 /* Look up EXTERNALS, the N symbols that image IN refers to, in all other images. */
 static int find_all(struct ocp_ctx *ctx, const struct image_list *list, const struct image *in,
 		    struct object_external *externals, size_t n)
 {
-	struct search search = {
+	struct external_search search = {
 		.ctx = ctx,
 		.in = in,
 		.all = calloc(n + 1, sizeof(struct object_external *)),
@@ -110,18 +112,19 @@ static int find_all(struct ocp_ctx *ctx, const struct image_list *list, const st
 	for (size_t i = 0; !err && i < n; i++)
 		search.all[i] = &externals[i];
 	if (!err)
-		qsort(search.all, n, sizeof(struct object_external *), compare_symbols);
+		qsort(search.all, n, sizeof(struct object_external *), compare_external_symbols);
 	for (size_t i = 0; !err && i < list->n; i++) {
 		search.definer = &list->images[i];
 		if (search.definer != in)
-			err = dynsym_each(search.definer->prog->elf, MAX_TABLE_BYTES, take_symbol,
-					  &search);
+			err = dynsym_each(search.definer->prog->elf, MAX_TABLE_BYTES,
+					  take_definition, &search);
 	}
 	free(search.all);
 	return err;
 }
 
-static int add_to(struct ocp_ctx *ctx, const struct image_list *list, const struct image *image)
+static int add_externals_to(struct ocp_ctx *ctx, const struct image_list *list,
+			    const struct image *image)
 {
 	struct object_external *externals = NULL;
 	struct dormant dormant = { 0 };
@@ -158,7 +161,7 @@ int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 		int err = may_be_in ? external_may_be_in(ctx, image->prog->elf, &may_be_in) : 0;
 
 		if (!err && may_be_in)
-			err = add_to(ctx, list, image);
+			err = add_externals_to(ctx, list, image);
 		if (err == -ENOMEM)
 			return err;
 		if (err == -EFBIG)

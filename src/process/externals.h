@@ -7,8 +7,9 @@
 #include "process/image.h"
 
 /*
- * Add to each image of LIST the probes of the other images that were inlined into its code. An
- * image that cannot be read is left out, with a warning in the log.
+ * Add to each image of LIST the probes of other images that were inlined into its code. If an image
+ * cannot be read, log a warning and add nothing to it. Then remove the images without probes from
+ * LIST.
  */
 int externals_add(struct ocp_ctx *ctx, struct image_list *list);
 

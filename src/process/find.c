@@ -69,7 +69,7 @@ static void read_name(pid_t pid, char *name)
 	name[strcspn(name, "\n")] = '\0';
 }
 
-static void look_at(struct known_process *process, unsigned int round)
+static void inspect_process(struct known_process *process, unsigned int round)
 {
 	struct known_process now = { .pid = process->pid, .looks = 1, .round = round };
 	struct stat exe;
@@ -91,7 +91,7 @@ static void look_at(struct known_process *process, unsigned int round)
 /*
  * Return what MEMORY knows about PID. The search starts at index *AT: all pids before it are lower.
  */
-static struct known_process recall(const struct find_memory *memory, pid_t pid, size_t *at)
+static struct known_process recall_process(const struct find_memory *memory, pid_t pid, size_t *at)
 {
 	while (*at < memory->n && memory->processes[*at].pid < pid)
 		++*at;
@@ -100,8 +100,8 @@ static struct known_process recall(const struct find_memory *memory, pid_t pid, 
 	return (struct known_process){ .pid = pid };
 }
 
-static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
-		       const struct known_process *process)
+static int add_known_process(struct ocp_ctx *ctx, struct find_memory *memory,
+			     const struct known_process *process)
 {
 	struct known_process *new = array_add(memory->processes, memory->n);
 
@@ -111,7 +111,7 @@ static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 	return 0;
 }
 
-/* recall() requires ascending pids, and /proc lists them so. */
+/* recall_process() requires ascending pids, and /proc lists them so. */
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
@@ -127,13 +127,13 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		process = recall(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
+		process = recall_process(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
 		/* Process 1 always exists: if it is not listed, /proc hides processes. */
 		now.sees_all |= process.pid == 1;
 		if (process.looks < YOUNG_LOOKS ||
 		    find_is_its_turn(process.pid, memory->n, LOOKS_A_ROUND, now.round))
-			look_at(&process, now.round);
-		err = add_process(ctx, &now, &process);
+			inspect_process(&process, now.round);
+		err = add_known_process(ctx, &now, &process);
 	}
 	if (!err && errno)
 		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
@@ -146,7 +146,7 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 
 /* ---- who runs a file ------------------------------------------------------------------------ */
 
-static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
+static int append_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
 {
 	pid_t *new = array_add(*pids, *n);
 
@@ -162,9 +162,9 @@ static bool runs(const struct known_process *process, const struct stat *file)
 }
 
 /*
- * Return true if PROCESS hides its executable, but may run a file called BASE. A process of another
- * user hides its executable, but not its name. Since there are hundreds of such processes, only
- * those with this name are reported.
+ * Return true if PROCESS hides its executable, but may run a file called BASE. Processes of other
+ * users hide their executables, but not their names. There may be hundreds of them, so only those
+ * with this name are reported.
  */
 static bool may_run(const struct known_process *process, const char *base)
 {
@@ -182,11 +182,11 @@ int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *bas
 
 		if (process->round != memory->round &&
 		    (runs(process, file) || may_run(process, base)))
-			look_at(process, memory->round);
+			inspect_process(process, memory->round);
 		if (runs(process, file))
-			err = add_pid(ctx, &found->pids, &found->n, process->pid);
+			err = append_pid(ctx, &found->pids, &found->n, process->pid);
 		else if (may_run(process, base))
-			err = add_pid(ctx, &found->hidden, &found->n_hidden, process->pid);
+			err = append_pid(ctx, &found->hidden, &found->n_hidden, process->pid);
 	}
 	return err;
 }
@@ -204,7 +204,7 @@ static void log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base)
 		FIND_NAME_BYTES, base);
 }
 
-static int compare_pids(const void *a, const void *b)
+static int compare_process_ids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;
 
@@ -216,7 +216,7 @@ void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
 {
 	for (size_t i = 0; i < found->n_hidden; i++)
 		if (!told->n || !bsearch(&found->hidden[i], told->pids, told->n,
-					 sizeof(*told->pids), compare_pids))
+					 sizeof(*told->pids), compare_process_ids))
 			log_hidden(ctx, found->hidden[i], base);
 	free(told->pids);
 	*told = (struct warned_pids){ found->hidden, found->n_hidden };

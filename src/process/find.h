@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the processes that run a file: as ocp_find_processes(), for callers that search
+ * Find the processes that run a file, as ocp_find_processes() does, but for callers that search
  * repeatedly.
  */
 #ifndef PROCESS_FIND_H
@@ -33,9 +33,10 @@ struct known_process {
 
 /*
  * The processes of the machine, for searches for any number of files. The first search after
- * find_memory_expire() lists the processes. It inspects new processes, processes that run one of
- * the searched files, and some of the other processes in turn. So it takes some rounds until an old
- * process that executes a searched file is found. Initialize with { 0 }.
+ * find_memory_expire() lists the processes again: a new round. A round inspects all new processes
+ * and some of the others, which take turns. Besides, each search inspects the processes that ran
+ * its file, or may have run it, when they were last inspected. So if a process that is no longer
+ * new executes the file, some rounds may pass before a search finds it. Initialize with { 0 }.
  */
 struct find_memory {
 	struct known_process *processes; /* ascending */

@@ -2,19 +2,19 @@
 /*
  * Reading the collector's figures while the program runs.
  *
- * One process_vm_readv(2) copies the same structures several times, one after the other. The
- * kernel copies in the given order. Each sum has two parts: the collector adds to the first part
- * now and then, and resets the second part to zero at the same time (the used part of the minor
- * heap; the words allocated since the last slice). If the first part is equal before and after the
- * second part was copied, the two belong together. But the collector's two stores are not
- * simultaneous: up to a few hundred nanoseconds pass between them if they wait for memory that we
- * read. Such a moment is noticed in another way: OCaml 4 sets a flag during minor collections; and
- * the second part of major words must not decrease until another call copies it once more. A read
- * that fails is repeated.
+ * One process_vm_readv(2) copies the same structures several times, one after the other. The kernel
+ * copies in the given order. Each sum has two parts: the collector adds to the first part now and
+ * then, and resets the second part to zero at the same time (the used part of the minor heap; the
+ * words allocated since the last slice). If the first part is equal before and after the second
+ * part was copied, the two belong together. But the collector's two stores are not simultaneous: up
+ * to a few hundred nanoseconds pass between them if they wait for memory that we read. A read
+ * between the two stores is noticed in other ways: OCaml 4 sets a flag during minor collections,
+ * and the second part of the major words must not be lower when another system call copies it once
+ * more. If the copies do not belong together, everything is read again.
  *
- * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the
- * value of the code's last call of the runtime. So minor_words may lack what was allocated since
- * that call.
+ * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the value
+ * of the code's last call of the runtime. So minor_words may lack what was allocated since that
+ * call.
  */
 #include "process/gc_gauges.h"
 

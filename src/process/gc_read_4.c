@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * OCaml 4: one structure, which Caml_state points to, and caml_allocated_words. See gc_gauges.c.
+ * Read the figures of OCaml 4: from one structure, to which Caml_state points, and from
+ * caml_allocated_words. See gc_gauges.c.
  */
 #include "process/gc_read.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * OCaml 5: a structure for each domain, in an array of slots. Neither the array nor the structures
- * are ever freed. A domain that ends adds its figures to the common figures of all ended domains.
- * The common figures are copied before and after the domains' own, and must be equal. See
- * gc_gauges.c.
+ * Read the figures of OCaml 5. An array of slots points to the structures of the domains, one for
+ * each domain. Neither the array nor the structures are ever freed. A domain that ends adds its
+ * figures to the common figures of all ended domains. The common figures are copied before and
+ * after the domains' own, and must be equal. See gc_gauges.c.
  */
 #include "process/gc_read.h"
 
@@ -99,7 +99,7 @@ static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
 	/*
-	 * The size of a slot in 5.3, and in 5.1 and 5.2, where condition variables refer to their
+	 * The sizes of a slot: in 5.3; and in 5.1 and 5.2, whose condition variables refer to their
 	 * mutex.
 	 */
 	static const uint16_t sizes[] = { 264, 280 };
@@ -126,7 +126,7 @@ static bool is_table(struct gc_reader *r, uint64_t table)
  * Find the array of slots, from the variable that is the array itself (5.1, 5.2) or a pointer to it
  * (5.3). Ignore errors of single reads: for a stripped file, some candidates are other variables.
  */
-static int find_table(struct gc_reader *r)
+static int find_slot_array(struct gc_reader *r)
 {
 	const struct runtime_places *places = &r->runtime.places;
 	uint64_t pointer;
@@ -328,7 +328,7 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges)
 {
 	struct shared_copy before, after;
-	int err = r->domains->table ? 0 : find_table(r);
+	int err = r->domains->table ? 0 : find_slot_array(r);
 
 	if (!err)
 		err = find_slots(r);

@@ -7,8 +7,9 @@
  *	start-end perms ...
  *	KernelPageSize:  1048576 kB
  *
- * Reading smaps makes the kernel walk the page tables of the whole process. /proc/PID/maps is
- * cheap, and it nearly always shows that no mapping has the size and alignment of such a page.
+ * Reading smaps makes the kernel walk the page tables of the whole process. So /proc/PID/maps,
+ * which is cheap, is read first: it nearly always shows that no mapping with code to be written has
+ * the alignment of such pages.
  */
 #include "process/gigatext.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Code on 1 GiB pages: see ocp_ctx_allow_gigatext. */
+/*
+ * Refuse writes to code on 1 GiB pages, unless the user allows them: see ocp_ctx_allow_gigatext().
+ */
 #ifndef PROCESS_GIGATEXT_H
 #define PROCESS_GIGATEXT_H
 

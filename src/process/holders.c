@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Since Linux 6.16, /proc/PID/fdinfo shows the file and the offsets of a BPF link to uprobes: of a
- * link to many uprobes (uprobe_multi) and of a link to a perf event (perf). It shows nothing about
- * other perf events.
+ * Holders are found by the descriptors of all processes. Since Linux 6.16, /proc/PID/fdinfo shows
+ * the file and the offsets of a BPF link to uprobes: of a link to many uprobes (uprobe_multi) and
+ * of a link to a perf event (perf). It shows nothing about other perf events.
  *
  *	link_type:	uprobe_multi		link_type:	perf
  *	pid:	677				name:	/srv/bin/service
@@ -34,7 +34,7 @@ struct held_site {
 	bool is_known, is_mine;
 };
 
-struct search {
+struct holder_search {
 	struct ocp_process *proc;
 	struct holders *holders;
 	bool has_silent_events; /* the process has perf events whose place is not known */
@@ -54,7 +54,7 @@ static const char *base_of(const char *path)
 /* ---- one descriptor ------------------------------------------------------------------------- */
 
 /* Return the value of LINE if it is "FIELD:\tVALUE", else NULL. */
-static const char *value_of(const char *line, const char *field)
+static const char *field_value(const char *line, const char *field)
 {
 	const size_t n = strlen(field);
 
@@ -72,18 +72,18 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 	while ((line = strsep(&text, "\n"))) {
 		unsigned long long offset;
 
-		if ((value = value_of(line, "link_type")))
+		if ((value = field_value(line, "link_type")))
 			type = value;
-		else if ((value = value_of(line, "path")) || (value = value_of(line, "name")))
+		else if ((value = field_value(line, "path")) || (value = field_value(line, "name")))
 			path = value;
-		else if ((value = value_of(line, "pid")))
+		else if ((value = field_value(line, "pid")))
 			pid = (pid_t)strtol(value, NULL, 10);
-		else if ((value = value_of(line, "offset")))
+		else if ((value = field_value(line, "offset")))
 			event_offset = value;
 		else if (path && strcmp(type, "uprobe_multi") == 0 &&
 			 sscanf(line, "%*u %llx", &offset) == 1) /* NOLINT(cert-err34-c) */
 			fn(data, path, pid, offset);
-		else if (path && event_offset && (value = value_of(line, "event_type")) &&
+		else if (path && event_offset && (value = field_value(line, "event_type")) &&
 			 strcmp(value, "uprobe") == 0)
 			fn(data, path, pid, strtoull(event_offset, NULL, 0));
 	}
@@ -103,7 +103,7 @@ static bool is_file_of(const struct holder_place *place, const char *path)
 	       there.st_ino == ours.st_ino;
 }
 
-static bool is_path_of(struct search *s, const struct holder_place *place, const char *path)
+static bool is_path_of(struct holder_search *s, const struct holder_place *place, const char *path)
 {
 	if (place->fd != s->fd || strcmp(path, s->path) != 0) {
 		s->fd = place->fd;
@@ -121,7 +121,7 @@ static size_t first_at(const struct holders *holders, uint64_t offset)
 
 static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset)
 {
-	struct search *s = data;
+	struct holder_search *s = data;
 
 	if (pid && pid != ocp_process_tgid(s->proc))
 		return;
@@ -135,7 +135,7 @@ static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset
 	}
 }
 
-static void look_at_link(struct search *s, pid_t pid, const char *fd)
+static void look_at_link(struct holder_search *s, pid_t pid, const char *fd)
 {
 	char name[PROC_PATH_BYTES / 2], *text;
 
@@ -148,7 +148,7 @@ static void look_at_link(struct search *s, pid_t pid, const char *fd)
 
 /* ---- one process ---------------------------------------------------------------------------- */
 
-static void look_at_descriptors(struct search *s, pid_t pid)
+static void look_at_descriptors(struct holder_search *s, pid_t pid)
 {
 	char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + NAME_MAX + 2], to[64];
 	struct dirent *entry;
@@ -175,9 +175,9 @@ static void look_at_descriptors(struct search *s, pid_t pid)
 
 /*
  * Set the parent and the name of HOLDER, which is process PID. The name is that of the program in
- * the command line of PID, else the kernel's name for PID.
+ * the command line of PID or, if there is no command line, the kernel's name for PID.
  */
-static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
+static void describe_holder(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 {
 	struct proc_status status;
 	char *text;
@@ -193,7 +193,7 @@ static void describe(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 	}
 }
 
-static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
+static int add_holder(struct holder_search *s, pid_t pid, const char *name, bool may_hold)
 {
 	struct holders *holders = s->holders;
 	struct holder *new = array_add(holders->list, holders->n);
@@ -204,17 +204,17 @@ static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
 	if (name)
 		snprintf(new->name, sizeof(new->name), "%s", name);
 	else
-		describe(s->proc->ctx, pid, new);
+		describe_holder(s->proc->ctx, pid, new);
 	for (size_t i = 0; !may_hold && i < holders->n_sites; i++)
 		new->n_sites += holders->sites[i].is_mine;
 	return 0;
 }
 
 /*
- * Look at the descriptors of PID, and add PID to the holders if it holds sites or may hold sites.
- * NAME is the name of the holder; NULL: find it with describe().
+ * Look at the descriptors of PID, and add PID to the holders if it holds sites. NAME is its name.
+ * If NAME is NULL, find the name with describe_holder(), and add PID also if it may hold sites.
  */
-static int look_at(struct search *s, pid_t pid, const char *name)
+static int inspect_holder(struct holder_search *s, pid_t pid, const char *name)
 {
 	bool has_some = false;
 
@@ -225,8 +225,8 @@ static int look_at(struct search *s, pid_t pid, const char *name)
 	for (size_t i = 0; i < s->holders->n_sites; i++)
 		has_some |= s->holders->sites[i].is_mine;
 	if (has_some)
-		return add(s, pid, name, false);
-	return s->has_silent_events && !name ? add(s, pid, NULL, true) : 0;
+		return add_holder(s, pid, name, false);
+	return s->has_silent_events && !name ? add_holder(s, pid, NULL, true) : 0;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ static void drop_children(struct holders *holders)
 	holders->n = n;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_held_sites(const void *a, const void *b)
 {
 	const struct held_site *x = a, *y = b;
 
@@ -282,7 +282,7 @@ static int collect_places(struct ocp_process *proc, const struct holder_place *p
 	for (size_t i = 0; i < n; i++)
 		holders->sites[i] = (struct held_site){ .place = places[i], .number = i };
 	holders->n_sites = n;
-	qsort(holders->sites, n, sizeof(*holders->sites), compare_places);
+	qsort(holders->sites, n, sizeof(*holders->sites), compare_held_sites);
 	return 0;
 }
 
@@ -314,7 +314,7 @@ static int list_sites(struct ocp_process *proc, const struct ocp_sites *sites,
 	return 0;
 }
 
-static int look_at_all(struct search *s)
+static int look_at_all(struct holder_search *s)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -324,7 +324,7 @@ static int look_at_all(struct search *s)
 		const long pid = strtol(entry->d_name, NULL, 10);
 
 		if (pid > 0 && pid <= INT_MAX && pid != getpid())
-			err = look_at(s, (pid_t)pid, NULL);
+			err = inspect_holder(s, (pid_t)pid, NULL);
 	}
 	if (dir)
 		closedir(dir);
@@ -334,7 +334,7 @@ static int look_at_all(struct search *s)
 int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
 		    struct holders *holders)
 {
-	struct search search = { .proc = proc, .holders = holders, .fd = -1 };
+	struct holder_search search = { .proc = proc, .holders = holders, .fd = -1 };
 	struct proc_status status;
 	int err;
 
@@ -348,7 +348,7 @@ int holders_find_at(struct ocp_process *proc, const struct holder_place *places,
 	 * A debugger's breakpoints are in no BPF link, so the process's tracer may hold sites, too.
 	 */
 	if (!err && proc_status_read(proc->ctx, proc->pid, &status) == 0 && status.tracer_pid)
-		err = add(&search, status.tracer_pid, NULL, true);
+		err = add_holder(&search, status.tracer_pid, NULL, true);
 	count_unknown(holders);
 	return err;
 }
@@ -376,8 +376,8 @@ void holders_known(const struct holders *holders, bool *is_known)
 
 int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name)
 {
-	struct search search = { .proc = proc, .holders = holders, .fd = -1 };
-	int err = look_at(&search, getpid(), name);
+	struct holder_search search = { .proc = proc, .holders = holders, .fd = -1 };
+	int err = inspect_holder(&search, getpid(), name);
 
 	count_unknown(holders);
 	return err;

@@ -16,8 +16,9 @@ struct holder {
 	pid_t parent_pid;
 	bool is_copy; /* its descriptors are copies of its parent's */
 	/*
-	 * The kernel does not show where this holder's events are, or it is a debugger that traces
-	 * the process: it may hold the sites that no known holder has. n_sites is 0.
+	 * The kernel does not show where this holder's events are, or this holder is a debugger
+	 * that traces the process. So it may hold the sites for which no other holder is known.
+	 * n_sites is 0.
 	 */
 	bool may_hold;
 };
@@ -27,7 +28,7 @@ struct holders {
 	size_t n;
 	size_t n_sites;		 /* sites with an int3 */
 	size_t n_probes;	 /* the probes of these sites */
-	size_t n_unknown;	 /* sites that no known process holds for sure */
+	size_t n_unknown;	 /* sites for which no holder is known for sure */
 	struct held_site *sites; /* private */
 };
 
@@ -55,7 +56,7 @@ int holders_find_at(struct ocp_process *proc, const struct holder_place *places,
 /* Set IS_KNOWN[I] to whether a known process holds place I for sure. */
 void holders_known(const struct holders *holders, bool *is_known);
 
-/* Add the caller as a holder called NAME, if it has opened links to the sites. */
+/* Add the caller as a holder called NAME, if the caller has opened links to the sites. */
 int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name);
 void holders_free(struct holders *holders);
 

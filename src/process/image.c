@@ -13,8 +13,8 @@
 #include "tracee/proc_file.h"
 
 /*
- * Read the probes of the file of FD, which is mapped at M. If the file has no probes, IMAGE->prog
- * stays NULL; but a library is kept if probes of other files may have been inlined into it.
+ * Read the probes of the file of FD, which is mapped at M. Leave IMAGE->prog NULL if the file has
+ * no probes, unless it is a library into which probes of other files may have been inlined.
  */
 static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		      const struct file_origin *origin, struct image *image)
@@ -46,8 +46,8 @@ without:
 	return err;
 }
 
-static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
-		    struct image_list *list)
+static int read_exe_image(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
+			  struct image_list *list)
 {
 	int fd, err;
 
@@ -113,7 +113,7 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	list->images = calloc(files.maps.n + 1, sizeof(*list->images));
 	err = list->images ? 0 : ctx_no_memory(ctx);
 	if (!err)
-		err = read_exe(ctx, pid, files.exe, list);
+		err = read_exe_image(ctx, pid, files.exe, list);
 	if (!err)
 		err = read_others(ctx, pid, &files, list);
 	if (!err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ELF files that a process has mapped, and their load addresses. */
+/* Find the ELF files with probes that a process has mapped, and their load addresses. */
 #ifndef PROCESS_IMAGE_H
 #define PROCESS_IMAGE_H
 
@@ -23,9 +23,9 @@ struct image_list {
 };
 
 /*
- * Find the images of PID that have OCaml probes. The executable must be readable and well-formed;
- * any other file that is unreadable or damaged is left out with a warning. Returns -EAGAIN if the
- * file rules of CTX defer the reading of a file.
+ * Find the images of PID that have OCaml probes. If the executable is unreadable or damaged, return
+ * an error; any other file that is unreadable or damaged is left out with a warning. Returns
+ * -EAGAIN if the file rules of CTX defer the reading of a file.
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);

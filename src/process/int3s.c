@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writing an int3 makes the kernel copy the page for the process. /proc/PID/pagemap shows which
- * pages are copies, so that only these are compared with the file.
+ * When an int3 is written, the kernel gives the process its own copy of the page. /proc/PID/pagemap
+ * shows which pages are copies, and only these are compared with the file.
  *
- * A call that another tool has written can contain a byte 0xcc, too. A uprobe changes one byte
- * only, so the bytes beside an int3 must be the same as in the file. Sites of probes are known:
- * there, only the first byte counts.
+ * Not every new byte 0xcc is an int3: another tool may have written a call that contains this byte.
+ * But an int3 is a change of one byte only, so the bytes beside it must be the same as in the file.
+ * In the sites of probes, only the first byte can be an int3.
  */
 #include "process/int3s.h"
 
@@ -30,7 +30,7 @@ enum { PAGE_BYTES = 4096, PAGES_AT_ONCE = 512 };
 #define PAGE_SWAPPED (1ULL << 62)
 #define PAGE_OF_FILE (1ULL << 61)
 
-struct search {
+struct int3_search {
 	struct ocp_process *proc;
 	struct int3s *int3s;
 	const struct ocp_site **sites; /* the sites that have code, sorted by address */
@@ -43,7 +43,7 @@ struct search {
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-static int compare_sites(const void *a, const void *b)
+static int compare_by_site_address(const void *a, const void *b)
 {
 	const struct ocp_site *x = *(const struct ocp_site *const *)a,
 			      *y = *(const struct ocp_site *const *)b;
@@ -51,7 +51,7 @@ static int compare_sites(const void *a, const void *b)
 	return COMPARE(x->addr, y->addr);
 }
 
-static int sort_sites(struct search *s, const struct ocp_sites *sites)
+static int sort_sites(struct int3_search *s, const struct ocp_sites *sites)
 {
 	const size_t n = ocp_sites_count(sites);
 
@@ -61,12 +61,12 @@ static int sort_sites(struct search *s, const struct ocp_sites *sites)
 	for (size_t i = 0; i < n; i++)
 		if (ocp_sites_get(sites, i)->has_code)
 			s->sites[s->n_sites++] = ocp_sites_get(sites, i);
-	qsort(s->sites, s->n_sites, sizeof(struct ocp_site *), compare_sites);
+	qsort(s->sites, s->n_sites, sizeof(struct ocp_site *), compare_by_site_address);
 	return 0;
 }
 
 /* Return the site whose code contains ADDR, or NULL. */
-static const struct ocp_site *site_at(const struct search *s, uint64_t addr)
+static const struct ocp_site *site_at(const struct int3_search *s, uint64_t addr)
 {
 	const size_t next = SEARCH(i, s->n_sites, s->sites[i]->addr <= addr);
 
@@ -76,10 +76,10 @@ static const struct ocp_site *site_at(const struct search *s, uint64_t addr)
 }
 
 /*
- * Return the file offset of the tracers' semaphore of SITE if a leaked uprobe has raised it, else
- * 0.
+ * Return the file offset of the tracers' semaphore of SITE if it is raised, and in the file of the
+ * mapping; else 0.
  */
-static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *site)
+static uint64_t raised_ref_ctr(const struct int3_search *s, const struct ocp_site *site)
 {
 	const struct mapping *m;
 
@@ -95,7 +95,7 @@ static uint64_t raised_ref_ctr(const struct search *s, const struct ocp_site *si
 /* ---- pages ---------------------------------------------------------------------------------- */
 
 /* Append the file of the mapping to the list of files, which then owns the descriptor. */
-static int add_file(struct search *s)
+static int add_int3_file(struct int3_search *s)
 {
 	struct int3s *to = s->int3s;
 	struct int3_file *new = array_add(to->files, to->n_files);
@@ -109,14 +109,14 @@ static int add_file(struct search *s)
 	return ctx_no_memory(s->proc->ctx);
 }
 
-static int add(struct search *s, uint64_t addr, const struct ocp_site *site)
+static int add_int3(struct int3_search *s, uint64_t addr, const struct ocp_site *site)
 {
 	struct int3s *to = s->int3s;
 	struct int3 *new;
 	int err = 0;
 
 	if (!to->n_files || to->files[to->n_files - 1].fd != s->fd)
-		err = add_file(s);
+		err = add_int3_file(s);
 	if (err)
 		return err;
 	new = array_add(to->list, to->n);
@@ -137,14 +137,14 @@ static int add(struct search *s, uint64_t addr, const struct ocp_site *site)
  * does not contradict this: it equals the file, is itself an int3, or belongs to a site. A byte in
  * another page is not checked.
  */
-static bool is_neighbour(const struct search *s, uint64_t page, const uint8_t *in_file,
+static bool is_neighbour(const struct int3_search *s, uint64_t page, const uint8_t *in_file,
 			 const uint8_t *in_memory, size_t i)
 {
 	return i >= PAGE_BYTES || in_memory[i] == in_file[i] || in_memory[i] == SITE_INT3 ||
 	       site_at(s, page + i);
 }
 
-static int compare_page(struct search *s, uint64_t page, const uint8_t *in_file,
+static int compare_page(struct int3_search *s, uint64_t page, const uint8_t *in_file,
 			const uint8_t *in_memory)
 {
 	int err = 0;
@@ -158,13 +158,13 @@ static int compare_page(struct search *s, uint64_t page, const uint8_t *in_file,
 		if (site ? page + i == site->addr
 			 : is_neighbour(s, page, in_file, in_memory, i - 1) &&
 				    is_neighbour(s, page, in_file, in_memory, i + 1))
-			err = add(s, page + i, site);
+			err = add_int3(s, page + i, site);
 	}
 	return err;
 }
 
 /* Find the int3s in one page. Skip the page if the file or memory cannot be read. */
-static int look_at_page(struct search *s, uint64_t page)
+static int look_at_page(struct int3_search *s, uint64_t page)
 {
 	uint8_t in_file[PAGE_BYTES] = { 0 }, in_memory[PAGE_BYTES];
 	const struct iovec remote = { (void *)(uintptr_t)page, PAGE_BYTES };
@@ -178,7 +178,7 @@ static int look_at_page(struct search *s, uint64_t page)
 	return compare_page(s, page, in_file, in_memory);
 }
 
-static int look_at_mapping(struct search *s)
+static int look_at_mapping(struct int3_search *s)
 {
 	const struct mapping *m = s->mapping;
 	uint64_t entries[PAGES_AT_ONCE];
@@ -199,7 +199,7 @@ static int look_at_mapping(struct search *s)
 	return err;
 }
 
-static int look_at_all(struct search *s)
+static int look_at_all(struct int3_search *s)
 {
 	int err = 0;
 
@@ -219,7 +219,7 @@ static int look_at_all(struct search *s)
 
 int int3s_read(struct ocp_process *proc, const struct ocp_sites *sites, struct int3s *int3s)
 {
-	struct search s = { .proc = proc, .int3s = int3s, .pagemap = -1 };
+	struct int3_search s = { .proc = proc, .int3s = int3s, .pagemap = -1 };
 	char path[PROC_PATH_BYTES];
 	int err;
 

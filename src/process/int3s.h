@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find the int3s in the code of a process, which uprobes, debuggers and killed tools have written.
+ * Find the int3s that uprobes, debuggers and killed tools have written into the code of a process.
  */
 #ifndef PROCESS_INT3S_H
 #define PROCESS_INT3S_H
@@ -14,8 +14,8 @@ struct int3 {
 	uint64_t offset; /* of the int3 in the file */
 	size_t file;	 /* index in int3s.files */
 	/*
-	 * The offset in the file of the site's tracers' semaphore if an int3 on a site has raised
-	 * it; else 0.
+	 * If the int3 is on a site whose tracers' semaphore is raised: the offset of this semaphore
+	 * in the file. Otherwise 0.
 	 */
 	uint64_t ref_ctr_off;
 };
@@ -35,8 +35,9 @@ struct int3s {
 /*
  * Find the int3s in the private code mappings of PROC where the file has another byte: in probes,
  * functions, and anywhere else. SITES are the sites of PROC. Inside a site, only an int3 on the
- * first byte counts. An int3 in code that was replaced is left out. The caller frees INT3S, also
- * after an error.
+ * first byte counts. Outside of sites, an int3 counts only if the bytes beside it are as in the
+ * file, or are int3s, too: otherwise the code was replaced. The caller frees INT3S, also after an
+ * error.
  */
 int int3s_read(struct ocp_process *proc, const struct ocp_sites *sites, struct int3s *int3s);
 void int3s_free(struct int3s *int3s);

@@ -31,7 +31,7 @@ struct journal;
 
 /*
  * Begin a journal of the actions of this tool on PROCESS. Writes nothing yet. Returns -EACCES if
- * no directory for journals can be used that only this user can access.
+ * this user has no directory for journals that is closed to all other users.
  */
 int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out);
 
@@ -54,8 +54,9 @@ int journal_commit(struct journal *journal, size_t done, size_t begun);
 int journal_progress(struct journal *journal, size_t done, size_t begun);
 
 /*
- * Delete the file of JOURNAL, when all actions are done or undone, and free JOURNAL, which may be
- * NULL.
+ * Delete the file of JOURNAL, if it has one, and free JOURNAL, which may be NULL. Call this only if
+ * nothing is left for doctor to undo or complete (all actions are done or undone, none was begun,
+ * or the process has ended), or if an update continues without a journal.
  */
 void journal_remove(struct journal *journal);
 

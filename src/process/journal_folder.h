@@ -11,8 +11,8 @@
 enum { N_JOURNAL_FOLDERS = 3 };
 
 /*
- * Set PATH to directory number FOLDER for the journals of user UID. Return false if there is no
- * such directory.
+ * Set PATH to directory number FOLDER for the journals of user UID. Return false if user UID has no
+ * directory of this number.
  */
 bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX]);
 

@@ -167,7 +167,7 @@ void journal_write(FILE *f, const struct journal_header *header,
  * Return the next line of *TEXT without its newline, and move *TEXT past it; NULL if no complete
  * line is left.
  */
-static char *next_line(char **text)
+static char *next_journal_line(char **text)
 {
 	char *line = *text, *end = strchr(line, '\n');
 
@@ -191,7 +191,7 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *value, const 
 	return errno == 0 && *value <= max;
 }
 
-static const char *after(const char *line, const char *key)
+static const char *after_key(const char *line, const char *key)
 {
 	size_t bytes = strlen(key);
 
@@ -203,7 +203,7 @@ static const char *after(const char *line, const char *key)
 static bool parse_two(const char *line, const char *key, uint64_t max_a, uint64_t *a,
 		      uint64_t max_b, uint64_t *b)
 {
-	const char *rest = after(line, key), *end;
+	const char *rest = after_key(line, key), *end;
 
 	return rest && parse_number(rest, max_a, a, &end) && *end == ' ' &&
 	       parse_number(end + 1, max_b, b, &end) && *end == '\0';
@@ -240,13 +240,13 @@ static bool parse_entry(char *line, struct journal_entry *entry)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_";
-	char *rest = (char *)(uintptr_t)after(line, "enable");
+	char *rest = (char *)(uintptr_t)after_key(line, "enable");
 	const char *end;
 	size_t bytes;
 
 	entry->verb = rest ? ACTION_ENABLE : ACTION_DISABLE;
 	if (!rest)
-		rest = (char *)(uintptr_t)after(line, "disable");
+		rest = (char *)(uintptr_t)after_key(line, "disable");
 	if (!rest)
 		return false;
 	bytes = strspn(rest, letters);
@@ -270,7 +270,7 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text,
 	char *line;
 	int err = 0;
 
-	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
+	while (!err && (line = next_journal_line(&text)) && strcmp(line, "end") != 0) {
 		if (!parse_entry(line, &entry))
 			return bad_journal(ctx, path, "an action is malformed");
 		err = journal_add_entry(ctx, &journal->entries, &journal->n, &entry);
@@ -285,14 +285,14 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text,
 /* Parse the kind and the progress. */
 static bool parse_state(char **text, const char *start, struct stale_journal *journal)
 {
-	const char *line = next_line(text);
+	const char *line = next_journal_line(text);
 	uint64_t done, begun;
 
 	journal->kind = line && strcmp(line, "update") == 0 ? JOURNAL_UPDATE : JOURNAL_PROMISE;
 	if (!line || (journal->kind == JOURNAL_PROMISE && strcmp(line, "promise") != 0))
 		return false;
 	journal->progress_at = (size_t)(*text - start);
-	line = next_line(text);
+	line = next_journal_line(text);
 	if (!line || strlen(line) != PROGRESS_BYTES ||
 	    !parse_two(line, "progress", UINT32_MAX, &done, UINT32_MAX, &begun) || done > begun)
 		return false;
@@ -303,7 +303,7 @@ static bool parse_state(char **text, const char *start, struct stale_journal *jo
 
 static bool parse_program(char **text, uint64_t *program)
 {
-	const char *line = after(next_line(text), "program"), *end;
+	const char *line = after_key(next_journal_line(text), "program"), *end;
 
 	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
 }
@@ -318,12 +318,13 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text,
 	uint64_t pid_namespace, program;
 	bool same_boot;
 
-	boot = after(next_line(text), "boot");
-	line = after(next_line(text), "pid-namespace");
+	boot = after_key(next_journal_line(text), "boot");
+	line = after_key(next_journal_line(text), "pid-namespace");
 	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
 		return bad_journal(ctx, path, "the boot or the pid namespace is missing");
-	if (!parse_process(next_line(text), "process", &process) ||
-	    !parse_program(text, &program) || !parse_process(next_line(text), "tool", &tool))
+	if (!parse_process(next_journal_line(text), "process", &process) ||
+	    !parse_program(text, &program) ||
+	    !parse_process(next_journal_line(text), "tool", &tool))
 		return bad_journal(ctx, path, "the process, the program or the tool is missing");
 	surroundings_read(&here);
 	same_boot = strcmp(boot, here.boot) == 0;
@@ -341,7 +342,7 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text,
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal)
 {
-	const char *start = text, *first = next_line(&text);
+	const char *start = text, *first = next_journal_line(&text);
 	int err;
 
 	*about = (struct journal_text){ 0 };

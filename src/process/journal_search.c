@@ -2,12 +2,13 @@
 /*
  * Finding, judging and settling the journals of tools that were killed.
  *
- * Root trusts the files of a user only about that user's processes.
+ * If root runs this tool, it reads the files of other users, too, but it trusts the files of a user
+ * only about that user's processes.
  *
  * The first DONE actions of a journal were done, even if other tools have switched the probes
  * since. The actions from BEGUN on were not done. For each action in between, the probe's counter
- * decides: it is nearer to COUNT-BEFORE or to COUNT-AFTER. (An enable by another tool between the
- * kill and the doctor can be mistaken there for one of the killed tool.)
+ * decides: it is nearer to COUNT-BEFORE or to COUNT-AFTER. (If another tool enables such a probe
+ * after the kill and before doctor runs, this can be mistaken for an enable by the killed tool.)
  *
  * The functions below name the tests of tests/unit/test_journal.c that cover them.
  */
@@ -52,8 +53,8 @@ static void free_stale(struct stale_journal *journal)
  * Read the text of FILE. Return NULL if FILE cannot be read, or (with a log message) if FILE is not
  * a regular file of user UID, or is too large.
  */
-static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
-		       uid_t uid)
+static char *read_journal_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
+			       uid_t uid)
 {
 	int fd = openat(dir_fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct interruptions interruptions = { 0 };
@@ -119,9 +120,13 @@ static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text
 	return program && program != about->program;
 }
 
-/* Read one file. Then delete it, add it to STALE, or leave it alone. */
-static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file, uid_t uid,
-		   pid_t process, struct stale_journals *stale)
+/*
+ * Read the journal FILE. If its process has ended, delete FILE. If it is about PROCESS and its tool
+ * is dead, add it to STALE, or delete it if PROCESS runs another program now. Otherwise leave it
+ * alone.
+ */
+static int look_at_journal(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file,
+			   uid_t uid, pid_t process, struct stale_journals *stale)
 {
 	struct stale_journal journal = { .owner = uid, .dir = strdup(dir), .file = strdup(file) };
 	struct journal_text about;
@@ -135,7 +140,7 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 		free_stale(&journal);
 		return ctx_no_memory(ctx);
 	}
-	text = read_text(ctx, dir_fd, path, file, uid);
+	text = read_journal_text(ctx, dir_fd, path, file, uid);
 	if (text)
 		err = journal_parse(ctx, path, text, &about, &journal);
 	/* Test: files_that_are_no_journals. */
@@ -198,7 +203,7 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t proce
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
 		looked++;
-		err = look_at(ctx, fd, path, entry->d_name, uid, process, stale);
+		err = look_at_journal(ctx, fd, path, entry->d_name, uid, process, stale);
 	}
 	if (!err && looked < MAX_FILES && errno)
 		err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));

@@ -32,9 +32,10 @@ struct stale_journals {
 };
 
 /*
- * Find the stale journals about PROCESS in the directories of this user and, if the caller is
- * root, also in the directories of the user that PROCESS belongs to. Delete journals whose process
- * has ended, or runs another program. A damaged journal is left out with a warning.
+ * Find the stale journals about PROCESS in the directories of this user and, if the caller is root,
+ * also in the directories of the user that PROCESS belongs to. Delete journals whose process has
+ * ended, and journals about PROCESS that were written before it executed another program. A damaged
+ * journal is left out with a warning.
  */
 int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals *stale);
 
@@ -45,7 +46,7 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
-/* Delete the file of JOURNAL, when all of its actions are done, undone or completed. */
+/* Delete the file of JOURNAL. Call this when nothing is left to be undone or completed. */
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
 void journal_free_stale(struct stale_journals *stale);

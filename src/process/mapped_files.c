@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel maps a page-aligned piece of the file at the start of each mapping. The program
- * headers give the link-time address of that file offset; the load bias is the difference between
- * the two addresses. Only the first executable mapping of each file is used. mprotect(2) and
- * patching may have split it, which does not change the bias.
+ * /proc/PID/maps has the start address of each mapping, and the offset of the mapped piece in the
+ * file. The program headers give the link-time address for that offset. The load bias is the start
+ * address minus this link-time address. Only the first executable mapping of each file is used.
+ * mprotect(2) and patching may have split it, which does not change the bias.
  *
  * The executable is the file that holds the program's entry point (AT_ENTRY). Device and inode
  * cannot identify it: on some file systems (overlayfs, btrfs) /proc/PID/exe and maps show different
@@ -24,7 +24,7 @@
 #include "tracee/auxv.h"
 #include "tracee/proc_file.h"
 
-static bool is_same_file(const struct mapping *a, const struct mapping *b)
+static bool is_same_mapped_file(const struct mapping *a, const struct mapping *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
@@ -37,7 +37,7 @@ bool mapped_files_is_first(const struct maps *maps, size_t i)
 	if (!m->executable || m->inode == 0 || m->path[0] != '/' || trampolines_are_in(m))
 		return false;
 	for (size_t j = i; j-- > 0;)
-		if (maps->mappings[j].executable && is_same_file(&maps->mappings[j], m))
+		if (maps->mappings[j].executable && is_same_mapped_file(&maps->mappings[j], m))
 			return false;
 	return true;
 }
@@ -45,7 +45,7 @@ bool mapped_files_is_first(const struct maps *maps, size_t i)
 bool mapped_files_is_library(const struct mapped_files *files, size_t i)
 {
 	return mapped_files_is_first(&files->maps, i) &&
-	       !is_same_file(&files->maps.mappings[i], files->exe);
+	       !is_same_mapped_file(&files->maps.mappings[i], files->exe);
 }
 
 int mapped_files_read(struct ocp_ctx *ctx, pid_t pid, struct mapped_files *files)

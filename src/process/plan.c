@@ -8,7 +8,7 @@
 #include "process/resolve.h"
 #include "process/site_form.h"
 
-struct planner {
+struct action_planner {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
 	const struct live *live;
@@ -100,7 +100,7 @@ size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static int bad_site(const struct planner *p, size_t site, const char *why)
+static int report_bad_site(const struct action_planner *p, size_t site, const char *why)
 {
 	const struct live_site *live_site = &p->live->sites[site];
 	char code[SITE_CODE_TEXT_BYTES];
@@ -111,26 +111,26 @@ static int bad_site(const struct planner *p, size_t site, const char *why)
 					live_site->site->n_bytes, code));
 }
 
-static int verify_site(const struct planner *p, size_t site)
+static int verify_site(const struct action_planner *p, size_t site)
 {
 	const struct live_site *live_site = &p->live->sites[site];
 	enum site_form form = snapshot_form(p->live, p->snapshot, live_site);
 
-	return site_form_is_sound(form) ? 0 : bad_site(p, site, site_form_fault(form));
+	return site_form_is_sound(form) ? 0 : report_bad_site(p, site, site_form_fault(form));
 }
 
-static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)
+static void plan_sites(const struct action_planner *p, const struct live_probe *probe, bool on)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
 		plan_write_site(p->plan, p->snapshot, p->live, &p->live->sites[i], on);
 }
 
-static void plan_semaphore(const struct planner *p, size_t semaphore, uint16_t value)
+static void plan_semaphore(const struct action_planner *p, size_t semaphore, uint16_t value)
 {
 	plan_write_semaphore(p->plan, p->snapshot, p->live, semaphore, value);
 }
 
-static void plan_semaphores(const struct planner *p, const struct live_probe *probe,
+static void plan_semaphores(const struct action_planner *p, const struct live_probe *probe,
 			    enum action_verb verb)
 {
 	size_t end = probe->first_semaphore + probe->n_semaphores;
@@ -147,7 +147,7 @@ static void plan_semaphores(const struct planner *p, const struct live_probe *pr
 	}
 }
 
-static int verify_sites(const struct planner *p, const struct live_probe *probe)
+static int verify_sites(const struct action_planner *p, const struct live_probe *probe)
 {
 	int err = 0;
 
@@ -159,7 +159,7 @@ static int verify_sites(const struct planner *p, const struct live_probe *probe)
 }
 
 /* Add a step for one probe to the plan. */
-static int plan_probe(const struct planner *p, size_t index, enum action_verb verb,
+static int plan_probe(const struct action_planner *p, size_t index, enum action_verb verb,
 		      bool leave_disabled)
 {
 	const struct live_probe *probe = &p->live->probes[index];
@@ -195,7 +195,7 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 	return 0;
 }
 
-static int plan_actions(const struct planner *p, const struct ocp_actions *actions)
+static int plan_actions(const struct action_planner *p, const struct ocp_actions *actions)
 {
 	struct chosen_probe *chosen;
 	size_t n;
@@ -207,10 +207,10 @@ static int plan_actions(const struct planner *p, const struct ocp_actions *actio
 	return err;
 }
 
-static struct planner make_planner(const struct plan_context *context,
-				   const struct snapshot *snapshot, struct plan *plan)
+static struct action_planner make_planner(const struct plan_context *context,
+					  const struct snapshot *snapshot, struct plan *plan)
 {
-	return (struct planner){
+	return (struct action_planner){
 		.ctx = context->ctx,
 		.images = context->images,
 		.live = context->live,
@@ -223,7 +223,7 @@ static struct planner make_planner(const struct plan_context *context,
 int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, struct plan *plan)
 {
-	struct planner planner = make_planner(context, snapshot, plan);
+	struct action_planner planner = make_planner(context, snapshot, plan);
 	int err = plan_init(context->ctx, context->live, plan);
 
 	if (!err)
@@ -236,7 +236,7 @@ int plan_make(const struct plan_context *context, const struct ocp_actions *acti
 int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
 	       const struct snapshot *snapshot, struct plan *renewed)
 {
-	struct planner planner = make_planner(context, snapshot, renewed);
+	struct action_planner planner = make_planner(context, snapshot, renewed);
 	int err = plan_init(context->ctx, context->live, renewed);
 
 	for (size_t i = first; !err && i < first + n; i++)

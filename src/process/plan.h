@@ -38,8 +38,8 @@ struct plan_context {
 
 /*
  * Plan ACTIONS. Every site and semaphore of the probes is verified: a site must have one of the
- * ABI's two forms and call a wrapper in the program's code (-EILSEQ), a semaphore must not overflow
- * or fall below zero (-ERANGE), and a name must exist (-ENOENT).
+ * ABI's two forms, and call a wrapper in the program's code or its trampoline (-EILSEQ); a
+ * semaphore must not overflow or fall below zero (-ERANGE); and a name must exist (-ENOENT).
  *
  * The writes have an order (see patch.h) in which an interruption leaves a known state: if a
  * semaphore is not 0, all sites are on; if a semaphore is 0 and sites are on, an update was
@@ -58,9 +58,9 @@ int plan_renew(const struct plan_context *context, const struct plan *plan, size
  */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
 /*
- * Add to PLAN the writes that switch SITE, or set semaphore number SEMAPHORE to VALUE, unless
- * SNAPSHOT has this value already. Returns the number of writes added: at most 2 for a site, and at
- * most 1 for a semaphore.
+ * Add to PLAN the writes that switch SITE on or off, or that set semaphore number SEMAPHORE to
+ * VALUE. Leave out a write if SNAPSHOT already has the new value. Returns the number of writes
+ * added: at most 2 for a site, and at most 1 for a semaphore.
  */
 size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const struct live *live,
 		       const struct live_site *site, bool on);

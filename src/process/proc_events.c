@@ -20,7 +20,7 @@ enum {
 /* The headers before the payload of each message. */
 enum { HEAD_BYTES = sizeof(struct nlmsghdr) + sizeof(struct cn_msg) };
 
-static int ask(int fd)
+static int request_events(int fd)
 {
 	const enum proc_cn_mcast_op op = PROC_CN_MCAST_LISTEN;
 	const struct nlmsghdr header = { .nlmsg_len = HEAD_BYTES + sizeof(op),
@@ -38,7 +38,7 @@ static int ask(int fd)
  * Read the next event into *EVENT. Returns false, with errno set, on failure; EAGAIN: no event is
  * waiting.
  */
-static bool take(int fd, struct proc_event *event)
+static bool receive_event(int fd, struct proc_event *event)
 {
 	char bytes[4096];
 	size_t left;
@@ -61,9 +61,9 @@ static bool take(int fd, struct proc_event *event)
 }
 
 /*
- * Wait until the kernel acknowledges the request, which it does not do in another namespace. There
- * the kernel may still send events, because another process listens. So the deadline counts,
- * whether events arrive or not.
+ * Wait until the kernel acknowledges the request. In a namespace other than the initial one it
+ * never does, but it may still send events, because another process listens. So an event does not
+ * extend the deadline.
  */
 static int await_answer(int fd)
 {
@@ -73,7 +73,7 @@ static int await_answer(int fd)
 	int64_t left_ns = ANSWER_NS;
 
 	while (left_ns > 0 && poll(&ready, 1, (int)(left_ns / 1000000) + 1) > 0) {
-		while (take(fd, &event))
+		while (receive_event(fd, &event))
 			if (event.what == PROC_EVENT_NONE)
 				return -(int)event.event_data.ack.err;
 		left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
@@ -91,7 +91,7 @@ int proc_events_open(void)
 		return -errno;
 	/* This needs a privilege; without it, the buffer keeps its default size. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
-	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(fd);
+	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : request_events(fd);
 	if (!err)
 		err = await_answer(fd);
 	if (err) {
@@ -105,7 +105,7 @@ struct proc_event_seen proc_events_take(int fd)
 {
 	struct proc_event event;
 
-	while (take(fd, &event)) {
+	while (receive_event(fd, &event)) {
 		const __typeof__(event.event_data.exec) *exec = &event.event_data.exec;
 		const __typeof__(event.event_data.fork) *fork = &event.event_data.fork;
 		const __typeof__(event.event_data.exit) *exit = &event.event_data.exit;

@@ -49,7 +49,7 @@ static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid)
 	return kind;
 }
 
-static enum program_kind kind_of(struct ocp_ctx *ctx, pid_t pid, char *who, size_t bytes)
+static enum program_kind kind_of_process(struct ocp_ctx *ctx, pid_t pid, char *who, size_t bytes)
 {
 	enum program_kind kind = PROGRAM_NATIVE;
 	struct image_exe exe;
@@ -68,13 +68,13 @@ enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid)
 {
 	char who[PATH_MAX + 32];
 
-	return kind_of(ctx, pid, who, sizeof(who));
+	return kind_of_process(ctx, pid, who, sizeof(who));
 }
 
 int process_need_native(struct ocp_ctx *ctx, pid_t pid)
 {
 	char who[PATH_MAX + 32];
-	const enum program_kind kind = kind_of(ctx, pid, who, sizeof(who));
+	const enum program_kind kind = kind_of_process(ctx, pid, who, sizeof(who));
 
 	return program_kind_need_native(ctx, kind, who);
 }

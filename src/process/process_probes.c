@@ -144,7 +144,7 @@ void live_free(struct live *live)
 	*live = (struct live){ 0 };
 }
 
-static int compare_name(const void *key, const void *probe)
+static int compare_live_probe_name(const void *key, const void *probe)
 {
 	return strcmp(key, ((const struct live_probe *)probe)->name);
 }
@@ -154,7 +154,8 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name)
 	const struct live_probe *found = NULL;
 
 	if (live->n_probes)
-		found = bsearch(name, live->probes, live->n_probes, sizeof(*found), compare_name);
+		found = bsearch(name, live->probes, live->n_probes, sizeof(*found),
+				compare_live_probe_name);
 	return found ? found - live->probes : -1;
 }
 
@@ -238,8 +239,8 @@ static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
 
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
-static int read_once(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-		     struct snapshot *snapshot)
+static int read_snapshot_once(struct ocp_ctx *ctx, const struct memory *memory,
+			      const struct live *live, struct snapshot *snapshot)
 {
 	size_t n = live->n_sites > live->n_semaphores ? live->n_sites : live->n_semaphores;
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
@@ -290,7 +291,7 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 		  struct snapshot *snapshot)
 {
 	enum { TRIES_WITHOUT = 3, TRIES = 100, WAIT_US = 1000 };
-	int err = read_once(ctx, memory, live, snapshot);
+	int err = read_snapshot_once(ctx, memory, live, snapshot);
 
 	for (int i = 1; !err && i < TRIES && has_lost_site(live, snapshot); i++) {
 		/* While there are trampolines, the tool may still be restoring sites. */
@@ -299,7 +300,7 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 		else if (i == TRIES_WITHOUT)
 			break;
 		snapshot_free(snapshot);
-		err = read_once(ctx, memory, live, snapshot);
+		err = read_snapshot_once(ctx, memory, live, snapshot);
 	}
 	return err;
 }

@@ -91,7 +91,7 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 }
 
 /*
- * Apply the actions of JOURNAL, undone or completed, to r->counts. If a probe of JOURNAL is
+ * Change r->counts so that the actions of JOURNAL are undone or completed. If a probe of JOURNAL is
  * damaged, leave the whole journal for later.
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
@@ -119,7 +119,7 @@ static void settle(const struct repair *r, struct stale_journal *journal)
 	journal->settled = true;
 }
 
-static void write_sites(const struct repair *r, const struct live_probe *probe, bool on)
+static void plan_site_writes(const struct repair *r, const struct live_probe *probe, bool on)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
 		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) += plan_write_site(
@@ -148,7 +148,7 @@ static void repair_probe(const struct repair *r, size_t index)
 		.verb = count ? ACTION_ENABLE : ACTION_DISABLE,
 		.first_write = r->plan->n_writes,
 	};
-	write_sites(r, probe, count != 0);
+	plan_site_writes(r, probe, count != 0);
 	write_semaphores(r, probe, count);
 	step->n_writes = r->plan->n_writes - step->first_write;
 	if (!step->n_writes)
@@ -197,18 +197,18 @@ out:
 
 /* ---- carrying it out ------------------------------------------------------------------------ */
 
-struct work {
+struct repair_work {
 	struct stale_journals stale;
 	struct plan plan;
 };
 
-static void work_free(struct work *work)
+static void work_free(struct repair_work *work)
 {
 	plan_free(&work->plan);
 	journal_free_stale(&work->stale);
 }
 
-static int work_plan(struct ocp_process *proc, unsigned int flags, struct work *work,
+static int work_plan(struct ocp_process *proc, unsigned int flags, struct repair_work *work,
 		     struct ocp_repaired *repaired)
 {
 	const struct plan_context context = {
@@ -219,7 +219,7 @@ static int work_plan(struct ocp_process *proc, unsigned int flags, struct work *
 	struct snapshot snapshot;
 	int err;
 
-	*work = (struct work){ 0 };
+	*work = (struct repair_work){ 0 };
 	err = journal_find_stale(proc->ctx, proc->pid, &work->stale);
 	if (err)
 		return err;
@@ -253,7 +253,7 @@ static int each_settled(struct ocp_process *proc, const struct stale_journals *s
 static int repair_stopped(struct ocp_process *proc, unsigned int flags,
 			  struct ocp_repaired *repaired)
 {
-	struct work work;
+	struct repair_work work;
 	int err = work_plan(proc, flags, &work, repaired);
 
 	if (err)
@@ -271,7 +271,7 @@ static int repair_stopped(struct ocp_process *proc, unsigned int flags,
 int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_repaired *repaired)
 {
 	bool hold = !proc->held && !proc->is_self, needs_stop;
-	struct work work;
+	struct repair_work work;
 	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };

@@ -21,7 +21,7 @@ struct resolver {
 };
 
 /* How to take the probes that an action chooses. */
-struct taking {
+struct probe_taking {
 	struct resolver *r;
 	enum action_verb verb;
 	bool leave_disabled;
@@ -31,9 +31,9 @@ struct taking {
  * Add PROBE to the chosen probes. If an earlier action with the same verb has chosen PROBE, it
  * keeps its place in the order. Return -EINVAL if an earlier action has the other verb.
  */
-static int take(void *data, size_t probe)
+static int take_chosen_probe(void *data, size_t probe)
 {
-	const struct taking *taking = data;
+	const struct probe_taking *taking = data;
 	struct resolver *r = taking->r;
 	enum mark mark = taking->verb == ACTION_ENABLE ? TAKEN_ENABLE : TAKEN_DISABLE;
 
@@ -71,8 +71,8 @@ static void hint_at_regexp(struct ocp_ctx *ctx, const char *name, enum action_ve
 
 static int take_name(struct resolver *r, const char *name, enum action_verb verb)
 {
-	struct taking taking = { r, verb, false };
-	int err = choose_name(r->ctx, &r->among, name, take, &taking);
+	struct probe_taking taking = { r, verb, false };
+	int err = choose_name(r->ctx, &r->among, name, take_chosen_probe, &taking);
 
 	if (err == -ENOENT && r->among.n)
 		hint_at_regexp(r->ctx, name, verb);
@@ -89,19 +89,20 @@ static int take_pair(struct resolver *r, const struct action *pair)
 
 static int take_all(struct resolver *r, enum action_verb verb)
 {
-	struct taking taking = { r, verb, true };
+	struct probe_taking taking = { r, verb, true };
 	int err = 0;
 
 	for (size_t i = 0; !err && i < r->among.n; i++)
-		err = take(&taking, i);
+		err = take_chosen_probe(&taking, i);
 	return err;
 }
 
 static int take_matching(struct resolver *r, const struct action *action)
 {
-	struct taking taking = { r, action->verb, true };
+	struct probe_taking taking = { r, action->verb, true };
 
-	return choose_matching(r->ctx, &r->among, action->text, action->re, take, &taking);
+	return choose_matching(r->ctx, &r->among, action->text, action->re, take_chosen_probe,
+			       &taking);
 }
 
 /*
@@ -110,12 +111,12 @@ static int take_matching(struct resolver *r, const struct action *action)
  */
 static int take_wanted(struct resolver *r, const struct action *action)
 {
-	struct taking taking = { r, action->verb, true };
+	struct probe_taking taking = { r, action->verb, true };
 	int err = 0;
 
 	for (size_t i = 0; !err && i < r->among.n; i++)
 		if (action->predicate(action->data, r->among.names[i]))
-			err = take(&taking, i);
+			err = take_chosen_probe(&taking, i);
 	return err;
 }
 
@@ -133,7 +134,7 @@ static int take_action(struct resolver *r, const struct action *action)
 	}
 }
 
-static int begin(struct resolver *r, const struct live *live, const char *where)
+static int init_resolver(struct resolver *r, const struct live *live, const char *where)
 {
 	const size_t n = live->n_probes;
 
@@ -152,7 +153,7 @@ int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct i
 		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n)
 {
 	struct resolver r = { .ctx = ctx };
-	int err = begin(&r, live, image_list_name(images));
+	int err = init_resolver(&r, live, image_list_name(images));
 
 	if (!err && actions->all)
 		err = take_all(&r, actions->all_verb);

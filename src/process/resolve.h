@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the probes of a process that actions describe. */
+/* Find which probes of a process the requested actions refer to. */
 #ifndef PROCESS_RESOLVE_H
 #define PROCESS_RESOLVE_H
 
@@ -18,13 +18,12 @@ struct chosen_probe {
 };
 
 /*
- * Find the probes of LIVE that ACTIONS describe, each once, in the order in which to switch them.
+ * Find the probes of LIVE to which ACTIONS refer, each once, in the order in which to switch them.
  * That is the order of the actions; the matches of one regular expression or predicate are sorted
  * by name. A pair is enabled stop first and disabled start first, so that each start has a stop.
  *
- * Returns -ENOENT if no probe has the name of an action, or matches its regular expression;
- * -EINVAL if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL
- * on error.
+ * Returns -ENOENT if no probe has the name of an action, or matches its regular expression; -EINVAL
+ * if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL on error.
  */
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
 		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n);

@@ -17,7 +17,7 @@ static bool is_same_stat(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static bool is_same_file(const struct ocp_program *a, const struct ocp_program *b)
+static bool has_same_file(const struct ocp_program *a, const struct ocp_program *b)
 {
 	struct stat x, y;
 
@@ -51,8 +51,8 @@ static bool runs_file_of(const struct ocp_process *proc, const struct ocp_progra
  * If IS_OF says that any images are PROG's, remove all other images from LIST. Return the number of
  * PROG's images.
  */
-static size_t keep(struct image_list *list, const struct ocp_program *prog,
-		   bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))
+static size_t keep_images(struct image_list *list, const struct ocp_program *prog,
+			  bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))
 {
 	size_t kept = 0;
 
@@ -75,10 +75,10 @@ static size_t keep(struct image_list *list, const struct ocp_program *prog,
 int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
 			 unsigned int flags)
 {
-	size_t kept = keep(&proc->images, prog, is_same_file);
+	size_t kept = keep_images(&proc->images, prog, has_same_file);
 
 	if (!kept && prog->n_probes && !(flags & OCP_NO_COPIES))
-		kept = keep(&proc->images, prog, is_copy);
+		kept = keep_images(&proc->images, prog, is_copy);
 	if (!kept && !(prog->n_probes == 0 && runs_file_of(proc, prog)))
 		return ctx_error(proc->ctx, -ESRCH, "pid %d (%s): runs no probes of %s",
 				 (int)proc->pid, proc->images.exe_path, elf_file_name(prog->elf));

@@ -35,7 +35,7 @@ struct seen_file {
 };
 
 /* The files seen: a hash table with open addressing. */
-struct scan {
+struct process_scan {
 	struct ocp_ctx *ctx;
 	struct seen_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
@@ -50,7 +50,7 @@ static size_t hash_file(const struct mapping *m)
 	return hash ^ (hash >> 32);
 }
 
-static struct seen_file *find_slot(const struct scan *scan, const struct mapping *m)
+static struct seen_file *find_slot(const struct process_scan *scan, const struct mapping *m)
 {
 	for (size_t i = hash_file(m);; i++) {
 		struct seen_file *slot = &scan->slots[i & (scan->n_slots - 1)];
@@ -62,9 +62,9 @@ static struct seen_file *find_slot(const struct scan *scan, const struct mapping
 	}
 }
 
-static int grow(struct scan *scan)
+static int grow_slots(struct process_scan *scan)
 {
-	struct scan larger = *scan;
+	struct process_scan larger = *scan;
 
 	if (2 * scan->n_used < scan->n_slots)
 		return 0;
@@ -91,7 +91,7 @@ static int grow(struct scan *scan)
 }
 
 /* Open the file of M, by the mapping or as the process's executable. Returns -errno on failure. */
-static int open_file(pid_t pid, const struct mapping *m)
+static int open_mapped_file(pid_t pid, const struct mapping *m)
 {
 	int fd = maps_open_file(pid, m), err = 0;
 	struct stat st;
@@ -129,13 +129,13 @@ static bool is_our_trouble(int err)
 /*
  * Return 1 if the file of M has probes, 0 if not, or a negative errno if it cannot be determined.
  */
-static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
+static int has_probes(const struct process_scan *scan, pid_t pid, const struct mapping *m)
 {
 	const struct file_origin origin = { .name = m->path,
 					    .pid = pid,
 					    .is_library = !is_executable(pid, m) };
 	struct ocp_program *prog;
-	int fd = open_file(pid, m), verdict, err;
+	int fd = open_mapped_file(pid, m), verdict, err;
 
 	if (fd < 0)
 		return !is_our_trouble(fd) ? 0
@@ -155,10 +155,10 @@ static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *
 }
 
 /* Do the same as has_probes(), but read each file only once. */
-static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
+static int look_at_file(struct process_scan *scan, pid_t pid, const struct mapping *m)
 {
 	struct seen_file *slot;
-	int found = grow(scan);
+	int found = grow_slots(scan);
 
 	if (found)
 		return found;
@@ -184,7 +184,7 @@ static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
 /*
  * Return 1 if one of the files that PID runs code from has probes, 0 if not, or a negative errno.
  */
-static int look_at_process(struct scan *scan, pid_t pid)
+static int look_at_process(struct process_scan *scan, pid_t pid)
 {
 	struct maps maps;
 	int found = maps_read(scan->ctx, pid, &maps);
@@ -203,7 +203,7 @@ static int look_at_process(struct scan *scan, pid_t pid)
  * Count a process that cannot be inspected because of ERR. Return 0, or -ENOMEM, which ends the
  * scan.
  */
-static int count_failure(const struct scan *scan, pid_t pid, int err)
+static int count_failure(const struct process_scan *scan, pid_t pid, int err)
 {
 	switch (err) {
 	case -ENOMEM:
@@ -225,7 +225,7 @@ static int count_failure(const struct scan *scan, pid_t pid, int err)
 	return 0;
 }
 
-static int scan_process(struct scan *scan, pid_t pid)
+static int scan_process(struct process_scan *scan, pid_t pid)
 {
 	struct ocp_process *proc = NULL;
 	int found = look_at_process(scan, pid), err;
@@ -258,7 +258,7 @@ static pid_t pid_of(const char *name)
 int scan_processes(struct ocp_ctx *ctx, const struct scan_finder *finder,
 		   struct ocp_scan_summary *summary)
 {
-	struct scan scan = { .ctx = ctx, .summary = summary, .finder = finder };
+	struct process_scan scan = { .ctx = ctx, .summary = summary, .finder = finder };
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
 	int err = 0;

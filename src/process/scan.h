@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scanning as ocp_scan() does, for callers that scan repeatedly. */
+/* Scan the processes as ocp_scan() does, but let the caller choose which processes to open. */
 #ifndef PROCESS_SCAN_H
 #define PROCESS_SCAN_H
 
@@ -8,7 +8,10 @@
 #include "ocaml_probes.h"
 
 struct scan_finder {
-	/* Return true to open PID, which has a file with probes. NULL: open all such processes. */
+	/*
+	 * Return true to open PID, which has a file with probes. If `wants` is NULL, all processes
+	 * that have such a file are opened.
+	 */
 	bool (*wants)(void *data, pid_t pid);
 	ocp_scan_fn found;
 	void *data;

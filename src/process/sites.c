@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every site of a process: its note, joined with its state in memory.
+ * Make the list of all sites of a process: each note, joined with the state of its site in memory.
  *
  * Unlike the live sites (process_probes.h), which are switched, this list has all notes: also the
  * notes of a probe whose sites were all optimised away, and the tracers' semaphore of each site.
@@ -49,8 +49,8 @@ static const char *abi_name(enum site_abi abi)
 	return "?";
 }
 
-static void describe(const struct image *image, size_t image_index, size_t probe,
-		     const struct site *site, struct ocp_site *out)
+static void describe_site(const struct image *image, size_t image_index, size_t probe,
+			  const struct site *site, struct ocp_site *out)
 {
 	*out = (struct ocp_site){
 		.probe = probe,
@@ -81,7 +81,7 @@ static void describe(const struct image *image, size_t image_index, size_t probe
  * Collect all sites, ordered by probe, image and address; sites without code follow those with
  * code.
  */
-static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
+static int list_process_sites(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	size_t n = 0;
 
@@ -108,7 +108,7 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 					&image->prog->sites[probe->first_site + j];
 
 				sites->from[sites->n] = site;
-				describe(image, i, p, site, &sites->sites[sites->n++]);
+				describe_site(image, i, p, site, &sites->sites[sites->n++]);
 			}
 		}
 	}
@@ -172,7 +172,7 @@ static uint16_t take_counter(const uint8_t **from)
 	return value;
 }
 
-static void take(const struct ocp_process *proc, struct ocp_sites *sites)
+static void take_site_bytes(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	const uint8_t *from = sites->bytes;
 
@@ -237,21 +237,21 @@ static bool has_lost_site(const struct ocp_sites *sites)
 	return false;
 }
 
-static int read_once(const struct ocp_process *proc, struct ocp_sites *sites,
-		     struct memory_plan *plan)
+static int read_sites_once(const struct ocp_process *proc, struct ocp_sites *sites,
+			   struct memory_plan *plan)
 {
 	int err = memory_plan_read(proc->memory, plan, sites->bytes);
 
 	if (err)
 		return err;
 	sites->leads_out = false;
-	take(proc, sites);
+	take_site_bytes(proc, sites);
 	return set_trampolines(proc, sites);
 }
 
 /*
- * If the process runs, a tool may restore the sites meanwhile, and remove the trampolines: see
- * snapshot_read().
+ * If the process runs, a tool may restore the sites and remove the trampolines during the reading:
+ * see snapshot_read().
  */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
@@ -260,10 +260,10 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 	int err = plan_reading(proc, sites, &plan);
 
 	if (!err)
-		err = read_once(proc, sites, plan);
+		err = read_sites_once(proc, sites, plan);
 	for (int i = 1; !err && i < tries && has_lost_site(sites); i++) {
 		usleep(1000);
-		err = read_once(proc, sites, plan);
+		err = read_sites_once(proc, sites, plan);
 	}
 	memory_plan_free(plan);
 	return err;
@@ -363,7 +363,7 @@ int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_site
 	*out = NULL;
 	if (!sites)
 		return ctx_no_memory(proc->ctx);
-	err = collect(proc, sites);
+	err = list_process_sites(proc, sites);
 	if (!err && hold)
 		err = ocp_process_hold(proc);
 	if (!err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A function on sites for the other modules of the library. */
+/* Find the source lines of sites, for the other modules of the library. */
 #ifndef PROCESS_SITES_H
 #define PROCESS_SITES_H
 

@@ -10,13 +10,13 @@
 #include "inside/blocks.h"
 
 /*
- * The most attempts to read the blocks. An attempt fails if a block is removed meanwhile; each time
- * that is another block.
+ * The most attempts to read the blocks. An attempt fails if a tool removes a block meanwhile. It
+ * cannot fail twice because of the same block.
  */
 enum { TRIES = 100 };
 
 /* The state while the sites of a block are read. */
-struct block {
+struct block_reader {
 	struct ocp_ctx *ctx;
 	const struct memory *memory;
 	const struct block_header *header;
@@ -24,7 +24,7 @@ struct block {
 	uint16_t *gates;
 };
 
-static int add_sites(const struct block *block, struct trampolines *to)
+static int add_block_sites(const struct block_reader *block, struct trampolines *to)
 {
 	struct trampoline *larger =
 		reallocarray(to->list, to->n + block->header->n_sites + 1, sizeof(*larger));
@@ -47,7 +47,7 @@ static int add_sites(const struct block *block, struct trampolines *to)
 }
 
 /* Add the sites of a complete block. Add none if the block describes a site that cannot exist. */
-static int read_block(struct block *block, struct trampolines *to)
+static int read_block(struct block_reader *block, struct trampolines *to)
 {
 	const struct block_header *h = block->header;
 	int err = 0;
@@ -62,7 +62,7 @@ static int read_block(struct block *block, struct trampolines *to)
 		err = block_copy(block->memory, h, h->gates_off, h->n_sites * sizeof(*block->gates),
 				 block->gates);
 	if (!err)
-		err = add_sites(block, to);
+		err = add_block_sites(block, to);
 	if (err == -EBADMSG)
 		err = 0;
 	free(block->sites);
@@ -87,7 +87,7 @@ int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped)
 	return err;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_trampolines(const void *a, const void *b)
 {
 	const struct trampoline *x = a, *y = b;
 	int order = COMPARE(x->site, y->site);
@@ -96,7 +96,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* Read the trampolines once. Return -EFAULT if a tool has removed a block meanwhile. */
-static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
+static int read_blocks_once(struct ocp_ctx *ctx, const struct memory *memory,
+			    struct trampolines *found)
 {
 	struct block_found *blocks = NULL;
 	struct maps maps;
@@ -108,7 +109,9 @@ static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 		return err;
 	err = blocks_find(ctx, memory, &maps, &blocks, &n);
 	for (size_t i = 0; !err && i < n; i++) {
-		struct block block = { .ctx = ctx, .memory = memory, .header = &blocks[i].header };
+		struct block_reader block = { .ctx = ctx,
+					      .memory = memory,
+					      .header = &blocks[i].header };
 
 		if (blocks[i].is_gone)
 			err = -EFAULT;
@@ -122,11 +125,11 @@ static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 
 int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
 {
-	int err = read_once(ctx, memory, found);
+	int err = read_blocks_once(ctx, memory, found);
 
 	for (int i = 1; err == -EFAULT && i < TRIES; i++) {
 		trampolines_free(found);
-		err = read_once(ctx, memory, found);
+		err = read_blocks_once(ctx, memory, found);
 	}
 	/* The mappings may be those of another program, after an exec. */
 	if (!err)
@@ -134,7 +137,7 @@ int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 	if (err)
 		trampolines_free(found);
 	else if (found->n)
-		qsort(found->list, found->n, sizeof(*found->list), compare);
+		qsort(found->list, found->n, sizeof(*found->list), compare_trampolines);
 	return err;
 }
 
@@ -149,7 +152,7 @@ bool trampolines_equal(const struct trampolines *a, const struct trampolines *b)
 	if (a->n != b->n)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if (compare(&a->list[i], &b->list[i]) != 0 ||
+		if (compare_trampolines(&a->list[i], &b->list[i]) != 0 ||
 		    a->list[i].gate_addr != b->list[i].gate_addr ||
 		    a->list[i].gate != b->list[i].gate)
 			return false;
@@ -167,7 +170,8 @@ const struct trampoline *trampolines_find(const struct trampolines *trampolines,
 		return NULL;
 	memcpy(&displacement, code + SITE_OPCODE_OFF + 1, sizeof(displacement));
 	wanted.addr = addr + SITE_BYTES + (uint64_t)(int64_t)displacement;
-	return bsearch(&wanted, trampolines->list, trampolines->n, sizeof(wanted), compare);
+	return bsearch(&wanted, trampolines->list, trampolines->n, sizeof(wanted),
+		       compare_trampolines);
 }
 
 enum site_form trampoline_site_form(const struct site *site, const uint8_t *code, uint16_t gate)

@@ -44,8 +44,8 @@ void trampolines_free(struct trampolines *trampolines);
  */
 bool trampolines_are_in(const struct mapping *m);
 /*
- * Set *MAPPED to whether process PID has such a mapping. Even if it has, it is possible that none
- * of the process's sites calls the block yet.
+ * Set *MAPPED to whether process PID has a mapping of a block or of stores. This does not mean that
+ * a site of the process calls the block already.
  */
 int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped);
 

@@ -10,25 +10,25 @@
  *	6. release
  *
  * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
- * has as many probes as fit into some milliseconds (writer.h), and at least one. Between
- * two slices the process runs for at least a third of the time that it was stopped. With
- * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
+ * has as many probes as fit into some milliseconds (writer.h), and at least one. Between two slices
+ * the process runs for at least a third of the time that it was stopped. With OCP_ATOMICALLY, and
+ * for a process that is held already, the whole plan is one slice.
  *
  * The process itself stores the bytes of large slices (writer.h): all bytes of a slice or none. If
  * that turns out to be impossible, nothing has been written, and smaller slices are written byte by
  * byte.
  *
  * A journal (journal.c) records the actions and the progress, so that doctor can undo them if the
- * tool is killed. It is written before the stops: before the first stop as a whole, before each
- * other stop only its progress. If another tool has changed the slice's semaphores in between, the
- * process is released, the journal is written again, and the slice is tried again.
+ * tool is killed. The whole journal is written before the first stop, and before each later stop
+ * only its progress. If another tool has changed the slice's semaphores in between, the process is
+ * released, the journal is written again, and the slice is tried again.
  *
  * If a slice fails, the slices before it are undone, each with a separate stop. If the bytes of a
  * slice are still as they were written, the old bytes are written back. Otherwise another tool has
  * switched probes of the slice, and the opposite actions are done, which keeps the other tool's
- * changes. If the process cannot be stopped any more (a debugger has taken it) the bytes are
- * written while it runs: single bytes are safe to write at any time, but another tool may update
- * at the same moment.
+ * changes. If the process cannot be stopped any more (a debugger has taken it), the bytes are
+ * written while the process runs. Single bytes are safe to write at any time, but another tool may
+ * switch probes at the same moment.
  *
  * The functions below name the tests that cover them: of tests/unit/test_update.c unless another
  * file is named.
@@ -65,7 +65,7 @@ struct slice {
 struct update {
 	struct ocp_process *proc;
 	struct tracee *tracee; /* NULL if the process is held already */
-	struct writer *writer;
+	struct plan_writer *writer;
 	bool one_slice;
 	struct plan_context context;
 	struct snapshot snapshot;
@@ -240,8 +240,8 @@ static int check_code(struct update *u, struct slice *slice)
 }
 
 /*
- * Look for a block, since a tool may have begun to count inside after the code was read. If there
- * is one, the code must be read again. Test: counting_begins_before_the_stop.
+ * Look for a block, since a tool may have begun to count inside the process after the code was
+ * read. If there is a block, the code must be read again. Test: counting_begins_before_the_stop.
  */
 static int look_for_block(struct update *u, struct slice *slice)
 {

@@ -17,7 +17,7 @@ enum {
 	SLICE_NS = 3300 * 1000,
 };
 
-struct writer {
+struct plan_writer {
 	struct ocp_ctx *ctx;
 	struct memory *memory;
 	struct tracee *tracee;
@@ -27,7 +27,7 @@ struct writer {
 	bool is_unsure;
 };
 
-static void give_up_stores(struct writer *writer)
+static void give_up_stores(struct plan_writer *writer)
 {
 	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
 	remote_plan_free(writer->plan);
@@ -35,9 +35,9 @@ static void give_up_stores(struct writer *writer)
 }
 
 int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee, size_t n_writes,
-		struct writer **out)
+		struct plan_writer **out)
 {
-	struct writer *writer = calloc(1, sizeof(*writer));
+	struct plan_writer *writer = calloc(1, sizeof(*writer));
 	int err;
 
 	*out = writer;
@@ -58,7 +58,7 @@ int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *trace
 	return 0;
 }
 
-void writer_close(struct writer *writer)
+void writer_close(struct plan_writer *writer)
 {
 	if (!writer)
 		return;
@@ -68,17 +68,17 @@ void writer_close(struct writer *writer)
 	free(writer);
 }
 
-size_t writer_first_slice(const struct writer *writer)
+size_t writer_first_slice(const struct plan_writer *writer)
 {
 	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
 }
 
 /*
- * A store by the process itself takes about 10 ns, so most of such a stop is spent on the calls
- * around the stores. A longer stop means that the machine is busy, and smaller slices would not
- * shorten it.
+ * A store by the process itself takes about 10 ns, so a stop in which the process stores the bytes
+ * is mostly spent on the calls around the stores. A longer stop means that the machine is busy, and
+ * smaller slices would not shorten it.
  */
-size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns)
+size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes, int64_t stopped_ns)
 {
 	size_t n;
 
@@ -88,7 +88,7 @@ size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t s
 	return n < MIN_SLICE ? MIN_SLICE : n;
 }
 
-int writer_prepare(struct writer *writer, const struct patch_write *writes, size_t n)
+int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
 	own_list_free(writer->list);
 	writer->list = NULL;
@@ -97,16 +97,16 @@ int writer_prepare(struct writer *writer, const struct patch_write *writes, size
 	return own_list_make(writer->ctx, writes, n, &writer->list);
 }
 
-static int store(struct stop *stop, void *arg)
+static int store_prepared(struct stop *stop, void *arg)
 {
-	struct writer *writer = arg;
+	struct plan_writer *writer = arg;
 
 	writer->is_unsure = true;
 	return own_stores_list(stop, writer->list);
 }
 
 /* Carry out the prepared list. -ENOTSUP and -EAGAIN mean that nothing was written. */
-static int store_list(struct writer *writer)
+static int store_list(struct plan_writer *writer)
 {
 	struct stop stop = {
 		.ctx = writer->ctx,
@@ -116,7 +116,7 @@ static int store_list(struct writer *writer)
 		.tracee = writer->tracee,
 		.plan = writer->plan,
 	};
-	int err = stop_work(&stop, store, writer);
+	int err = stop_work(&stop, store_prepared, writer);
 
 	if (!err || err == -ENOTSUP || err == -EAGAIN)
 		writer->is_unsure = false;
@@ -127,7 +127,7 @@ static int store_list(struct writer *writer)
  * Carry out WRITES by stores of the process itself. -ENOTSUP and -EAGAIN mean that nothing was
  * written.
  */
-static int apply_by_stores(struct writer *writer, const struct patch_write *writes, size_t n)
+static int apply_by_stores(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
 	const bool is_prepared = own_list_is_of(writer->list, writes, n);
 	int err = is_prepared ? 0 : writer_prepare(writer, writes, n);
@@ -144,7 +144,8 @@ static int apply_by_stores(struct writer *writer, const struct patch_write *writ
 	return err;
 }
 
-int writer_apply(struct writer *writer, const struct patch_write *writes, size_t n, bool may_refuse)
+int writer_apply(struct plan_writer *writer, const struct patch_write *writes, size_t n,
+		 bool may_refuse)
 {
 	writer->is_unsure = false;
 	if (writer->plan && n >= OWN_MIN) {
@@ -159,7 +160,8 @@ int writer_apply(struct writer *writer, const struct patch_write *writes, size_t
 	return patcher_apply(writer->patcher, writes, n);
 }
 
-bool writer_is_untouched(const struct writer *writer, const struct patch_write *writes, size_t n)
+bool writer_is_untouched(const struct plan_writer *writer, const struct patch_write *writes,
+			 size_t n)
 {
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
 	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 each: a semaphore */
@@ -176,7 +178,7 @@ bool writer_is_untouched(const struct writer *writer, const struct patch_write *
 	return same;
 }
 
-int writer_put_back(struct writer *writer, const struct patch_write *writes, size_t n)
+int writer_put_back(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
 	struct patch_write *back = calloc(n + 1, sizeof(*back));
 	int err;
@@ -194,12 +196,12 @@ int writer_put_back(struct writer *writer, const struct patch_write *writes, siz
 	return err;
 }
 
-bool writer_is_unsure(const struct writer *writer)
+bool writer_is_unsure(const struct plan_writer *writer)
 {
 	return writer->is_unsure;
 }
 
-void writer_set_running(struct writer *writer)
+void writer_set_running(struct plan_writer *writer)
 {
 	remote_plan_free(writer->plan);
 	writer->plan = NULL;

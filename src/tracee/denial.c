@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules are those of ptrace(2), "Ptrace access mode checking": the kernel compares the users.
- * If they differ, or the process is not dumpable, it requires CAP_SYS_PTRACE in the user namespace
- * of the other process. In all cases the security modules may refuse, too. It returns EPERM for
- * each of these refusals.
+ * The kernel returns EPERM whatever the reason for a refusal is, so this file finds the reason. The
+ * rules are those of ptrace(2), "Ptrace access mode checking". The kernel compares the users of the
+ * two processes. If the users differ, or the process to trace is not dumpable, the tracer needs
+ * CAP_SYS_PTRACE in the user namespace of that process. In all cases the security modules may
+ * refuse, too.
  */
 #include "tracee/denial.h"
 
@@ -17,7 +18,7 @@
 enum { YAMA_NO_ATTACH = 3 }; /* Documentation/admin-guide/LSM/Yama.rst */
 
 /* Read the first line of PATH into TEXT. TEXT becomes "" if the file is empty or cannot be read. */
-static void read_line(const char *path, char *text, size_t bytes)
+static void read_first_line(const char *path, char *text, size_t bytes)
 {
 	FILE *f = fopen(path, "re");
 
@@ -54,7 +55,7 @@ static bool in_user_namespace(void)
 	unsigned long long inside = 0, outside = 0, n = 0;
 	char line[128];
 
-	read_line("/proc/self/uid_map", line, sizeof(line));
+	read_first_line("/proc/self/uid_map", line, sizeof(line));
 	/* NOLINTNEXTLINE(cert-err34-c): the kernel writes three numbers */
 	return sscanf(line, "%llu %llu %llu", &inside, &outside, &n) == 3 &&
 	       (inside || outside || n != 4294967295);
@@ -64,8 +65,8 @@ void denial_read(struct denial *denial, char *modules, size_t bytes)
 {
 	char scope[16];
 
-	read_line("/sys/kernel/security/lsm", modules, bytes);
-	read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
+	read_first_line("/sys/kernel/security/lsm", modules, bytes);
+	read_first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
 	denial->security_modules = modules;
 	denial->yama_scope = (int)strtol(scope, NULL, 10);
 	denial->our_real_uid = getuid();
@@ -120,8 +121,8 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 	if (d->has_capability)
 		return explain_in_spite(ctx, d);
 	/*
-	 * The user has started this program, which is setuid and so runs with another effective
-	 * uid.
+	 * The process to trace was started by the same user, but its program is setuid, so that its
+	 * effective uid is another one.
 	 */
 	if (d->our_uid != 0 && d->real_uid == d->our_real_uid && d->effective_uid != d->our_uid) {
 		ctx_error(ctx, -EPERM, "pid %d (%s): runs as uid %u (setuid), you are uid %u",

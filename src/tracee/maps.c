@@ -24,7 +24,7 @@
  * Parse a number in BASE that the character AFTER follows. Return the text after this character, or
  * NULL if TEXT is NULL or does not match.
  */
-static const char *take_number(const char *text, int base, char after, uint64_t *value)
+static const char *parse_field(const char *text, int base, char after, uint64_t *value)
 {
 	char *end;
 
@@ -41,18 +41,18 @@ static const char *take_number(const char *text, int base, char after, uint64_t 
 static bool parse_line(char *line, struct mapping *m)
 {
 	uint64_t dev_major, dev_minor;
-	const char *pos = take_number(line, 16, '-', &m->start);
+	const char *pos = parse_field(line, 16, '-', &m->start);
 
-	pos = take_number(pos, 16, ' ', &m->end);
+	pos = parse_field(pos, 16, ' ', &m->end);
 	if (!pos || strlen(pos) < 5 || pos[4] != ' ' || m->end <= m->start)
 		return false;
 	m->readable = pos[0] == 'r';
 	m->writable = pos[1] == 'w';
 	m->executable = pos[2] == 'x';
 	m->shared = pos[3] == 's';
-	pos = take_number(pos + 5, 16, ' ', &m->off);
-	pos = take_number(pos, 16, ':', &dev_major);
-	pos = take_number(pos, 16, ' ', &dev_minor);
+	pos = parse_field(pos + 5, 16, ' ', &m->off);
+	pos = parse_field(pos, 16, ':', &dev_major);
+	pos = parse_field(pos, 16, ' ', &dev_minor);
 	if (!pos)
 		return false;
 	m->dev_major = (unsigned int)dev_major;
@@ -60,9 +60,9 @@ static bool parse_line(char *line, struct mapping *m)
 	/* A mapping without a path may end right after the inode. */
 	m->path = strchr(pos, ' ');
 	if (m->path)
-		pos = take_number(pos, 10, ' ', &m->inode);
+		pos = parse_field(pos, 10, ' ', &m->inode);
 	else
-		pos = take_number(pos, 10, '\0', &m->inode);
+		pos = parse_field(pos, 10, '\0', &m->inode);
 	if (!pos)
 		return false;
 	if (!m->path)

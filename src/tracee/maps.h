@@ -43,8 +43,8 @@ void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
 
 /*
- * Open the file of M, a mapping of PID, for reading. The file must be a regular one. Returns the
- * descriptor, or -errno without a message.
+ * Open the file of M, a mapping of PID, for reading. Returns the descriptor, or -errno without a
+ * message; -ENOEXEC: the file is not a regular one.
  */
 int maps_open_file(pid_t pid, const struct mapping *m);
 

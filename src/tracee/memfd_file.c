@@ -34,10 +34,10 @@ static int file_system_of_memfds(dev_t *dev)
 
 /*
  * Return 0 if the file is a memfd and, unless ACCESS is O_RDONLY, its mode lets other users write
- * to it; else -EINVAL. So a file that is opened for writing is one that any process with a
- * descriptor, even a read-only one, could open for writing itself.
+ * to it; else -EINVAL. So this tool writes only to files that any process which has a descriptor,
+ * even a read-only one, could open for writing itself.
  */
-static int check(const struct stat *st, int access)
+static int check_memfd(const struct stat *st, int access)
 {
 	dev_t dev;
 	int err = file_system_of_memfds(&dev);
@@ -57,7 +57,7 @@ int memfd_file_open(const char *path, int access, struct stat *st)
 
 	if (found < 0)
 		return found;
-	err = check(st, access);
+	err = check_memfd(st, access);
 	if (!err)
 		return foreign_file_open(found, access);
 	close(found);

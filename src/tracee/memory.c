@@ -135,7 +135,7 @@ static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memo
  * A batch: the runs of memory that one call reads. A run has one or more pieces and the bytes
  * between them, but no page without a piece: if the pieces are readable, so is the run.
  */
-struct batch {
+struct memory_batch {
 	size_t first_run, n_runs, first_piece, n_pieces, bytes;
 };
 
@@ -145,7 +145,7 @@ struct memory_plan {
 	struct memory_piece *pieces; /* sorted by address: the caller's array, or `spare` */
 	struct memory_piece *owned, *spare;
 	struct iovec *runs;
-	struct batch *batches;
+	struct memory_batch *batches;
 	size_t n_runs, n_batches;
 	char *buf; /* BATCH_BYTES bytes, for the runs of one batch */
 };
@@ -154,7 +154,7 @@ struct memory_plan {
  * Add PIECE to BATCH. Pieces must be added in ascending order of their addresses. Return false if
  * BATCH has no room for PIECE.
  */
-static bool batch_add(struct memory_plan *plan, struct batch *batch,
+static bool batch_add(struct memory_plan *plan, struct memory_batch *batch,
 		      const struct memory_piece *piece, int page_bits)
 {
 	uint64_t end = piece->addr + piece->bytes;
@@ -188,9 +188,9 @@ static void make_batches(struct memory_plan *plan, size_t n)
 	size_t next = 0;
 
 	while (next < n) {
-		struct batch *batch = &plan->batches[plan->n_batches++];
+		struct memory_batch *batch = &plan->batches[plan->n_batches++];
 
-		*batch = (struct batch){ .first_run = plan->n_runs, .first_piece = next };
+		*batch = (struct memory_batch){ .first_run = plan->n_runs, .first_piece = next };
 		while (next < n && batch_add(plan, batch, &plan->pieces[next], page_bits))
 			next++;
 		batch->n_pieces = next - batch->first_piece;
@@ -213,7 +213,7 @@ static void copy_piece(char *to, const char *from, size_t bytes)
 
 /* Read the runs of BATCH, and copy each piece to its place in BUF. */
 static int batch_read(const struct memory *memory, const struct memory_plan *plan,
-		      const struct batch *batch, char *buf)
+		      const struct memory_batch *batch, char *buf)
 {
 	const struct memory_piece *pieces = &plan->pieces[batch->first_piece];
 	const struct iovec *run = &plan->runs[batch->first_run];
@@ -234,7 +234,7 @@ static int batch_read(const struct memory *memory, const struct memory_plan *pla
 				   pieces[i].bytes);
 			continue;
 		}
-		/* One piece is not readable: read the pieces one by one, to name it. */
+		/* A piece is not readable: read the pieces one by one, to find out which. */
 		err = read_one(memory, &pieces[i], buf + pieces[i].to);
 		if (err)
 			return err;

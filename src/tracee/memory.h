@@ -11,7 +11,9 @@
 #include "base/ctx.h"
 
 /*
- * The address space that process PID had at memory_open(). After an exec, reads fail with -ESRCH.
+ * The address space that process PID had at memory_open(). After an exec, memory_read() and
+ * memory_plan_read() fail with -ESRCH. memory_read_in_order() and memory_try_read() may then read
+ * from the new address space: memory_check_alive() shows this.
  */
 struct memory;
 
@@ -53,9 +55,9 @@ int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void
 
 /*
  * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
- * microseconds: for values that change meanwhile. BYTES is the total size of the pieces. Call
- * memory_check_alive() after the last read: if it fails, the bytes may come from another address
- * space.
+ * microseconds: for values that change meanwhile. BYTES is the total size of the pieces. The caller
+ * must call memory_check_alive() after its last read: if this fails, the bytes may come from
+ * another address space.
  */
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);

@@ -3,10 +3,10 @@
  * Writes of one byte of text or of the two bytes of a semaphore.
  *
  * A write never covers a whole word. The kernel writes int3 over a site's nop when a uprobe is
- * added, and the original byte when it is removed, in running and in stopped processes. A wider
- * write could cover such a byte (the next site may start 6 bytes further) and erase the int3 or
- * bring it back: hits are lost, or a SIGTRAP kills the tracee. In the same way the two bytes before
- * an OCaml semaphore belong to the kernel's reference counter.
+ * added, and the original byte when it is removed, in running and in stopped processes. The next
+ * site may start only 6 bytes further, so a wider write could cover its nop, and erase an int3 or
+ * bring one back: hits would be lost, or a SIGTRAP would kill the tracee. Likewise, the two bytes
+ * before an OCaml semaphore are the kernel's reference counter.
  *
  * Text is written through /proc/PID/mem, one byte at a time. The kernel lets a tracer write to
  * read-only private text (FOLL_FORCE), into a private copy of the page; the file is never changed.
@@ -36,7 +36,7 @@ enum {
 	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as about 50 of them */
 };
 
-static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
+static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 {
 	struct interruptions interruptions = { 0 };
 	ssize_t n;
@@ -80,7 +80,7 @@ static void run_share(struct share *share)
 		const struct patch_write *w = &share->writes[share->done];
 
 		if (w->phase == share->phase)
-			share->err = write_value(share->fd, w->addr, w->new, w->bytes);
+			share->err = write_value_at(share->fd, w->addr, w->new, w->bytes);
 		if (share->err)
 			return;
 	}
@@ -120,11 +120,10 @@ static bool start_worker(struct patcher *patcher)
 }
 
 /*
- * Semaphores are in ordinary writable data, so that process_vm_writev(2) can write many at once.
- * This call identifies the process by its pid, which is safe while the process is stopped and
- * cannot make an exec. Semaphores that the call does not write (in memory that was made read-only,
- * or after an error) are written one by one.
- * Test: semaphores_that_are_read_only.
+ * Semaphores are in ordinary writable data, so process_vm_writev(2) can write many at once. This
+ * call identifies the process by its pid, which is safe while the process is stopped and cannot
+ * make an exec. Semaphores that the call does not write (in memory that was made read-only, or
+ * after an error) are written one by one. Test: semaphores_that_are_read_only.
  */
 static void write_semaphores(struct patcher *patcher, struct share *share)
 {
@@ -157,8 +156,8 @@ static void write_semaphores(struct patcher *patcher, struct share *share)
 }
 
 /*
- * Undo W by process_vm_writev(2) if W is a write to a semaphore: write_semaphores() may have
- * written it so where pwrite(2) fails. Return true on success.
+ * If W is a write to a semaphore, undo it by process_vm_writev(2): write_semaphores() may have used
+ * this call, which can succeed where pwrite(2) fails. Return true on success.
  */
 static bool undo_semaphore(const struct patcher *patcher, const struct patch_write *w)
 {
@@ -171,7 +170,8 @@ static bool undo_semaphore(const struct patcher *patcher, const struct patch_wri
 
 static void undo_write(const struct patcher *patcher, const struct patch_write *w, size_t *left)
 {
-	if (write_value(patcher->fd, w->addr, w->old, w->bytes) == 0 || undo_semaphore(patcher, w))
+	if (write_value_at(patcher->fd, w->addr, w->old, w->bytes) == 0 ||
+	    undo_semaphore(patcher, w))
 		return;
 	++*left;
 	ctx_log(patcher->ctx, OCP_LOG_WARN, "cannot undo the write at 0x%" PRIx64, w->addr);
@@ -191,9 +191,9 @@ static void undo_shares(const struct patcher *patcher, const struct share *share
 }
 
 /*
- * Carry out one phase. If there are many writes, two threads share them: the process is stopped, so
- * that its CPU is free, and the two threads hardly ever wait for the same lock of the kernel. Fill
- * SHARES; if a thread fails, `err` of its share is set. Tests: the_second_thread_writes_its_half,
+ * Carry out one phase. Many writes to sites are shared by two threads: the process is stopped, so
+ * its CPU is free, and the two threads hardly ever wait for the same lock of the kernel. Fill
+ * SHARES. If a thread fails, `err` of its share is set. Tests: the_second_thread_writes_its_half,
  * signals_while_the_second_thread_writes.
  */
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,
@@ -229,7 +229,8 @@ static bool has_phase(const struct patch_write *writes, size_t n, enum patch_pha
 	return false;
 }
 
-static int report(struct ocp_ctx *ctx, pid_t pid, const struct share *failed, size_t left)
+static int report_failed_write(struct ocp_ctx *ctx, pid_t pid, const struct share *failed,
+			       size_t left)
 {
 	if (failed->err == -ESRCH)
 		return ctx_error(ctx, -ESRCH, "pid %d: ended while its probes were switched",
@@ -264,7 +265,7 @@ int patcher_apply(struct patcher *patcher, const struct patch_write *writes, siz
 	failed = &shares[phase][shares[phase][0].err ? 0 : 1];
 	for (; phase >= 0 && failed->err != -ESRCH; phase--)
 		undo_shares(patcher, shares[phase], 2, &left);
-	return report(patcher->ctx, patcher->pid, failed, left);
+	return report_failed_write(patcher->ctx, patcher->pid, failed, left);
 }
 
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out)

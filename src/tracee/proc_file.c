@@ -27,7 +27,7 @@ enum {
 	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
 };
 
-static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
+static int read_to_end(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
 {
 	size_t room = FIRST_READ_BYTES, used = 0;
 	struct interruptions interruptions = { 0 };
@@ -85,7 +85,7 @@ int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return proc_why_no_access(ctx, pid, errno);
-	err = read_all(ctx, fd, text, bytes);
+	err = read_to_end(ctx, fd, text, bytes);
 	close(fd);
 	if (err == -EFBIG)
 		return ctx_error(ctx, err, "%s: is larger than %d MiB, and is not read", path,
@@ -272,7 +272,7 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 	*status = (struct proc_status){ 0 };
 	proc_path(path, pid, "status");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : read_all(ctx, fd, &text, NULL);
+	err = fd < 0 ? -errno : read_to_end(ctx, fd, &text, NULL);
 	if (fd >= 0)
 		close(fd);
 	if (err == -ENOENT || err == -ESRCH)

@@ -12,14 +12,16 @@
 enum { PROC_PATH_BYTES = 96 };
 
 /*
- * Set PATH to the path of NAME, which is short, below /proc/PID. For the calling process use
- * /proc/self: in the /proc of another pid namespace, our pid may denote another process.
+ * Set PATH to the path of NAME, which is short, below /proc/PID. If PID is the calling process, the
+ * path is below /proc/self: in the /proc of another pid namespace, our pid may denote another
+ * process.
  */
 void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name);
 
 /*
  * Read all of /proc/PID/NAME into *TEXT (NUL-terminated, freed by the caller), and its length into
- * *BYTES if that is not NULL. Returns -EFBIG if the file is larger than any real one.
+ * *BYTES if that is not NULL. Returns -EFBIG if the file has more than 16 MiB; no file of a real
+ * process has as much.
  */
 int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes);
 
@@ -53,7 +55,7 @@ struct proc_status {
 	unsigned long threads; /* of the process; includes exited threads that are not reaped */
 };
 
-/* Parse the text of /proc/PID/status. A missing field is '?' for the state and 0 otherwise. */
+/* Parse the text of /proc/PID/status. If a field is missing, its member is 0; the state is '?'. */
 void proc_status_parse(const char *text, struct proc_status *status);
 
 /* Read the status of thread PID. Returns -ESRCH if there is no such thread. */

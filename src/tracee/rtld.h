@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the dynamic linker of a process informs debuggers about loaded files. */
+/*
+ * Find the addresses at which the dynamic linker of a process informs debuggers about loaded files.
+ */
 #ifndef TRACEE_RTLD_H
 #define TRACEE_RTLD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting a program that is stopped before any of its code runs, for tracee.c. */
+/* Start a program and stop it before any of its code runs, for tracee.c. */
 #ifndef TRACEE_SPAWN_H
 #define TRACEE_SPAWN_H
 
@@ -16,8 +16,8 @@ struct spawn {
 };
 
 /*
- * Start the program; the calling thread becomes its tracer. The kernel kills the program if that
- * thread ends before the detach. After an error no process is left.
+ * Start the program; the calling thread becomes its tracer. The kernel kills the program if the
+ * calling thread ends before the detach. After an error no process is left.
  */
 int spawn_stopped(struct spawn *spawn);
 

@@ -2,11 +2,11 @@
 /*
  * Letting one thread of a stopped process run for a moment.
  *
- * A thread that was stopped at a signal is resumed with this signal. The caller has blocked all
- * signals, so the kernel makes the signal pending again, with its siginfo (ptrace_signal() of
- * kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP comes while the thread runs, it is passed
- * on: the process enters the group stop, which the kernel remembers, and the thread is resumed once
- * more.
+ * A thread that was stopped at a signal is resumed with this signal. The caller of tracee_step()
+ * has blocked all signals of the thread, so the kernel makes this signal pending again, with its
+ * siginfo (ptrace_signal() of kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP comes while
+ * the thread runs, it is passed on: the process enters the group stop, which the kernel remembers,
+ * and the thread is resumed once more.
  */
 #include "tracee/thread_step.h"
 
@@ -37,14 +37,14 @@ pid_t tracee_tid(const struct tracee *tracee, size_t i, int *signal)
 	return tracee->threads[i].tid;
 }
 
-static int has_ended(const struct tracee *tracee)
+static int report_ended(const struct tracee *tracee)
 {
 	return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
 }
 
 /*
- * Return true if TID has ended. waitpid(2) does not report this for the main thread until all other
- * threads have ended, and these are stopped.
+ * Return true if TID has ended. waitpid(2) cannot tell for the main thread: it reports that end
+ * only after all other threads have ended, and these are stopped now.
  */
 static bool is_a_zombie(struct tracee *tracee, pid_t tid)
 {
@@ -83,14 +83,14 @@ static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *stat
 
 		if (got == thread->tid) {
 			thread->stopped = WIFSTOPPED(*status);
-			return thread->stopped ? 0 : has_ended(tracee);
+			return thread->stopped ? 0 : report_ended(tracee);
 		}
 		if (got < 0 && errno != EINTR)
-			return has_ended(tracee);
+			return report_ended(tracee);
 		if (polls < SPINS)
 			continue;
 		if (polls % LOOK_CLOSER == 0 && is_a_zombie(tracee, thread->tid))
-			return has_ended(tracee);
+			return report_ended(tracee);
 		since_ms = (clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000000;
 		if (is_too_late(tracee, thread->tid, since_ms))
 			return ctx_error(tracee->ctx, -ETIMEDOUT,
@@ -106,7 +106,7 @@ static int resume(const struct tracee *tracee, struct thread *thread, enum threa
 
 	if (ptrace(step == STEP_TO_EVENT_STOP ? PTRACE_CONT : PTRACE_SYSCALL, thread->tid, NULL,
 		   (void *)(intptr_t)signal) != 0)
-		return has_ended(tracee);
+		return report_ended(tracee);
 	thread->signal = 0;
 	thread->stopped = false;
 	return 0;
@@ -129,7 +129,7 @@ int tracee_step(struct tracee *tracee, pid_t tid, enum thread_step step)
 
 	if (!thread || ptrace(PTRACE_SETOPTIONS, tid, NULL, (void *)options) != 0 ||
 	    (step == STEP_TO_EVENT_STOP && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0))
-		return has_ended(tracee);
+		return report_ended(tracee);
 	for (;;) {
 		err = resume(tracee, thread, step);
 		if (!err)

@@ -101,7 +101,7 @@ static void remove_thread(struct tracee *tracee, struct thread *thread)
 	*thread = tracee->threads[--tracee->n];
 }
 
-static bool has_ended(struct tracee *tracee, pid_t tid)
+static bool thread_has_ended(struct tracee *tracee, pid_t tid)
 {
 	struct proc_status status;
 
@@ -154,7 +154,7 @@ static int seize(struct tracee *tracee, pid_t tid)
 	}
 	tracee->n--;
 	/* Test: states.sh: test_dying. */
-	if (has_ended(tracee, tid))
+	if (thread_has_ended(tracee, tid))
 		return 0;
 	tracee->refused = (struct refusal){ tid, err };
 	/*
@@ -242,7 +242,7 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 		int err = errno;
 
 		/* The status was taken before, see reap_ended(). states.sh: test_in_exec. */
-		if (has_ended(tracee, thread->tid))
+		if (thread_has_ended(tracee, thread->tid))
 			return POLL_GONE;
 		/* The thread exists, and is not known to be stopped. */
 		errno = err;
@@ -252,7 +252,7 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 	 * The kernel reports the end of the main thread only when all others have ended.
 	 * Test: states.sh: test_the_first_thread_has_ended.
 	 */
-	return patient && has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
+	return patient && thread_has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
 }
 
 /* Wait until every thread of the list is stopped or gone. */
@@ -307,7 +307,8 @@ static int seize_new(struct tracee *tracee)
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
 	/*
-	 * An error is not the end of the list: the missing threads would run while code is changed.
+	 * An error of readdir(3) must not be taken for the end of the list: the threads that are
+	 * missing would run while code is changed.
 	 */
 	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -453,8 +454,8 @@ static int spawn(struct tracee *tracee)
 	int err = add_thread(tracee, 0);
 
 	/*
-	 * The program inherits the slack of this thread, so set the default one meanwhile.
-	 * Test: spawned_program_keeps_the_timer_slack.
+	 * The program inherits the timer slack of this thread, so the thread has the default slack
+	 * while it starts the program. Test: spawned_program_keeps_the_timer_slack.
 	 */
 	prctl(PR_SET_TIMERSLACK, 0);
 	if (!err)
@@ -574,7 +575,7 @@ static void wait_until_done(struct tracee *tracee)
  * thread: the kernel then detaches even a tracee that does not stop. Test:
  * thread_that_does_not_stop.
  */
-static int ask(struct tracee *tracee, enum request request)
+static int request_and_wait(struct tracee *tracee, enum request request)
 {
 	int err = tracee->is_running ? 0 : start_tracer(tracee);
 
@@ -619,7 +620,7 @@ int tracee_stop(struct tracee *tracee)
 {
 	int err = check_not_self(tracee);
 
-	return err ? err : ask(tracee, REQUEST_STOP);
+	return err ? err : request_and_wait(tracee, REQUEST_STOP);
 }
 
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg)
@@ -628,13 +629,13 @@ int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg)
 
 	tracee->work = work;
 	tracee->work_arg = arg;
-	return err ? err : ask(tracee, REQUEST_RUN_STOPPED);
+	return err ? err : request_and_wait(tracee, REQUEST_RUN_STOPPED);
 }
 
 void tracee_release(struct tracee *tracee)
 {
 	if (tracee->is_running)
-		ask(tracee, REQUEST_DETACH);
+		request_and_wait(tracee, REQUEST_DETACH);
 }
 
 void tracee_close(struct tracee *tracee)
@@ -659,7 +660,7 @@ int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], stru
 		return err;
 	tracee->path = path;
 	tracee->argv = argv;
-	err = ask(tracee, REQUEST_SPAWN);
+	err = request_and_wait(tracee, REQUEST_SPAWN);
 	if (err) {
 		tracee_close(tracee);
 		return err;
@@ -671,6 +672,6 @@ int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], stru
 void tracee_kill(struct tracee *tracee)
 {
 	if (tracee)
-		ask(tracee, REQUEST_KILL);
+		request_and_wait(tracee, REQUEST_KILL);
 	tracee_close(tracee);
 }

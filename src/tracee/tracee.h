@@ -29,8 +29,8 @@ int tracee_stop(struct tracee *tracee);
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
 
 /*
- * Let all threads continue as before. Signals that arrived meanwhile are delivered; a process that
- * was stopped (SIGSTOP) stays stopped.
+ * Let all threads continue as before. Signals that arrived during the stop are delivered; a process
+ * that was stopped (SIGSTOP) stays stopped.
  */
 void tracee_release(struct tracee *tracee);
 

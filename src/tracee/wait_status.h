@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for a tracee as by waitpid(2), but able to leave an exit status for the caller. */
+/*
+ * Waiting for a tracee as by waitpid(2), but if requested, its exit status is left for another
+ * wait.
+ */
 #ifndef TRACEE_WAIT_STATUS_H
 #define TRACEE_WAIT_STATUS_H
 
