@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
  * Choose the attach points for functions and phases of the collector. They are the addresses that
- * `attach` uses (program/code_sites.c), unless bpftrace cannot attach there. bpftrace 0.17 takes a
- * number for a link-time address if a symbol contains this address, and then checks that an
- * instruction begins there, unless it is the first address of the symbol. Debian's build cannot
- * check instructions. So an attach point is the first of these that is possible:
+ * `attach` uses (program/code_sites.c), unless bpftrace cannot attach there.
  *
- *   - the offset in the file, if no symbol contains this number taken as an address (files that are
- *     not position-independent, or have no symbols);
- *   - the address, if a function begins there;
+ * bpftrace 0.17 takes a number for a link-time address if a symbol contains this address, and
+ * otherwise for an offset in the file. If it takes the number for an address, it checks that an
+ * instruction begins there, unless it is the first address of the symbol. Debian's build cannot
+ * check instructions. So the attach point of a site is the first of these that is possible:
+ *
+ *   - the offset of the site in the file, if no symbol contains this number taken as an address
+ *     (files that are not position-independent, or have no symbols);
+ *   - the address of the site, if a function begins there;
  *   - the address of the function's first instruction, if its calls can be counted there;
- *   - the address, for builds of bpftrace that can check the instruction.
+ *   - the address of the site, for builds of bpftrace that can check the instruction.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -85,8 +87,8 @@ int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog)
  * Add PROG, the program of the mapping M, and CODE, the code found in PROG, to the plan. Add PROG
  * to IMAGES.
  */
-static int keep(struct planner *p, struct bpftrace_images *images, const struct mapping *m,
-		struct ocp_program *prog, struct code_probes *code)
+static int keep_image(struct planner *p, struct bpftrace_images *images, const struct mapping *m,
+		      struct ocp_program *prog, struct code_probes *code)
 {
 	struct image *image = &images->images[images->n];
 	uint64_t bias;
@@ -122,7 +124,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 		return err == -ENOMEM || !origin.is_library ? err : 0;
 	err = code_probes_find(p->ctx, prog, wishes, p->items.n, &code);
 	if (!err && code)
-		return keep(p, images, m, prog, code);
+		return keep_image(p, images, m, prog, code);
 	ocp_program_free(prog);
 	return err == -ENOMEM || err == -EOPNOTSUPP || !origin.is_library ? err : 0;
 }
@@ -175,8 +177,8 @@ void bpftrace_images_free(struct bpftrace_images *images)
 /* ---- places --------------------------------------------------------------------------------- */
 
 /*
- * The symbols that contain the addresses of the sites of a file, or the numbers of their file
- * offsets taken as addresses.
+ * The symbols at the sites of one file: for each site, the symbol that contains its address, and
+ * the symbol that contains its file offset if this number is taken as an address.
  */
 struct placer {
 	struct planner *p;
@@ -254,8 +256,9 @@ static int check_name(const struct placer *placer, const char *text, uint64_t va
 }
 
 /*
- * Return true if the attach point of SITE must not be moved to the entry of its function: a timed
- * call is found by its frame, which is computed from the stack pointer at the site.
+ * Return true if SITE begins or ends a timed call. Its attach point must then not be moved to the
+ * entry of the function: the call is found by its frame, which is computed from the stack pointer
+ * at the site.
  */
 static bool has_frame(const struct bpftrace_plan *plan, const struct site *site)
 {
@@ -300,8 +303,8 @@ static int place_site(struct placer *placer, const char *text, const struct site
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static int add_group(struct placer *placer, const char *file, const struct probe_set *set,
-		     const struct probe *probe)
+static int add_set_group(struct placer *placer, const char *file, const struct probe_set *set,
+			 const struct probe *probe)
 {
 	struct bpftrace_plan *plan = placer->p->plan;
 	struct bpftrace_group *group = &plan->groups[plan->n_groups++];
@@ -324,7 +327,7 @@ static int add_group(struct placer *placer, const char *file, const struct probe
 	return err;
 }
 
-static void add_name(struct bpftrace_plan *plan, const char *name)
+static void add_plan_name(struct bpftrace_plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->n_names; i++)
 		if (strcmp(plan->names[i], name) == 0)
@@ -332,17 +335,17 @@ static void add_name(struct bpftrace_plan *plan, const char *name)
 	plan->names[plan->n_names++] = name;
 }
 
-static int add_file(struct planner *p, size_t i, const struct probe_set *set)
+static int add_file_groups(struct planner *p, size_t i, const struct probe_set *set)
 {
 	struct placer placer = { .p = p, .prog = p->progs[i] };
 	int err = open_placer(&placer, set);
 
 	for (size_t j = 0; !err && j < set->n_probes; j++) {
-		err = add_group(&placer, p->plan->files[i], set, &set->probes[j]);
+		err = add_set_group(&placer, p->plan->files[i], set, &set->probes[j]);
 		if (i == 0)
 			p->plan->names[p->plan->n_names++] = set->probes[j].name;
 		else
-			add_name(p->plan, set->probes[j].name);
+			add_plan_name(p->plan, set->probes[j].name);
 	}
 	close_placer(&placer);
 	return err;
@@ -383,7 +386,7 @@ int bpftrace_code_groups(struct planner *p)
 	for (size_t i = 0; !err && i < plan->n_code; i++) {
 		const struct probe_set set = code_probes_set(plan->code[i].probes);
 
-		err = add_file(p, i, &set);
+		err = add_file_groups(p, i, &set);
 	}
 	order_pair(p);
 	if (!err && plan->n_names == 0)

@@ -10,19 +10,20 @@
  *   - bpftrace has no syntax for an empty name.
  *   - The program was not post-linked: its probes have no notes.
  *
- * Otherwise each site is a separate `uprobe:FILE:PLACE`, and its arguments are read from registers.
- * bpftrace takes PLACE for a link-time address if the symbol of a function contains that address.
- * It then needs to disassemble the function, which Debian's build cannot do. Otherwise bpftrace
- * takes PLACE for an offset in the file, given --unsafe. So PLACE is the file offset if no symbol
- * contains this number taken as an address.
+ * If one of these prevents it, each site is a separate `uprobe:FILE:PLACE`, and its arguments are
+ * read from registers. bpftrace takes the number PLACE for a link-time address if the symbol of a
+ * function contains that address. It then needs to disassemble the function, which Debian's build
+ * cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset in the file,
+ * given --unsafe. So PLACE is the file offset of the site if no symbol contains this number taken
+ * as an address, and otherwise the address of the site.
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
- * leads to the same file for bpftrace and for the process. This is not so in a chroot or container,
- * and for a file that was deleted or replaced. If several files contain a name, bpftrace attaches
- * only to the sites in the first file, once for each file. In these cases the script has no -p, and
- * names files by their paths in our root directory or by their entries in /proc. In all cases a
- * predicate selects the process: with -p alone, a uprobe also counts other processes that run the
- * file.
+ * leads to the same file for bpftrace and for the process. This is not so if the process is in a
+ * chroot or container, nor for a file that was deleted or replaced. And if several files contain a
+ * name, bpftrace attaches only to the sites in the first file, once for each file. In all these
+ * cases the script has no -p, and names files by their paths in our root directory or by their
+ * entries in /proc. With or without -p, a predicate selects the process: with -p alone, a uprobe
+ * also counts other processes that run the file.
  *
  * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
  * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
@@ -55,7 +56,7 @@
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b)
+static int compare_plan_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -73,7 +74,7 @@ static int collect_names(struct planner *p)
 	for (size_t i = 0; i < p->n_progs; i++)
 		for (size_t j = 0; j < p->progs[i]->n_probes; j++)
 			p->all[p->n_all++] = p->progs[i]->probes[j].name;
-	qsort(p->all, p->n_all, sizeof(*p->all), compare_names);
+	qsort(p->all, p->n_all, sizeof(*p->all), compare_plan_names);
 	n = p->n_all;
 	p->n_all = 0;
 	for (size_t i = 0; i < n; i++)
@@ -90,7 +91,7 @@ static int take_probe(void *data, size_t probe)
 	return 0;
 }
 
-static int choose(struct planner *p)
+static int choose_planned(struct planner *p)
 {
 	const struct probe_names among = { p->all, p->n_all, p->owner };
 	struct selection selection = { 0 };
@@ -169,8 +170,8 @@ static const char *why_no_usdt(const struct ocp_program *prog, const struct prob
 	return NULL;
 }
 
-static int add_group(struct planner *p, const struct ocp_program *prog, const char *file,
-		     const struct probe *probe)
+static int add_probe_group(struct planner *p, const struct ocp_program *prog, const char *file,
+			   const struct probe *probe)
 {
 	struct bpftrace_plan *plan = p->plan;
 	const struct site *sites = prog->sites + probe->first_site;
@@ -217,8 +218,8 @@ static int add_groups_of(struct planner *p, const char *name)
 		ptrdiff_t at = program_find_probe(p->progs[i], name);
 
 		if (at >= 0)
-			err = add_group(p, p->progs[i], p->plan->files[i],
-					&p->progs[i]->probes[at]);
+			err = add_probe_group(p, p->progs[i], p->plan->files[i],
+					      &p->progs[i]->probes[at]);
 	}
 	if (!err && p->plan->n_groups == before)
 		p->plan->absent[p->plan->n_absent++] = name;
@@ -273,7 +274,7 @@ static bool leads_to(const char *path, const struct ocp_program *prog)
 /*
  * Return true if the process has our root directory. bpftrace -p resolves the paths of mappings in
  * the root directory of the process, but the kernel shows these paths as seen from our root
- * directory.
+ * directory. So if the root directories differ, bpftrace does not find the files.
  */
 static bool has_our_root(pid_t pid)
 {
@@ -291,8 +292,9 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 }
 
 /*
- * Return a path to the file of IMAGE of PROC, through /proc. ADDR is the address of a site in the
- * file; if it is 0, the path may be image->path instead. The caller frees the path. NULL: out of
+ * Return a path to the file of IMAGE, an image of PROC: its path in /proc/PID or, if that does not
+ * lead to the file, the entry in map_files of the mapping at ADDR. ADDR is the address of a site in
+ * the file; if it is not mapped (0), return image->path. The caller frees the path. NULL: out of
  * memory.
  */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
@@ -322,8 +324,8 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 }
 
 /*
- * Return true if every version of bpftrace -p finds the file of IMAGE, given that no other image of
- * PROC has probes.
+ * Return true if every version of bpftrace -p finds the file of IMAGE. The caller must have checked
+ * that no other image of PROC has probes.
  */
 static bool is_found_by_pid(const struct ocp_process *proc, const struct image *image)
 {
@@ -410,7 +412,7 @@ static int finish_plan(struct planner *p, int err)
 	} else if (!err) {
 		err = collect_names(p);
 		if (!err)
-			err = choose(p);
+			err = choose_planned(p);
 		if (!err)
 			err = add_groups(p);
 	}

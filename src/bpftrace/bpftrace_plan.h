@@ -16,7 +16,8 @@ struct bpftrace_site {
 	/* With `code`: rsp at the entry of the function minus rsp at `at`, in bytes. */
 	int32_t depth;
 	/*
-	 * See program/arg_names.h for both. `args` differs from `noted_args` if the note is wrong.
+	 * The arguments and their names; program/arg_names.h has the syntax of both. `args` differs
+	 * from `noted_args` if the note is wrong.
 	 */
 	const char *args, *arg_names;
 	const char *noted_args; /* the operands in the note, which bpftrace reads */
@@ -53,7 +54,10 @@ struct bpftrace_plan {
 	char **files;
 	size_t n_files;
 	size_t n_sites, n_uprobes;
-	/* One for each element of `files`; the sites of the groups point into these. */
+	/*
+	 * One for each element of `files`. The `code` of each site in the groups points into
+	 * `probes`.
+	 */
 	struct bpftrace_code *code;
 	size_t n_code;
 	size_t n_at_entry;  /* sites that are moved to the entry of their function */

@@ -91,7 +91,7 @@ static bool is_phase(const struct bpftrace_plan *plan)
 }
 
 /* Return the word for what the names of PLAN are: "probe", "phase" or "function". */
-static const char *kind_of(const struct bpftrace_plan *plan)
+static const char *kind_of_names(const struct bpftrace_plan *plan)
 {
 	return !plan->is_code ? "probe" : is_phase(plan) ? "phase" : "function";
 }
@@ -102,7 +102,7 @@ static void put_what(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftrac
 
 	if (what == OCP_BPFTRACE_COUNT)
 		fprintf(f, "# Counts the hits of %zu %s%s (%zu site%s)", plan->n_names,
-			kind_of(plan), plural(plan->n_names), plan->n_sites, sites);
+			kind_of_names(plan), plural(plan->n_names), plan->n_sites, sites);
 	else if (plan->times_calls)
 		fprintf(f, "# Measures the time of each %s of %s (%zu site%s)",
 			is_phase(plan) ? "pause" : "call", plan->names[0], plan->n_sites, sites);
@@ -111,7 +111,7 @@ static void put_what(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftrac
 			plan->names[0], plan->names[1], plan->n_sites, sites);
 	else
 		fprintf(f, "# Prints time, thread, %s and arguments of every hit (%zu site%s)",
-			kind_of(plan), plan->n_sites, sites);
+			kind_of_names(plan), plan->n_sites, sites);
 }
 
 static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftrace what,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Write clauses that print the arguments of hits. They keep to the syntax and the limits of
- * bpftrace 0.17: only arg0 to arg5, 512 bytes of stack per program (so few arguments per printf),
- * and >> shifts in zeros. An OCaml int is printed in decimal, other values in hexadecimal. Each
- * line is a single printf, so that lines do not mix. There is one printf for each combination of
- * ints and other values, because 0.27 has no precision 0 for numbers, which could suppress one of
- * two values.
+ * bpftrace 0.17: it has only arg0 to arg5, a program has 512 bytes of stack (so a printf has few
+ * arguments), and >> shifts in zeros.
+ *
+ * An OCaml int is printed in decimal, other values in hexadecimal. Each line is a single printf, so
+ * that lines do not mix. A printf could have both formats for each value and suppress one of them
+ * with precision 0, but bpftrace 0.27 has no precision 0 for numbers. So there is one printf for
+ * each combination of ints and other values.
  */
 #include "bpftrace/script.h"
 
@@ -71,7 +73,7 @@ static const char *register_name(const char *text, size_t *bytes)
 }
 
 /* Write the expression for the word of memory at BASE + OFF. */
-static void put_word(char *expression, size_t bytes, const char *base, long long off)
+static void put_word_expression(char *expression, size_t bytes, const char *base, long long off)
 {
 	snprintf(expression, bytes, "*(uint64 *)(%s %c %lld)", base, off < 0 ? '-' : '+',
 		 off < 0 ? -off : off);
@@ -104,7 +106,7 @@ static bool read_nested(const char *place, char *expression, size_t bytes)
 		if (strlen(expression) >= sizeof(word))
 			return false;
 		memcpy(word, expression, strlen(expression) + 1);
-		put_word(expression, bytes, word, offsets[n]);
+		put_word_expression(expression, bytes, word, offsets[n]);
 	}
 	return true;
 }
@@ -318,8 +320,8 @@ static void put_decoding(FILE *f, const size_t *args, size_t n)
 }
 
 /*
- * Write statements that print one line with the N arguments of ARGS. They choose between one printf
- * for each combination of ints and other values.
+ * Write statements that print one line with the N arguments of ARGS: a printf for each combination
+ * of ints and other values, of which the hit executes the one for its own combination.
  */
 static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n)
 {

@@ -33,8 +33,9 @@ static bool is_confirmed(const struct bpftrace_site *site)
 }
 
 /*
- * Return false if a site has a condition: then a hit without a counterpart is normal in the
- * runtime's functions, so orphans are not counted.
+ * Return false if a site has a condition or needs a confirmation. Such sites are in functions of
+ * the runtime, where a start or an end without its counterpart is normal, so orphans are not
+ * counted.
  */
 bool script_counts_orphans(const struct bpftrace_plan *plan)
 {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * The flags for actions. The library takes any mixture of actions. On the command line a mixture is
- * usually a mistake, so all flags must be of one kind: -enable and -disable can be combined; every
- * other flag is a kind of its own.
+ * Parse the flags for actions, such as -enable. The library accepts any mixture of actions, but on
+ * the command line a mixture is usually a mistake. So each flag has a kind, and all flags that are
+ * given must be of one kind: -enable and -disable have the same kind, every other flag has its own
+ * kind.
  */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum shape {
+enum value_shape {
 	LIST,  /* the value of the flag is NAME[,NAME]... */
 	ONE,   /* the value of the flag is one text */
 	PAIR,  /* the value of the flag is START,STOP */
@@ -19,7 +20,7 @@ enum shape {
 struct action_flag {
 	const char *name;
 	const char *kind; /* only flags of one kind may be combined */
-	enum shape shape;
+	enum value_shape shape;
 	union {
 		int (*one)(struct ocp_actions *actions, const char *text); /* for LIST and ONE */
 		int (*pair)(struct ocp_actions *actions, const char *start, const char *stop);
@@ -55,7 +56,8 @@ static bool is_pair(const char *value)
 }
 
 /* Add the actions of FLAG with VALUE. Modifies VALUE, to split it. */
-static int add(struct ocp_actions *actions, const struct action_flag *flag, char *value)
+static int add_flag_actions(struct ocp_actions *actions, const struct action_flag *flag,
+			    char *value)
 {
 	const char *part;
 	int err = 0;
@@ -95,7 +97,7 @@ int options_add_actions(const struct command *command, struct options *options, 
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	err = add(options->actions, flag, copy);
+	err = add_flag_actions(options->actions, flag, copy);
 	free(copy);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }

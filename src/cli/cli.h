@@ -69,8 +69,8 @@ struct command {
 	 */
 	bool takes_file, takes_running;
 	/*
-	 * Return true if WORD, which is all digits, means something else than a process id with
-	 * these OPTIONS. NULL: a number is always a process id.
+	 * Return true if these OPTIONS give WORD, which is all digits, another meaning than a
+	 * process id. NULL: a number is always a process id.
 	 */
 	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
@@ -118,9 +118,9 @@ bool command_takes(const struct command *command, const char *flag);
 /* Return the dashes with which the manual page of COMMAND writes FLAG: "--" or "-". */
 const char *flag_dashes(const struct command *command, const char *flag);
 /*
- * If any of the descriptors 0, 1 and 2 is closed, open /dev/null there, so that reading and writing
- * still fail. Otherwise a file that is opened later, such as the memory of a process, would get one
- * of these numbers, and messages would be written to it.
+ * If any of the descriptors 0, 1 and 2 is closed, occupy it with an O_PATH descriptor of /dev/null.
+ * A file that is opened later, such as the memory of a process, can then not get one of these
+ * numbers and receive our messages. Reading and writing still fail, as on a closed descriptor.
  */
 void reserve_standard_descriptors(void);
 
@@ -131,14 +131,14 @@ void reserve_standard_descriptors(void);
 int flush_stdout(int code);
 
 /*
- * If PROC has no probes, print that. Print only if stderr is a terminal or -verbose is given, so
- * that scripts get empty output and no message; never with -quiet.
+ * If PROC has no probes, print a message that says so, but only if stderr is a terminal or -verbose
+ * is given, and never with -quiet: scripts get empty output and no message.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
 /*
- * Print a hint for use after the message that a native program has no probes: its functions can be
- * counted without probes.
+ * Print the hint that functions can be counted without probes. Call this after the message that a
+ * native program has no probes.
  */
 void say_functions_hint(const struct options *options);
 

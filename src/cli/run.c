@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/operands.h"
 
-static void log_line(void *data, enum ocp_log_level level, const char *line)
+static void write_log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	const struct options *options = data;
 
@@ -51,7 +51,7 @@ int run_command(const struct command *command, int argc, char **argv)
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	ocp_ctx_set_log(options.ctx, log_line, &options, OCP_LOG_DEBUG);
+	ocp_ctx_set_log(options.ctx, write_log_line, &options, OCP_LOG_DEBUG);
 	code = options_parse(command, argc, argv, &options);
 	if (code == EXIT_DONE && options.help)
 		fputs(command->help->text, stdout);

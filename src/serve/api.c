@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The JSON is written by hand, without a tree of json-c objects, for speed: each open page requests
- * the status of up to 10 000 probes every second.
+ * Write the state and the history of a watch as JSON. The text is appended directly, without a tree
+ * of json-c objects, for speed: each open page requests the status of up to 10 000 probes every
+ * second.
  */
 #include "serve/api.h"
 
@@ -47,7 +48,7 @@ static void add_head(struct strbuf *out, int64_t time_ns, size_t ticks)
 
 /* ---- status --------------------------------------------------------------------------------- */
 
-static void add_processes(struct strbuf *out, const struct watch_target *target)
+static void add_process_ids(struct strbuf *out, const struct watch_target *target)
 {
 	add_key(out, "processes");
 	if (!target->knows_pids) {
@@ -80,7 +81,7 @@ static void add_cost(struct strbuf *out, const struct watch_target *target)
 	strbuf_lit(out, "}");
 }
 
-static void add_losses(struct strbuf *out, const struct watch_losses *losses)
+static void add_losses_object(struct strbuf *out, const struct watch_losses *losses)
 {
 	add_key(out, "losses");
 	strbuf_lit(out, "{\"pair_map_full\":");
@@ -96,7 +97,7 @@ static void add_losses(struct strbuf *out, const struct watch_losses *losses)
 	strbuf_lit(out, "}");
 }
 
-static void add_probe(struct strbuf *out, const struct watch_probe *probe)
+static void add_probe_object(struct strbuf *out, const struct watch_probe *probe)
 {
 	static const char *const handlers[] = {
 		[WATCH_HANDLER_UNKNOWN] = "\"unknown\"", [WATCH_HANDLER_OFF] = "\"off\"",
@@ -128,7 +129,7 @@ static void add_probe(struct strbuf *out, const struct watch_probe *probe)
 	strbuf_lit(out, "}");
 }
 
-static void add_pair(struct strbuf *out, const struct watch_pair *pair)
+static void add_pair_object(struct strbuf *out, const struct watch_pair *pair)
 {
 	const struct ocp_pair *sum = &pair->sum;
 	char note[PAIR_NOTE_BYTES];
@@ -215,7 +216,7 @@ static void add_gc(struct strbuf *out, const struct watch_gc *gc)
 	strbuf_lit(out, "}");
 }
 
-static void add_rows(struct strbuf *out, const struct watch_target *target)
+static void add_row_array(struct strbuf *out, const struct watch_target *target)
 {
 	add_key(out, "rows");
 	strbuf_lit(out, "[");
@@ -249,13 +250,13 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	add_identity(out, target);
 	add_key(out, "up");
 	add_bool(out, target->is_up);
-	add_processes(out, target);
+	add_process_ids(out, target);
 	add_key(out, "engine");
 	strbuf_json(out, watch_engine_name(target->engine));
 	add_key(out, "problem");
 	strbuf_json(out, target->problem);
 	add_cost(out, target);
-	add_losses(out, &target->losses);
+	add_losses_object(out, &target->losses);
 	add_key(out, "filter_mismatch");
 	strbuf_json(out, target->filter_mismatch);
 	add_key(out, "probes");
@@ -263,7 +264,7 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	for (size_t i = 0; i < target->n_probes; i++) {
 		if (i)
 			strbuf_lit(out, ",");
-		add_probe(out, &target->probes[i]);
+		add_probe_object(out, &target->probes[i]);
 	}
 	strbuf_lit(out, "]");
 	add_key(out, "pairs");
@@ -271,11 +272,11 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	for (size_t i = 0; i < target->n_pairs; i++) {
 		if (i)
 			strbuf_lit(out, ",");
-		add_pair(out, &target->pairs[i]);
+		add_pair_object(out, &target->pairs[i]);
 	}
 	strbuf_lit(out, "]");
 	if (target->n_rows)
-		add_rows(out, target);
+		add_row_array(out, target);
 	if (target->gc.is_known)
 		add_gc(out, &target->gc);
 	strbuf_lit(out, "}");
@@ -314,7 +315,7 @@ struct pair_history {
  * N pairs of adjacent kernel buckets, beginning with bucket FIRST, which is even. The two buckets
  * of each pair are merged into one, since a heat map has room for only 4 per octave.
  */
-struct range {
+struct bucket_range {
 	size_t first, n;
 };
 
@@ -327,7 +328,7 @@ static const uint32_t *column_of(const struct pair_history *pair, size_t age)
  * Return the smallest range that contains the nonempty buckets of all columns. If all buckets are
  * empty, return one pair of buckets near 1 ms.
  */
-static struct range find_range(const struct pair_history *pair)
+static struct bucket_range find_range(const struct pair_history *pair)
 {
 	const size_t n = watch_column_count(pair->watch, pair->span);
 	size_t low = OCP_BUCKETS, high = 0;
@@ -349,10 +350,10 @@ static struct range find_range(const struct pair_history *pair)
 		high = low;
 	}
 	low &= ~(size_t)1;
-	return (struct range){ low, (high - low) / 2 + 1 };
+	return (struct bucket_range){ low, (high - low) / 2 + 1 };
 }
 
-static void add_column(struct strbuf *out, const uint32_t *column, struct range range)
+static void add_column(struct strbuf *out, const uint32_t *column, struct bucket_range range)
 {
 	if (!column) {
 		strbuf_lit(out, "null");
@@ -373,7 +374,7 @@ static void add_pair_history(struct strbuf *out, const struct pair_history *pair
 {
 	const struct watch_pair *names =
 		&watch_target(pair->watch, pair->target)->pairs[pair->pair];
-	const struct range range = find_range(pair);
+	const struct bucket_range range = find_range(pair);
 
 	strbuf_lit(out, "{\"start\":");
 	strbuf_json(out, names->start);

@@ -142,8 +142,8 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
 	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
 		return 0;
 	/*
-	 * Both requests are unanswered, so the second has not been started, and its answer will be
-	 * current.
+	 * The measuring process executes one request after the other. Two requests ASK are
+	 * unanswered, so it has not started the second one, whose answer will be current.
 	 */
 	if (!is_private(ask) && n == 2)
 		return last;

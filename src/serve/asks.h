@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The requests that the HTTP process has sent to the measuring process, and the latest answers.
- * Clients do not wait long: while the measuring process is busy, they get the previous answer and
- * its age. A client that needs a newer answer, or switches a probe, gets a ticket for its request
- * and waits.
+ * The HTTP process's end of the channel: it sends requests to the measuring process, and keeps the
+ * latest answers.
+ *
+ * A client waits only briefly for a new answer. While the measuring process is busy, the client
+ * gets the previous answer and its age. A client that needs an answer that was made after its
+ * request, or that switches a probe, gets a ticket and waits until the answer with this ticket
+ * arrives.
  */
 #ifndef SERVE_ASKS_H
 #define SERVE_ASKS_H
@@ -54,19 +57,23 @@ enum asks_result {
 };
 
 /*
- * Append the latest answer to ASK to BODY, and set *AGE_MS to its age. ASK must precede ASK_SWITCH
- * in enum ask. Wait briefly for a new answer. If is_alone, return ASKS_NOTHING.
+ * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to its
+ * age. ASK must precede ASK_SWITCH in enum ask. If is_alone, return ASKS_NOTHING.
  */
 enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms);
 /*
- * Send ASK with MESSAGE, or use an equal request that has not been started. Return the ticket of
- * the request; its answer will be made after this call. Return 0 if too many requests are waiting,
- * or if is_alone.
+ * Send ASK with MESSAGE, and return the ticket of the request. If clients share the answers to ASK,
+ * and two requests ASK are unanswered, send nothing and return the ticket of the second one. In
+ * both cases the answer is made after this call. Return 0 if too many requests are waiting, or if
+ * is_alone.
  */
 uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message);
 /* Take the answers that have arrived. Call this when `fd` is readable. */
 void asks_collect(struct asks *asks);
-/* End each unanswered profile for whose ticket IS_AWAITED returns false: its client has gone. */
+/*
+ * Ask the measuring process to end each unanswered profile whose client has gone: IS_AWAITED
+ * returns false for DATA and the ticket of the profile.
+ */
 void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, uint64_t ticket),
 		       const void *data);
 

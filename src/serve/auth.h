@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decide who may switch probes over HTTP. A browser on this machine runs pages of any site, and
- * each page can send requests to local ports. But a page of another site cannot read a token that
- * was printed to a terminal, cannot send a false Origin, and cannot send a Host other than the name
- * that the page used to reach the server (see serve/hosts.h).
+ * Decide which HTTP requests may switch probes or take profiles. A browser on this machine runs
+ * pages of any site, and each page can send requests to local ports. So a request must have the
+ * token, which was printed to a terminal or is in a file: a page of another site cannot read it. A
+ * request that has an Origin, as each POST of a browser, must come from this server's own page. A
+ * page cannot send a false Origin, nor a Host other than the name that it used to reach the server
+ * (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H

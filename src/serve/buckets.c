@@ -31,7 +31,7 @@ static void write_label(char *label, size_t bytes, uint64_t ns)
 	}
 }
 
-static void append(struct buckets *buckets, uint64_t ns)
+static void append_bound(struct buckets *buckets, uint64_t ns)
 {
 	write_label(buckets->labels[buckets->n], sizeof(buckets->labels[0]), ns);
 	buckets->bounds_ns[buckets->n++] = ns;
@@ -60,8 +60,8 @@ void buckets_set_default(struct buckets *buckets)
 	buckets->n = 0;
 	for (uint64_t decade_ns = 100; decade_ns < 1000000000; decade_ns *= 10)
 		for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-			append(buckets, closest_edge(decade_ns * steps[i]));
-	append(buckets, closest_edge(UINT64_C(10000000000)));
+			append_bound(buckets, closest_edge(decade_ns * steps[i]));
+	append_bound(buckets, closest_edge(UINT64_C(10000000000)));
 }
 
 const char *buckets_add(struct buckets *buckets, double seconds)
@@ -76,7 +76,7 @@ const char *buckets_add(struct buckets *buckets, double seconds)
 	ns = (uint64_t)llround(seconds * 1e9);
 	if (buckets->n && ns <= buckets->bounds_ns[buckets->n - 1])
 		return "bounds must ascend by at least a nanosecond";
-	append(buckets, ns);
+	append_bound(buckets, ns);
 	return NULL;
 }
 

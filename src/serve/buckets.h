@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buckets of the served histograms, as upper bounds in seconds. The kernel counts in narrower
- * buckets (OCP_BUCKETS, 8 per octave). The count below a bound is exact if the bound is the edge of
- * a kernel bucket. If the bound is inside a kernel bucket, the part of that bucket below the bound
- * is estimated, rounded down, as if the bucket were evenly filled. Counts never decrease over time,
- * nor from one bound to the next.
+ * The buckets of the histograms in the metrics. A bucket is given by its upper bound in seconds.
+ * The kernel counts in narrower buckets (OCP_BUCKETS, 8 per octave). The count below a bound is
+ * exact if the bound is the edge of a kernel bucket. If the bound is inside a kernel bucket, the
+ * part of that bucket below the bound is estimated, rounded down, as if the bucket were evenly
+ * filled. Counts never decrease over time, nor from one bound to the next.
  */
 #ifndef SERVE_BUCKETS_H
 #define SERVE_BUCKETS_H

@@ -2,9 +2,9 @@
 /*
  * The connection between the HTTP process and the measuring process: a pair of sockets that
  * preserve message boundaries. The HTTP process sends requests, each with an id. The measuring
- * process answers with that id, and does not trust the requests. A profile may be answered after
- * later requests. Neither process waits for the other. The body of an answer is passed as the
- * descriptor of a file in memory, so it may have any size.
+ * process does not trust the requests, and sends each answer with the id of its request. A profile
+ * takes long, so later requests may be answered before it. Neither process blocks when it sends.
+ * The body of an answer is passed as the descriptor of a file in memory, so it may have any size.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
@@ -45,8 +45,8 @@ struct asked {
 int channel_new(int fds[2]);
 
 /*
- * Send a request. Return 0 or -errno. -EAGAIN: the socket is full, too many requests are waiting;
- * any other error: the measuring process has exited.
+ * Send a request. Return 0 or -errno. -EAGAIN: the socket is full, since too many requests are
+ * waiting; any other error: the measuring process has exited.
  */
 int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n);
 /*

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * json-c parses the file into a tree. A table maps each key to the function that takes its value. A
- * key that is not in the table is an error.
+ * Convert the configuration file to a struct config. json-c parses the file into a tree. A table
+ * maps each key to the function that takes the key's value. A key that is not in the table is an
+ * error.
  */
 #include "serve/config.h"
 
@@ -25,7 +26,7 @@ struct config_memory {
 	char *file;
 };
 
-struct reader {
+struct config_reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
@@ -36,15 +37,16 @@ struct reader {
  * A key of an object. `take` stores its VALUE in INTO. WHERE is the place of VALUE in the file, for
  * errors.
  */
-struct key {
+struct config_key {
 	const char *name;
-	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
+	int (*take)(struct config_reader *r, const char *where, struct json_object *value,
+		    void *into);
 };
 
-static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
+static void say_wrong(struct config_reader *r, const char *where, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
+static void say_wrong(struct config_reader *r, const char *where, const char *fmt, ...)
 {
 	char why[256];
 	va_list ap;
@@ -78,8 +80,8 @@ static void name_element(char name[CONFIG_WHERE_BYTES], const char *where, size_
 	strncat(name, index, CONFIG_WHERE_BYTES - 1 - strlen(name));
 }
 
-static int no_such_key(struct reader *r, const char *where, const char *name,
-		       const struct key *keys, size_t n)
+static int no_such_key(struct config_reader *r, const char *where, const char *name,
+		       const struct config_key *keys, size_t n)
 {
 	struct suggestion suggestion = suggestion_for(name);
 	int err = wrong(r, where, "no such key");
@@ -92,8 +94,8 @@ static int no_such_key(struct reader *r, const char *where, const char *name,
 }
 
 /* Pass the value of each member of OBJECT to the function that KEYS has for the member's name. */
-static int take_object(struct reader *r, const char *where, struct json_object *object,
-		       const struct key *keys, size_t n, void *into)
+static int take_object(struct config_reader *r, const char *where, struct json_object *object,
+		       const struct config_key *keys, size_t n, void *into)
 {
 	struct json_object_iterator at = json_object_iter_begin(object);
 	const struct json_object_iterator end = json_object_iter_end(object);
@@ -161,7 +163,10 @@ static bool finds_quoted(const char *text, struct json_object *value,
 	return false;
 }
 
-/* Return the key that the message TEXT is about, according to its words; NULL: unknown. */
+/*
+ * Return the key that the message TEXT is about, recognised by the words of the message; NULL:
+ * unknown.
+ */
 static const char *key_in_words(const char *text)
 {
 	static const struct {
@@ -212,7 +217,7 @@ void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static int take_text(struct reader *r, const char *where, struct json_object *value,
+static int take_text(struct config_reader *r, const char *where, struct json_object *value,
 		     const char **text)
 {
 	if (!json_object_is_type(value, json_type_string))
@@ -226,7 +231,7 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 }
 
 /* Take the name of a probe; the name may contain any character except a zero byte. */
-static int take_name(struct reader *r, const char *where, struct json_object *value,
+static int take_name(struct config_reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
 	int err = take_text(r, where, value, name);
@@ -236,7 +241,7 @@ static int take_name(struct reader *r, const char *where, struct json_object *va
 	return err;
 }
 
-static int take_integer(struct reader *r, const char *where, struct json_object *value,
+static int take_integer(struct config_reader *r, const char *where, struct json_object *value,
 			int64_t least, int64_t most, int64_t *number)
 {
 	if (!json_object_is_type(value, json_type_int))
@@ -252,7 +257,7 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
  * Return the index at which KEY was first seen. If KEY is new, record I for it and return I. Return
  * -ENOMEM if out of memory. The JSON object SEEN maps keys to their first indexes.
  */
-static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
+static int first_of(struct config_reader *r, struct json_object *seen, const char *key, size_t i)
 {
 	struct json_object *first;
 
@@ -269,21 +274,23 @@ static int first_of(struct reader *r, struct json_object *seen, const char *key,
  * If ERR is not 0, record "out of memory" and return -ENOMEM. ERR comes from a function that sets
  * no message.
  */
-static int no_memory_if(struct reader *r, int err)
+static int no_memory_if(struct config_reader *r, int err)
 {
 	return err ? ctx_no_memory(r->ctx) : 0;
 }
 
 /* ---- a target ------------------------------------------------------------------------------- */
 
-static int take_exe(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_exe(struct config_reader *r, const char *where, struct json_object *value,
+		    void *into)
 {
 	struct config_target *target = into;
 
 	return take_text(r, where, value, &target->exe);
 }
 
-static int take_pid(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_pid(struct config_reader *r, const char *where, struct json_object *value,
+		    void *into)
 {
 	struct config_target *target = into;
 	int64_t pid = 0;
@@ -294,7 +301,7 @@ static int take_pid(struct reader *r, const char *where, struct json_object *val
 	return err;
 }
 
-static int take_names(struct reader *r, const char *where, struct json_object *list,
+static int take_names(struct config_reader *r, const char *where, struct json_object *list,
 		      struct items *items)
 {
 	struct json_object *seen = json_object_new_object();
@@ -319,7 +326,8 @@ static int take_names(struct reader *r, const char *where, struct json_object *l
 	return err;
 }
 
-static int take_counts(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_counts(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
 {
 	struct items *counted = &((struct config_target *)into)->request.counted;
 	const char *text;
@@ -338,9 +346,9 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
  * Add the pair VALUE to REQUEST, unless it was given before. STOP is NULL for the calls of a
  * function. SEEN has the previous pairs as JSON text, since names may contain commas.
  */
-static int add_pair(struct reader *r, const char *where, struct json_object *value,
-		    struct json_object *seen, struct measure_request *request, const char *start,
-		    const char *stop)
+static int add_request_pair(struct config_reader *r, const char *where, struct json_object *value,
+			    struct json_object *seen, struct measure_request *request,
+			    const char *start, const char *stop)
 {
 	const int first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
 
@@ -353,7 +361,7 @@ static int add_pair(struct reader *r, const char *where, struct json_object *val
 }
 
 /* Add the calls of the function or phase VALUE to the pairs of REQUEST. */
-static int take_function(struct reader *r, const char *where, struct json_object *value,
+static int take_function(struct config_reader *r, const char *where, struct json_object *value,
 			 struct json_object *seen, struct measure_request *request)
 {
 	const char *name;
@@ -365,7 +373,7 @@ static int take_function(struct reader *r, const char *where, struct json_object
 	case ITEM_FUNCTION:
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
-		return add_pair(r, where, value, seen, request, name, NULL);
+		return add_request_pair(r, where, value, seen, request, name, NULL);
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
 		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
@@ -376,7 +384,7 @@ static int take_function(struct reader *r, const char *where, struct json_object
 	}
 }
 
-static int take_pair(struct reader *r, const char *where, struct json_object *value,
+static int take_pair(struct config_reader *r, const char *where, struct json_object *value,
 		     struct json_object *seen, struct measure_request *request)
 {
 	char element[CONFIG_WHERE_BYTES];
@@ -397,10 +405,11 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
 		return wrong(r, where, "start and stop are the same probe");
-	return add_pair(r, where, value, seen, request, names[0], names[1]);
+	return add_request_pair(r, where, value, seen, request, names[0], names[1]);
 }
 
-static int take_times(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_times(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
 {
 	struct measure_request *request = &((struct config_target *)into)->request;
 	char element[CONFIG_WHERE_BYTES];
@@ -418,7 +427,8 @@ static int take_times(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-static int take_depth(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_depth(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
 {
 	struct config_target *target = into;
 	int64_t depth = 0;
@@ -430,7 +440,8 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 }
 
 /* Copy the text VALUE to *OWN, a member of the request, which owns the copy. */
-static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
+static int take_own_text(struct config_reader *r, const char *where, struct json_object *value,
+			 char **own)
 {
 	const char *text;
 	int err = take_text(r, where, value, &text);
@@ -438,14 +449,16 @@ static int take_own_text(struct reader *r, const char *where, struct json_object
 	return err ? err : no_memory_if(r, measure_request_set_text(own, text));
 }
 
-static int take_key(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_key(struct config_reader *r, const char *where, struct json_object *value,
+		    void *into)
 {
 	struct config_target *target = into;
 
 	return take_own_text(r, where, value, &target->request.key);
 }
 
-static int take_filter(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_filter(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
 {
 	struct config_target *target = into;
 
@@ -453,7 +466,8 @@ static int take_filter(struct reader *r, const char *where, struct json_object *
 }
 
 /* Take the budget, a number in percent of a core. */
-static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_budget(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
 {
 	struct config_target *target = into;
 	double percent;
@@ -469,7 +483,8 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 	return 0;
 }
 
-static int take_engine(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_engine(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
 {
 	struct config_target *target = into;
 	const char *text;
@@ -480,7 +495,8 @@ static int take_engine(struct reader *r, const char *where, struct json_object *
 	return err;
 }
 
-static int check_engine(struct reader *r, const char *where, const struct config_target *target)
+static int check_engine(struct config_reader *r, const char *where,
+			const struct config_target *target)
 {
 	const char *need = target->request.budget > 0 ? "--budget"
 						      : measure_request_needs_bpf(&target->request);
@@ -490,7 +506,8 @@ static int check_engine(struct reader *r, const char *where, const struct config
 	return 0;
 }
 
-static int check_program(struct reader *r, const char *where, const struct config_target *target)
+static int check_program(struct config_reader *r, const char *where,
+			 const struct config_target *target)
 {
 	const int i = (int)(target - r->config->targets);
 	char pid[16];
@@ -518,7 +535,7 @@ static const char *fault_message(enum request_fault fault)
 }
 
 /* Check the members of a target against each other. Set the default: count all probes. */
-static int check_target(struct reader *r, const char *where, struct config_target *target)
+static int check_target(struct config_reader *r, const char *where, struct config_target *target)
 {
 	enum request_fault fault;
 	int err;
@@ -535,9 +552,9 @@ static int check_target(struct reader *r, const char *where, struct config_targe
 	return err ? err : check_program(r, where, target);
 }
 
-static int take_target(struct reader *r, const char *where, struct json_object *value)
+static int take_target(struct config_reader *r, const char *where, struct json_object *value)
 {
-	static const struct key keys[] = {
+	static const struct config_key keys[] = {
 		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
 		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
 		{ "filter", take_filter }, { "budget", take_budget }, { "engine", take_engine },
@@ -553,17 +570,20 @@ static int take_target(struct reader *r, const char *where, struct json_object *
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static int take_listen(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_listen(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
 {
 	return take_text(r, where, value, &((struct config *)into)->listen);
 }
 
-static int take_textfile(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_textfile(struct config_reader *r, const char *where, struct json_object *value,
+			 void *into)
 {
 	return take_text(r, where, value, &((struct config *)into)->textfile);
 }
 
-static int take_hosts(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_hosts(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
 {
 	char element[CONFIG_WHERE_BYTES];
 	struct config *config = into;
@@ -589,7 +609,7 @@ static int take_hosts(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-static int take_label_pid(struct reader *r, const char *where, struct json_object *value,
+static int take_label_pid(struct config_reader *r, const char *where, struct json_object *value,
 			  void *into)
 {
 	if (!json_object_is_type(value, json_type_boolean))
@@ -598,7 +618,8 @@ static int take_label_pid(struct reader *r, const char *where, struct json_objec
 	return 0;
 }
 
-static int take_buckets(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_buckets(struct config_reader *r, const char *where, struct json_object *value,
+			void *into)
 {
 	char element[CONFIG_WHERE_BYTES];
 	struct config *config = into;
@@ -619,7 +640,8 @@ static int take_buckets(struct reader *r, const char *where, struct json_object 
 	return 0;
 }
 
-static int take_targets(struct reader *r, const char *where, struct json_object *value, void *into)
+static int take_targets(struct config_reader *r, const char *where, struct json_object *value,
+			void *into)
 {
 	char element[CONFIG_WHERE_BYTES];
 	struct config *config = into;
@@ -643,9 +665,9 @@ static int take_targets(struct reader *r, const char *where, struct json_object 
 	return err;
 }
 
-static int take_config(struct reader *r)
+static int take_config(struct config_reader *r)
 {
-	static const struct key keys[] = {
+	static const struct config_key keys[] = {
 		{ "listen", take_listen },     { "hosts", take_hosts },
 		{ "buckets", take_buckets },   { "label_pid", take_label_pid },
 		{ "textfile", take_textfile }, { "targets", take_targets },
@@ -661,7 +683,7 @@ static int take_config(struct reader *r)
  * Parse TEXT, N bytes and a zero byte, into a tree in the config's memory, and find the lines of
  * its keys.
  */
-static int parse(struct reader *r, const char *text, size_t n)
+static int parse_config(struct config_reader *r, const char *text, size_t n)
 {
 	struct json_tokener *tokener = json_tokener_new();
 	size_t end;
@@ -707,8 +729,8 @@ static struct config *new_config(struct ocp_ctx *ctx, const char *file)
 int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		 struct config **out)
 {
-	struct reader reader = { .ctx = ctx, .file = file, .config = new_config(ctx, file) };
-	int err = reader.config ? parse(&reader, text, n) : -ENOMEM;
+	struct config_reader reader = { .ctx = ctx, .file = file, .config = new_config(ctx, file) };
+	int err = reader.config ? parse_config(&reader, text, n) : -ENOMEM;
 
 	if (!err)
 		err = take_config(&reader);

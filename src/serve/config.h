@@ -55,9 +55,9 @@ int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t
 /* Put "FILE:LINE: WHERE: " before the recorded error, which is about the value at WHERE. */
 void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where);
 /*
- * Like config_blame(), for ERR, an error about target number I. WHERE is the key that the message
- * names or whose value it quotes, or else "exe" or "pid". Errors that the file does not cause
- * (memory, privileges, unsupported operations) stay as they are.
+ * Like config_blame(), for ERR, an error about target number I. The WHERE of the prefix is the key
+ * that the message names, or the key whose value the message quotes, or else "exe" or "pid". Errors
+ * that the file does not cause (memory, privileges, unsupported operations) stay as they are.
  */
 void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err);
 /* Free CONFIG, which may be NULL. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * While the process reads the configuration, it handles no signals and no clients, so it must not
- * block on a file that may never arrive. Regular files do not block. FIFOs and terminals are
- * refused: the open() of a FIFO and the read() of a terminal can block forever. A nameless pipe is
- * read only once, at the start, while wake_fd is polled for signals.
+ * Read a configuration file without blocking for long. While the process reads, it handles no
+ * signals and no clients, so it must not wait for data that may never arrive. Regular files do not
+ * block. FIFOs and terminals are refused: the open() of a FIFO and the read() of a terminal can
+ * block forever. A nameless pipe is accepted only at the start, while wake_fd is polled for
+ * signals.
  */
 #include "serve/config_file.h"
 
@@ -32,7 +33,7 @@ static bool is_nameless_pipe(int fd, const struct stat *st)
 	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+static int check_config_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
 {
 	struct stat st;
 
@@ -64,8 +65,8 @@ static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake
 	return 0;
 }
 
-static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
-		    size_t *n)
+static int read_config_text(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
+			    size_t *n)
 {
 	struct interruptions interruptions = { 0 };
 	ssize_t got = 1;
@@ -94,10 +95,11 @@ int config_file_read(struct ocp_ctx *ctx, const char *file, int wake_fd, char **
 	*text = NULL;
 	if (fd < 0)
 		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	err = check_kind(ctx, file, fd, wake_fd);
+	err = check_config_kind(ctx, file, fd, wake_fd);
 	if (!err) {
 		*text = malloc(MAX_FILE_BYTES + 1);
-		err = *text ? read_all(ctx, file, fd, wake_fd, *text, n) : ctx_no_memory(ctx);
+		err = *text ? read_config_text(ctx, file, fd, wake_fd, *text, n)
+			    : ctx_no_memory(ctx);
 	}
 	close(fd);
 	if (err)

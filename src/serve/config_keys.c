@@ -71,7 +71,7 @@ int config_keys_line(const struct config_keys *keys, const char *where)
 	return json_object_object_get_ex(keys->lines, where, &line) ? json_object_get_int(line) : 0;
 }
 
-static int add_place(struct scanner *s, const char *where)
+static int add_key_place(struct scanner *s, const char *where)
 {
 	struct json_object *line;
 
@@ -126,7 +126,7 @@ static int scan_member(struct scanner *s, const char *where)
 		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
 				 s->file, config_line_of(s->text, first), name,
 				 config_keys_line(s->keys, name));
-	err = add_place(s, name);
+	err = add_key_place(s, name);
 	s->at = first + bytes + 1;
 	if (!err && peek(s) == ':') {
 		s->at++;
@@ -159,7 +159,7 @@ static int scan_array(struct scanner *s, const char *where)
 	for (size_t i = 0; !err && peek(s) && peek(s) != ']'; i++) {
 		snprintf(name, sizeof(name), "%s[%zu]", where, i);
 		name[CONFIG_WHERE_BYTES - 1] = '\0';
-		err = add_place(s, name);
+		err = add_key_place(s, name);
 		if (!err)
 			err = scan_value(s, name);
 		if (!err && peek(s) == ',')

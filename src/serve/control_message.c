@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The message is six texts in a row: host, three headers, peer, body. A text is its length as 32
- * bits, its bytes, and a zero byte; a missing text is the number no_text. Each header is preceded
- * by its count, in 32 bits.
+ * Write and read the message of a switch request. The message is six texts in a row: host, three
+ * headers, peer, body. A text is its length as 32 bits, its bytes, and a zero byte; a missing text
+ * is the number no_text. Before each header is the number of headers of the same name, in 32 bits.
  */
 #include "serve/control_message.h"
 
@@ -11,49 +11,49 @@
 
 static const uint32_t no_text = UINT32_MAX;
 
-static void add_number(struct strbuf *out, uint32_t number)
+static void add_uint32(struct strbuf *out, uint32_t number)
 {
 	strbuf_add(out, (const char *)&number, sizeof(number));
 }
 
-static void add_text(struct strbuf *out, const char *text, size_t n)
+static void add_message_text(struct strbuf *out, const char *text, size_t n)
 {
-	add_number(out, text ? (uint32_t)n : no_text);
+	add_uint32(out, text ? (uint32_t)n : no_text);
 	if (!text)
 		return;
 	strbuf_add(out, text, n);
 	strbuf_add(out, "", 1);
 }
 
-static void add_string(struct strbuf *out, const char *text)
+static void add_message_string(struct strbuf *out, const char *text)
 {
-	add_text(out, text, text ? strlen(text) : 0);
+	add_message_text(out, text, text ? strlen(text) : 0);
 }
 
 static void add_header(struct strbuf *out, const struct auth_header *header)
 {
-	add_number(out, (uint32_t)header->n);
-	add_string(out, header->n ? header->value : NULL);
+	add_uint32(out, (uint32_t)header->n);
+	add_message_string(out, header->n ? header->value : NULL);
 }
 
 void control_message_write(const struct control_request *request, struct strbuf *out)
 {
-	add_string(out, request->auth.host);
+	add_message_string(out, request->auth.host);
 	add_header(out, &request->auth.authorization);
 	add_header(out, &request->auth.origin);
 	add_header(out, &request->auth.content_type);
-	add_string(out, request->wanted.peer);
-	add_text(out, request->wanted.body, request->wanted.n_body);
+	add_message_string(out, request->wanted.peer);
+	add_message_text(out, request->wanted.body, request->wanted.n_body);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-struct reader {
+struct message_reader {
 	const char *at;
 	size_t left;
 };
 
-static bool take_number(struct reader *r, uint32_t *number)
+static bool take_uint32(struct message_reader *r, uint32_t *number)
 {
 	if (r->left < sizeof(*number))
 		return false;
@@ -63,13 +63,13 @@ static bool take_number(struct reader *r, uint32_t *number)
 	return true;
 }
 
-static bool take_text(struct reader *r, const char **text, size_t *n)
+static bool take_text(struct message_reader *r, const char **text, size_t *n)
 {
 	uint32_t number;
 
 	*text = NULL;
 	*n = 0;
-	if (!take_number(r, &number))
+	if (!take_uint32(r, &number))
 		return false;
 	if (number == no_text)
 		return true;
@@ -83,18 +83,18 @@ static bool take_text(struct reader *r, const char **text, size_t *n)
 }
 
 /* Take a text. Return false if it is invalid or contains a zero byte. */
-static bool take_string(struct reader *r, const char **text)
+static bool take_message_string(struct message_reader *r, const char **text)
 {
 	size_t n;
 
 	return take_text(r, text, &n) && (!*text || strlen(*text) == n);
 }
 
-static bool take_header(struct reader *r, struct auth_header *header)
+static bool take_header(struct message_reader *r, struct auth_header *header)
 {
 	uint32_t n;
 
-	if (!take_number(r, &n) || !take_string(r, &header->value))
+	if (!take_uint32(r, &n) || !take_message_string(r, &header->value))
 		return false;
 	header->n = n;
 	return !n == !header->value;
@@ -102,13 +102,13 @@ static bool take_header(struct reader *r, struct auth_header *header)
 
 bool control_message_read(const char *bytes, size_t n, struct control_request *request)
 {
-	struct reader r = { bytes, n };
+	struct message_reader r = { bytes, n };
 
-	return take_string(&r, &request->auth.host) &&
+	return take_message_string(&r, &request->auth.host) &&
 	       take_header(&r, &request->auth.authorization) &&
 	       take_header(&r, &request->auth.origin) &&
 	       take_header(&r, &request->auth.content_type) &&
-	       take_string(&r, &request->wanted.peer) &&
+	       take_message_string(&r, &request->wanted.peer) &&
 	       take_text(&r, &request->wanted.body, &request->wanted.n_body) && r.left == 0 &&
 	       request->auth.host && request->wanted.peer && request->wanted.body;
 }

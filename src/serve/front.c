@@ -28,7 +28,7 @@ struct front {
 };
 
 /* What the child reports after its start: that it is ready (err is 0), or why it failed. */
-struct report {
+struct ready_report {
 	int err;
 	char error[256], hint[256];
 };
@@ -36,10 +36,11 @@ struct report {
 /* ---- the child ------------------------------------------------------------------------------ */
 
 /*
- * Serve clients until the channel ends. On the channel, the measuring process sends only answers,
- * some of them late.
+ * Serve clients until the channel fails, usually because the measuring process has exited. Take
+ * answers from the channel whenever they arrive: some come after asks_get() has stopped waiting for
+ * them.
  */
-static void run(struct routes *routes, struct http *http)
+static void serve_channel(struct routes *routes, struct http *http)
 {
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
 				 { .fd = routes->asks.fd, .events = POLLIN } };
@@ -94,9 +95,9 @@ static int keep_two(struct ocp_ctx *ctx, int a, int b)
 	return confine_close_files(ctx, kept, 2);
 }
 
-static void report(struct ocp_ctx *ctx, int fd, int err)
+static void report_start(struct ocp_ctx *ctx, int fd, int err)
 {
-	struct report report = { .err = err };
+	struct ready_report report = { .err = err };
 
 	if (err) {
 		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
@@ -120,9 +121,9 @@ static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channe
 		err = routes_start(ctx, &routes, listen_fd, &http);
 	if (!err)
 		err = enter_sandbox(ctx, parent);
-	report(ctx, channel_fd, err);
+	report_start(ctx, channel_fd, err);
 	if (!err && recv(channel_fd, &go, 1, 0) == 1)
-		run(&routes, http);
+		serve_channel(&routes, http);
 	routes_stop(&routes, http);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -186,7 +187,7 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 static int await_report(struct ocp_ctx *ctx, struct front *front)
 {
 	struct interruptions interruptions = { 0 };
-	struct report report;
+	struct ready_report report;
 	ssize_t n;
 
 	do

@@ -24,7 +24,7 @@ enum {
 };
 
 /* A request for a profile over some seconds. It is answered at end_ms. */
-struct job {
+struct heap_job {
 	uint64_t id; /* 0: unused */
 	struct record_filter filter;
 	char *exe; /* owned; filter.exe points to it */
@@ -32,18 +32,18 @@ struct job {
 	struct heaps_mark mark;
 };
 
-struct child {
+struct heap_worker {
 	struct ocp_ctx *ctx;
 	int fd;
 	struct heaps *heaps;
-	struct job jobs[MAX_JOBS];
+	struct heap_job jobs[MAX_JOBS];
 	struct process_list processes;
 	struct asked asked;
 };
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void send_error(struct child *c, uint64_t id, int err)
+static void send_error(struct heap_worker *c, uint64_t id, int err)
 {
 	const bool is_bare = err == -ENODATA;
 	const unsigned int status = is_bare || err == -EOPNOTSUPP      ? NOT_IMPLEMENTED
@@ -71,14 +71,14 @@ struct profiles {
 	size_t n;
 };
 
-static int write_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
+static int write_heap_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
 	const struct profiles *profiles = data;
 
 	return pprof_write_all(ctx, profiles->list, profiles->n, to);
 }
 
-static void answer_pprof(struct child *c, uint64_t id, const struct record_filter *filter,
+static void answer_pprof(struct heap_worker *c, uint64_t id, const struct record_filter *filter,
 			 const struct heaps_mark *mark)
 {
 	struct profiles profiles;
@@ -88,7 +88,7 @@ static void answer_pprof(struct child *c, uint64_t id, const struct record_filte
 	if (!err) {
 		const struct profiling_numbers numbers = numbers_of(profiles.list, profiles.n);
 
-		err = taker_add_body(c->ctx, &numbers, write_pprof, &profiles, &body);
+		err = taker_add_body(c->ctx, &numbers, write_heap_pprof, &profiles, &body);
 		process_profiles_free(profiles.list, profiles.n);
 	}
 	if (err)
@@ -98,7 +98,7 @@ static void answer_pprof(struct child *c, uint64_t id, const struct record_filte
 	strbuf_free(&body);
 }
 
-static void answer_json(struct child *c, uint64_t id, const struct record_filter *filter)
+static void answer_json(struct heap_worker *c, uint64_t id, const struct record_filter *filter)
 {
 	const struct profiling_numbers none = { 0 };
 	struct strbuf body = { 0 };
@@ -117,14 +117,14 @@ static void answer_json(struct child *c, uint64_t id, const struct record_filter
 
 /* ---- orders --------------------------------------------------------------------------------- */
 
-static void end_job(struct job *job)
+static void end_job(struct heap_job *job)
 {
 	heaps_mark_free(&job->mark);
 	free(job->exe);
-	*job = (struct job){ 0 };
+	*job = (struct heap_job){ 0 };
 }
 
-static struct job *find_job(struct child *c, uint64_t id)
+static struct heap_job *find_job(struct heap_worker *c, uint64_t id)
 {
 	for (size_t i = 0; i < MAX_JOBS; i++)
 		if (c->jobs[i].id == id)
@@ -133,9 +133,9 @@ static struct job *find_job(struct child *c, uint64_t id)
 }
 
 /* Start a job for the order TAKE, which will be answered after take->seconds. */
-static int start_job(struct child *c, const struct profiling_take *take, const char *exe)
+static int start_heap_job(struct heap_worker *c, const struct profiling_take *take, const char *exe)
 {
-	struct job *job = find_job(c, 0);
+	struct heap_job *job = find_job(c, 0);
 
 	if (!job)
 		return ctx_error(c->ctx, -EBUSY, "too many profiles");
@@ -148,13 +148,13 @@ static int start_job(struct child *c, const struct profiling_take *take, const c
 	return heaps_mark(c->heaps, &job->mark);
 }
 
-static void on_take(struct child *c)
+static void on_take(struct heap_worker *c)
 {
 	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
 	const struct heaps_mark all = { 0 };
 	struct record_filter filter = { .exe = *exe ? exe : NULL };
 	struct profiling_take take;
-	struct job *job;
+	struct heap_job *job;
 	int err;
 
 	memcpy(&take, c->asked.bytes, sizeof(take));
@@ -163,7 +163,7 @@ static void on_take(struct child *c)
 		answer_json(c, c->asked.id, &filter);
 	} else if (!take.seconds) {
 		answer_pprof(c, c->asked.id, &filter, &all);
-	} else if ((err = start_job(c, &take, exe)) != 0) {
+	} else if ((err = start_heap_job(c, &take, exe)) != 0) {
 		send_error(c, c->asked.id, err);
 		job = find_job(c, c->asked.id);
 		if (job)
@@ -171,9 +171,9 @@ static void on_take(struct child *c)
 	}
 }
 
-static void on_cancel(struct child *c)
+static void on_cancel(struct heap_worker *c)
 {
-	struct job *job = find_job(c, c->asked.id);
+	struct heap_job *job = find_job(c, c->asked.id);
 
 	if (!job)
 		return;
@@ -181,14 +181,14 @@ static void on_cancel(struct child *c)
 	end_job(job);
 }
 
-static void follow(struct child *c)
+static void follow_heap_processes(struct heap_worker *c)
 {
 	if (heaps_follow(c->heaps, c->processes.of, c->processes.n) != 0)
 		exit(EXIT_FAILURE);
 }
 
 /* Execute the orders that have arrived. Return false if the channel has ended or failed. */
-static bool take_orders(struct child *c)
+static bool take_orders(struct heap_worker *c)
 {
 	int err;
 
@@ -198,17 +198,17 @@ static bool take_orders(struct child *c)
 		else if ((int)c->asked.ask == PROFILING_CANCEL)
 			on_cancel(c);
 		else if (process_list_read(&c->processes, c->asked.bytes, c->asked.n))
-			follow(c);
+			follow_heap_processes(c);
 	}
 	return err == -EAGAIN;
 }
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-static void end_jobs(struct child *c)
+static void end_jobs(struct heap_worker *c)
 {
 	for (size_t i = 0; i < MAX_JOBS; i++) {
-		struct job *job = &c->jobs[i];
+		struct heap_job *job = &c->jobs[i];
 
 		if (!job->id || clock_ms() < job->end_ms)
 			continue;
@@ -221,7 +221,7 @@ static void end_jobs(struct child *c)
  * Send the current figures. Ignore errors: if the measuring process is busy now, it gets the next
  * figures.
  */
-static void send_news(struct child *c)
+static void send_news(struct heap_worker *c)
 {
 	struct strbuf news = { 0 };
 
@@ -232,7 +232,7 @@ static void send_news(struct child *c)
 }
 
 /* Return true if any process has a profiling session. */
-static bool is_reading(const struct child *c)
+static bool is_reading(const struct heap_worker *c)
 {
 	for (size_t i = 0; i < heaps_count(c->heaps); i++)
 		if (heaps_at(c->heaps, i)->heap)
@@ -240,7 +240,7 @@ static bool is_reading(const struct child *c)
 	return false;
 }
 
-static void run(struct child *c)
+static void run_heap_child(struct heap_worker *c)
 {
 	int64_t second_ms = clock_ms() + SECOND_MS;
 	bool more = false;
@@ -257,7 +257,7 @@ static void run(struct child *c)
 		end_jobs(c);
 		if (clock_ms() < second_ms)
 			continue;
-		follow(c);
+		follow_heap_processes(c);
 		send_news(c);
 		second_ms = clock_ms() + SECOND_MS;
 	}
@@ -265,7 +265,7 @@ static void run(struct child *c)
 
 int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
-	struct child *c = calloc(1, sizeof(*c));
+	struct heap_worker *c = calloc(1, sizeof(*c));
 	int err = taker_begin(ctx, parent, fd, "probes-memprof");
 
 	if (!err)
@@ -274,7 +274,7 @@ int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 	if (!err) {
 		c->ctx = ctx;
 		c->fd = fd;
-		run(c);
+		run_heap_child(c);
 	}
 	for (size_t i = 0; c && i < MAX_JOBS; i++)
 		end_job(&c->jobs[i]);

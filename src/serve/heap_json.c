@@ -27,7 +27,7 @@ static uint64_t words(const struct heaps *heaps, uint64_t samples)
 		strbuf_json(out, value);                                                           \
 	} while (0)
 
-static void add_process(struct strbuf *out, const struct watched_heap *is)
+static void add_heap_process(struct strbuf *out, const struct watched_heap *is)
 {
 	static const char *const states[] = {
 		[HEAP_NONE] = "none", [HEAP_ASKED] = "waiting", [HEAP_RUNS] = "running"
@@ -52,7 +52,7 @@ struct sums {
 	uint64_t lost_allocations, lost_samples, lost_frees, left_out;
 };
 
-static void add_to(struct sums *sums, const struct watched_heap *is)
+static void add_to_heap_sums(struct sums *sums, const struct watched_heap *is)
 {
 	const struct heap_totals totals = heap_totals(is->heap);
 	const uint64_t *events = is->losses.events;
@@ -67,8 +67,8 @@ static void add_to(struct sums *sums, const struct watched_heap *is)
 	sums->lost_frees += events[MEMPROF_DEALLOC_MINOR] + events[MEMPROF_DEALLOC_MAJOR];
 }
 
-static struct sums add_processes(struct strbuf *out, struct heaps *heaps,
-				 const struct record_filter *filter)
+static struct sums add_heap_processes(struct strbuf *out, struct heaps *heaps,
+				      const struct record_filter *filter)
 {
 	struct sums sums = { 0 };
 	bool is_first = true;
@@ -82,9 +82,9 @@ static struct sums add_processes(struct strbuf *out, struct heaps *heaps,
 		if (!is_first)
 			strbuf_lit(out, ",");
 		is_first = false;
-		add_process(out, is);
+		add_heap_process(out, is);
 		if (is->heap)
-			add_to(&sums, is);
+			add_to_heap_sums(&sums, is);
 	}
 	strbuf_lit(out, "]");
 	return sums;
@@ -104,7 +104,8 @@ static void add_sums(struct strbuf *out, const struct heaps *heaps, const struct
 	strbuf_lit(out, "}");
 }
 
-static void add_site(struct strbuf *out, const struct heaps *heaps, const struct heap_site *site)
+static void add_heap_site(struct strbuf *out, const struct heaps *heaps,
+			  const struct heap_site *site)
 {
 	const struct named_frame *frame = site->frame;
 
@@ -136,7 +137,7 @@ int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record
 	strbuf_scaled(out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
 	strbuf_lit(out, ",\"rate\":");
 	strbuf_real(out, heaps_rate(heaps), 9);
-	sums = add_processes(out, heaps, filter);
+	sums = add_heap_processes(out, heaps, filter);
 	add_number(out, "above_limit", heaps_above(heaps));
 	add_sums(out, heaps, &sums);
 	add_number(out, "n_sites", n);
@@ -144,7 +145,7 @@ int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record
 	for (size_t i = 0; i < n && i < HEAP_JSON_SITES; i++) {
 		if (i)
 			strbuf_lit(out, ",\n");
-		add_site(out, heaps, &sites[i]);
+		add_heap_site(out, heaps, &sites[i]);
 	}
 	strbuf_lit(out, "]}\n");
 	free(sites);

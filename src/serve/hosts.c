@@ -12,7 +12,7 @@ enum { MISDIRECTED = 421, HTTP_PORT = 80, MAX_NAME_BYTES = 255 };
 
 static const char digits[] = "0123456789";
 
-/* Return the length of HOST without its port, if HOST ends with ":" and digits. */
+/* Return the length of HOST, not including the port if HOST ends with ":" and digits. */
 static size_t name_length(const char *host)
 {
 	const char *colon = strrchr(host, ':');

@@ -2,9 +2,9 @@
 /*
  * The names by which clients may address this server. A page in a browser may send requests to the
  * host that it was loaded from, and read the replies. The page's author can make the name of that
- * host resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends the name
- * in the Host header, so unknown names are refused. Numeric addresses are accepted, since they are
- * not resolved.
+ * host resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"), so that the page can read
+ * the replies of this server. But the browser still sends that name in the Host header, so requests
+ * with unknown names are refused. Numeric addresses are accepted, since they are not resolved.
  *
  * If the server has a token (--control, --profile, --memprof), a numeric address is accepted only
  * if it is the listener's address, 127.0.0.1 or [::1], and only with the listener's port.

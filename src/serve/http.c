@@ -274,8 +274,8 @@ static const struct http_route *find_route(const struct http *http,
  * Check the request except its body, and find its route. If something is wrong, fill in
  * pending->refusal.
  */
-static void examine(struct http *http, struct pending *pending, const char *method,
-		    const char *version)
+static void examine_request(struct http *http, struct pending *pending, const char *method,
+			    const char *version)
 {
 	const struct http_request *request = &pending->request;
 	struct http_reply *reply = &pending->refusal;
@@ -302,8 +302,9 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 }
 
 /*
- * Return true if the URI contained a zero byte, which would end the URI early. libmicrohttpd keeps
- * the first line in one buffer, so the next word must begin one byte after the end of the URI.
+ * Return true if the URI contained a zero byte, at which a C string ends. libmicrohttpd keeps the
+ * first line in one buffer. So VERSION, the next word of the line, begins one byte after the end of
+ * the URI, unless a zero byte has ended the URI early.
  */
 static bool was_cut(const struct pending *pending, const char *version)
 {
@@ -348,7 +349,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	 * header is ignored.
 	 */
 	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
-	examine(http, pending, method, version);
+	examine_request(http, pending, method, version);
 	if (!pending->refusal.status || is_body_awaited(pending))
 		return MHD_YES;
 	return send_reply(http, mhd, &pending->refusal);

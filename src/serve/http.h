@@ -52,10 +52,10 @@ bool http_lacks_host(const struct http_request *request, const char *version);
 bool http_is_ambiguous(const struct http_request *request);
 
 /*
- * Share answers under load: if the current http_run() has been running for a while, or if replies
+ * Share answers under load. If the current http_run() has been running for a while, or if replies
  * take much memory, equal requests get the same answer, which is at most a second old. NUMBER, from
- * 1 to HTTP_MAX_SHARES, identifies what is requested. Return true if REPLY is complete. Return
- * false if the caller must make the answer.
+ * 1 to HTTP_MAX_SHARES, identifies what is requested. Return true if REPLY is now such an answer.
+ * Return false if the caller must make the answer.
  */
 enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);

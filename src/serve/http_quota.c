@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Limits for each client, whatever it does:
+ * Limits on clients:
  *
  *	memory  32 KiB for a request and 64 KiB for its body; 256 MiB for all unsent replies
- *	time    10 s for a whole request, 30 s to take a reply, 2 minutes between requests and
- *	        to wait for a delayed answer (profiles: 6 minutes): in total, not since the last
- *	        byte
- *	number  when there is no room for another connection or reply, the oldest one is closed,
- *	        so that a flood of idle connections keeps nobody out
+ *	time    10 s to send a request; 30 s to receive a reply; 2 minutes between two requests;
+ *	        2 minutes to wait for a delayed answer (6 minutes for a profile). Each time is
+ *	        for the whole phase, not since the last byte.
+ *	number  If there is no room for a new connection or reply, the connection that has
+ *	        waited longest is closed, so that a flood of idle connections keeps nobody out.
  *
  * libmicrohttpd has limits only for single connections, and restarts its clock at every byte. So
  * this file has a clock for each connection. An expired connection is shut down, which looks to

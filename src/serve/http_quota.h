@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Limits on what clients of serve/http.h may use; http_quota.c has a list of them. */
+/*
+ * Limits on the memory, the time and the connections that clients of serve/http.h may use. The list
+ * of the limits is in http_quota.c.
+ */
 #ifndef SERVE_HTTP_QUOTA_H
 #define SERVE_HTTP_QUOTA_H
 

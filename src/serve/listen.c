@@ -17,7 +17,7 @@ enum {
 	SEND_BYTES = 128 * 1024,
 };
 
-static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
+static int refuse_address(struct ocp_ctx *ctx, const char *text, const char *why)
 {
 	int err = ctx_error(ctx, -EINVAL, "'%s': %s", text, why);
 
@@ -34,16 +34,16 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 	size_t n = colon ? (size_t)(colon - text) : 0;
 
 	if (!n)
-		return bad(ctx, text, "not ADDRESS:PORT");
+		return refuse_address(ctx, text, "not ADDRESS:PORT");
 	if (text[0] == '[' && text[n - 1] == ']') {
 		text++;
 		n -= 2;
 	} else if (memchr(text, ':', n)) {
-		return bad(ctx, text, "an IPv6 address needs brackets");
+		return refuse_address(ctx, text, "an IPv6 address needs brackets");
 	}
 	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
 	    strtoul(colon + 1, NULL, 10) > 65535)
-		return bad(ctx, whole, "not a port from 0 to 65535");
+		return refuse_address(ctx, whole, "not a port from 0 to 65535");
 	snprintf(host, host_bytes, "%.*s", (int)n, text);
 	if (strcmp(host, "localhost") == 0)
 		snprintf(host, host_bytes, "127.0.0.1");
@@ -70,7 +70,7 @@ static int open_socket(const struct addrinfo *info)
 }
 
 /* Set the name, port and is_loopback of LISTENER from its socket. */
-static void describe(struct listener *listener)
+static void describe_listener(struct listener *listener)
 {
 	struct sockaddr_storage storage = { 0 };
 	const struct sockaddr *address = (const struct sockaddr *)&storage;
@@ -96,7 +96,7 @@ int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener
 	if (err)
 		return err;
 	if (getaddrinfo(host, port, &hints, &info) != 0)
-		return bad(ctx, text, "not a numeric address");
+		return refuse_address(ctx, text, "not a numeric address");
 	listener->fd = open_socket(info);
 	freeaddrinfo(info);
 	if (listener->fd < 0) {
@@ -105,6 +105,6 @@ int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener
 			ctx_hint(ctx, "a port below 1024 needs CAP_NET_BIND_SERVICE");
 		return err;
 	}
-	describe(listener);
+	describe_listener(listener);
 	return 0;
 }

@@ -43,7 +43,7 @@ static int set_memprof(const struct command *command, struct serve_options *own,
 	return EXIT_DONE;
 }
 
-static struct serve_options *own_of(struct options *options)
+static struct serve_options *serve_options_of(struct options *options)
 {
 	static struct serve_options own;
 
@@ -51,10 +51,10 @@ static struct serve_options *own_of(struct options *options)
 	return &own;
 }
 
-static int set_own(const struct command *command, struct options *options, const char *name,
-		   const char *value)
+static int set_serve_option(const struct command *command, struct options *options,
+			    const char *name, const char *value)
 {
-	struct serve_options *own = own_of(options);
+	struct serve_options *own = serve_options_of(options);
 	const char *why;
 
 	if (strcmp(name, "listen") == 0)
@@ -86,7 +86,7 @@ static int set_own(const struct command *command, struct options *options, const
 }
 
 /* Check the options against each other. */
-static int check(const struct command *command, const struct options *options)
+static int check_serve_options(const struct command *command, const struct options *options)
 {
 	const struct measure_request *request = &options->request;
 	const struct serve_options *own = options->own;
@@ -118,12 +118,12 @@ static int check(const struct command *command, const struct options *options)
 
 static const struct command command_serve;
 
-static int run(struct options *options)
+static int run_serve(struct options *options)
 {
 	int code;
 
-	own_of(options);
-	code = check(&command_serve, options);
+	serve_options_of(options);
+	code = check_serve_options(&command_serve, options);
 	if (code == EXIT_DONE)
 		code = measure_options_check_program(&command_serve, options);
 	measure_options_protect_all(options);
@@ -139,8 +139,8 @@ static const struct command command_serve = {
 	.help = &help_serve,
 	.many_pids = true,
 	.watches = true,
-	.run = run,
-	.set_own = set_own,
+	.run = run_serve,
+	.set_own = set_serve_option,
 };
 
 int main(int argc, char **argv)

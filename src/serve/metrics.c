@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "serve/heap_figures.h"
 
-struct writer {
+struct metrics_writer {
 	struct strbuf *out;
 	const struct watch *watch;
 	const struct buckets *buckets;
@@ -31,24 +31,25 @@ struct family {
 	const char *help;
 };
 
-static void add_name(struct writer *w, const struct family *family, const char *suffix)
+static void add_metric_name(struct metrics_writer *w, const struct family *family,
+			    const char *suffix)
 {
 	strbuf_lit(w->out, "ocaml_");
 	strbuf_str(w->out, family->name);
 	strbuf_str(w->out, suffix);
 }
 
-static void add_about(struct writer *w, const struct family *family, const char *keyword,
+static void add_about(struct metrics_writer *w, const struct family *family, const char *keyword,
 		      const char *value)
 {
 	strbuf_str(w->out, keyword);
-	add_name(w, family, family->kind == COUNTER && !w->is_open ? "_total" : "");
+	add_metric_name(w, family, family->kind == COUNTER && !w->is_open ? "_total" : "");
 	strbuf_lit(w->out, " ");
 	strbuf_str(w->out, value);
 	strbuf_lit(w->out, "\n");
 }
 
-static void begin_family(struct writer *w, const struct family *family)
+static void begin_family(struct metrics_writer *w, const struct family *family)
 {
 	static const char *const kinds[] = { "gauge", "counter", "histogram" };
 
@@ -58,7 +59,7 @@ static void begin_family(struct writer *w, const struct family *family)
 		add_about(w, family, "# UNIT ", family->unit);
 }
 
-static void add_label(struct writer *w, const char *name, const char *value)
+static void add_label(struct metrics_writer *w, const char *name, const char *value)
 {
 	strbuf_str(w->out, name);
 	strbuf_lit(w->out, "=\"");
@@ -66,7 +67,7 @@ static void add_label(struct writer *w, const char *name, const char *value)
 	strbuf_lit(w->out, "\"");
 }
 
-static void add_pid(struct writer *w, pid_t pid)
+static void add_pid_label(struct metrics_writer *w, pid_t pid)
 {
 	strbuf_lit(w->out, ",pid=\"");
 	strbuf_u64(w->out, (uint64_t)pid);
@@ -80,7 +81,7 @@ struct labels {
 	pid_t pid;
 };
 
-static void add_labels(struct writer *w, const struct labels *labels)
+static void add_labels(struct metrics_writer *w, const struct labels *labels)
 {
 	const struct {
 		const char *name, *value;
@@ -107,20 +108,20 @@ static void add_labels(struct writer *w, const struct labels *labels)
 		is_first = false;
 	}
 	if (labels->pid)
-		add_pid(w, labels->pid);
+		add_pid_label(w, labels->pid);
 }
 
 /* Write the name and labels of a sample. The caller writes the value. */
-static void begin_sample(struct writer *w, const struct family *family, const char *suffix,
+static void begin_sample(struct metrics_writer *w, const struct family *family, const char *suffix,
 			 const struct labels *labels)
 {
-	add_name(w, family, suffix);
+	add_metric_name(w, family, suffix);
 	strbuf_lit(w->out, "{");
 	add_labels(w, labels);
 	strbuf_lit(w->out, "} ");
 }
 
-static void add_integer(struct writer *w, const struct family *family, const char *suffix,
+static void add_integer(struct metrics_writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, uint64_t value)
 {
 	begin_sample(w, family, suffix, labels);
@@ -128,7 +129,7 @@ static void add_integer(struct writer *w, const struct family *family, const cha
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_seconds(struct writer *w, const struct family *family, const char *suffix,
+static void add_seconds(struct metrics_writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, double seconds)
 {
 	begin_sample(w, family, suffix, labels);
@@ -137,7 +138,8 @@ static void add_seconds(struct writer *w, const struct family *family, const cha
 }
 
 /* In OpenMetrics, add the time when the counters of the target began. */
-static void add_created(struct writer *w, const struct family *family, const struct labels *labels)
+static void add_created(struct metrics_writer *w, const struct family *family,
+			const struct labels *labels)
 {
 	if (!w->is_open)
 		return;
@@ -146,8 +148,8 @@ static void add_created(struct writer *w, const struct family *family, const str
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_counter(struct writer *w, const struct family *family, const struct labels *labels,
-			uint64_t value)
+static void add_counter(struct metrics_writer *w, const struct family *family,
+			const struct labels *labels, uint64_t value)
 {
 	add_integer(w, family, "_total", labels, value);
 	add_created(w, family, labels);
@@ -155,13 +157,13 @@ static void add_counter(struct writer *w, const struct family *family, const str
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
-static void write_build_info(struct writer *w)
+static void write_build_info(struct metrics_writer *w)
 {
 	static const struct family family = { "probes_build_info", GAUGE, NULL,
 					      "Version of ocaml-probes." };
 
 	begin_family(w, &family);
-	add_name(w, &family, "{");
+	add_metric_name(w, &family, "{");
 	add_label(w, "version", ocp_version());
 	strbuf_lit(w->out, "} 1\n");
 }
@@ -170,24 +172,25 @@ static void write_build_info(struct writer *w)
  * Write the time when the numbers were read: while the measuring process is busy, they are older
  * than the scrape.
  */
-static void write_time(struct writer *w)
+static void write_time(struct metrics_writer *w)
 {
 	static const struct family family = { "probes_snapshot_timestamp_seconds", GAUGE, "seconds",
 					      "Unix time when these numbers were read." };
 
 	begin_family(w, &family);
-	add_name(w, &family, " ");
+	add_metric_name(w, &family, " ");
 	strbuf_scaled(w->out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
+static void add_up_gauge(struct metrics_writer *w, const struct family *family,
+			 const struct watch_target *target)
 {
 	add_integer(w, family, "", &(struct labels){ .target = target }, target->is_up);
 }
 
 /* Add a sample for each engine that measures TARGET. */
-static void add_engine(struct writer *w, const struct family *family,
+static void add_engine(struct metrics_writer *w, const struct family *family,
 		       const struct watch_target *target)
 {
 	static const struct {
@@ -202,15 +205,15 @@ static void add_engine(struct writer *w, const struct family *family,
 				    1);
 }
 
-static void add_processes(struct writer *w, const struct family *family,
-			  const struct watch_target *target)
+static void add_process_count(struct metrics_writer *w, const struct family *family,
+			      const struct watch_target *target)
 {
 	if (target->knows_pids)
 		add_integer(w, family, "", &(struct labels){ .target = target }, target->n_pids);
 }
 
-static void add_losses(struct writer *w, const struct family *family,
-		       const struct watch_target *target)
+static void add_loss_counters(struct metrics_writer *w, const struct family *family,
+			      const struct watch_target *target)
 {
 	const struct watch_losses *losses = &target->losses;
 	const struct {
@@ -230,7 +233,7 @@ static void add_losses(struct writer *w, const struct family *family,
 			    all[i].n);
 }
 
-static void add_cost(struct writer *w, const struct family *family,
+static void add_cost(struct metrics_writer *w, const struct family *family,
 		     const struct watch_target *target)
 {
 	const struct labels labels = { .target = target };
@@ -239,7 +242,7 @@ static void add_cost(struct writer *w, const struct family *family,
 	add_created(w, family, &labels);
 }
 
-static void add_hit_cost(struct writer *w, const struct family *family,
+static void add_hit_cost(struct metrics_writer *w, const struct family *family,
 			 const struct watch_target *target)
 {
 	if (target->cost_per_hit_ns > 0)
@@ -254,7 +257,7 @@ static void add_hit_cost(struct writer *w, const struct family *family,
  * ROW: index of the row at which to start looking for the rows of the probe; rows are sorted by
  * probe. Return ROW for the next probe.
  */
-static size_t add_hits_by_pid(struct writer *w, const struct family *family,
+static size_t add_hits_by_pid(struct metrics_writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
 {
 	size_t i = 0;
@@ -280,8 +283,8 @@ static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_hits(struct writer *w, const struct family *family,
-		     const struct watch_target *target)
+static void add_hit_counters(struct metrics_writer *w, const struct family *family,
+			     const struct watch_target *target)
 {
 	size_t row = 0;
 
@@ -297,7 +300,7 @@ static void add_hits(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_enabled(struct writer *w, const struct family *family,
+static void add_enabled(struct metrics_writer *w, const struct family *family,
 			const struct watch_target *target)
 {
 	const bool has_none = target->knows_pids && target->n_pids == 0;
@@ -317,7 +320,7 @@ static void add_enabled(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_counted(struct writer *w, const struct family *family,
+static void add_counted(struct metrics_writer *w, const struct family *family,
 			const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_probes; i++)
@@ -327,7 +330,7 @@ static void add_counted(struct writer *w, const struct family *family,
 }
 
 /* Add a sample for each probe that has uses without a site. */
-static void add_uses_without_site(struct writer *w, const struct family *family,
+static void add_uses_without_site(struct metrics_writer *w, const struct family *family,
 				  const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_probes; i++)
@@ -350,10 +353,10 @@ static struct labels labels_of(const struct watch_target *target, const struct w
 	};
 }
 
-static void add_bucket(struct writer *w, const struct family *family, const struct labels *labels,
-		       const char *le, uint64_t count)
+static void add_bucket(struct metrics_writer *w, const struct family *family,
+		       const struct labels *labels, const char *le, uint64_t count)
 {
-	add_name(w, family, "_bucket{");
+	add_metric_name(w, family, "_bucket{");
 	add_labels(w, labels);
 	strbuf_lit(w->out, ",le=\"");
 	strbuf_str(w->out, le);
@@ -362,7 +365,7 @@ static void add_bucket(struct writer *w, const struct family *family, const stru
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_histogram(struct writer *w, const struct family *family,
+static void add_histogram(struct metrics_writer *w, const struct family *family,
 			  const struct labels *labels, const struct ocp_pair *sum)
 {
 	uint64_t counts[MAX_BUCKETS];
@@ -383,7 +386,7 @@ static void add_histogram(struct writer *w, const struct family *family,
 	add_created(w, family, labels);
 }
 
-static void add_durations(struct writer *w, const struct family *family,
+static void add_durations(struct metrics_writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_pairs; i++) {
@@ -393,7 +396,7 @@ static void add_durations(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_orphans(struct writer *w, const struct family *family,
+static void add_orphans(struct metrics_writer *w, const struct family *family,
 			const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_pairs; i++) {
@@ -407,7 +410,7 @@ static void add_orphans(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_mismatched(struct writer *w, const struct family *family,
+static void add_mismatched(struct metrics_writer *w, const struct family *family,
 			   const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_pairs; i++) {
@@ -417,7 +420,7 @@ static void add_mismatched(struct writer *w, const struct family *family,
 	}
 }
 
-static void add_open(struct writer *w, const struct family *family,
+static void add_open(struct metrics_writer *w, const struct family *family,
 		     const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_pairs; i++) {
@@ -433,14 +436,14 @@ static void add_open(struct writer *w, const struct family *family,
  * Add a sample of the garbage collector. Write no _created: counters that began when the process
  * started are older than the other counters of the target.
  */
-static void add_figure(struct writer *w, const struct family *family,
+static void add_figure(struct metrics_writer *w, const struct family *family,
 		       const struct watch_target *target, uint64_t value)
 {
 	add_integer(w, family, family->kind == COUNTER ? "_total" : "",
 		    &(struct labels){ .target = target }, value);
 }
 
-static void add_gc_processes(struct writer *w, const struct family *family,
+static void add_gc_processes(struct metrics_writer *w, const struct family *family,
 			     const struct watch_target *target)
 {
 	if (target->gc.is_known)
@@ -452,7 +455,7 @@ static void add_gc_processes(struct writer *w, const struct family *family,
  * is true.
  */
 #define DEFINE_ADD(name, condition)                                                                \
-	static void add_gc_##name(struct writer *w, const struct family *family,                   \
+	static void add_gc_##name(struct metrics_writer *w, const struct family *family,           \
 				  const struct watch_target *target)                               \
 	{                                                                                          \
 		if (target->gc.is_known && target->gc.condition)                                   \
@@ -470,7 +473,7 @@ DEFINE_ADD(major_collections, is_known)
 DEFINE_ADD(compactions, has_compactions)
 
 /* Add the pauses in the timed phases: the pair "gc:minor" becomes the phase "minor". */
-static void add_gc_pauses(struct writer *w, const struct family *family,
+static void add_gc_pauses(struct metrics_writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
 	static const char prefix[] = "gc:";
@@ -491,7 +494,8 @@ static void add_gc_pauses(struct writer *w, const struct family *family,
  * Write a family with a sample for each kind of profile. COUNTS points to the family's member in
  * of[0] of a struct profile_counts.
  */
-static void write_counts(struct writer *w, const struct family *family, const uint64_t *counts)
+static void write_counts(struct metrics_writer *w, const struct family *family,
+			 const uint64_t *counts)
 {
 	static const char *const kinds[] = {
 		[COUNT_CPU] = "cpu", [COUNT_ALLOC] = "alloc", [COUNT_HEAP] = "heap"
@@ -500,7 +504,7 @@ static void write_counts(struct writer *w, const struct family *family, const ui
 
 	begin_family(w, family);
 	for (size_t i = 0; i < COUNT_KINDS; i++) {
-		add_name(w, family, "_total{");
+		add_metric_name(w, family, "_total{");
 		add_label(w, "kind", kinds[i]);
 		strbuf_lit(w->out, "} ");
 		strbuf_u64(w->out, counts[i * stride]);
@@ -512,7 +516,7 @@ static void write_counts(struct writer *w, const struct family *family, const ui
  * Write the figures of Gc.Memprof: one family for each member of struct heap_figures, with a sample
  * for each program.
  */
-static void write_heaps(struct writer *w, const struct profile_counts *profiles)
+static void write_heaps(struct metrics_writer *w, const struct profile_counts *profiles)
 {
 	static const struct {
 		struct family family;
@@ -539,8 +543,8 @@ static void write_heaps(struct writer *w, const struct profile_counts *profiles)
 
 		begin_family(w, &all[i].family);
 		while (heap_figures_next(&at, end, &figures, &exe)) {
-			add_name(w, &all[i].family,
-				 all[i].family.kind == COUNTER ? "_total{" : "{");
+			add_metric_name(w, &all[i].family,
+					all[i].family.kind == COUNTER ? "_total{" : "{");
 			add_label(w, "exe", exe);
 			strbuf_lit(w->out, "} ");
 			memcpy(&number, (const char *)&figures + all[i].at, sizeof(number));
@@ -550,7 +554,7 @@ static void write_heaps(struct writer *w, const struct profile_counts *profiles)
 	}
 }
 
-static void write_profiles(struct writer *w, const struct profile_counts *profiles)
+static void write_profiles(struct metrics_writer *w, const struct profile_counts *profiles)
 {
 	static const struct family served = { "profiles_served", COUNTER, NULL,
 					      "Profiles that were served." };
@@ -574,18 +578,19 @@ static void write_profiles(struct writer *w, const struct profile_counts *profil
 
 static const struct {
 	struct family family;
-	void (*add)(struct writer *w, const struct family *family,
+	void (*add)(struct metrics_writer *w, const struct family *family,
 		    const struct watch_target *target);
 } families[] = {
 	{ { "probes_up", GAUGE, NULL,
 	    "1 if a process of the program runs and is measured, else 0." },
-	  add_up },
+	  add_up_gauge },
 	{ { "probes_engine", GAUGE, NULL,
 	    "1 for the engine that measures the program: bpf (the kernel) or inside (the process)." },
 	  add_engine },
-	{ { "probes_processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
+	{ { "probes_processes", GAUGE, NULL, "Processes that run the program." },
+	  add_process_count },
 	{ { "probes_hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." },
-	  add_hits },
+	  add_hit_counters },
 	{ { "probes_enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
 	  add_enabled },
 	{ { "probes_counted", GAUGE, NULL, "1 if hits of the probe are counted, else 0." },
@@ -605,7 +610,8 @@ static const struct {
 	    "differs." },
 	  add_mismatched },
 	{ { "probes_pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
-	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
+	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." },
+	  add_loss_counters },
 	{ { "probes_cpu_overhead_seconds", COUNTER, "seconds",
 	    "CPU overhead of measuring: hits times cost per hit." },
 	  add_cost },
@@ -640,7 +646,7 @@ void metrics_write(struct strbuf *out, const struct watch *watch, enum expositio
 		   const struct buckets *buckets, bool label_pid,
 		   const struct profile_counts *profiles)
 {
-	struct writer w = {
+	struct metrics_writer w = {
 		.out = out,
 		.watch = watch,
 		.buckets = buckets,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Accept header is a list of media ranges with parameters; q, from 0 to 1, is the client's
- * preference. If several ranges match an offer, the most specific one applies: first a range with
- * the offer's version, then one without a version, then type / *, then * / *. A range with another
- * version does not match the offer.
+ * Choose the format from the Accept header. The header is a list of media ranges with parameters;
+ * q, from 0 to 1, is the client's preference. If several ranges match an offer, only the most
+ * specific one applies: first a range with the offer's version, then one without a version, then
+ * type / *, then * / *. A range with a version that the offer does not have does not match the
+ * offer.
  */
 #include "serve/negotiate.h"
 
@@ -29,7 +30,7 @@ static const struct offer offers[EXPOSITIONS] = {
 				       "charset=utf-8" },
 };
 
-struct range {
+struct media_range {
 	const char *type, *subtype, *version, *charset; /* NULL: not given */
 	double q;
 };
@@ -97,11 +98,11 @@ static bool parse_q(const char *text, double *q)
  * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if it is
  * invalid.
  */
-static bool parse_range(char *text, struct range *range)
+static bool parse_range(char *text, struct media_range *range)
 {
 	char *next = cut(text, ';'), *subtype;
 
-	*range = (struct range){ .type = trim(text), .q = 1 };
+	*range = (struct media_range){ .type = trim(text), .q = 1 };
 	subtype = cut(text, '/');
 	if (!subtype)
 		return false;
@@ -129,7 +130,7 @@ static bool parse_range(char *text, struct range *range)
 }
 
 /* Return how specifically RANGE matches OFFER, from 1 to 4; 0: it does not match. */
-static int specificity(const struct range *range, const struct offer *offer)
+static int specificity(const struct media_range *range, const struct offer *offer)
 {
 	if (range->charset && strcasecmp(range->charset, "utf-8") != 0)
 		return 0;
@@ -155,7 +156,7 @@ enum exposition negotiate(const char *accept)
 
 	while (next) {
 		char *element = next;
-		struct range range;
+		struct media_range range;
 
 		next = cut(element, ',');
 		if (!parse_range(element, &range))

@@ -12,7 +12,7 @@
 enum { MAX_LINKS = 40 };
 
 /* The state of walking a path. */
-struct walk {
+struct path_walk {
 	struct ocp_ctx *ctx;
 	const char *path;    /* the whole path, for errors */
 	int fd;		     /* the directory reached so far; -1: before the start */
@@ -20,18 +20,18 @@ struct walk {
 	unsigned int n_links;
 };
 
-static int fail(const struct walk *w, int number)
+static int fail(const struct path_walk *w, int number)
 {
 	return ctx_error(w->ctx, -number, "%s: %s", w->path, strerror(number));
 }
 
-static int no_file(const struct walk *w)
+static int no_file(const struct path_walk *w)
 {
 	return ctx_error(w->ctx, -EINVAL, "%s: not a regular file", w->path);
 }
 
 /* Make FD the directory that the walk has reached. */
-static void enter(struct walk *w, int fd)
+static void enter(struct path_walk *w, int fd)
 {
 	if (w->fd >= 0)
 		close(w->fd);
@@ -42,7 +42,7 @@ static void enter(struct walk *w, int fd)
  * Set the rest of the walk to PATH. If PATH is absolute, go to the root directory. -ENAMETOOLONG if
  * PATH is too long.
  */
-static int set_rest(struct walk *w, const char *path)
+static int set_rest(struct path_walk *w, const char *path)
 {
 	if (strlen(path) >= sizeof(w->rest))
 		return fail(w, ENAMETOOLONG);
@@ -57,7 +57,7 @@ static int set_rest(struct walk *w, const char *path)
  * Remove the first name from the rest of the path and copy it to NAME. Return false if the rest is
  * empty, or if the name is too long (*ERR).
  */
-static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
+static bool next_name(struct path_walk *w, char name[NAME_MAX + 1], int *err)
 {
 	const char *first = w->rest + strspn(w->rest, "/");
 	const size_t n = strcspn(first, "/");
@@ -72,7 +72,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
 }
 
 /* Put the contents of the symbolic link FD, called NAME, before the rest of the path. */
-static int follow(struct walk *w, int fd, const char *name, const struct stat *st)
+static int follow_link(struct path_walk *w, int fd, const char *name, const struct stat *st)
 {
 	char path[2 * PATH_MAX];
 	ssize_t n;
@@ -94,7 +94,7 @@ static int follow(struct walk *w, int fd, const char *name, const struct stat *s
  * Walk to NAME in the current directory. Return 1 if NAME is the end of the path, 0 if the walk
  * continues, or -errno.
  */
-static int step(struct walk *w, const char *name)
+static int walk_to(struct path_walk *w, const char *name)
 {
 	const bool is_last = !*w->rest;
 	const int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -106,7 +106,7 @@ static int step(struct walk *w, const char *name)
 	if (fstat(fd, &st) != 0) {
 		err = fail(w, errno);
 	} else if (S_ISLNK(st.st_mode)) {
-		err = follow(w, fd, name, &st);
+		err = follow_link(w, fd, name, &st);
 	} else if (is_last) {
 		err = S_ISREG(st.st_mode) ? 1 : no_file(w);
 	} else if (S_ISDIR(st.st_mode)) {
@@ -119,9 +119,9 @@ static int step(struct walk *w, const char *name)
 	return err;
 }
 
-int place_find(struct ocp_ctx *ctx, const char *path, struct place *place)
+int place_find(struct ocp_ctx *ctx, const char *path, struct file_place *place)
 {
-	struct walk walk = { .ctx = ctx, .path = path, .fd = -1 };
+	struct path_walk walk = { .ctx = ctx, .path = path, .fd = -1 };
 	int err = set_rest(&walk, path);
 
 	if (!err && walk.fd < 0) {
@@ -130,7 +130,7 @@ int place_find(struct ocp_ctx *ctx, const char *path, struct place *place)
 	}
 	while (!err) {
 		if (next_name(&walk, place->name, &err))
-			err = step(&walk, place->name);
+			err = walk_to(&walk, place->name);
 		else if (!err)
 			err = no_file(&walk);
 	}

@@ -6,15 +6,15 @@
 #include "serve/control_http.h"
 #include "serve/control_message.h"
 
-static void add_text(struct strbuf *out, const char *text)
+static void add_terminated_text(struct strbuf *out, const char *text)
 {
 	strbuf_add(out, text, strlen(text) + 1);
 }
 
 static void add_argument(void *data, const char *name, const char *value)
 {
-	add_text(data, name);
-	add_text(data, value ? value : "");
+	add_terminated_text(data, name);
+	add_terminated_text(data, value ? value : "");
 }
 
 void profile_http_write(const struct http_request *request, struct strbuf *out)
@@ -22,7 +22,7 @@ void profile_http_write(const struct http_request *request, struct strbuf *out)
 	struct control_request asked = control_request_of(request);
 	struct strbuf text = { 0 };
 
-	add_text(&text, request->path);
+	add_terminated_text(&text, request->path);
 	http_arguments(request, add_argument, &text);
 	asked.wanted.body = text.bytes;
 	asked.wanted.n_body = text.n;

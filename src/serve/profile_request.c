@@ -11,7 +11,7 @@
 
 enum { BAD_REQUEST = 400 };
 
-struct reader {
+struct parameter_reader {
 	struct profile_request *request;
 	struct http_reply *reply;
 	bool has_seconds, has_hz, has_kind;
@@ -19,7 +19,8 @@ struct reader {
 };
 
 /* Fill in the reply with an error about the parameter NAME. Always return false. */
-static bool refuse(struct reader *r, const char *name, const char *value, const char *why)
+static bool refuse_parameter(struct parameter_reader *r, const char *name, const char *value,
+			     const char *why)
 {
 	char text[256];
 
@@ -33,58 +34,59 @@ static bool refuse(struct reader *r, const char *name, const char *value, const 
  * Parse VALUE, a whole number from 1 to MOST. *HAS says whether the parameter has been given
  * before; set it to true. Return false if VALUE is refused.
  */
-static bool take_number(struct reader *r, const char *name, const char *value, bool *has,
-			unsigned int most, unsigned int *number)
+static bool parse_number_parameter(struct parameter_reader *r, const char *name, const char *value,
+				   bool *has, unsigned int most, unsigned int *number)
 {
 	char why[64], *end;
 	unsigned long parsed;
 
 	if (*has)
-		return refuse(r, name, value, "given twice");
+		return refuse_parameter(r, name, value, "given twice");
 	*has = true;
 	errno = 0;
 	parsed = strtoul(value, &end, 10);
 	snprintf(why, sizeof(why), "not a whole number from 1 to %u", most);
 	if (errno || strspn(value, "0123456789") != strlen(value) || end == value || !parsed ||
 	    parsed > most)
-		return refuse(r, name, value, why);
+		return refuse_parameter(r, name, value, why);
 	*number = (unsigned int)parsed;
 	return true;
 }
 
-static bool take_kind(struct reader *r, const char *value)
+static bool take_kind(struct parameter_reader *r, const char *value)
 {
 	if (strcmp(value, "cpu") == 0)
 		r->request->kind = PROFILE_CPU;
 	else if (strcmp(value, "alloc") == 0)
 		r->request->kind = PROFILE_WORDS;
 	else
-		return refuse(r, "kind", value, "not cpu or alloc");
+		return refuse_parameter(r, "kind", value, "not cpu or alloc");
 	return true;
 }
 
-static bool take_argument(struct reader *r, const char *name, const char *value)
+static bool take_argument(struct parameter_reader *r, const char *name, const char *value)
 {
 	struct record_filter *filter = &r->request->filter;
 	unsigned int pid;
 	bool has_pid = filter->pid;
 
 	if (strcmp(name, "seconds") == 0 && !r->has_no_time)
-		return take_number(r, name, value, &r->has_seconds, PROFILE_MAX_SECONDS,
-				   &r->request->seconds);
+		return parse_number_parameter(r, name, value, &r->has_seconds, PROFILE_MAX_SECONDS,
+					      &r->request->seconds);
 	if (strcmp(name, "hz") == 0)
-		return take_number(r, name, value, &r->has_hz, PROFILE_MAX_HZ, &r->request->hz);
+		return parse_number_parameter(r, name, value, &r->has_hz, PROFILE_MAX_HZ,
+					      &r->request->hz);
 	if (strcmp(name, "kind") == 0 && r->has_kind)
 		return take_kind(r, value);
 	if (strcmp(name, "pid") == 0) {
-		if (!take_number(r, name, value, &has_pid, INT_MAX, &pid))
+		if (!parse_number_parameter(r, name, value, &has_pid, INT_MAX, &pid))
 			return false;
 		filter->pid = (pid_t)pid;
 		return true;
 	}
 	if (strcmp(name, "exe") == 0) {
 		if (filter->exe)
-			return refuse(r, name, value, "given twice");
+			return refuse_parameter(r, name, value, "given twice");
 		filter->exe = value;
 		return true;
 	}
@@ -94,7 +96,8 @@ static bool take_argument(struct reader *r, const char *name, const char *value)
 	 */
 	if (strcmp(name, "debug") == 0 && strcmp(value, "0") == 0)
 		return true;
-	return refuse(r, name, value, "no such parameter: there are seconds, hz, exe and pid");
+	return refuse_parameter(r, name, value,
+				"no such parameter: there are seconds, hz, exe and pid");
 }
 
 /*
@@ -114,7 +117,7 @@ static const char *next_text(const char **at, const char *end)
 bool profile_request_read(const char *text, size_t n, struct profile_request *request,
 			  struct http_reply *reply)
 {
-	struct reader r = { .request = request, .reply = reply };
+	struct parameter_reader r = { .request = request, .reply = reply };
 	const char *end = text + n, *at = text, *path = next_text(&at, end), *name, *value;
 
 	*request = (struct profile_request){ .kind = PROFILE_CPU, .hz = PROFILE_HZ };
@@ -131,7 +134,7 @@ bool profile_request_read(const char *text, size_t n, struct profile_request *re
 		if (!take_argument(&r, name, value))
 			return false;
 	if (r.has_hz && request->kind != PROFILE_CPU)
-		return refuse(&r, "hz", "", "only for CPU time");
+		return refuse_parameter(&r, "hz", "", "only for CPU time");
 	if (!request->seconds && (request->kind == PROFILE_CPU || r.has_kind))
 		request->seconds = PROFILE_SECONDS;
 	return true;

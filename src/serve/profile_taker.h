@@ -15,7 +15,10 @@
 #include "base/strbuf.h"
 #include "profile/recorder.h"
 
-/* Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. */
+/*
+ * Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. An answer
+ * has the id of its order; an answer with id 0 is a message of serve/heap_figures.h instead.
+ */
 enum profiling_order {
 	/* Take a profile; with a struct profiling_take, and the path of the executable or "". */
 	PROFILING_TAKE,
@@ -27,7 +30,7 @@ enum profiling_order {
 	PROFILING_CANCEL,
 };
 
-/* An answer with id 0 is not the answer to an order: it is a message of serve/heap_figures.h. */
+/* The message of PROFILING_TAKE, before the path. */
 
 struct profiling_take {
 	enum profile_kind kind;

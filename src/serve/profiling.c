@@ -27,7 +27,7 @@ enum {
 	UNAVAILABLE = 503
 };
 
-struct job {
+struct ordered_job {
 	uint64_t id;		      /* 0: unused */
 	enum profile_count_kind kind; /* COUNT_KINDS: this request is not counted */
 };
@@ -38,7 +38,7 @@ struct profiling {
 	pid_t pid; /* 0: the child does not run */
 	int fd;
 	char *why, *hint; /* why the child cannot take profiles; NULL: it can */
-	struct job jobs[PROFILING_MAX];
+	struct ordered_job jobs[PROFILING_MAX];
 	struct strbuf followed; /* the process list that was last sent to the child */
 	struct strbuf news;	/* the newest message of serve/heap_figures.h */
 	bool has_news;
@@ -232,7 +232,7 @@ static bool is_watched(const struct watch *watch, const struct record_filter *fi
 	return has_exe && is_of_exe;
 }
 
-static struct job *find_job(struct profiling *p, uint64_t id)
+static struct ordered_job *find_job(struct profiling *p, uint64_t id)
 {
 	for (size_t i = 0; i < PROFILING_MAX; i++)
 		if (p->jobs[i].id == id)
@@ -265,7 +265,7 @@ static int send_take(struct profiling *p, const struct profile_request *request,
  * Order the child to take a profile. Return false if that is not possible; then REPLY has the
  * reason.
  */
-static bool start_job(struct profiling *p, const struct watch *watch,
+static bool order_job(struct profiling *p, const struct watch *watch,
 		      const struct profile_request *request, enum ask ask, uint64_t id,
 		      struct http_reply *reply)
 {
@@ -273,7 +273,7 @@ static bool start_job(struct profiling *p, const struct watch *watch,
 					     : ask == ASK_HEAP		    ? COUNT_HEAP
 					     : request->kind == PROFILE_CPU ? COUNT_CPU
 									    : COUNT_ALLOC;
-	struct job *job = find_job(p, 0);
+	struct ordered_job *job = find_job(p, 0);
 
 	if (!job) {
 		http_error(reply, TOO_MANY, "16 profiles are being taken; no more at one time",
@@ -293,7 +293,7 @@ static bool start_job(struct profiling *p, const struct watch *watch,
 		http_error(reply, UNAVAILABLE, "the profiling process is busy", NULL);
 		return false;
 	}
-	*job = (struct job){ id, kind };
+	*job = (struct ordered_job){ id, kind };
 	return true;
 }
 
@@ -322,8 +322,9 @@ static void write_index(const struct profiling *p, const struct watch *watch, st
 }
 
 /*
- * Return true if the child runs, or if a request of PEER may start it. ASK_SITES may not, since a
- * page sends it only to look. If the child may not be started, fill in REPLY.
+ * Return true if the child runs, or if the request ASK of PEER may start it. ASK_SITES may not
+ * start it: a page sends ASK_SITES only to show the sites of a profile that runs. If the child does
+ * not run and may not be started, fill in REPLY and return false.
  */
 static bool may_start(struct profiling *p, enum ask ask, const char *peer, struct http_reply *reply)
 {
@@ -362,7 +363,7 @@ bool profiling_answer(struct profiling *p, const struct watch *watch, const stru
 	    !is_watched(watch, &wanted.filter, reply) ||
 	    !may_start(p, asked->ask, request.wanted.peer, reply))
 		return true;
-	return !start_job(p, watch, &wanted, asked->ask, asked->id, reply);
+	return !order_job(p, watch, &wanted, asked->ask, asked->id, reply);
 }
 
 void profiling_end(struct profiling *p, uint64_t id)
@@ -373,8 +374,8 @@ void profiling_end(struct profiling *p, uint64_t id)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void count(struct profiling *p, const struct job *job, const struct http_reply *reply,
-		  const struct profiling_numbers *numbers)
+static void count_request(struct profiling *p, const struct ordered_job *job,
+			  const struct http_reply *reply, const struct profiling_numbers *numbers)
 {
 	struct profile_counts *counts = p->is.counts;
 
@@ -411,14 +412,14 @@ static bool take_end(struct profiling *p, uint64_t *id, struct http_reply *reply
 		say("the profiling process ended; the next request starts another one");
 	}
 	for (size_t i = 0; i < PROFILING_MAX; i++) {
-		struct job *job = &p->jobs[i];
+		struct ordered_job *job = &p->jobs[i];
 
 		if (!job->id)
 			continue;
 		*id = job->id;
 		http_error(reply, UNAVAILABLE, "the profiling process ended", NULL);
-		count(p, job, reply, NULL);
-		*job = (struct job){ 0 };
+		count_request(p, job, reply, NULL);
+		*job = (struct ordered_job){ 0 };
 		return true;
 	}
 	return false;
@@ -427,7 +428,7 @@ static bool take_end(struct profiling *p, uint64_t *id, struct http_reply *reply
 bool profiling_take(struct profiling *p, uint64_t *id, struct http_reply *reply)
 {
 	struct profiling_numbers numbers = { 0 };
-	struct job *job;
+	struct ordered_job *job;
 	int err;
 
 	do {
@@ -446,8 +447,8 @@ bool profiling_take(struct profiling *p, uint64_t *id, struct http_reply *reply)
 		memmove(reply->body.bytes, reply->body.bytes + sizeof(numbers), reply->body.n);
 	}
 	if (job) {
-		count(p, job, reply, &numbers);
-		*job = (struct job){ 0 };
+		count_request(p, job, reply, &numbers);
+		*job = (struct ordered_job){ 0 };
 	}
 	return true;
 }

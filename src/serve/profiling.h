@@ -61,8 +61,8 @@ bool profiling_answer(struct profiling *profiling, const struct watch *watch,
 /* End the profile ID, whose client has gone. Ignore an unknown ID. */
 void profiling_end(struct profiling *profiling, uint64_t id);
 /*
- * Take a delayed answer: set *ID to its request, and fill in REPLY. Return false if no answer has
- * arrived.
+ * Take a delayed answer: set *ID to the id of its request, and fill in REPLY. Return false if no
+ * answer has arrived.
  */
 bool profiling_take(struct profiling *profiling, uint64_t *id, struct http_reply *reply);
 /* If the list of watched processes has changed, send it to the child. Call this after each tick. */

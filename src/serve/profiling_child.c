@@ -39,7 +39,7 @@ struct room {
 	bool is_old;
 };
 
-struct job {
+struct profile_job {
 	uint64_t id;
 	struct room *room; /* NULL: unused */
 	struct record_filter filter;
@@ -49,11 +49,11 @@ struct job {
 	struct record_mark mark;
 };
 
-struct child {
+struct profile_worker {
 	struct ocp_ctx *ctx;
 	int fd;
 	struct room rooms[MAX_RECORDERS];
-	struct job jobs[MAX_JOBS];
+	struct profile_job jobs[MAX_JOBS];
 	struct process_list processes;
 	struct asked asked;
 };
@@ -61,8 +61,8 @@ struct child {
 /* ---- recorders ------------------------------------------------------------------------------ */
 
 /* Return true if the recorder of ROOM has to sample PROCESS, for a job or for its totals. */
-static bool is_wanted(const struct child *c, const struct room *room,
-		      const struct recorded_process *process)
+static bool must_sample(const struct profile_worker *c, const struct room *room,
+			const struct recorded_process *process)
 {
 	for (size_t i = 0; i < MAX_JOBS; i++)
 		if (c->jobs[i].room == room &&
@@ -71,13 +71,13 @@ static bool is_wanted(const struct child *c, const struct room *room,
 	return room->has_totals;
 }
 
-static int follow(struct child *c, struct room *room)
+static int follow_room_processes(struct profile_worker *c, struct room *room)
 {
 	struct recorded_process wanted[RECORDER_MAX_PROCESSES];
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->processes.n; i++)
-		if (is_wanted(c, room, &c->processes.of[i]))
+		if (must_sample(c, room, &c->processes.of[i]))
 			wanted[n++] = c->processes.of[i];
 	return recorder_follow(room->recorder, wanted, n);
 }
@@ -88,7 +88,7 @@ static void close_room(struct room *room)
 	*room = (struct room){ 0 };
 }
 
-static int open_room(struct child *c, const struct profiling_take *take, struct room **out)
+static int open_room(struct profile_worker *c, const struct profiling_take *take, struct room **out)
 {
 	struct room *room = c->rooms;
 	int err;
@@ -110,7 +110,7 @@ static int open_room(struct child *c, const struct profiling_take *take, struct 
  * Find a room whose recorder has the kind and frequency of TAKE, or open one. If the recorder of a
  * room is stale (recorder_is_worn), the room takes no more jobs, and is closed after its last job.
  */
-static int find_room(struct child *c, const struct profiling_take *take, struct room **out)
+static int find_room(struct profile_worker *c, const struct profiling_take *take, struct room **out)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
 		struct room *room = &c->rooms[i];
@@ -151,7 +151,7 @@ static int keep_ms(const struct room *room)
  * Refresh the recorders, and close those that have been unused for too long. Called once a second.
  * Errors are ignored here: they appear in the next answer.
  */
-static void refresh_rooms(struct child *c)
+static void refresh_rooms(struct profile_worker *c)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
 		struct room *room = &c->rooms[i];
@@ -167,7 +167,7 @@ static void refresh_rooms(struct child *c)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void send_error(struct child *c, uint64_t id, int err)
+static void send_error(struct profile_worker *c, uint64_t id, int err)
 {
 	taker_answer_error(c->ctx, c->fd, id,
 			   err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED,
@@ -188,7 +188,7 @@ static struct profiling_numbers numbers_of(const struct process_profile *list, s
 
 /* A job and the profiles that answer it. */
 struct finding {
-	const struct job *job;
+	const struct profile_job *job;
 	struct process_profile *list;
 	size_t n;
 };
@@ -204,7 +204,7 @@ static int write_profile(struct ocp_ctx *ctx, const void *data, FILE *to)
 }
 
 /* Answer the request of JOB with the profile so far. */
-static void answer_job(struct child *c, const struct job *job)
+static void answer_job(struct profile_worker *c, const struct profile_job *job)
 {
 	struct finding found = { .job = job };
 	struct strbuf body = { 0 };
@@ -226,18 +226,19 @@ static void answer_job(struct child *c, const struct job *job)
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-static void end_job(struct job *job)
+static void end_job(struct profile_job *job)
 {
 	struct room *room = job->room;
 
 	record_mark_free(&job->mark);
 	free(job->exe);
-	*job = (struct job){ 0 };
+	*job = (struct profile_job){ 0 };
 	if (room)
 		leave_room(room);
 }
 
-static int start_job(struct child *c, const struct profiling_take *take, struct job *job)
+static int start_profile_job(struct profile_worker *c, const struct profiling_take *take,
+			     struct profile_job *job)
 {
 	struct room *room;
 	int err = find_room(c, take, &room);
@@ -248,7 +249,7 @@ static int start_job(struct child *c, const struct profiling_take *take, struct 
 	room->n_jobs++;
 	room->used_ms = clock_ms();
 	room->has_totals |= !take->seconds;
-	err = follow(c, room);
+	err = follow_room_processes(c, room);
 	if (!err && room->kind == PROFILE_CPU)
 		err = recorder_start(room->recorder);
 	if (!err && take->seconds)
@@ -257,11 +258,11 @@ static int start_job(struct child *c, const struct profiling_take *take, struct 
 	return err;
 }
 
-static void on_take(struct child *c)
+static void on_take(struct profile_worker *c)
 {
 	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
 	struct profiling_take take;
-	struct job *job = c->jobs;
+	struct profile_job *job = c->jobs;
 	int err = 0;
 
 	memcpy(&take, c->asked.bytes, sizeof(take));
@@ -275,7 +276,7 @@ static void on_take(struct child *c)
 		job->id = c->asked.id;
 		job->is_flame = take.is_flame;
 		job->filter = (struct record_filter){ .exe = job->exe, .pid = take.pid };
-		err = start_job(c, &take, job);
+		err = start_profile_job(c, &take, job);
 	}
 	if (!err && take.seconds)
 		return;
@@ -287,7 +288,7 @@ static void on_take(struct child *c)
 		end_job(job);
 }
 
-static void on_cancel(struct child *c)
+static void on_cancel(struct profile_worker *c)
 {
 	for (size_t i = 0; i < MAX_JOBS; i++) {
 		if (c->jobs[i].id != c->asked.id)
@@ -297,17 +298,17 @@ static void on_cancel(struct child *c)
 	}
 }
 
-static void on_follow(struct child *c)
+static void on_follow(struct profile_worker *c)
 {
 	if (!process_list_read(&c->processes, c->asked.bytes, c->asked.n))
 		return;
 	for (size_t i = 0; i < MAX_RECORDERS; i++)
 		if (c->rooms[i].recorder && (c->rooms[i].n_jobs || c->rooms[i].has_totals))
-			follow(c, &c->rooms[i]);
+			follow_room_processes(c, &c->rooms[i]);
 }
 
 /* Execute the orders that have arrived. Return false if the channel has ended or failed. */
-static bool take_orders(struct child *c)
+static bool take_orders(struct profile_worker *c)
 {
 	int err;
 
@@ -326,12 +327,12 @@ static bool take_orders(struct child *c)
  * Answer the jobs whose time is over. Return the time until the next job ends, in milliseconds, at
  * most REFRESH_MS.
  */
-static int end_jobs(struct child *c)
+static int end_jobs(struct profile_worker *c)
 {
 	int64_t next_ms = clock_ms() + REFRESH_MS;
 
 	for (size_t i = 0; i < MAX_JOBS; i++) {
-		struct job *job = &c->jobs[i];
+		struct profile_job *job = &c->jobs[i];
 
 		if (!job->id)
 			continue;
@@ -359,7 +360,7 @@ static int try_profiling(struct ocp_ctx *ctx)
 	return err;
 }
 
-static void run(struct child *c)
+static void run_profiling_child(struct profile_worker *c)
 {
 	int64_t refresh_ms = clock_ms() + REFRESH_MS;
 
@@ -376,7 +377,7 @@ static void run(struct child *c)
 
 int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
-	struct child *c = calloc(1, sizeof(*c));
+	struct profile_worker *c = calloc(1, sizeof(*c));
 	int err = taker_begin(ctx, parent, fd, "probes-profiler");
 
 	(void)rate;
@@ -386,7 +387,7 @@ int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 	if (!err) {
 		c->ctx = ctx;
 		c->fd = fd;
-		run(c);
+		run_profiling_child(c);
 		for (size_t i = 0; i < MAX_RECORDERS; i++)
 			close_room(&c->rooms[i]);
 		process_list_free(&c->processes);

@@ -43,8 +43,8 @@ int sandbox_filter_syscalls(struct ocp_ctx *ctx)
 		BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
 		/*
-		 * System calls of the x32 ABI have a bit set in their numbers that no allowed
-		 * number has.
+		 * System calls of the x32 ABI are denied: their numbers have a bit set that no
+		 * allowed number has.
 		 */
 		LOAD(AT_NUMBER),
 		CALL(accept4),

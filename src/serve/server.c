@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * One thread with one epoll instance handles signals, the tick, the textfile's timer, and the
- * requests of the HTTP process (serve/front.h). A request for the metrics or the status reads the
- * meters, so its numbers are current. The tick computes rates and the history.
+ * The main loop of the server. One thread with one epoll instance handles signals, the tick, the
+ * textfile's timer, and the requests of the HTTP process (serve/front.h). A request for the metrics
+ * or the status reads the meters, so its numbers are current. The tick computes rates and the
+ * history.
  */
 #include "serve/server.h"
 
@@ -437,8 +438,8 @@ static bool has_token(const struct server *s)
 }
 
 /*
- * Start the HTTP process, before the token is chosen and before anything is measured: it gets a
- * copy of all memory.
+ * Start the HTTP process. Call this before the token is chosen and before anything is measured: the
+ * HTTP process gets a copy of all memory.
  */
 static int start_front(struct server *s)
 {
@@ -563,7 +564,7 @@ static int start_heaps(struct server *s)
 	return err;
 }
 
-static int start(struct server *s)
+static int set_up_server(struct server *s)
 {
 	int err = take_signals(s);
 
@@ -605,7 +606,7 @@ static int start(struct server *s)
 	return err;
 }
 
-static void finish(struct server *s)
+static void tear_down_server(struct server *s)
 {
 	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
@@ -632,7 +633,7 @@ int serve(const struct options *options)
 		.tick_fd = -1,
 		.textfile_fd = -1,
 	};
-	int err = start(&server), code, end_code;
+	int err = set_up_server(&server), code, end_code;
 
 	if (!err)
 		err = run_loop(&server);
@@ -645,6 +646,6 @@ int serve(const struct options *options)
 	end_code = err ? say_error(options->ctx, err) : EXIT_DONE;
 	if (code == EXIT_DONE)
 		code = end_code;
-	finish(&server);
+	tear_down_server(&server);
 	return code;
 }

@@ -13,7 +13,7 @@
 #include "base/plural.h"
 #include "base/sanitize.h"
 
-struct wanted {
+struct wanted_switch {
 	struct json_object *root; /* owns the strings */
 	const char *exe, *probe;
 	const char *container, *pod; /* NULL: the target is not in a container, or not in a pod */
@@ -51,7 +51,7 @@ void switch_request_log(const char *peer, const char *fmt, ...)
 
 /* ---- parsing the request -------------------------------------------------------------------- */
 
-static const char *text_of(struct json_object *value)
+static const char *json_text_of(struct json_object *value)
 {
 	const char *text =
 		json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
@@ -60,9 +60,9 @@ static const char *text_of(struct json_object *value)
 }
 
 /* Take one member of the body. Return false if its name or value is invalid. */
-static bool take_member(struct wanted *wanted, const char *name, struct json_object *value)
+static bool take_member(struct wanted_switch *wanted, const char *name, struct json_object *value)
 {
-	const char *text = text_of(value);
+	const char *text = json_text_of(value);
 
 	if (strcmp(name, "exe") == 0)
 		return (wanted->exe = text);
@@ -85,7 +85,7 @@ static bool take_member(struct wanted *wanted, const char *name, struct json_obj
 	return false;
 }
 
-static struct json_object *parse(const struct switch_request *request)
+static struct json_object *parse_body(const struct switch_request *request)
 {
 	/* json-c stops at a zero byte, so check that there is none. */
 	const bool is_text = strlen(request->body) == request->n_body;
@@ -104,7 +104,7 @@ static struct json_object *parse(const struct switch_request *request)
  * Parse the body into WANTED. Return false if it is invalid; then REPLY has the reason. In both
  * cases the caller frees wanted->root.
  */
-static bool read_wanted(const struct switch_request *request, struct wanted *wanted,
+static bool read_wanted(const struct switch_request *request, struct wanted_switch *wanted,
 			struct http_reply *reply)
 {
 	static const char *const names[] = { "exe", "probe", "what", "on" };
@@ -113,7 +113,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 	struct json_object_iterator at, end;
 	char why[128];
 
-	wanted->root = parse(request);
+	wanted->root = parse_body(request);
 	if (!json_object_is_type(wanted->root, json_type_object)) {
 		http_error(reply, BAD_REQUEST, "the body is not a JSON object", hint);
 		return false;
@@ -175,7 +175,7 @@ static void reply_done(struct http_reply *reply, bool changed, size_t n_processe
 	strbuf_lit(&reply->body, "}\n");
 }
 
-static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted *wanted,
+static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted_switch *wanted,
 		 size_t number, const char *peer, struct http_reply *reply)
 {
 	const struct watch_target *target = watch_target(watch, number);
@@ -205,20 +205,20 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted *
 	reply_done(reply, wanted->is_handler ? n > 0 : was_counted != wanted->on, n);
 }
 
-static bool is_same(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 /* Return the index of the target that WANTED names, or -1. */
-static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
+static ptrdiff_t find_target(const struct watch *watch, const struct wanted_switch *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {
 		const struct watch_target *target = watch_target(watch, i);
 
 		if (strcmp(target->exe, wanted->exe) == 0 &&
-		    is_same(target->container, wanted->container) &&
-		    (target->container || is_same(target->pod, wanted->pod)))
+		    is_same_text(target->container, wanted->container) &&
+		    (target->container || is_same_text(target->pod, wanted->pod)))
 			return (ptrdiff_t)i;
 	}
 	return -1;
@@ -235,7 +235,7 @@ static bool is_in_containers(const struct watch *watch, const char *exe)
 void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 			   const struct switch_request *request, struct http_reply *reply)
 {
-	struct wanted wanted = { 0 };
+	struct wanted_switch wanted = { 0 };
 	ptrdiff_t target;
 
 	if (!read_wanted(request, &wanted, reply)) {

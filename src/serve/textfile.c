@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * A child process writes the file, so that if this program is killed during any system call, no
- * file .NAME.new is left behind. Such a file can be left only if all processes are killed at once
- * (a control group, or a power failure), and only between two system calls, since the new file has
- * no name while it is written (O_TMPFILE). On file systems without O_TMPFILE the new file has its
- * name from the start. The next write replaces a file that was left.
+ * A child process writes the file. If this program is killed, even during a system call, the child
+ * still completes the write, so no file .NAME.new is left behind. That file can be left only if all
+ * processes are killed at once (a control group, or a power failure), and only between two system
+ * calls, since the new file has no name while it is written (O_TMPFILE). On file systems without
+ * O_TMPFILE, the new file is called .NAME.new from the start. The next write removes a file
+ * .NAME.new that was left.
  */
 #include "serve/textfile.h"
 
@@ -25,7 +26,7 @@
 enum { MODE = 0644 };
 
 /* The result that the child stores in shared memory. */
-struct outcome {
+struct write_outcome {
 	int err;	/* 0 or -errno */
 	bool is_unlink; /* `err` is from the attempt to remove an old .NAME.new */
 	int left;	/* 0, or -errno if the new file could not be removed after an error */
@@ -57,14 +58,14 @@ static int link_to_name(int fd, int folder_fd, const char *new)
 }
 
 /* Remove the file NEW that an earlier run has left, if there is one. */
-static int remove_old(int folder_fd, const char *new, struct outcome *outcome)
+static int remove_old(int folder_fd, const char *new, struct write_outcome *outcome)
 {
 	outcome->is_unlink = unlinkat(folder_fd, new, 0) != 0 && errno != ENOENT;
 	return outcome->is_unlink ? -errno : 0;
 }
 
 /* Give the file FD the name NEW. If that name exists, remove the old file first. */
-static int give_name(int fd, int folder_fd, const char *new, struct outcome *outcome)
+static int give_name(int fd, int folder_fd, const char *new, struct write_outcome *outcome)
 {
 	int err = link_to_name(fd, folder_fd, new);
 
@@ -78,7 +79,7 @@ static int give_name(int fd, int folder_fd, const char *new, struct outcome *out
  * Open a new file in the directory, without a name if the file system supports this, otherwise
  * called NEW. Set *IS_NAMED accordingly.
  */
-static int open_new(int folder_fd, const char *new, bool *is_named, struct outcome *outcome)
+static int open_new(int folder_fd, const char *new, bool *is_named, struct write_outcome *outcome)
 {
 	int fd = openat(folder_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE), err;
 
@@ -93,8 +94,8 @@ static int open_new(int folder_fd, const char *new, bool *is_named, struct outco
 	return fd < 0 ? -errno : fd;
 }
 
-static void replace(const struct place *place, const char *new, const struct strbuf *body,
-		    struct outcome *outcome)
+static void replace(const struct file_place *place, const char *new, const struct strbuf *body,
+		    struct write_outcome *outcome)
 {
 	bool is_named;
 	int fd = open_new(place->folder_fd, new, &is_named, outcome);
@@ -123,8 +124,8 @@ static void replace(const struct place *place, const char *new, const struct str
  * Run replace() in a child process. The child only makes system calls, since another thread may
  * have held malloc's lock at the fork. OUTCOME must be in shared memory.
  */
-static int replace_in_child(const struct place *place, const char *new, const struct strbuf *body,
-			    struct outcome *outcome)
+static int replace_in_child(const struct file_place *place, const char *new,
+			    const struct strbuf *body, struct write_outcome *outcome)
 {
 	struct interruptions interruptions = { 0 };
 	pid_t pid = fork(), waited;
@@ -150,7 +151,7 @@ static int replace_in_child(const struct place *place, const char *new, const st
  * Return an error if PATH exists and is not a regular file: neither /dev/null nor a link to it may
  * be replaced.
  */
-static int check_kind(struct ocp_ctx *ctx, const char *path)
+static int check_replaceable(struct ocp_ctx *ctx, const char *path)
 {
 	struct stat st;
 
@@ -160,7 +161,7 @@ static int check_kind(struct ocp_ctx *ctx, const char *path)
 }
 
 static int say_outcome(struct ocp_ctx *ctx, const char *given, const char *new, int err,
-		       const struct outcome *outcome)
+		       const struct write_outcome *outcome)
 {
 	if (outcome->is_unlink)
 		return ctx_error(ctx, err, "%s: cannot remove %s beside it: %s", given, new,
@@ -171,11 +172,11 @@ static int say_outcome(struct ocp_ctx *ctx, const char *given, const char *new, 
 	return err ? ctx_error(ctx, err, "%s: %s", given, strerror(-err)) : 0;
 }
 
-static int write_at(struct ocp_ctx *ctx, const char *given, const struct place *place,
+static int write_at(struct ocp_ctx *ctx, const char *given, const struct file_place *place,
 		    const struct strbuf *body)
 {
 	char new[NAME_MAX + 1];
-	struct outcome *outcome;
+	struct write_outcome *outcome;
 	const int n = snprintf(new, sizeof(new), ".%s.new", place->name);
 	int err;
 
@@ -193,8 +194,8 @@ static int write_at(struct ocp_ctx *ctx, const char *given, const struct place *
 
 int textfile_write(struct ocp_ctx *ctx, const char *given, const struct strbuf *body)
 {
-	struct place place;
-	int err = check_kind(ctx, given);
+	struct file_place place;
+	int err = check_replaceable(ctx, given);
 
 	if (!err)
 		err = place_find(ctx, given, &place);

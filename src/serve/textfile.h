@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file for the textfile collector of Prometheus's node exporter. New contents are written to
- * another file in the same directory, which is then renamed, so readers never see half a file.
+ * Write BODY to the file at path GIVEN, for the textfile collector of Prometheus's node exporter.
+ * BODY is written to another file in the same directory, which is then renamed, so readers never
+ * see half a file.
  */
 #ifndef SERVE_TEXTFILE_H
 #define SERVE_TEXTFILE_H

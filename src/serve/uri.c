@@ -6,7 +6,7 @@
 
 enum { BAD_REQUEST = 400, MISDIRECTED = 421 };
 
-static void refuse(struct uri *uri, unsigned int status, const char *error)
+static void refuse_uri(struct uri *uri, unsigned int status, const char *error)
 {
 	uri->status = status;
 	uri->error = error;
@@ -19,9 +19,9 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
 	if (n == 0 || host[0] == ':')
-		refuse(uri, BAD_REQUEST, "the URL has no host");
+		refuse_uri(uri, BAD_REQUEST, "the URL has no host");
 	else if (n >= sizeof(uri->host) || memchr(host, '@', n) || memchr(host, '%', n))
-		refuse(uri, BAD_REQUEST, "the URL has an invalid host");
+		refuse_uri(uri, BAD_REQUEST, "the URL has an invalid host");
 	else
 		memcpy(uri->host, host, n);
 }
@@ -38,10 +38,10 @@ void uri_read(struct uri *uri, const char *text)
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
 		/* See RFC 9110, 7.4. The usual cause is an https URL sent without encryption. */
-		refuse(uri, MISDIRECTED, "only http is supported");
+		refuse_uri(uri, MISDIRECTED, "only http is supported");
 	}
 	if (strchr(text, ' '))
-		refuse(uri, BAD_REQUEST, "the URL contains a space");
+		refuse_uri(uri, BAD_REQUEST, "the URL contains a space");
 	uri->path_at = (size_t)(path - text);
 	/* A decoded zero byte would end the path in this program, but not in others. */
 	path = strstr(path, "%00");
@@ -51,5 +51,5 @@ void uri_read(struct uri *uri, const char *text)
 
 void uri_refuse_zero(struct uri *uri)
 {
-	refuse(uri, BAD_REQUEST, "the path contains a zero byte");
+	refuse_uri(uri, BAD_REQUEST, "the path contains a zero byte");
 }

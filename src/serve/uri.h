@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The target of a request, which is the second word of the request's first line. It is a path, or
- * the form for proxies, http://HOST:PORT and a path, which every server must accept (RFC 9112,
- * 3.2.2).
+ * http://HOST:PORT followed by a path. Clients send the second form to proxies, but every server
+ * must accept it (RFC 9112, 3.2.2).
  */
 #ifndef SERVE_URI_H
 #define SERVE_URI_H

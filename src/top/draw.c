@@ -73,7 +73,8 @@ enum {
 	N_FIELDS
 };
 
-static void describe(const struct top *top, const struct seen_target *target, struct field *fields)
+static void describe_target(const struct top *top, const struct seen_target *target,
+			    struct field *fields)
 {
 	const int64_t seconds = (top->view.seen->time_ns - target->since_ns) / 1000000000;
 	char text[TEXT_BYTES];
@@ -113,7 +114,7 @@ static void draw_summary(const struct top *top)
 	for (size_t i = 0; i < N_FIELDS; i++)
 		fields[i] = (struct field){ .rank = -1 };
 	if (seen->n_targets == 1)
-		describe(top, &seen->targets[0], fields);
+		describe_target(top, &seen->targets[0], fields);
 	fields[FIELD_RATE].rank = 1;
 	snprintf(fields[FIELD_RATE].text, sizeof(fields[0].text), "%s hits/s",
 		 text_rate(text, rate));
@@ -131,7 +132,8 @@ static void draw_summary(const struct top *top)
 enum { GC_MINOR, GC_MAJOR, GC_ALLOCATED, GC_PROMOTED, GC_HEAP, GC_PAUSES, N_GC_FIELDS };
 
 /* Write WHAT, then WORDS converted to bytes, then UNIT: "allocated 110MB/s". */
-static void write_bytes(struct field *field, const char *what, double words, const char *unit)
+static void write_words_as_bytes(struct field *field, const char *what, double words,
+				 const char *unit)
 {
 	char text[TEXT_BYTES];
 
@@ -162,11 +164,11 @@ static int draw_collector(const struct top *top, int y)
 		 text_rate(text, gc->major_rate));
 	if (gc->has_words) {
 		fields[GC_ALLOCATED].rank = 1;
-		write_bytes(&fields[GC_ALLOCATED], "allocated", gc->allocated_rate, "B/s");
+		write_words_as_bytes(&fields[GC_ALLOCATED], "allocated", gc->allocated_rate, "B/s");
 		fields[GC_PROMOTED].rank = 5;
-		write_bytes(&fields[GC_PROMOTED], "promoted", gc->promoted_rate, "B/s");
+		write_words_as_bytes(&fields[GC_PROMOTED], "promoted", gc->promoted_rate, "B/s");
 		fields[GC_HEAP].rank = 2;
-		write_bytes(&fields[GC_HEAP], "heap", (double)gc->heap_words, "B");
+		write_words_as_bytes(&fields[GC_HEAP], "heap", (double)gc->heap_words, "B");
 	}
 	if (!isnan(gc->pause_share)) {
 		fields[GC_PAUSES].rank = 4;

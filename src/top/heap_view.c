@@ -80,7 +80,7 @@ static uint64_t words(const struct heap_view *view, uint64_t samples)
 	return (uint64_t)((double)samples / heaps_rate(view->heaps));
 }
 
-static void describe(struct heap_view *view)
+static void describe_heap(struct heap_view *view)
 {
 	uint64_t live = 0, samples = 0, lost = 0;
 	size_t n = 0, waiting = 0, length;
@@ -147,7 +147,7 @@ int heap_view_show(struct heap_view *view)
 		view->sites[i].allocated = words(view, sites[i].sum.samples);
 	}
 	free(sites);
-	describe(view);
+	describe_heap(view);
 	return 0;
 }
 

@@ -95,8 +95,9 @@ static void stop_by_default(void)
 }
 
 /*
- * Stop, and resume when this process is in the foreground of the terminal. First check for signals
- * that end the process: it may have been continued in the background only to end it.
+ * Restore the terminal and stop. After being continued, resume when this process is in the
+ * foreground of the terminal; until then, stop again. But first check for signals that end the
+ * process: it may have been continued in the background only to end it.
  */
 static void suspend(struct loop *loop)
 {
@@ -255,7 +256,7 @@ static void close_fds(struct loop *loop)
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* Show log messages in the message line while curses has the screen; otherwise print them. */
-static void log_line(void *data, enum ocp_log_level level, const char *line)
+static void show_log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	struct loop *loop = data;
 
@@ -283,7 +284,7 @@ static int run_on_screen(struct loop *loop)
 	return code;
 }
 
-static struct top_options *own_of(struct options *options)
+static struct top_options *top_options_of(struct options *options)
 {
 	static struct top_options own = { .memprof_rate = MEMPROF_USUAL_RATE };
 
@@ -303,10 +304,10 @@ static int set_batch(const struct command *command, struct top_options *own, con
 }
 
 /* Take --batch N or --memprof[=RATE]. */
-static int set_own(const struct command *command, struct options *options, const char *name,
-		   const char *value)
+static int set_top_option(const struct command *command, struct options *options, const char *name,
+			  const char *value)
 {
-	struct top_options *own = own_of(options);
+	struct top_options *own = top_options_of(options);
 
 	if (strcmp(name, "batch") == 0)
 		return set_batch(command, own, value);
@@ -316,15 +317,15 @@ static int set_own(const struct command *command, struct options *options, const
 	return EXIT_DONE;
 }
 
-static int check_usage(const struct command *command, struct options *options)
+static int check_top_usage(const struct command *command, struct options *options)
 {
 	int code;
 
 	if (options->pid && options->exe)
 		return say_usage(command, "-pid and --exe are mutually exclusive");
-	if (own_of(options)->memprof && !options->pid && !options->exe)
+	if (top_options_of(options)->memprof && !options->pid && !options->exe)
 		return say_usage(command, "--memprof requires -pid or --exe");
-	if (own_of(options)->memprof && own_of(options)->screens)
+	if (top_options_of(options)->memprof && top_options_of(options)->screens)
 		return say_usage(command, "--batch and --memprof are mutually exclusive");
 	code = measure_options_check_program(command, options);
 	if (code == EXIT_DONE)
@@ -335,14 +336,14 @@ static int check_usage(const struct command *command, struct options *options)
 	return measure_options_check(command, options);
 }
 
-static int run(struct options *options);
+static int run_top(struct options *options);
 
 static const struct command command_top = {
 	.name = "top",
 	.help = &help_top,
 	.watches = true,
-	.run = run,
-	.set_own = set_own,
+	.run = run_top,
+	.set_own = set_top_option,
 };
 
 /* Print N screens. */
@@ -374,11 +375,11 @@ static int run_live(struct loop *loop, const struct options *options)
 	return code;
 }
 
-static int run(struct options *options)
+static int run_top(struct options *options)
 {
 	struct loop loop = { .is_verbose = options->verbose, .is_quiet = options->quiet };
-	const size_t screens = own_of(options)->screens;
-	int code = check_usage(&command_top, options);
+	const size_t screens = top_options_of(options)->screens;
+	int code = check_top_usage(&command_top, options);
 	sigset_t before;
 
 	if (code != EXIT_DONE)
@@ -389,7 +390,7 @@ static int run(struct options *options)
 	 */
 	if (screens)
 		batch_block_signals(&before);
-	ocp_ctx_set_log(options->ctx, log_line, &loop, OCP_LOG_DEBUG);
+	ocp_ctx_set_log(options->ctx, show_log_line, &loop, OCP_LOG_DEBUG);
 	code = screens ? run_batch(&loop, options, screens) : run_live(&loop, options);
 	switch_free(&loop.top);
 	top_close(&loop.top);

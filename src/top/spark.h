@@ -13,8 +13,8 @@ int spark_width(int room);
 /*
  * Compute WIDTH cells from RATES; a cell is the mean of its known rates. RATES has WATCH_COLUMNS
  * values, the oldest first; NAN is unknown. WIDTH must come from spark_width(). TICK is the number
- * of columns since the start: a cell keeps its seconds while it moves, so a finished bar keeps its
- * height.
+ * of columns since the start. It determines where cells begin, so that a cell has the same seconds
+ * at each tick while it moves to the left, and a finished bar keeps its height.
  */
 void spark_fold(const float *rates, size_t tick, float *cells, int width);
 

@@ -13,7 +13,7 @@
 
 enum { FEW_NAMES = 5 };
 
-static bool is_same(const struct top_switch *a, const char *exe, const char *name)
+static bool is_switch_of(const struct top_switch *a, const char *exe, const char *name)
 {
 	return strcmp(a->exe, exe) == 0 && strcmp(a->name, name) == 0;
 }
@@ -46,12 +46,12 @@ void switch_free(struct top *top)
 
 /* ---- handlers left on ----------------------------------------------------------------------- */
 
-static int remember(struct top *top, const struct top_switch *what)
+static int remember_switch(struct top *top, const struct top_switch *what)
 {
 	struct top_switch *new;
 	size_t i = 0;
 
-	while (i < top->n_switched && !is_same(&top->switched[i], what->exe, what->name))
+	while (i < top->n_switched && !is_switch_of(&top->switched[i], what->exe, what->name))
 		i++;
 	if (what->on && i == top->n_switched) {
 		new = array_add(top->switched, top->n_switched);
@@ -152,7 +152,7 @@ static int do_switch(struct top *top, const struct top_switch *what)
 	else
 		top_message(top, "%s: handlers switched %s in %zu process%s", what->name,
 			    what->on ? "on" : "off", n, n == 1 ? "" : "es");
-	if (n && remember(top, what) != 0)
+	if (n && remember_switch(top, what) != 0)
 		return -ENOMEM;
 	return show_switched(top, what->exe, what->name);
 }

@@ -31,7 +31,10 @@ static int clamp(size_t n, int low, int high)
 	return n < (size_t)low ? low : n > (size_t)high ? high : (int)n;
 }
 
-/* Return TITLE, or write "TITLE SHOWN/ALL" to TEXT and return it if some of ALL are hidden. */
+/*
+ * If SHOWN is less than ALL, write "TITLE SHOWN/ALL" to TEXT and return TEXT. Otherwise return
+ * TITLE.
+ */
 static const char *title_of(char *text, size_t size, const char *title, int shown, size_t all)
 {
 	if ((size_t)shown >= all)
@@ -58,7 +61,10 @@ void note_hidden(struct top *top, const char *part)
 	snprintf(top->hidden + used, sizeof(top->hidden) - used, "%s%s", used ? ", " : "", part);
 }
 
-/* Note the columns that do not fit on the screen, the first of them with TABLE as a prefix. */
+/*
+ * Note in top->hidden the columns that do not fit on the screen. Write TABLE before the first of
+ * them.
+ */
 static void note_hidden_columns(struct top *top, const char *table, const struct column *columns,
 				size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of programs, pairs and probes. Each table begins at line Y with its titles. Columns
- * that do not fit on the screen are noted in top->hidden.
+ * The tables of programs, pairs and probes. Each table begins at line Y with its titles, followed
+ * by at most LINES rows. Columns that do not fit on the screen are noted in top->hidden.
  */
 #ifndef TOP_TABLES_H
 #define TOP_TABLES_H

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * curses would handle SIGINT, SIGTERM and SIGTSTP itself. Instead, `top` blocks these signals, and
- * the loop in main.c reads them from a signalfd and calls terminal_leave() and terminal_close().
- * After a crash, a signal handler restores the terminal with async-signal-safe functions and with
- * strings that were looked up in advance.
+ * Take and restore the terminal. curses would handle SIGINT, SIGTERM and SIGTSTP itself. Instead,
+ * `top` blocks these signals; the loop in main.c reads them from a signalfd, and calls
+ * terminal_leave() or terminal_close(). After a crash, a signal handler restores the terminal with
+ * async-signal-safe functions and with strings that were looked up in advance.
  */
 #include "top/terminal.h"
 
@@ -49,7 +49,7 @@ static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static int refuse(const char *why, const char *operand)
+static int refuse_terminal(const char *why, const char *operand)
 {
 	say("top: %s%s", why, operand);
 	fputs("hint: `ocaml-probes attach --count --interval 1s` prints lines instead\n", stderr);
@@ -64,8 +64,10 @@ static bool can(const char *capability)
 }
 
 /*
- * Unset the variables that name terminal descriptions. With file capabilities, curses would read a
- * description that the user has written, since curses compares only user IDs.
+ * Unset the variables that name terminal descriptions if this program has more rights than its
+ * user. For a program with other user IDs, curses ignores these variables itself. But file
+ * capabilities do not change user IDs, so curses would read a description that the user has
+ * written.
  */
 static void forget_descriptions(void)
 {
@@ -88,11 +90,11 @@ static int check_screen(const char *term)
 	char size[64];
 
 	if (!can("cup") || !can("clear"))
-		return refuse("this terminal cannot position the cursor: TERM is ", term);
+		return refuse_terminal("this terminal cannot position the cursor: TERM is ", term);
 	if (height > MOST_LINES || width > MOST_COLUMNS) {
 		snprintf(size, sizeof(size), "%dx%d, more than %dx%d", width, height, MOST_COLUMNS,
 			 MOST_LINES);
-		return refuse("this terminal is too large: ", size);
+		return refuse_terminal("this terminal is too large: ", size);
 	}
 	return EXIT_DONE;
 }
@@ -104,15 +106,16 @@ int terminal_check(void)
 
 	forget_descriptions();
 	if (!isatty(STDIN_FILENO))
-		return refuse("standard input is not a terminal", "");
+		return refuse_terminal("standard input is not a terminal", "");
 	if (!isatty(STDOUT_FILENO))
-		return refuse("standard output is not a terminal", "");
+		return refuse_terminal("standard output is not a terminal", "");
 	if (!term || !*term)
-		return refuse("TERM is not set", "");
+		return refuse_terminal("TERM is not set", "");
 	if (strcmp(term, "dumb") == 0)
-		return refuse("this terminal cannot position the cursor: TERM is dumb", "");
+		return refuse_terminal("this terminal cannot position the cursor: TERM is dumb",
+				       "");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
-		return refuse("unknown terminal type: TERM is ", term);
+		return refuse_terminal("unknown terminal type: TERM is ", term);
 	code = check_screen(term);
 	del_curterm(cur_term);
 	return code;

@@ -25,8 +25,8 @@ static const char *nothing(char *text)
 }
 
 /*
- * Write VALUE, which is below 999.5, with three digits and UNIT. At the bounds, printf would round
- * up to one more digit.
+ * Write VALUE, which is below 999.5, with three digits and UNIT. The bounds are not 10 and 100,
+ * since printf rounds values just below these up to one more digit.
  */
 static const char *three_digits(char *text, double value, const char *unit)
 {

@@ -75,7 +75,7 @@ static int compare_by_key(const struct view *view, const struct seen_probe *a,
 	}
 }
 
-static int compare(const void *left, const void *right, void *data)
+static int compare_seen_probes(const void *left, const void *right, void *data)
 {
 	const struct view *view = data;
 	const struct seen_probe *a = &view->seen->probes[*(const size_t *)left];
@@ -206,7 +206,7 @@ static void arrange(struct view *view)
 	for (size_t i = 0; i < view->seen->n_probes; i++)
 		if (is_shown(view, &view->seen->probes[i]))
 			view->order[view->n_shown++] = i;
-	qsort_r(view->order, view->n_shown, sizeof(*view->order), compare, view);
+	qsort_r(view->order, view->n_shown, sizeof(*view->order), compare_seen_probes, view);
 	find_held(view);
 	scroll_to_cursor(view);
 }

@@ -2,8 +2,8 @@
 /*
  * The visible probes, their order, and the cursor. Works without a screen.
  *
- * When the order changes, the cursor stays on its probe. But before the cursor has been moved, and
- * after Home, it stays on the first line.
+ * When the order changes, the cursor stays on its probe. But until the user moves the cursor, and
+ * again after the key Home, the cursor stays on the first line, whichever probe is there.
  */
 #ifndef TOP_VIEW_H
 #define TOP_VIEW_H

@@ -18,7 +18,7 @@ static size_t longer(size_t a, size_t b)
 /*
  * Copy TEXT to *AT, advance *AT past the copy, and return the copy. If TEXT is NULL, return NULL.
  */
-static const char *keep(char **at, const char *text)
+static const char *copy_into(char **at, const char *text)
 {
 	char *to = *at;
 
@@ -46,8 +46,8 @@ static size_t pair_bytes(const struct watch_pair *pair)
 }
 
 /*
- * Set the numbers of targets, probes and pairs in SEEN, and *N_PIDS to the number of all pids.
- * Return the bytes of all texts.
+ * Set in SEEN how many targets, probes and pairs WATCH has, and *N_PIDS to the number of all pids.
+ * Return the number of bytes of all texts.
  */
 static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {
@@ -75,9 +75,9 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 			char **at)
 {
 	*to = (struct seen_target){
-		.exe = keep(at, from->title),
-		.problem = keep(at, from->problem),
-		.filter_mismatch = keep(at, from->filter_mismatch),
+		.exe = copy_into(at, from->title),
+		.problem = copy_into(at, from->problem),
+		.filter_mismatch = copy_into(at, from->filter_mismatch),
 		.is_up = from->is_up,
 		.engine = from->engine,
 		.knows_pids = from->knows_pids,
@@ -104,7 +104,7 @@ static void copy_probes(struct view_snapshot *seen, size_t target, const struct 
 		const struct watch_probe *probe = &from->probes[i];
 
 		*(*to)++ = (struct seen_probe){
-			.name = keep(at, probe->name),
+			.name = copy_into(at, probe->name),
 			.target = target,
 			.index = i,
 			.hits = probe->hits,
@@ -136,8 +136,8 @@ static void copy_pairs(struct view_snapshot *seen, size_t target, const struct w
 		char note[PAIR_NOTE_BYTES];
 
 		*(*to)++ = (struct seen_pair){
-			.start = keep(at, pair->start),
-			.stop = keep(at, pair->stop),
+			.start = copy_into(at, pair->start),
+			.stop = copy_into(at, pair->stop),
 			.target = target,
 			.rate = pair->rate,
 			.p50_ns = pair->p50_ns,
@@ -146,7 +146,7 @@ static void copy_pairs(struct view_snapshot *seen, size_t target, const struct w
 			.open = pair->sum.open,
 			.orphans = pair->sum.orphan_starts + pair->sum.orphan_stops,
 			.mismatched = pair->sum.mismatched,
-			.note = keep(at, note_of(note, pair)),
+			.note = copy_into(at, note_of(note, pair)),
 		};
 		seen->longest_pair =
 			longer(seen->longest_pair, pair_name_length(pair->start, pair->stop));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process is opened once, which includes reading its executable; later ticks read only some
- * kilobytes of its memory, in microseconds. A new process is opened one tick late, since many
+ * Sum up the work of the garbage collector in the processes of a target. Each process is opened
+ * once, which includes reading its executable; later ticks read only some kilobytes of its memory,
+ * in microseconds. A new process is not opened at its first tick but at the next one, since many
  * processes exit at once.
  */
 #include "watch/collector.h"
@@ -35,7 +36,7 @@ struct collected {
 
 /* ---- one process ---------------------------------------------------------------------------- */
 
-static void raise_to(uint64_t *sum, double value)
+static void raise_sum(uint64_t *sum, double value)
 {
 	if (value > (double)*sum)
 		*sum = (uint64_t)value;
@@ -44,28 +45,28 @@ static void raise_to(uint64_t *sum, double value)
 /*
  * Update the figures of PROCESS. Its sums never decrease, even if a read missed the latest changes.
  */
-static void take(struct collected *process, const struct gc_gauges *gauges)
+static void update_collected(struct collected *process, const struct gc_gauges *gauges)
 {
 	const struct gc_words *words = &gauges->words;
 	struct collector_sums *now = &process->now;
 
 	process->has_words = !gauges->lacks_ended_domains;
 	if (process->has_words) {
-		raise_to(&now->minor_words, words->minor);
-		raise_to(&now->promoted_words, words->promoted);
-		raise_to(&now->major_words, words->major);
-		raise_to(&now->allocated_words, words->minor + words->major - words->promoted);
+		raise_sum(&now->minor_words, words->minor);
+		raise_sum(&now->promoted_words, words->promoted);
+		raise_sum(&now->major_words, words->major);
+		raise_sum(&now->allocated_words, words->minor + words->major - words->promoted);
 	}
-	raise_to(&now->minor_collections, (double)gauges->minor_collections);
-	raise_to(&now->major_collections, (double)gauges->major_collections);
-	raise_to(&now->compactions, (double)gauges->compactions);
+	raise_sum(&now->minor_collections, (double)gauges->minor_collections);
+	raise_sum(&now->major_collections, (double)gauges->major_collections);
+	raise_sum(&now->compactions, (double)gauges->compactions);
 	process->has_compactions = gauges->has_compactions;
 	process->heap_words = words->heap;
 	process->top_heap_words = words->top_heap;
 	process->has_figures = true;
 }
 
-static void add(struct collector_sums *to, const struct collector_sums *from)
+static void add_collector_sums(struct collector_sums *to, const struct collector_sums *from)
 {
 	to->minor_words += from->minor_words;
 	to->promoted_words += from->promoted_words;
@@ -84,7 +85,7 @@ static void end_process(struct collector *collector, struct collected *process)
 {
 	gc_reader_free(process->reader);
 	if (process->has_figures)
-		add(&collector->ended, &process->now);
+		add_collector_sums(&collector->ended, &process->now);
 	*process = (struct collected){ .pid = process->pid,
 				       .rest = 1,
 				       .is_listed = process->is_listed };
@@ -99,7 +100,7 @@ static void read_process(struct collector *collector, struct collected *process)
 		return;
 	err = gc_reader_read(process->reader, &gauges);
 	if (!err)
-		take(process, &gauges);
+		update_collected(process, &gauges);
 	else if (err == -ESRCH)
 		end_process(collector, process);
 }
@@ -115,8 +116,8 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * Mark PROCESS as no longer listed. But keep it as long as it runs: if the target is measured
- * again, its work would otherwise be counted twice. Return whether it is kept.
+ * Mark PROCESS as no longer listed. But keep PROCESS as long as it runs: if it were listed again
+ * later, its work would otherwise be counted twice. Return whether PROCESS is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {
@@ -211,7 +212,7 @@ void collector_read(struct collector *collector, struct watch_gc *gc)
 
 		if (!process->has_figures)
 			continue;
-		add(&sums, &process->now);
+		add_collector_sums(&sums, &process->now);
 		if (!process->is_listed)
 			continue;
 		gc->n_processes++;
@@ -236,8 +237,9 @@ void collector_read(struct collector *collector, struct watch_gc *gc)
 /* ---- rates ---------------------------------------------------------------------------------- */
 
 /*
- * Return true if the times of PAIR are pauses of a thread for the garbage collector. Other phases
- * contain these two phases, or are contained in them.
+ * Return true if the times of PAIR are pauses of a thread for the garbage collector: the phases
+ * gc:minor and gc:major_slice. Other phases contain these two phases, or are contained in them, so
+ * adding their times would count pauses twice.
  */
 static bool is_pause(const struct watch_pair *pair)
 {
@@ -246,8 +248,8 @@ static bool is_pause(const struct watch_pair *pair)
 }
 
 /*
- * Return the time spent in pauses in the last tick, divided by its length; NAN if pauses are not
- * timed.
+ * Return the time spent in pauses in the last tick, divided by the length of the tick; NAN if
+ * pauses are not timed.
  */
 static double pause_share(struct collector *collector, const struct watch_pair *pairs,
 			  size_t n_pairs, int64_t dt_ns)

@@ -162,8 +162,8 @@ static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, b
 	return err;
 }
 
-static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all_runtimes,
-		     bool *has_probes)
+static int find_probes_of_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all_runtimes,
+			       bool *has_probes)
 {
 	struct ocp_program *prog;
 	struct runtime runtime;
@@ -188,15 +188,15 @@ static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool all
 	return err == -ENOMEM || err == -EFBIG ? err : 0;
 }
 
-static void examine(struct ocp_ctx *ctx, const struct exam_file *file,
-		    const struct exam_limits *limits, struct shared_result *result)
+static void examine_file(struct ocp_ctx *ctx, const struct exam_file *file,
+			 const struct exam_limits *limits, struct shared_result *result)
 {
 	char why[sizeof(result->why)];
 	bool has_probes;
 	int err;
 
 	atomic_store(&result->state, EXAM_BEGUN);
-	err = read_file(ctx, file, limits->all_runtimes, &has_probes);
+	err = find_probes_of_file(ctx, file, limits->all_runtimes, &has_probes);
 	if (err == -EFBIG) {
 		set_result(result, EXAM_EXCEEDS, exam_reason(ocp_error(ctx), &file->origin));
 	} else if (err == -ENOMEM) {
@@ -222,7 +222,7 @@ static void be_examiner(pid_t parent, const struct exam_file *files, size_t n,
 	file_rules_set(ctx, &its);
 	for (size_t i = 0; i < n; i++) {
 		limit_time(limits->cpu_ms, n);
-		examine(ctx, &files[i], limits, &results[i]);
+		examine_file(ctx, &files[i], limits, &results[i]);
 	}
 	_exit(EXIT_SUCCESS);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The examiner: a child process that reads untrusted files first, to find out whether reading them
- * is safe. It has limited time and memory for each file, no capability, and no other open files. It
- * returns its results in shared memory, file by file.
+ * is safe. It has limited time and memory for each file, no capability, and no open files except
+ * these. It returns its results in shared memory, file by file.
  */
 #ifndef WATCH_EXAMINER_H
 #define WATCH_EXAMINER_H
@@ -39,9 +39,7 @@ struct exam_result {
 
 struct examiner;
 
-/*
- * ERROR is a message about the file of ORIGIN. Return it without the file's name at its beginning.
- */
+/* Return ERROR, a message about the file of ORIGIN, without the file's name at its beginning. */
 const char *exam_reason(const char *error, const struct file_origin *origin);
 
 /*

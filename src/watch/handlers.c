@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process is opened once, which includes reading its mappings and notes; later ticks read only
- * its states. A new process is opened one tick late, since many processes exit at once. At most
- * MAX_LOOKED_INTO processes are open.
+ * Read and switch the states of handlers. Each process is opened once, which includes reading its
+ * mappings and notes; later ticks read only its states. A new process is not opened at its first
+ * tick but at the next one, since many processes exit at once. At most MAX_LOOKED_INTO processes
+ * are open.
  */
 #include "watch/handlers.h"
 
@@ -41,7 +42,7 @@ void handlers_forget(struct handlers *handlers)
 		close_process(&handlers->processes[i]);
 }
 
-static int open_process(struct ocp_ctx *ctx, struct looked_into *process)
+static int open_looked_into(struct ocp_ctx *ctx, struct looked_into *process)
 {
 	int err = ocp_process_open(ctx, process->pid, &process->proc);
 
@@ -97,7 +98,7 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
 			continue;
 		}
 		n_opened++;
-		err = open_process(ctx, process);
+		err = open_looked_into(ctx, process);
 		if (!err)
 			n_open++;
 		else
@@ -113,7 +114,7 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
  * Return KNOWN, the common state in the processes so far, combined with STATE, the state in one
  * more process.
  */
-static enum watch_handler merge(enum watch_handler known, enum ocp_state state)
+static enum watch_handler merge_state(enum watch_handler known, enum ocp_state state)
 {
 	const enum watch_handler now = state == OCP_ENABLED    ? WATCH_HANDLER_ON
 				       : state == OCP_DISABLED ? WATCH_HANDLER_OFF
@@ -137,7 +138,7 @@ static void add_states(const struct looked_into *process, struct watch_probe *pr
 			at++;
 		if (at == n_probes || order != 0)
 			continue;
-		probes[at].handler = merge(probes[at].handler, process->states[i]);
+		probes[at].handler = merge_state(probes[at].handler, process->states[i]);
 		probes[at].n_enabled += process->states[i] != OCP_DISABLED;
 	}
 }
@@ -180,7 +181,7 @@ static int switch_one(struct ocp_ctx *ctx, struct looked_into *process, const ch
 		      size_t *n)
 {
 	struct ocp_actions *actions;
-	int err = process->proc ? 0 : open_process(ctx, process);
+	int err = process->proc ? 0 : open_looked_into(ctx, process);
 
 	if (!err)
 		err = ocp_process_read_states(process->proc, 0, process->states);

@@ -24,8 +24,9 @@ struct handlers {
 
 void handlers_free(struct handlers *handlers);
 /*
- * Set the processes to the N PIDS, in ascending order. Open the new processes, and close the
- * processes that are not in PIDS. Return -ENOMEM or 0.
+ * Set the processes to the N PIDS, in ascending order. Open some of the processes that are not open
+ * yet; a new process is opened one call later. Close the processes that are not in PIDS. Return
+ * -ENOMEM or 0.
  */
 int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n);
 /*
@@ -33,7 +34,10 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
  * again.
  */
 void handlers_forget(struct handlers *handlers);
-/* Read the states, and combine those of all processes in PROBES, which must be sorted by name. */
+/*
+ * Read the states in all open processes, and set the state of each of PROBES to the combination of
+ * its states in these processes. PROBES must be sorted by name.
+ */
 void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t n_probes);
 /*
  * Switch the handlers of PROBE in all processes. Same arguments and result as

@@ -34,7 +34,7 @@ static int identify(struct source *source, const char *path)
 	return 0;
 }
 
-static int open_process(struct source *source, pid_t pid)
+static int open_process_source(struct source *source, pid_t pid)
 {
 	int err = ocp_process_open(source->ctx, pid, &source->proc);
 	char path[32];
@@ -50,7 +50,7 @@ static int open_process(struct source *source, pid_t pid)
 	return err ? err : ocp_meter_add_process(source->meter, source->proc);
 }
 
-static int open_file(struct source *source, const char *path)
+static int open_file_source(struct source *source, const char *path)
 {
 	struct stat now;
 	int err = identify(source, path);
@@ -101,7 +101,8 @@ int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find
 	if (!err && spec->is_inside)
 		err = use_inside(source, spec->pid);
 	if (!err)
-		err = spec->pid ? open_process(source, spec->pid) : open_file(source, spec->path);
+		err = spec->pid ? open_process_source(source, spec->pid)
+				: open_file_source(source, spec->path);
 	if (!err)
 		err = measure_request_apply(spec->request, source->meter);
 	if (!err && spec->by_process)
@@ -148,7 +149,7 @@ static bool has_stranger(const struct source *source, const pid_t *pids, size_t 
 	return false;
 }
 
-static int compare_pids(const void *a, const void *b)
+static int compare_source_pids(const void *a, const void *b)
 {
 	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
@@ -157,8 +158,8 @@ static int compare_pids(const void *a, const void *b)
 
 bool source_has_child(const struct source *source, pid_t pid)
 {
-	return source->n_children &&
-	       bsearch(&pid, source->children, source->n_children, sizeof(pid), compare_pids);
+	return source->n_children && bsearch(&pid, source->children, source->n_children,
+					     sizeof(pid), compare_source_pids);
 }
 
 int source_adopt(struct source *source, pid_t pid, bool *is_child)
@@ -172,11 +173,11 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child)
 	if (!new)
 		return ctx_no_memory(source->ctx);
 	*new = pid;
-	qsort(source->children, source->n_children, sizeof(*new), compare_pids);
+	qsort(source->children, source->n_children, sizeof(*new), compare_source_pids);
 	return 0;
 }
 
-/* Find out whether the process, and which of its children, still count inside. */
+/* Find out whether the process still counts inside, and which of its children do. */
 static void look_inside(struct source *source)
 {
 	size_t n = 0;
@@ -200,7 +201,7 @@ static int take_children(struct source *source)
 	source->pids = grown;
 	for (size_t i = 0; i < source->n_children; i++)
 		grown[source->n_pids++] = source->children[i];
-	qsort(grown, source->n_pids, sizeof(*grown), compare_pids);
+	qsort(grown, source->n_pids, sizeof(*grown), compare_source_pids);
 	return 0;
 }
 

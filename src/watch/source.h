@@ -48,7 +48,7 @@ struct source {
 	uint64_t hits;		   /* sum of all hits in the sample */
 	/* The part of `hits` that has been included in a tick's cpu_overhead. */
 	uint64_t charged_hits;
-	int64_t uncharged_ns;	/* length of the ticks since cpu_overhead last included hits */
+	int64_t uncharged_ns;	/* sum of the ticks since cpu_overhead last included hits */
 	struct ocp_costs costs; /* all 0: unknown */
 	double cost_per_hit_ns; /* mean cost of the hits so far; 0: unknown */
 	/* CPU overhead in the last tick, as a share of one core. 0 while the costs are unknown. */
@@ -74,9 +74,10 @@ struct source_spec {
 
 /*
  * Open a source for SPEC, which is used only during this call. source_attach() then starts
- * measuring. KNOWN is the shared list of known processes; source_open() invalidates it, unless SPEC
- * is for one process that counts inside. The owner of KNOWN must invalidate it later. -EPERM: a
- * process of another user cannot count inside.
+ * measuring. KNOWN is the list of known processes that all sources share. It must stay valid as
+ * long as the source. source_open() calls find_memory_expire(KNOWN), so that new processes are
+ * found, except for a process that counts inside. Later, the caller must call
+ * find_memory_expire(KNOWN) at each tick. -EPERM: a process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
 		struct source **out);
@@ -96,8 +97,8 @@ bool source_has_ended(const struct source *source);
 /* Return true if PID was a child that counts with SOURCE when the children were last inspected. */
 bool source_has_child(const struct source *source, pid_t pid);
 /*
- * Inspect PID again, which was not a child of SOURCE so far. Set *IS_CHILD to whether it counts
- * with SOURCE now, and if so, add it to the children. Return -ENOMEM or 0.
+ * Inspect process PID, which source_has_child() did not know as a child. Set *IS_CHILD to whether
+ * PID counts with SOURCE now, and if so, add it to the children. Return -ENOMEM or 0.
  */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);
 /*

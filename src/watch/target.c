@@ -90,7 +90,7 @@ int target_set_problem(struct target *target, const char *why)
 /* ---- names of probes and pairs -------------------------------------------------------------- */
 
 /* Enlarge *LIST, which has COUNT entries of SIZE bytes, for N more entries. */
-static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
+static int enlarge_list(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
 {
 	void *grown = realloc(*(void **)list, (count + n) * size);
 
@@ -122,7 +122,7 @@ static int insert_probe(struct target *target, size_t at, const char *name)
 }
 
 /* Add the probes of SAMPLE that are new: all probes of the first sample, usually none later. */
-static int add_probes(struct target *target, const struct ocp_sample *sample)
+static int add_new_probes(struct target *target, const struct ocp_sample *sample)
 {
 	const size_t n = ocp_sample_probe_count(sample);
 	bool has_room = false;
@@ -137,11 +137,11 @@ static int add_probes(struct target *target, const struct ocp_sample *sample)
 		if (at < target->view.n_probes && strcmp(target->probes[at].name, name) == 0)
 			continue;
 		if (!has_room) {
-			err = make_room(target->ctx, &target->probes, sizeof(*target->probes),
-					target->view.n_probes, n);
+			err = enlarge_list(target->ctx, &target->probes, sizeof(*target->probes),
+					   target->view.n_probes, n);
 			if (!err)
-				err = make_room(target->ctx, &target->probe_records, sizeof(void *),
-						target->view.n_probes, n);
+				err = enlarge_list(target->ctx, &target->probe_records,
+						   sizeof(void *), target->view.n_probes, n);
 			has_room = true;
 		}
 		if (!err)
@@ -160,7 +160,7 @@ static ptrdiff_t find_pair(const struct target *target, const struct ocp_pair *p
 	return -1;
 }
 
-static int add_pair(struct target *target, const struct ocp_pair *pair)
+static int add_pair_record(struct target *target, const struct ocp_pair *pair)
 {
 	const size_t n = target->view.n_pairs;
 	struct pair_record *record = calloc(1, sizeof(*record));
@@ -168,9 +168,9 @@ static int add_pair(struct target *target, const struct ocp_pair *pair)
 	int err = record && start && stop ? 0 : ctx_no_memory(target->ctx);
 
 	if (!err)
-		err = make_room(target->ctx, &target->pairs, sizeof(*target->pairs), n, 1);
+		err = enlarge_list(target->ctx, &target->pairs, sizeof(*target->pairs), n, 1);
 	if (!err)
-		err = make_room(target->ctx, &target->pair_records, sizeof(void *), n, 1);
+		err = enlarge_list(target->ctx, &target->pair_records, sizeof(void *), n, 1);
 	if (err) {
 		free(record);
 		free(start);
@@ -186,17 +186,17 @@ static int add_pair(struct target *target, const struct ocp_pair *pair)
 
 static int add_names(struct target *target, const struct ocp_sample *sample)
 {
-	int err = add_probes(target, sample);
+	int err = add_new_probes(target, sample);
 
 	for (size_t i = 0; !err && i < ocp_sample_pair_count(sample); i++)
 		if (find_pair(target, ocp_sample_pair(sample, i)) < 0)
-			err = add_pair(target, ocp_sample_pair(sample, i));
+			err = add_pair_record(target, ocp_sample_pair(sample, i));
 	return err;
 }
 
 /* ---- adding up ------------------------------------------------------------------------------ */
 
-static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample)
+static void add_sample_losses(struct watch_losses *sum, const struct ocp_sample *sample)
 {
 	const struct ocp_losses *losses = ocp_sample_losses(sample);
 
@@ -248,7 +248,7 @@ static void add_to_pair(struct ocp_pair *sum, uint64_t *buckets, const struct oc
 		buckets[i] += part->buckets[i];
 }
 
-static void add_hits(struct target *target, const struct source *source)
+static void add_source_hits(struct target *target, const struct source *source)
 {
 	size_t at = 0;
 
@@ -295,14 +295,14 @@ static size_t count_rows(const struct source *source)
 }
 
 /* Collect the rows of ended and of current sources. */
-static int add_rows(struct target *target)
+static int collect_rows(struct target *target)
 {
 	size_t n = target->n_base_rows;
 
 	for (size_t i = 0; i < target->n_sources; i++)
 		n += count_rows(target->sources[i]);
 	if (n > target->rows_room) {
-		int err = make_room(target->ctx, &target->rows, sizeof(*target->rows), n, 0);
+		int err = enlarge_list(target->ctx, &target->rows, sizeof(*target->rows), n, 0);
 
 		if (err)
 			return err;
@@ -319,7 +319,7 @@ static int add_rows(struct target *target)
 	return 0;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_watch_rows(const void *a, const void *b)
 {
 	const struct watch_row *x = a, *y = b;
 	const int order = strcmp(x->probe, y->probe);
@@ -337,13 +337,13 @@ static size_t merge_rows(struct watch_row *rows, size_t n)
 	size_t left = 0;
 
 	for (size_t i = 1; i < n; i++) {
-		if (compare_rows(&rows[i - 1], &rows[i]) < 0)
+		if (compare_watch_rows(&rows[i - 1], &rows[i]) < 0)
 			continue;
-		qsort(rows, n, sizeof(*rows), compare_rows);
+		qsort(rows, n, sizeof(*rows), compare_watch_rows);
 		break;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (left && compare_rows(&rows[left - 1], &rows[i]) == 0)
+		if (left && compare_watch_rows(&rows[left - 1], &rows[i]) == 0)
 			rows[left - 1].hits += rows[i].hits;
 		else
 			rows[left++] = rows[i];
@@ -359,8 +359,8 @@ static int keep_rows(struct target *target, const struct source *source)
 
 	if (!n)
 		return 0;
-	err = make_room(target->ctx, &target->base_rows, sizeof(*target->base_rows),
-			target->n_base_rows, n);
+	err = enlarge_list(target->ctx, &target->base_rows, sizeof(*target->base_rows),
+			   target->n_base_rows, n);
 	if (err)
 		return err;
 	list_rows(target, source, target->base_rows + target->n_base_rows);
@@ -368,7 +368,7 @@ static int keep_rows(struct target *target, const struct source *source)
 	return 0;
 }
 
-static int compare_pids(const void *a, const void *b)
+static int compare_target_pids(const void *a, const void *b)
 {
 	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
 
@@ -409,7 +409,7 @@ int target_collect_pids(struct target *target)
 			       source->n_pids * sizeof(*target->pids));
 		n += source->n_pids;
 	}
-	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
+	qsort(target->pids, n, sizeof(*target->pids), compare_target_pids);
 	for (size_t i = 0; i < n; i++)
 		if (!target->view.n_pids ||
 		    target->pids[target->view.n_pids - 1] != target->pids[i])
@@ -423,8 +423,8 @@ static bool is_running(const struct target *target, pid_t pid)
 	char path[32];
 
 	if (target->view.knows_pids)
-		return target->view.n_pids &&
-		       bsearch(&pid, target->pids, target->view.n_pids, sizeof(pid), compare_pids);
+		return target->view.n_pids && bsearch(&pid, target->pids, target->view.n_pids,
+						      sizeof(pid), compare_target_pids);
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	return access(path, F_OK) == 0 || errno != ENOENT;
 }
@@ -469,7 +469,7 @@ static void start_from_bases(struct target *target)
 	}
 }
 
-static int add_up(struct target *target)
+static int add_up_sources(struct target *target)
 {
 	int err = 0, its_err;
 
@@ -477,16 +477,16 @@ static int add_up(struct target *target)
 	for (size_t i = 0; i < target->n_sources; i++) {
 		const struct source *source = target->sources[i];
 
-		add_hits(target, source);
+		add_source_hits(target, source);
 		add_pairs(target, source->sample);
-		add_losses(&target->view.losses, source->sample);
+		add_sample_losses(&target->view.losses, source->sample);
 		err = err ? err : note_mismatch(target, source->sample);
 		target->view.cpu_overhead_seconds +=
 			(double)source->hits * source->cost_per_hit_ns / 1e9;
 		if (source->cost_per_hit_ns > 0)
 			target->view.cost_per_hit_ns = source->cost_per_hit_ns;
 	}
-	its_err = add_rows(target);
+	its_err = collect_rows(target);
 	target->view.n_rows = merge_rows(target->rows, target->view.n_rows);
 	return err ? err : its_err;
 }
@@ -501,14 +501,14 @@ int target_read(struct target *target)
 			err = add_names(target, target->sources[i]->sample);
 	}
 	collector_read(&target->collector, &target->view.gc);
-	return err ? err : add_up(target);
+	return err ? err : add_up_sources(target);
 }
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
 int target_add_source(struct target *target, struct source *source)
 {
-	int err = make_room(target->ctx, &target->sources, sizeof(void *), target->n_sources, 1);
+	int err = enlarge_list(target->ctx, &target->sources, sizeof(void *), target->n_sources, 1);
 
 	if (!err)
 		err = add_names(target, source->sample);
@@ -520,7 +520,7 @@ int target_add_source(struct target *target, struct source *source)
 
 		probe->n_sites = probe->n_uses = probe->n_uses_without_site = 0;
 	}
-	return add_up(target);
+	return add_up_sources(target);
 }
 
 int target_end_source(struct target *target, size_t number)
@@ -551,19 +551,19 @@ int target_end_source(struct target *target, size_t number)
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}
-	add_losses(&target->base_losses, source->sample);
+	add_sample_losses(&target->base_losses, source->sample);
 	target->base_cost_seconds += (double)source->hits * source->cost_per_hit_ns / 1e9;
 	source_free(source);
 	memmove(target->sources + number, target->sources + number + 1,
 		(--target->n_sources - number) * sizeof(void *));
-	return add_up(target);
+	return add_up_sources(target);
 }
 
 int target_give_up_source(struct target *target, size_t number)
 {
 	const struct source *source = target->sources[number];
-	int err = make_room(target->ctx, &target->given_up, sizeof(*target->given_up),
-			    target->n_given_up, 1);
+	int err = enlarge_list(target->ctx, &target->given_up, sizeof(*target->given_up),
+			       target->n_given_up, 1);
 
 	if (err)
 		return err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The data of a target: the sums over its sources, and the history in ring buffers. Members called
- * base... hold the sums over the sources that have ended.
+ * A target: an executable and the sources that measure it. Each tick adds up the samples of the
+ * sources, and adds a column to the history, which is kept in ring buffers. Members called base...
+ * hold the sums over the sources that have ended.
  */
 #ifndef WATCH_TARGET_H
 #define WATCH_TARGET_H
@@ -20,8 +21,8 @@ enum { QUARTER_RING = WATCH_COLUMNS + 1 };
 struct probe_record {
 	uint64_t base_hits;    /* the sum of the hits of ended sources */
 	uint64_t hits_at_tick; /* value of `hits` at the last tick */
-	bool is_off;	       /* the counter is switched off, and will be in new sources, too */
-	bool is_cut;	       /* a budget has switched the counter off */
+	bool is_off; /* the counter is switched off, also in sources that are added later */
+	bool is_cut; /* a budget has switched the counter off */
 	/* watch_leave_probes() has switched the counter off before, and will not do it again. */
 	bool was_left;
 	float rates[WATCH_COLUMNS];
@@ -109,8 +110,8 @@ int target_give_up_source(struct target *target, size_t source);
 int target_end_sources(struct target *target, const void *owner,
 		       int (*end)(struct target *target, size_t source));
 /*
- * Set *IS_RUN to whether a process runs a file that was given up. If not, the target can be
- * forgotten. Return 0, -ENOMEM or another error of the search.
+ * Set *IS_RUN to whether a process runs a file that was given up. If no process does, the caller
+ * may remove the target. Return 0, -ENOMEM or another error of the search.
  */
 int target_is_run(struct target *target, struct find_memory *known, bool *is_run);
 /* Forget which files of TARGET exceeded the budget. */

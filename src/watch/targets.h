@@ -15,7 +15,7 @@ struct targets {
 	bool by_process;
 	struct target **list;
 	size_t n;
-	struct find_memory known; /* known processes; must be invalidated at each tick */
+	struct find_memory known; /* known processes; expired at each tick */
 	struct verdicts *verdicts;
 };
 

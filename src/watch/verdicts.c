@@ -42,7 +42,7 @@ struct file_key {
 
 enum standing { STANDING_NEW, STANDING_WAITS, STANDING_WITHOUT, STANDING_WITH, STANDING_EXCEEDS };
 
-struct known_file {
+struct judged_file {
 	bool is_used; /* this slot of the hash table is in use */
 	struct file_key key;
 	enum standing standing;
@@ -50,7 +50,7 @@ struct known_file {
 };
 
 /* Files, and their keys when they were opened. */
-struct batch {
+struct exam_batch {
 	struct exam_file files[MAX_BATCH];
 	struct file_key keys[MAX_BATCH];
 	size_t n;
@@ -64,9 +64,9 @@ struct verdicts {
 	/* Files of root and of this user are not examined, see verdicts_set_strangers(). */
 	bool trusts_owners;
 	/* A hash table by device and inode number, with open addressing. */
-	struct known_file *slots;
+	struct judged_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
-	struct batch waiting, examined;
+	struct exam_batch waiting, examined;
 	struct examiner *examiner;
 	bool cannot_examine; /* the failure to start the examiner has been reported */
 };
@@ -89,20 +89,20 @@ static bool same_key(const struct file_key *a, const struct file_key *b)
 	       same_time(&a->modified, &b->modified) && same_time(&a->changed, &b->changed);
 }
 
-static struct known_file *find_slot(const struct verdicts *v, const struct file_key *key)
+static struct judged_file *find_slot(const struct verdicts *v, const struct file_key *key)
 {
 	const uint64_t hash =
 		((uint64_t)key->ino ^ (uint64_t)key->dev << 32) * UINT64_C(0x9e3779b97f4a7c15);
 
 	for (size_t i = hash >> 32;; i++) {
-		struct known_file *slot = &v->slots[i & (v->n_slots - 1)];
+		struct judged_file *slot = &v->slots[i & (v->n_slots - 1)];
 
 		if (!slot->is_used || (slot->key.dev == key->dev && slot->key.ino == key->ino))
 			return slot;
 	}
 }
 
-static bool is_kept(const struct verdicts *v, const struct known_file *file, int64_t now)
+static bool is_kept(const struct verdicts *v, const struct judged_file *file, int64_t now)
 {
 	const int64_t unseen_ns = now - file->seen_ns;
 	int64_t keep_s = file->standing == STANDING_EXCEEDS ? KEEP_EXCEEDING_S : KEEP_S;
@@ -146,9 +146,9 @@ static int rebuild(struct verdicts *v)
  * Set *OUT to the entry of the file with KEY. If there is no entry, or if the file has changed,
  * make a new one.
  */
-static int get_file(struct verdicts *v, const struct file_key *key, struct known_file **out)
+static int get_file(struct verdicts *v, const struct file_key *key, struct judged_file **out)
 {
-	struct known_file *slot;
+	struct judged_file *slot;
 	int err = 2 * v->n_used >= v->n_slots ? rebuild(v) : 0;
 
 	if (err)
@@ -156,7 +156,7 @@ static int get_file(struct verdicts *v, const struct file_key *key, struct known
 	slot = find_slot(v, key);
 	v->n_used += !slot->is_used;
 	if (!slot->is_used || !same_key(&slot->key, key))
-		*slot = (struct known_file){ .is_used = true, .key = *key };
+		*slot = (struct judged_file){ .is_used = true, .key = *key };
 	slot->seen_ns = now_ns();
 	*out = slot;
 	return 0;
@@ -186,9 +186,9 @@ static int identify(int fd, struct file_key *key, bool *is_trusted)
  * message, or another error.
  */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
-		   struct known_file *file)
+		   struct judged_file *file)
 {
-	struct batch *batch = &v->waiting;
+	struct exam_batch *batch = &v->waiting;
 	struct exam_file *next = &batch->files[batch->n];
 
 	if (file->standing == STANDING_NEW && batch->n < MAX_BATCH) {
@@ -210,7 +210,7 @@ static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 static int admit(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
-	struct known_file *file;
+	struct judged_file *file;
 	struct file_key key = { 0 };
 	bool is_trusted = false;
 	int err;
@@ -238,8 +238,8 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 	return enqueue(v, fd, origin, file);
 }
 
-static void report(struct verdicts *v, struct known_file *file, const struct file_origin *origin,
-		   const char *why)
+static void report_file(struct verdicts *v, struct judged_file *file,
+			const struct file_origin *origin, const char *why)
 {
 	const char *what_to_do =
 		origin->is_library || v->trusts_owners ? "" : "; use --exe FILE to measure it";
@@ -259,12 +259,12 @@ static void report(struct verdicts *v, struct known_file *file, const struct fil
 static void on_exceeds(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
-	struct known_file *file;
+	struct judged_file *file;
 	struct file_key key = { 0 };
 	bool is_trusted = false;
 
 	if (!identify(fd, &key, &is_trusted) && get_file(v, &key, &file) == 0)
-		report(v, file, origin, exam_reason(ocp_error(v->ctx), origin));
+		report_file(v, file, origin, exam_reason(ocp_error(v->ctx), origin));
 }
 
 /* ---- examining ------------------------------------------------------------------------------ */
@@ -276,7 +276,7 @@ static void drop(struct exam_file *file)
 	*file = (struct exam_file){ .fd = -1 };
 }
 
-static void clear(struct batch *batch)
+static void clear(struct exam_batch *batch)
 {
 	for (size_t i = 0; i < batch->n; i++)
 		if (batch->files[i].fd >= 0)
@@ -291,12 +291,12 @@ static void clear(struct batch *batch)
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {
 	const struct exam_file *exam = &v->examined.files[i];
-	struct known_file *file = find_slot(v, &v->examined.keys[i]);
+	struct judged_file *file = find_slot(v, &v->examined.keys[i]);
 
 	if (!file->is_used || !same_key(&file->key, &v->examined.keys[i]))
 		return false;
 	if (result->state == EXAM_EXCEEDS)
-		report(v, file, &exam->origin, result->why);
+		report_file(v, file, &exam->origin, result->why);
 	else if (file->standing == STANDING_WAITS)
 		file->standing = result->state == EXAM_NOT_BEGUN     ? STANDING_NEW
 				 : result->state == EXAM_WITH_PROBES ? STANDING_WITH
@@ -305,9 +305,9 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 }
 
 /*
- * Take the results of the files that the examiner has finished or, if it has ended, of all files.
- * Files that it has not read are queued again when they are next requested. Return whether there
- * are new verdicts.
+ * Take the results of the files that the examiner has finished or, if HAS_ENDED, of all its files.
+ * A file that the examiner has not read is not queued again here, but when it is next requested.
+ * Return whether there are new verdicts.
  */
 static bool take_results(struct verdicts *v, bool has_ended)
 {
@@ -324,7 +324,7 @@ static bool take_results(struct verdicts *v, bool has_ended)
 	return is_news;
 }
 
-static int start(struct verdicts *v)
+static int start_verdicts(struct verdicts *v)
 {
 	int err;
 
@@ -345,7 +345,7 @@ static int start(struct verdicts *v)
 	return err;
 }
 
-static void finish(struct verdicts *v)
+static void finish_verdicts(struct verdicts *v)
 {
 	clear(&v->examined);
 	examiner_free(v->examiner);
@@ -360,13 +360,13 @@ bool verdicts_settle(struct verdicts *v, int wait_ms)
 	while (has_ended && (v->examiner || v->waiting.n)) {
 		const int64_t left_ns = deadline_ns - now_ns();
 
-		if (!v->examiner && start(v) != 0)
+		if (!v->examiner && start_verdicts(v) != 0)
 			break;
 		has_ended =
 			examiner_has_ended(v->examiner, left_ns > 0 ? (int)(left_ns / 1000000) : 0);
 		is_news |= take_results(v, has_ended);
 		if (has_ended)
-			finish(v);
+			finish_verdicts(v);
 	}
 	return is_news;
 }
@@ -399,7 +399,7 @@ void verdicts_free(struct verdicts *v)
 	if (!v)
 		return;
 	file_rules_set(v->ctx, NULL);
-	finish(v);
+	finish_verdicts(v);
 	clear(&v->waiting);
 	free(v->slots);
 	free(v);

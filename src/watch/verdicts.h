@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Verdicts on the files that a watch may read. When all programs are watched, any user can present
- * any file. So an examiner (watch/examiner.h) reads each file first, and this process reads a file
- * only if the examiner could read it within the limits. A file that exceeds the limits is reported
- * once, and skipped until it changes.
+ * Verdicts on the files that a watch may read: whether reading a file is safe.
  *
- * Programs that the user names are read without an examiner. The libraries that their processes
- * have mapped must keep to the limit on sites. The functions of a library are read only if its
- * owner is trusted, and never when all programs are watched.
+ * When all programs are watched, any user can present any file. So an examiner (watch/examiner.h)
+ * reads each file first, and this process reads a file only if the examiner could read it within
+ * the limits. A file that exceeds the limits is reported once, and skipped until it changes.
  *
- * The limits also apply to this process, since a file may change after its examination.
+ * Programs that the user names are read without an examiner. The libraries that processes of these
+ * programs have mapped must keep to the limit on sites. The functions of a library are read only if
+ * the library's owner is trusted, and never when all programs are watched.
+ *
+ * The limits also apply when this process reads a file that was examined, since the file may have
+ * changed after its examination.
  */
 #ifndef WATCH_VERDICTS_H
 #define WATCH_VERDICTS_H

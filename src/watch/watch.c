@@ -57,17 +57,17 @@ ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
 	return -1;
 }
 
-static int compare_name(const void *name, const void *probe)
+static int compare_probe_name(const void *name, const void *probe)
 {
 	return strcmp(name, ((const struct watch_probe *)probe)->name);
 }
 
 ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
 {
-	const struct watch_probe *probe = target->n_probes
-						  ? bsearch(name, target->probes, target->n_probes,
-							    sizeof(*target->probes), compare_name)
-						  : NULL;
+	const struct watch_probe *probe =
+		target->n_probes ? bsearch(name, target->probes, target->n_probes,
+					   sizeof(*target->probes), compare_probe_name)
+				 : NULL;
 
 	return probe ? probe - target->probes : -1;
 }
@@ -87,7 +87,7 @@ int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span)
 }
 
 /* Return the index of column AGE in the ring of SPAN. The column must be complete. */
-static size_t place_of(const struct watch *watch, enum watch_span span, size_t age)
+static size_t ring_index(const struct watch *watch, enum watch_span span, size_t age)
 {
 	const size_t column = watch->n_columns / watch_column_ticks(span) - 1 - age;
 
@@ -102,7 +102,7 @@ double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t 
 	if (age >= watch_column_count(watch, span))
 		return NAN;
 	return (span == WATCH_MINUTE ? record->rates
-				     : record->quarters)[place_of(watch, span, age)];
+				     : record->quarters)[ring_index(watch, span, age)];
 }
 
 const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
@@ -114,7 +114,7 @@ const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span spa
 
 	if (age >= watch_column_count(watch, span))
 		return NULL;
-	place = place_of(watch, span, age);
+	place = ring_index(watch, span, age);
 	if (!(is_minute ? record->has_column : record->has_quarter)[place])
 		return NULL;
 	return is_minute ? record->columns[place] : record->quarters[place];

@@ -9,13 +9,15 @@
  * as there is one. The numbers of a target are the sums over all its sources, including ended ones.
  * So these numbers never decrease, whatever happens to the processes.
  *
- * When all programs are watched, a file with several names (hard links, bind mounts) is one target.
- * The target has the name that was found first, usually that of the process with the lowest pid,
- * and keeps this name after the last process of that name: uprobes belong to the file, and a second
- * target would count each hit twice. Several files that had the same name one after the other are
- * one target, with a source for each file. Different containers have different targets. A file that
- * several containers run (from a volume) is a target without a container. Files on overlays are
- * separate, even if they share a lower file; see measure/kernel_file.c.
+ * Uprobes belong to a file, not to its name, so two targets for one file would count each hit
+ * twice. So when all programs are watched, a file with several names (hard links, bind mounts) is
+ * one target. The target has the name that was found first, usually that of the process with the
+ * lowest pid, and keeps this name even if only processes with other names remain. Several files
+ * that had the same name one after the other are one target, with a source for each file.
+ *
+ * Different containers have different targets. A file that several containers run (from a volume)
+ * is a target without a container. Files on overlays are separate, even if they share a lower file;
+ * see measure/kernel_file.c.
  *
  * All work is done in the calling thread. Pointers that these functions return are valid until the
  * next call of watch_set, watch_tick, watch_read or watch_switch_....
@@ -265,9 +267,9 @@ int watch_switch_handler(struct watch *watch, size_t target, const char *probe, 
  */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
 /*
- * Stop counting each probe whose name begins with PREFIX, in targets whose rules count all probes
- * and name none. Each probe is switched off only once, so that the user can switch it on again.
- * Call this after each tick.
+ * Stop counting each probe whose name begins with PREFIX, in targets whose rules all count all
+ * probes without naming any. Each probe is switched off only once, so that the user can switch it
+ * on again. Call this after each tick.
  */
 void watch_leave_probes(struct watch *watch, const char *prefix);
 

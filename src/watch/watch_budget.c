@@ -36,7 +36,10 @@ void watch_tell_budgets(struct watch *watch)
 
 /* ---- enforcing budgets ---------------------------------------------------------------------- */
 
-/* Return a weight for the cost of PROBE, to compare it with other probes. */
+/*
+ * Return a weight for the cost of PROBE, to compare it with other probes: its rate if BY_RATE,
+ * otherwise its hits.
+ */
 static double weight_of(const struct watch_probe *probe, bool by_rate)
 {
 	const double weight = by_rate ? probe->rate : (double)probe->hits;
@@ -95,9 +98,10 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 }
 
 /*
- * Switch counters off, the busiest first, until the overhead is expected to be within the budget;
- * if that is not enough, end the sources of RULE. SHARE is the CPU overhead, and may include
- * several ticks, the last of which had no hits: see tick_cost().
+ * Switch counters off, the busiest first, until the overhead is expected to be within the budget,
+ * but at most MAX_CUTS counters. If that is not enough, end the sources of RULE. SHARE is the CPU
+ * overhead. It may be the overhead of several ticks (see tick_cost()); if the last tick had no
+ * hits, compare the counters by all their hits, not by their rates.
  */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -186,8 +190,8 @@ int watch_keep_budgets(struct watch *watch)
 }
 
 /*
- * TARGET is requested with a new budget: switch the counters on again that the old budget has
- * switched off.
+ * Called when TARGET is requested with a new budget: switch the counters on again that the old
+ * budget has switched off, and forget which files exceeded the old budget.
  */
 int watch_forgive(struct watch *watch, struct target *target)
 {

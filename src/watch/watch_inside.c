@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A rule for a file whose processes count inside has a source for each process. A forked child
- * counts in the memory of its parent, and so with the parent's source, until it executes a program.
- * A process that executes the file again gets a new source.
+ * Measure the processes of a file with the engine `inside`. The rule has a source for each process.
+ * A forked child counts in the memory of its parent, and so with the parent's source, until it
+ * executes a program. A process that executes the file again gets a new source.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,8 @@ static void drop_ended(struct watch_rule *rule)
 }
 
 /* Record that PID cannot be measured. The error in CTX is the reason. */
-static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64_t now_ns)
+static int note_refused_process(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid,
+				int64_t now_ns)
 {
 	struct refused *refused = find_refused(rule, pid);
 	const char *hint = ocp_hint(ctx);
@@ -147,7 +148,8 @@ static int adopt(struct watch_rule *rule, pid_t pid, bool *is_child)
 	return err;
 }
 
-static int open_process(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns)
+static int open_target_inside(struct watch_rule *rule, struct targets *targets, pid_t pid,
+			      int64_t now_ns)
 {
 	struct ocp_ctx *ctx = targets->ctx;
 	struct refused *refused;
@@ -164,7 +166,7 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 	if (err == -ESRCH)
 		return 0;
 	if (err && err != -ENOMEM)
-		return refuse(rule, ctx, pid, now_ns);
+		return note_refused_process(rule, ctx, pid, now_ns);
 	refused = find_refused(rule, pid);
 	if (!err && refused)
 		drop_refused(rule, (size_t)(refused - rule->refused));
@@ -172,8 +174,8 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 }
 
 /* Measure PID, unless it is measured already. *N_OPENED counts the attempts of this tick. */
-static int take(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns,
-		size_t *n_opened)
+static int measure_inside(struct watch_rule *rule, struct targets *targets, pid_t pid,
+			  int64_t now_ns, size_t *n_opened)
 {
 	const struct refused *refused = find_refused(rule, pid);
 	bool is_child = false;
@@ -185,7 +187,7 @@ static int take(struct watch_rule *rule, struct targets *targets, pid_t pid, int
 	if (err || is_child || *n_opened >= MAX_OPENS || (refused && now_ns < refused->retry_ns))
 		return err;
 	++*n_opened;
-	return open_process(rule, targets, pid, now_ns);
+	return open_target_inside(rule, targets, pid, now_ns);
 }
 
 /* Measure all processes that run FILE. */
@@ -199,14 +201,14 @@ static int take_all(struct watch_rule *rule, struct targets *targets, const stru
 	if (!err)
 		find_warn_of_hidden(targets->ctx, &rule->hidden, &found, base);
 	for (size_t i = 0; !err && i < found.n; i++)
-		err = take(rule, targets, found.pids[i], now_ns, n_opened);
+		err = measure_inside(rule, targets, found.pids[i], now_ns, n_opened);
 	found_processes_free(&found);
 	return err;
 }
 
 /*
- * Measure new processes of files that were at the path before: processes of such a file may fork,
- * and may execute it again.
+ * Measure new processes of files that were at the path before: a process of an old file may fork,
+ * and may execute the old file again.
  */
 static int take_generations(struct watch_rule *rule, struct targets *targets,
 			    const struct stat *now, int64_t now_ns, size_t *n_opened)

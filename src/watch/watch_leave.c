@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Stop counting probes that the user has not named, and whose counting is not worth its cost. */
+/*
+ * Stop counting probes that the user has not named, and whose hits cost more than counting them is
+ * worth.
+ */
 #include <string.h>
 
 #include "base/ctx.h"

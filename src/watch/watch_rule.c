@@ -425,7 +425,10 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	return err;
 }
 
-/* Return true if SOURCE must end. After an exec, counting inside needs a new source. */
+/*
+ * Return true if SOURCE must end: its process has exited, or no longer counts inside. After an
+ * exec, counting inside needs a new source.
+ */
 static bool needs_end(const struct source *source)
 {
 	return source_has_ended(source) || source->has_left;
@@ -458,14 +461,14 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
 
 /* ---- looking for programs ------------------------------------------------------------------- */
 
-struct search {
+struct program_search {
 	struct watch_rule *rule;
 	struct targets *targets;
 	int64_t now_ns;
 };
 
 /* Return true if the file is measured already, perhaps under another name, or has been given up. */
-static bool is_taken(const struct search *search, const struct stat *st)
+static bool is_taken(const struct program_search *search, const struct stat *st)
 {
 	for (size_t i = 0; i < search->targets->n; i++) {
 		const struct target *target = search->targets->list[i];
@@ -508,8 +511,8 @@ static int find_container(struct targets *targets, const char *exe, const struct
 }
 
 /* Measure the new file ST at PATH, which process PID runs. */
-static int add_file(struct search *search, const char *exe, const char *path, const struct stat *st,
-		    pid_t pid)
+static int measure_new_file(struct program_search *search, const char *exe, const char *path,
+			    const struct stat *st, pid_t pid)
 {
 	struct container container;
 	struct target *target;
@@ -526,7 +529,7 @@ static int add_file(struct search *search, const char *exe, const char *path, co
 
 static int add_found(void *data, struct ocp_process *proc)
 {
-	struct search *search = data;
+	struct program_search *search = data;
 	char path[32], *exe = strdup(ocp_process_exe(proc));
 	const pid_t pid = ocp_process_pid(proc);
 	struct stat st;
@@ -535,7 +538,7 @@ static int add_found(void *data, struct ocp_process *proc)
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (!err && stat(path, &st) == 0 && !is_taken(search, &st)) {
 		strip_deleted(exe);
-		err = add_file(search, exe, path, &st, pid);
+		err = measure_new_file(search, exe, path, &st, pid);
 	}
 	free(exe);
 	return err;
@@ -630,12 +633,12 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 
 /*
  * Search for new programs. The examiner (a child process) reads new files first, usually within
- * milliseconds. If it takes longer for a file, a later search adds the file. The first search waits
- * longer.
+ * milliseconds. Wait for the examiner at most WAIT_MS (in the first search FIRST_WAIT_MS), and add
+ * the files that have been examined by then. A later search adds the others.
  */
 static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
-	struct search search = { rule, targets, now_ns };
+	struct program_search search = { rule, targets, now_ns };
 	const struct scan_finder finder = { is_news, add_found, &search };
 	const int64_t deadline_ns =
 		clock_ns(CLOCK_MONOTONIC) + MS_NS * (rule->has_searched ? WAIT_MS : FIRST_WAIT_MS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A rule carries out one spec. At each tick it opens and ends sources: of its file; of its process
- * or the process that replaces it; or of all programs that it finds.
+ * A rule carries out one spec. At each tick it opens sources for what the spec names, and ends
+ * sources that are no longer needed. A spec names a file; or a process, and after its exit another
+ * process of the same executable; or all programs, which the rule searches for.
  */
 #ifndef WATCH_RULE_H
 #define WATCH_RULE_H
@@ -47,8 +48,8 @@ struct watch_rule {
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that have been reported */
 	/*
-	 * The source that is opened before the rule starts. NULL: there is none, as for a file
-	 * whose processes count inside.
+	 * The source that watch_rule_new() opens and watch_rule_start() attaches. NULL: there is
+	 * none, as for a file whose processes count inside.
 	 */
 	struct source *first;
 };
@@ -97,8 +98,8 @@ bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const c
 /* ---- watch_inside.c ------------------------------------------------------------------------- */
 
 /*
- * Follow the processes of a file that count inside, with one source for each process. Return
- * -ENOMEM or 0.
+ * Measure the processes of a file inside, with one source for each process: open sources for new
+ * processes, and end sources that are no longer needed. Return -ENOMEM or 0.
  */
 int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 void watch_inside_forget(struct watch_rule *rule);

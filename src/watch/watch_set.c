@@ -8,7 +8,7 @@
 #include "watch/watch_state.h"
 
 /* The change that one watch_set() makes: the rules that remain, and the new ones. */
-struct change {
+struct rule_change {
 	struct watch_rule **rules;
 	bool *is_new;
 	size_t n;
@@ -23,10 +23,10 @@ static struct watch_rule *find_rule(const struct watch *watch, const struct watc
 }
 
 /*
- * Return -EINVAL if RULE would measure the same process as a rule of CHANGE, or if one of them
- * watches all programs.
+ * Return -EINVAL if RULE and a rule of CHANGE would measure the same process (a rule for a file
+ * measures all its processes), or if one of the two rules watches all programs.
  */
-static int check_rule(struct ocp_ctx *ctx, const struct change *change,
+static int check_rule(struct ocp_ctx *ctx, const struct rule_change *change,
 		      const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < change->n; i++) {
@@ -45,13 +45,13 @@ static int check_rule(struct ocp_ctx *ctx, const struct change *change,
 	return 0;
 }
 
-static int prepare(struct watch *watch, const struct watch_spec *specs, size_t n,
-		   struct change *change)
+static int prepare_rules(struct watch *watch, const struct watch_spec *specs, size_t n,
+			 struct rule_change *change)
 {
 	int err = 0;
 
-	*change = (struct change){ .rules = calloc(n + 1, sizeof(void *)),
-				   .is_new = calloc(n + 1, sizeof(bool)) };
+	*change = (struct rule_change){ .rules = calloc(n + 1, sizeof(void *)),
+					.is_new = calloc(n + 1, sizeof(bool)) };
 	if (!change->rules || !change->is_new)
 		return ctx_no_memory(watch->ctx);
 	for (size_t i = 0; !err && i < n; i++) {
@@ -74,7 +74,7 @@ static int prepare(struct watch *watch, const struct watch_spec *specs, size_t n
 	return err;
 }
 
-static bool is_kept(const struct change *change, const struct watch_rule *rule)
+static bool is_kept(const struct rule_change *change, const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < change->n; i++)
 		if (change->rules[i] == rule)
@@ -95,7 +95,7 @@ static int end_rule(struct watch *watch, const struct watch_rule *rule)
  * Return true if a rule still wants TARGET. When all programs are watched, targets that were named
  * before remain.
  */
-static bool is_wanted(const struct watch *watch, struct target *target)
+static bool is_target_wanted(const struct watch *watch, struct target *target)
 {
 	for (size_t i = 0; i < watch->n_rules; i++) {
 		if (watch->rules[i]->exe && watch->rules[i]->target != target)
@@ -155,7 +155,7 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
  * Apply the change in the order of the rules. The numbers of a target continue where the old rule
  * ended.
  */
-static int commit(struct watch *watch, struct change *change)
+static int commit(struct watch *watch, struct rule_change *change)
 {
 	struct watch_rule **old = watch->rules;
 	const size_t n_old = watch->n_rules;
@@ -181,7 +181,7 @@ static int commit(struct watch *watch, struct change *change)
 	for (size_t i = watch->targets.n; i-- > 0;) {
 		int its_err = 0;
 
-		if (is_wanted(watch, watch->targets.list[i]))
+		if (is_target_wanted(watch, watch->targets.list[i]))
 			its_err = target_collect_pids(watch->targets.list[i]);
 		else
 			targets_remove(&watch->targets, i);
@@ -192,10 +192,10 @@ static int commit(struct watch *watch, struct change *change)
 }
 
 /*
- * First attach the programs that were not watched before: if that fails, nothing needs to be
- * undone.
+ * Attach the programs that were not watched before. Call this before anything else is changed: if
+ * attaching fails, nothing needs to be undone.
  */
-static int start_early(struct watch *watch, const struct change *change)
+static int start_early(struct watch *watch, const struct rule_change *change)
 {
 	int err = 0;
 
@@ -218,7 +218,7 @@ size_t watch_failed_spec(const struct watch *watch)
 	return watch->failed_spec;
 }
 
-/* Return true if SPECS watch all programs. Such a spec must be the only one. */
+/* Return true if SPECS watch all programs: the only spec has no file and no process. */
 static bool is_all(const struct watch_spec *specs, size_t n)
 {
 	return n == 1 && !specs[0].exe && !specs[0].pid;
@@ -231,11 +231,11 @@ static bool watches_all(const struct watch *watch)
 
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
 {
-	struct change change;
+	struct rule_change change;
 	int err;
 
 	verdicts_set_all(watch->targets.verdicts, is_all(specs, n));
-	err = prepare(watch, specs, n, &change);
+	err = prepare_rules(watch, specs, n, &change);
 	if (!err)
 		err = start_early(watch, &change);
 	if (err) {

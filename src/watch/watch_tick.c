@@ -25,7 +25,7 @@ enum {
 
 /*
  * Return true if it is time to merge the rows of exited processes. Merging makes room for new rows.
- * The values of the merged rows have been read before.
+ * This tick has already read the rows that will be merged.
  */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
@@ -83,9 +83,9 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 }
 
 /*
- * Set *NEEDED to whether TARGET is still needed. A target that was given up is needed, since it
- * would otherwise be found and measured again; in a container, it is needed only as long as a
- * process runs its file.
+ * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if it was given
+ * up, since its file would otherwise be found and measured again. But in a container, such a target
+ * is kept only as long as a process runs its file.
  */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {
@@ -125,8 +125,8 @@ static size_t newest_quarter(const struct watch *watch)
 }
 
 /*
- * Called before column number n_columns of the minute is filled. If a column of the quarter hour
- * begins with it, begin that column.
+ * Called before column number n_columns of the minute is filled. If this column is the first of a
+ * column of the quarter hour, begin the column of the quarter hour.
  */
 static void begin_quarter(struct watch *watch)
 {
