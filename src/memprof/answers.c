@@ -21,7 +21,7 @@ static void set(uint8_t *bits, uint32_t domain)
 	*bits_of(bits, domain) |= (uint8_t)(1 << domain % 8);
 }
 
-static void start(struct memprof_answers *a, uint32_t domain)
+static void record_domain_start(struct memprof_answers *a, uint32_t domain)
 {
 	if (!a->started_ns)
 		a->started_ns = clock_ns(CLOCK_MONOTONIC);
@@ -29,11 +29,12 @@ static void start(struct memprof_answers *a, uint32_t domain)
 }
 
 /*
- * Record that a domain refused the profile. A domain that was spawned during the profile inherits
- * the profile of its parent and refuses a second one; its events show that it is profiled. Any
- * other domain that refuses has a profile that the program itself has started.
+ * Record that a domain refused the profile. There are two cases. A domain that was spawned during
+ * the profile inherits the profile of its parent and refuses a second one; this domain sends
+ * events, which show that it is profiled. Any other domain refuses because the program itself has
+ * started a profile in it.
  */
-static void refuse(struct memprof_answers *a, const struct memprof_answer *answer)
+static void record_refusal(struct memprof_answers *a, const struct memprof_answer *answer)
 {
 	if (!a->refused_ns)
 		a->refused_ns = clock_ns(CLOCK_MONOTONIC);
@@ -42,15 +43,15 @@ static void refuse(struct memprof_answers *a, const struct memprof_answer *answe
 		a->refused[a->n_refused++] = answer->domain;
 }
 
-static int take(struct ocp_ctx *ctx, pid_t pid, struct memprof_answers *a,
-		const struct memprof_answer *answer)
+static int handle_reply(struct ocp_ctx *ctx, pid_t pid, struct memprof_answers *a,
+			const struct memprof_answer *answer)
 {
 	switch (answer->kind) {
 	case MEMPROF_STARTED:
-		start(a, answer->domain);
+		record_domain_start(a, answer->domain);
 		break;
 	case MEMPROF_REFUSED:
-		refuse(a, answer);
+		record_refusal(a, answer);
 		break;
 	case MEMPROF_BUSY:
 		return ctx_error(ctx, -EBUSY, "pid %d: %s", (int)pid,
@@ -71,7 +72,7 @@ int memprof_answers_take(struct ocp_ctx *ctx, pid_t pid, struct memprof_session 
 	int err = 0;
 
 	while (!err && !a->is_closed && memprof_answer(session, &answer, &a->is_closed))
-		err = take(ctx, pid, a, &answer);
+		err = handle_reply(ctx, pid, a, &answer);
 	return err;
 }
 

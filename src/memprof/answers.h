@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The replies of the program in a session: which domains started or refused the profile, and
- * whether the profile has ended. Also records the error messages for users.
+ * Takes the replies of the program in a session, and records which domains started or refused the
+ * profile, and whether the profile has ended. Reports refusals as error messages for users.
  */
 #ifndef MEMPROF_ANSWERS_H
 #define MEMPROF_ANSWERS_H
@@ -17,7 +17,8 @@ enum {
 	/* If the program has not replied after this many nanoseconds, it is reported as waiting. */
 	MEMPROF_LATE_NS = 1000 * 1000 * 1000,
 	/*
-	 * Nanoseconds after the first refusal in which another domain can still start the profile.
+	 * Nanoseconds from the first refusal until the profile counts as refused. Before that,
+	 * another domain may still start the profile.
 	 */
 	MEMPROF_REFUSAL_NS = 200 * 1000 * 1000,
 	MEMPROF_MAX_REFUSED = 64,
@@ -58,8 +59,8 @@ void memprof_answers_see(struct memprof_answers *answers, uint32_t domain);
 bool memprof_answers_started(const struct memprof_answers *answers, uint32_t domain);
 
 /*
- * Return true if, at the time NOW_NS, the program has refused the profile: a domain refused it, and
- * no domain has started it within MEMPROF_REFUSAL_NS after that.
+ * Return true if, at the time NOW_NS, the profile counts as refused: the first refusal was at least
+ * MEMPROF_REFUSAL_NS ago, and no domain has started the profile so far.
  */
 bool memprof_answers_refuse(const struct memprof_answers *answers, int64_t now_ns);
 

@@ -15,7 +15,7 @@
 
 enum { REREAD_NS = 1000 * 1000 * 1000 };
 
-struct mapped_file {
+struct mapped_code {
 	struct walked_file file;
 	char *path;
 	unsigned int dev_major, dev_minor;
@@ -27,12 +27,12 @@ struct mapped_file {
 struct code_map {
 	struct ocp_ctx *ctx;
 	pid_t pid;
-	struct mapped_file **files;
+	struct mapped_code **files;
 	size_t n;
 	int64_t read_ns;
 };
 
-static void free_file(struct mapped_file *file)
+static void free_file(struct mapped_code *file)
 {
 	elf_file_close(file->file.elf);
 	if (file->file.fd >= 0)
@@ -41,10 +41,10 @@ static void free_file(struct mapped_file *file)
 	free(file);
 }
 
-static struct mapped_file *find_file(const struct code_map *map, const struct mapping *m)
+static struct mapped_code *find_mapped_code(const struct code_map *map, const struct mapping *m)
 {
 	for (size_t i = 0; i < map->n; i++) {
-		struct mapped_file *file = map->files[i];
+		struct mapped_code *file = map->files[i];
 
 		if (file->inode == m->inode && file->dev_major == m->dev_major &&
 		    file->dev_minor == m->dev_minor)
@@ -54,13 +54,13 @@ static struct mapped_file *find_file(const struct code_map *map, const struct ma
 }
 
 /* Open the file that M maps. Return NULL if it cannot be read. */
-static struct mapped_file *open_file(struct code_map *map, const struct mapping *m)
+static struct mapped_code *open_mapped_code(struct code_map *map, const struct mapping *m)
 {
-	struct mapped_file *file = calloc(1, sizeof(*file));
+	struct mapped_code *file = calloc(1, sizeof(*file));
 
 	if (!file)
 		return NULL;
-	*file = (struct mapped_file){ .file.fd = maps_open_file(map->pid, m),
+	*file = (struct mapped_code){ .file.fd = maps_open_file(map->pid, m),
 				      .path = strdup(m->path),
 				      .dev_major = m->dev_major,
 				      .dev_minor = m->dev_minor,
@@ -79,11 +79,11 @@ static struct mapped_file *open_file(struct code_map *map, const struct mapping 
 
 static int add_code(struct code_map *map, const struct mapping *m)
 {
-	struct mapped_file *file, **new;
+	struct mapped_code *file, **new;
 
-	if (!m->executable || !m->inode || find_file(map, m))
+	if (!m->executable || !m->inode || find_mapped_code(map, m))
 		return 0;
-	file = open_file(map, m);
+	file = open_mapped_code(map, m);
 	if (!file)
 		return 0;
 	new = array_add(map->files, map->n);
@@ -107,7 +107,7 @@ static int read_mappings(struct code_map *map)
 		err = add_code(map, &maps.mappings[i]);
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct mapping *m = &maps.mappings[i];
-		struct mapped_file *file = m->inode ? find_file(map, m) : NULL;
+		struct mapped_code *file = m->inode ? find_mapped_code(map, m) : NULL;
 
 		if (file && m->start < file->start)
 			file->start = m->start;
@@ -118,10 +118,11 @@ static int read_mappings(struct code_map *map)
 	return err;
 }
 
-static bool find(const struct code_map *map, uint64_t address, struct walked_place *place)
+static bool find_mapped_place(const struct code_map *map, uint64_t address,
+			      struct walked_place *place)
 {
 	for (size_t i = 0; i < map->n; i++) {
-		const struct mapped_file *file = map->files[i];
+		const struct mapped_code *file = map->files[i];
 
 		if (address >= file->start && address < file->end) {
 			*place = (struct walked_place){ &file->file, address - file->bias };
@@ -133,11 +134,11 @@ static bool find(const struct code_map *map, uint64_t address, struct walked_pla
 
 bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place)
 {
-	if (find(map, address, place))
+	if (find_mapped_place(map, address, place))
 		return true;
 	if (clock_ns(CLOCK_MONOTONIC) < map->read_ns + REREAD_NS)
 		return false;
-	return read_mappings(map) == 0 && find(map, address, place);
+	return read_mappings(map) == 0 && find_mapped_place(map, address, place);
 }
 
 int code_map_open(struct ocp_ctx *ctx, pid_t pid, struct code_map **out)

@@ -19,8 +19,8 @@ void event_clock_look(struct event_clock *clock)
 }
 
 /*
- * Convert TICKS by interpolation between A and B. If TICKS is outside, return the time of the
- * nearer one.
+ * Convert TICKS to nanoseconds by interpolation between A and B. If TICKS is before A or after B,
+ * return the time of A or of B.
  */
 static uint64_t between(const struct tick_moment *a, const struct tick_moment *b, uint64_t ticks)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Converts event times from ticks of the time stamp counter to CLOCK_MONOTONIC. The reader samples
- * both clocks whenever it has read all events, and whenever an event is newer than the last sample.
- * So each time lies between two samples that are close together, and follows CLOCK_MONOTONIC also
- * while the kernel adjusts that clock.
+ * Converts the times of events from ticks of the time stamp counter to CLOCK_MONOTONIC. The reader
+ * samples both clocks whenever it has read all events, and whenever an event is newer than the last
+ * sample. So nearly every event is between two samples that are close together. Interpolation
+ * between these two gives the right time, even while the kernel adjusts CLOCK_MONOTONIC.
  */
 #ifndef MEMPROF_EVENT_CLOCK_H
 #define MEMPROF_EVENT_CLOCK_H

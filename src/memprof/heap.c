@@ -9,7 +9,7 @@
 enum { FIRST_SLOTS = 1 << 12 };
 
 /* A sampled block that is alive. */
-struct block {
+struct live_block {
 	uint64_t id; /* 0: the slot is free */
 	uint64_t born_ns;
 	uint64_t n_samples;
@@ -26,7 +26,7 @@ struct heap {
 	size_t n_stacks;
 	uint32_t *stack_slots; /* number of the stack + 1; 0: the slot is free */
 	size_t n_stack_slots;
-	struct block *blocks; /* hash table with open addressing */
+	struct live_block *blocks; /* hash table with open addressing */
 	size_t n_blocks, n_block_slots;
 	size_t n_frames;
 	size_t max_blocks, max_stacks, max_frames;
@@ -178,7 +178,7 @@ static size_t block_slot(const struct heap *h, uint64_t id)
 
 static int grow_blocks(struct heap *h)
 {
-	struct block *old = h->blocks, *blocks;
+	struct live_block *old = h->blocks, *blocks;
 	const size_t n_old = h->n_block_slots;
 
 	if (2 * h->n_blocks < n_old)
@@ -244,14 +244,14 @@ static int enter_allocation(struct heap *h, const struct memprof_event *event, s
 		h->totals.left_out++;
 		return 0;
 	}
-	h->blocks[slot] = (struct block){ .id = event->id,
-					  .born_ns = event->time_ns,
-					  .n_samples = event->n_samples,
-					  .number = h->number,
-					  .objects = (float)objects,
-					  .stack = (uint32_t)*number,
-					  .born_majors = event->majors,
-					  .is_major = is_major };
+	h->blocks[slot] = (struct live_block){ .id = event->id,
+					       .born_ns = event->time_ns,
+					       .n_samples = event->n_samples,
+					       .number = h->number,
+					       .objects = (float)objects,
+					       .stack = (uint32_t)*number,
+					       .born_majors = event->majors,
+					       .is_major = is_major };
 	h->n_blocks++;
 	stack->live_samples += event->n_samples;
 	stack->live_blocks++;
@@ -272,7 +272,7 @@ static unsigned int life_class(uint32_t majors)
 
 static void enter_death(struct heap *h, const struct memprof_event *event, size_t slot)
 {
-	const struct block *block = &h->blocks[slot];
+	const struct live_block *block = &h->blocks[slot];
 	struct heap_stack *stack = &h->stacks[block->stack];
 	const uint32_t passed = event->majors - block->born_majors;
 
@@ -293,7 +293,7 @@ static void enter_death(struct heap *h, const struct memprof_event *event, size_
 
 int heap_enter(struct heap *h, const struct memprof_event *event, size_t *number)
 {
-	struct block *block;
+	struct live_block *block;
 	size_t slot;
 
 	*number = SIZE_MAX;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Return FROM minus THEN. If less is alive now than at THEN, the negative difference is stored
- * modulo 2^64.
+ * Return FROM, the statistics of a stack now, minus THEN, its earlier statistics. The live values
+ * can have decreased; a negative difference is stored modulo 2^64.
  */
 static struct heap_stack since_then(const struct heap_stack *from, const struct heap_stack *then)
 {
@@ -23,8 +23,9 @@ static struct heap_stack since_then(const struct heap_stack *from, const struct 
 	return more;
 }
 
-static int add_stack(struct ocp_ctx *ctx, const struct heap_stack *from, struct heap_names *names,
-		     double rate, bool is_live, struct profile *profile)
+static int add_heap_stack(struct ocp_ctx *ctx, const struct heap_stack *from,
+			  struct heap_names *names, double rate, bool is_live,
+			  struct profile *profile)
 {
 	const struct named_frame *const *frames;
 	struct named_stack *to = &profile->stacks[profile->n];
@@ -71,7 +72,7 @@ static int make(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names 
 		const struct heap_stack more =
 			since_then(&stacks[i], mark && i < mark->n ? &mark->stacks[i] : NULL);
 
-		err = add_stack(ctx, &more, names, rate, is_live, profile);
+		err = add_heap_stack(ctx, &more, names, rate, is_live, profile);
 	}
 	if (err)
 		profile_free(profile);

@@ -46,7 +46,7 @@ void heap_names_close(struct heap_names *names)
 	free(names);
 }
 
-static int push(struct heap_names *names, const struct named_frame *frame)
+static int append_named_frame(struct heap_names *names, const struct named_frame *frame)
 {
 	const struct named_frame **new = array_add(names->frames, names->n);
 
@@ -70,7 +70,7 @@ static int push_frame(struct heap_names *names, uint64_t frame)
 				     frame & MEMPROF_DEBUGINFO ? FRAME_DEBUGINFO : FRAME_RETURN,
 				     &frames, &n);
 	for (size_t i = err ? 0 : n; i-- > 0 && !err;)
-		err = push(names, &frames[i]);
+		err = append_named_frame(names, &frames[i]);
 	return err;
 }
 
@@ -83,7 +83,7 @@ int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t dept
 	for (uint32_t i = depth; i-- > 0 && !err;)
 		err = push_frame(names, stack[i]);
 	if (!err && !names->n)
-		err = push(names, &no_frame);
+		err = append_named_frame(names, &no_frame);
 	*frames = names->frames;
 	*n = names->n;
 	return err;

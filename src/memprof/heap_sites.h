@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Names for the call stacks of memprof/heap.h, and sums by allocation site. */
+/*
+ * Names the frames in the call stacks of memprof/heap.h, and adds up the stacks of each allocation
+ * site.
+ */
 #ifndef MEMPROF_HEAP_SITES_H
 #define MEMPROF_HEAP_SITES_H
 
@@ -16,7 +19,7 @@ void heap_names_close(struct heap_names *names);
 
 /*
  * Name the frames of STACK: set *FRAMES to a list of *N >= 1 frames, the outermost first. The list
- * is valid until the next call, its frames as long as NAMES.
+ * is valid until the next call; the frames in it are valid as long as NAMES.
  */
 int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t depth,
 		  const struct named_frame *const **frames, size_t *n);

@@ -23,7 +23,7 @@ enum {
 	LAST_RETRY_MS = 60000,
 };
 
-struct followed {
+struct followed_heap {
 	struct watched_heap is;
 	char *exe;
 	uint64_t number; /* number of the session */
@@ -47,7 +47,7 @@ struct heaps {
 	struct ocp_ctx *ctx;
 	double rate;
 	uint64_t last_number;
-	struct followed followed[HEAPS_MAX];
+	struct followed_heap followed[HEAPS_MAX];
 	size_t n;
 	size_t n_above; /* processes that are not profiled, since there are too many */
 	struct program *programs;
@@ -82,7 +82,7 @@ static struct program *find_program(struct heaps *h, const char *exe)
 	return NULL;
 }
 
-static int add_program(struct heaps *h, const char *exe)
+static int add_heap_program(struct heaps *h, const char *exe)
 {
 	struct program *programs;
 	struct heap_program *shown;
@@ -104,7 +104,7 @@ static int add_program(struct heaps *h, const char *exe)
 }
 
 /* Add the totals and losses of the session of F to SUM. */
-static void add_to(struct heap_program *sum, const struct followed *f)
+static void add_session_sums(struct heap_program *sum, const struct followed_heap *f)
 {
 	const struct heap_totals totals = heap_totals(f->heap);
 	const struct memprof_losses losses = memprof_losses(f->session, false);
@@ -126,13 +126,13 @@ const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 		h->shown[i].exe = h->programs[i].exe;
 	}
 	for (size_t i = 0; i < h->n; i++) {
-		const struct followed *f = &h->followed[i];
+		const struct followed_heap *f = &h->followed[i];
 		struct heap_program *program;
 
 		if (!f->session)
 			continue;
 		program = &h->shown[find_program(h, f->exe) - h->programs];
-		add_to(program, f);
+		add_session_sums(program, f);
 		program->n_processes += f->is.state == HEAP_RUNS;
 		program->live += heap_totals(f->heap).live_samples;
 		program->live_blocks += heap_totals(f->heap).live_blocks;
@@ -143,10 +143,10 @@ const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static void close_session(struct heaps *h, struct followed *f)
+static void close_session(struct heaps *h, struct followed_heap *f)
 {
 	if (f->session && f->heap)
-		add_to(&find_program(h, f->exe)->ended, f);
+		add_session_sums(&find_program(h, f->exe)->ended, f);
 	memprof_close(f->session);
 	heap_names_close(f->names);
 	code_map_close(f->map);
@@ -159,7 +159,7 @@ static void close_session(struct heaps *h, struct followed *f)
 	f->is.state = HEAP_NONE;
 }
 
-static void set_problem(struct followed *f, int err, const char *problem, const char *hint)
+static void set_problem(struct followed_heap *f, int err, const char *problem, const char *hint)
 {
 	f->is.err = err;
 	snprintf(f->is.problem, sizeof(f->is.problem), "%s", problem);
@@ -170,7 +170,7 @@ static void set_problem(struct followed *f, int err, const char *problem, const 
  * Close the session of F, record ERR and the messages of the ctx as the reason, and schedule
  * another attempt.
  */
-static void give_up(struct heaps *h, struct followed *f, int err)
+static void retry_later(struct heaps *h, struct followed_heap *f, int err)
 {
 	close_session(h, f);
 	set_problem(f, err, ocp_error(h->ctx), ocp_hint(h->ctx));
@@ -178,7 +178,7 @@ static void give_up(struct heaps *h, struct followed *f, int err)
 	f->delay_ms = f->delay_ms < LAST_RETRY_MS / 2 ? 2 * f->delay_ms : LAST_RETRY_MS;
 }
 
-static int open_session(struct heaps *h, struct followed *f)
+static int open_session(struct heaps *h, struct followed_heap *f)
 {
 	const struct memprof_spec spec = { .rate = h->rate,
 					   .depth = HEAPS_DEPTH,
@@ -188,13 +188,13 @@ static int open_session(struct heaps *h, struct followed *f)
 	if (!err)
 		err = heap_new(h->ctx, &f->heap);
 	if (!err)
-		err = add_program(h, f->exe);
+		err = add_heap_program(h, f->exe);
 	if (!err)
 		err = code_map_open(h->ctx, f->is.pid, &f->map);
 	if (!err)
 		err = heap_names_open(h->ctx, f->map, &f->names);
 	if (err) {
-		give_up(h, f, err);
+		retry_later(h, f, err);
 		return err == -ENOMEM ? err : 0;
 	}
 	f->number = ++h->last_number;
@@ -210,7 +210,7 @@ static int open_session(struct heaps *h, struct followed *f)
  * Close the session of F, whose process has ended, has executed another program, or has closed the
  * session.
  */
-static void end(struct heaps *h, struct followed *f)
+static void end(struct heaps *h, struct followed_heap *f)
 {
 	close_session(h, f);
 	f->is_left_alone = false;
@@ -219,7 +219,7 @@ static void end(struct heaps *h, struct followed *f)
 }
 
 /* Take the replies of the program. This may close the session. */
-static void take_answers(struct heaps *h, struct followed *f)
+static void take_answers(struct heaps *h, struct followed_heap *f)
 {
 	int err = memprof_answers_take(h->ctx, f->is.pid, f->session, &f->answers);
 
@@ -228,7 +228,7 @@ static void take_answers(struct heaps *h, struct followed *f)
 		f->is_left_alone = strstr(f->answers.refusal, "already started");
 	}
 	if (err) {
-		give_up(h, f, err);
+		retry_later(h, f, err);
 	} else if (f->answers.started_ns && f->is.state == HEAP_ASKED) {
 		f->is.state = HEAP_RUNS;
 		f->is.since_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
@@ -236,7 +236,7 @@ static void take_answers(struct heaps *h, struct followed *f)
 	}
 }
 
-static int read_one(struct heaps *h, struct followed *f, bool *more)
+static int read_one(struct heaps *h, struct followed_heap *f, bool *more)
 {
 	struct memprof_event event;
 	size_t left = HEAPS_EVENTS, stack;
@@ -252,7 +252,7 @@ static int read_one(struct heaps *h, struct followed *f, bool *more)
 		left--;
 	}
 	if (err)
-		give_up(h, f, err);
+		retry_later(h, f, err);
 	else if (!left && f->session)
 		*more = true;
 	else if (f->session && f->answers.is_closed)
@@ -273,7 +273,7 @@ int heaps_read(struct heaps *h, bool *more)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static void forget(struct heaps *h, struct followed *f)
+static void forget_followed_heap(struct heaps *h, struct followed_heap *f)
 {
 	bool more = true;
 
@@ -286,10 +286,11 @@ static void forget(struct heaps *h, struct followed *f)
 	free(f->exe);
 	*f = h->followed[--h->n];
 	f->is.exe = f->exe;
-	h->followed[h->n] = (struct followed){ 0 };
+	h->followed[h->n] = (struct followed_heap){ 0 };
 }
 
-static struct followed *find(struct heaps *h, const struct recorded_process *process)
+static struct followed_heap *find_followed_heap(struct heaps *h,
+						const struct recorded_process *process)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (h->followed[i].is.pid == process->pid &&
@@ -298,18 +299,18 @@ static struct followed *find(struct heaps *h, const struct recorded_process *pro
 	return NULL;
 }
 
-static int add(struct heaps *h, const struct recorded_process *process)
+static int add_followed_heap(struct heaps *h, const struct recorded_process *process)
 {
-	struct followed *f = &h->followed[h->n];
+	struct followed_heap *f = &h->followed[h->n];
 
 	if (h->n == HEAPS_MAX) {
 		h->n_above++;
 		return 0;
 	}
-	*f = (struct followed){ .exe = strdup(process->exe),
-				.is.pid = process->pid,
-				.delay_ms = FIRST_RETRY_MS,
-				.is_wanted = true };
+	*f = (struct followed_heap){ .exe = strdup(process->exe),
+				     .is.pid = process->pid,
+				     .delay_ms = FIRST_RETRY_MS,
+				     .is_wanted = true };
 	if (!f->exe)
 		return ctx_no_memory(h->ctx);
 	f->is.exe = f->exe;
@@ -325,19 +326,19 @@ int heaps_follow(struct heaps *h, const struct recorded_process *list, size_t n)
 	for (size_t i = 0; i < h->n; i++)
 		h->followed[i].is_wanted = false;
 	for (size_t i = 0; i < n; i++) {
-		struct followed *f = find(h, &list[i]);
+		struct followed_heap *f = find_followed_heap(h, &list[i]);
 
 		if (f)
 			f->is_wanted = true;
 	}
 	for (size_t i = h->n; i-- > 0;)
 		if (!h->followed[i].is_wanted)
-			forget(h, &h->followed[i]);
+			forget_followed_heap(h, &h->followed[i]);
 	for (size_t i = 0; i < n && !err; i++)
-		if (!find(h, &list[i]))
-			err = add(h, &list[i]);
+		if (!find_followed_heap(h, &list[i]))
+			err = add_followed_heap(h, &list[i]);
 	for (size_t i = 0; i < h->n && !err; i++) {
-		struct followed *f = &h->followed[i];
+		struct followed_heap *f = &h->followed[i];
 
 		if (!f->session && !f->is_left_alone && clock_ms() >= f->retry_ms)
 			err = open_session(h, f);
@@ -372,7 +373,7 @@ size_t heaps_above(const struct heaps *h)
 
 const struct watched_heap *heaps_at(const struct heaps *h, size_t number)
 {
-	struct followed *f = (struct followed *)&h->followed[number];
+	struct followed_heap *f = (struct followed_heap *)&h->followed[number];
 
 	if (f->session)
 		f->is.losses = memprof_losses(f->session, false);
@@ -381,7 +382,7 @@ const struct watched_heap *heaps_at(const struct heaps *h, size_t number)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static bool is_chosen(const struct followed *f, const struct record_filter *filter)
+static bool is_chosen(const struct followed_heap *f, const struct record_filter *filter)
 {
 	return f->session && record_filter_has(filter, f->exe, f->is.pid);
 }
@@ -395,7 +396,7 @@ int heaps_sites(struct heaps *h, const struct record_filter *filter, struct heap
 	*sites = NULL;
 	*n = 0;
 	for (size_t i = 0; i < h->n && !err; i++) {
-		const struct followed *f = &h->followed[i];
+		const struct followed_heap *f = &h->followed[i];
 		struct heap_site *its = NULL, *grown;
 		size_t n_its;
 
@@ -450,7 +451,7 @@ void heaps_mark_free(struct heaps_mark *mark)
 
 /* ---- comments -------------------------------------------------------------------------------- */
 
-static void say_start(FILE *to, const struct watched_heap *is)
+static void write_start_comment(FILE *to, const struct watched_heap *is)
 {
 	const time_t start = (time_t)(is->since_ns / 1000000000);
 	char when[32];
@@ -502,7 +503,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 }
 
 /* Write a line for each domain that has refused: the domain has another profile. */
-static void say_refusals(FILE *to, const struct followed *f)
+static void say_refusals(FILE *to, const struct followed_heap *f)
 {
 	for (size_t i = 0; i < f->answers.n_refused; i++)
 		fprintf(to, "pid %d: no events of domain %" PRIu32 ": %s\n", (int)f->is.pid,
@@ -522,7 +523,7 @@ static int write_comments(struct heaps *h, const struct record_filter *filter, c
 		if (!record_filter_has(filter, is->exe, is->pid))
 			continue;
 		if (is->heap) {
-			say_start(to, is);
+			write_start_comment(to, is);
 			say_losses(to, is);
 			say_refusals(to, &h->followed[i]);
 		}
@@ -541,7 +542,7 @@ static int write_comments(struct heaps *h, const struct record_filter *filter, c
  * Return 0 if one of the processes that match FILTER is profiled or has merely ended, or if no
  * process matches. Otherwise, record and return the error of the first matching process.
  */
-static int check(struct heaps *h, const struct record_filter *filter)
+static int check_any_profiled(struct heaps *h, const struct record_filter *filter)
 {
 	const struct watched_heap *first = NULL;
 
@@ -562,7 +563,7 @@ static int check(struct heaps *h, const struct record_filter *filter)
 	return first->err;
 }
 
-static int take_one(struct heaps *h, const struct followed *f, const struct heaps_mark *mark,
+static int take_one(struct heaps *h, const struct followed_heap *f, const struct heaps_mark *mark,
 		    struct process_profile *to)
 {
 	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
@@ -587,7 +588,7 @@ int heaps_take(struct heaps *h, const struct record_filter *filter, const struct
 	       struct process_profile **list, size_t *n)
 {
 	struct process_profile *all;
-	int err = check(h, filter);
+	int err = check_any_profiled(h, filter);
 
 	if (err)
 		return err;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gc.Memprof profiles of many processes that start and end, for a server or a screen. Each process
- * that is linked with the library has a session and statistics. When a process ends or executes
- * another program, its statistics are dropped; its allocations stay in the sums of its program.
+ * Keeps Gc.Memprof profiles of many processes that start and end, for a server or a screen. Each
+ * process that is linked with the library has a session and statistics. When a process ends or
+ * executes another program, its statistics are dropped, but its allocations stay in the sums of the
+ * program that it executed.
  */
 #ifndef MEMPROF_HEAPS_H
 #define MEMPROF_HEAPS_H
@@ -109,11 +110,11 @@ int heaps_mark(const struct heaps *heaps, struct heaps_mark *mark);
 void heaps_mark_free(struct heaps_mark *mark);
 
 /*
- * Make the profiles, since MARK, of the processes that match FILTER. There is at least one profile,
- * which is empty if no process matches. The comments of the first profile say what is missing. If
- * none of the matching processes can be profiled, return the error of the first of them. Free the
- * list with process_profiles_free(). The names are valid until the next call of heaps_follow() or
- * heaps_read().
+ * If processes match FILTER but none of them can be profiled, return the error of the first of
+ * them. Otherwise, make a profile, since MARK, of each process that matches and has a session; if
+ * there is no such process, make one empty profile. The comments of the first profile say what is
+ * missing. Free the list with process_profiles_free(). The names are valid until the next call of
+ * heaps_follow() or heaps_read().
  */
 int heaps_take(struct heaps *heaps, const struct record_filter *filter,
 	       const struct heaps_mark *mark, struct process_profile **list, size_t *n);

@@ -5,14 +5,14 @@
 
 enum { FIRST_SLOTS = 1 << 12 };
 
-struct slot {
+struct coded_frame {
 	uint64_t frame;
 	uint32_t code; /* 0: the slot is free */
 };
 
 struct memtrace_codes {
 	struct ocp_ctx *ctx;
-	struct slot *slots; /* hash table with open addressing */
+	struct coded_frame *slots; /* hash table with open addressing */
 	size_t n_slots;
 	uint32_t n, most;
 };
@@ -43,7 +43,7 @@ void memtrace_codes_free(struct memtrace_codes *c)
 	free(c);
 }
 
-static size_t slot_of(const struct memtrace_codes *c, uint64_t frame)
+static size_t find_code_slot(const struct memtrace_codes *c, uint64_t frame)
 {
 	size_t slot = (frame * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (c->n_slots - 1);
 
@@ -52,9 +52,9 @@ static size_t slot_of(const struct memtrace_codes *c, uint64_t frame)
 	return slot;
 }
 
-static int grow(struct memtrace_codes *c)
+static int grow_codes(struct memtrace_codes *c)
 {
-	struct slot *old = c->slots, *slots;
+	struct coded_frame *old = c->slots, *slots;
 	const size_t n_old = c->n_slots;
 
 	if (2 * (size_t)c->n < n_old)
@@ -66,7 +66,7 @@ static int grow(struct memtrace_codes *c)
 	c->n_slots = 2 * n_old;
 	for (size_t i = 0; i < n_old; i++)
 		if (old[i].code)
-			slots[slot_of(c, old[i].frame)] = old[i];
+			slots[find_code_slot(c, old[i].frame)] = old[i];
 	free(old);
 	return 0;
 }
@@ -74,12 +74,12 @@ static int grow(struct memtrace_codes *c)
 int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *code, bool *is_new)
 {
 	size_t slot;
-	int err = grow(c);
+	int err = grow_codes(c);
 
 	*is_new = false;
 	if (err)
 		return err;
-	slot = slot_of(c, frame);
+	slot = find_code_slot(c, frame);
 	*code = c->slots[slot].code;
 	if (*code)
 		return 0;
@@ -90,6 +90,6 @@ int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *code, b
 	*is_new = true;
 	/* The last code is not stored with a frame, since all further frames share it. */
 	if (c->n < c->most)
-		c->slots[slot] = (struct slot){ frame, c->n };
+		c->slots[slot] = (struct coded_frame){ frame, c->n };
 	return 0;
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The event is
+ * memtrace_put_location() writes an event with these fields:
  *
  *	u64 code, u8 number of places, and for each place, the outermost first:
  *	u48 line (20 bits), first column (8), last column (10), file (5), function (5)
  *	the name of the file, if its number is 31; the name of the function, if its number is 31
  *
- * with the lowest bits first. The numbers are positions in lists of names, last used first: one
- * list of files, and for each of these files a list of its functions. A name that is used moves to
- * the front. The 32nd name is dropped; a file is dropped with its functions.
+ * The lowest bits of the u48 come first. The numbers of files and functions are positions in lists
+ * of names, in which the name that was used last is the first. There is one list of files and, for
+ * each file in it, one list of functions. A name that is used moves to the front of its list. The
+ * 32nd name of a list is dropped; a file is dropped together with its list of functions.
  */
 #include "memprof/memtrace_locations.h"
 
@@ -69,7 +70,7 @@ static size_t longest_name(size_t n)
 	return (room / n - PLACE_BYTES) / 2 - 1;
 }
 
-static struct name name_of(const char *text, size_t longest)
+static struct name shorten_name(const char *text, size_t longest)
 {
 	struct name name = { .text = text, .bytes = strlen(text) };
 
@@ -83,7 +84,7 @@ static struct name name_of(const char *text, size_t longest)
 	return name;
 }
 
-static bool is_same(const struct name *a, const struct name *b)
+static bool is_same_name(const struct name *a, const struct name *b)
 {
 	return a->text && a->bytes == b->bytes && a->is_cut == b->is_cut &&
 	       memcmp(a->text, b->text, a->bytes) == 0;
@@ -98,7 +99,7 @@ static unsigned int use_file(struct memtrace_locations *l, struct name name)
 	struct recent_file file = { .name = name };
 	unsigned int at = 0, number;
 
-	while (at < RECENT && !is_same(&l->files[at].name, &name))
+	while (at < RECENT && !is_same_name(&l->files[at].name, &name))
 		at++;
 	number = at;
 	if (at < RECENT)
@@ -116,7 +117,7 @@ static unsigned int use_function(struct memtrace_locations *l, struct name name)
 	struct name *list = l->files[0].functions;
 	unsigned int at = 0, number;
 
-	while (at < RECENT && !is_same(&list[at], &name))
+	while (at < RECENT && !is_same_name(&list[at], &name))
 		at++;
 	number = at;
 	if (at == RECENT)
@@ -136,8 +137,8 @@ static uint64_t at_most(uint64_t value, uint64_t most)
 static void put_place(struct memtrace_locations *l, struct memtrace_packet *p,
 		      const struct named_frame *frame, size_t longest)
 {
-	const struct name file = name_of(file_of(frame), longest),
-			  function = name_of(frame->function, longest);
+	const struct name file = shorten_name(file_of(frame), longest),
+			  function = shorten_name(frame->function, longest);
 	const uint64_t file_number = use_file(l, file), function_number = use_function(l, function);
 
 	memtrace_put(p,

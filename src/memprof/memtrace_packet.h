@@ -28,8 +28,8 @@ enum {
 	/* The most bytes of a number that memtrace_put_varying() writes. */
 	MEMTRACE_VARYING_BYTES = 9,
 	/*
-	 * Time span of a packet, in microseconds. An event has the low 25 bits of its time (33 s);
-	 * within a packet, they must determine the whole time.
+	 * Limit for the time span of a packet, in microseconds. An event contains only the low 25
+	 * bits of its time, which repeat every 33 s. So the span must be shorter than that.
 	 */
 	MEMTRACE_MAX_SPAN = 30 * 1000 * 1000,
 };
@@ -49,8 +49,8 @@ enum memtrace_event {
 };
 
 /*
- * An entry of the writer's cache at the start of a packet, which the reader compares with its own
- * cache.
+ * An entry of the writer's cache, written at the start of a packet. The reader compares the entry
+ * with the same entry of its own cache.
  */
 struct memtrace_check {
 	uint16_t bucket, next;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * A word is u16 bucket << 2 | tag:
+ * A word begins with u16 bucket << 2 | tag. The tag says which codes the word stands for:
  *
  *	0	the code in the bucket
  *	1	the code in the bucket, and the code in the bucket that last came after it
- *	2	the code in the bucket, and u8 more, each in the bucket that last came after the
- *		previous bucket
- *	3	a new code for the bucket: u64
+ *	2	the code in the bucket, and further codes, whose number follows as u8: each is
+ *		in the bucket that last came after the bucket of the code before it
+ *	3	a new code for the bucket, which follows as u64
  *
- * Each word records that its bucket came after the last bucket of the previous word; for the first
- * word, that is bucket 0.
+ * Each word also records, for later words, that its bucket came after the last bucket of the
+ * previous word. The first word of a stack counts as coming after bucket 0.
  */
 #include "memprof/memtrace_stacks.h"
 
@@ -62,7 +62,7 @@ uint32_t memtrace_stacks_common(const struct memtrace_stacks *s, const uint32_t 
 	return common;
 }
 
-static int make_room(struct memtrace_stacks *s, uint32_t code)
+static int reserve_code(struct memtrace_stacks *s, uint32_t code)
 {
 	size_t room = s->room ? s->room : 1024;
 	uint16_t *buckets;
@@ -105,8 +105,8 @@ static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
  * Write a word for CODES[0] and for as many of CODES[1..N) as the cache predicts. Return the number
  * of codes that the word stands for.
  */
-static uint32_t put_word(struct memtrace_stacks *s, struct memtrace_packet *p,
-			 const uint32_t *codes, uint32_t n, uint16_t *before)
+static uint32_t put_stack_word(struct memtrace_stacks *s, struct memtrace_packet *p,
+			       const uint32_t *codes, uint32_t n, uint16_t *before)
 {
 	const bool is_known = s->bucket_of[codes[0]];
 	uint16_t at = is_known ? (uint16_t)(s->bucket_of[codes[0]] - 1) : take_bucket(s, codes[0]);
@@ -145,14 +145,14 @@ int memtrace_stacks_put(struct memtrace_stacks *s, struct memtrace_packet *p, co
 	int err = 0;
 
 	for (uint32_t i = common; i < n && !err; i++)
-		err = make_room(s, codes[i]);
+		err = reserve_code(s, codes[i]);
 	if (err)
 		return err;
 	memtrace_put_varying(p, common);
 	count_at = p->n;
 	memtrace_put(p, 0, count_bytes);
 	for (uint32_t i = common; i < n; words++)
-		i += put_word(s, p, codes + i, n - i, &before);
+		i += put_stack_word(s, p, codes + i, n - i, &before);
 	end = p->n;
 	p->n = count_at;
 	memtrace_put(p, words, count_bytes);

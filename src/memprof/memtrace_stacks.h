@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the call stacks of a memtrace file. A code, from 1, stands for each frame. A stack, the
- * outermost frame first, is written as the number of frames in common with the previous stack, and
- * words for the other frames. Writer and reader keep the same cache of buckets. Each bucket
- * contains a code and the number of the bucket that followed it when it was last used.
+ * Writes the call stacks of a memtrace file. Each frame is represented by a code, from 1. A stack,
+ * outermost frame first, is written as the number of frames that it shares with the previous stack,
+ * followed by words for the other frames. A word names a bucket of a cache that writer and reader
+ * keep in step. A bucket holds a code, and the number of the bucket that came next the last time
+ * this bucket was used. So one word can stand for several frames. memtrace_stacks.c describes the
+ * words.
  */
 #ifndef MEMPROF_MEMTRACE_STACKS_H
 #define MEMPROF_MEMTRACE_STACKS_H

@@ -140,7 +140,7 @@ static int push_frame(struct memtrace_writer *w, const uint64_t *frame)
 	return is_new ? define(w, code, frame) : 0;
 }
 
-static int take_stack(struct memtrace_writer *w, const struct memprof_event *event)
+static int encode_stack(struct memtrace_writer *w, const struct memprof_event *event)
 {
 	int err = 0;
 
@@ -164,7 +164,7 @@ static uint64_t time_of(const struct memtrace_writer *w, const struct memprof_ev
 }
 
 /* Make sure that `events` has space for an event of BYTES bytes; flush it if necessary. */
-static int make_room(struct memtrace_writer *w, size_t bytes)
+static int reserve_event(struct memtrace_writer *w, size_t bytes)
 {
 	return bytes > memtrace_packet_room(&w->events) ? memtrace_writer_flush(w) : 0;
 }
@@ -185,12 +185,12 @@ static int put_allocation(struct memtrace_writer *w, const struct memprof_event 
 	const unsigned int source = source_of(event);
 	uint32_t common;
 	bool is_short;
-	int err = take_stack(w, event);
+	int err = encode_stack(w, event);
 
 	if (err)
 		return err;
 	common = memtrace_stacks_common(w->stacks, w->stack, w->depth);
-	err = make_room(w, ALLOC_BYTES + (size_t)MEMTRACE_FRAME_BYTES * (w->depth - common));
+	err = reserve_event(w, ALLOC_BYTES + (size_t)MEMTRACE_FRAME_BYTES * (w->depth - common));
 	if (err)
 		return err;
 	is_short = source == FROM_MINOR && event->n_samples == 1 && event->size >= 1 &&
@@ -215,7 +215,7 @@ static int put_allocation(struct memtrace_writer *w, const struct memprof_event 
  */
 static int put_change(struct memtrace_writer *w, unsigned int kind, uint64_t number)
 {
-	int err = make_room(w, CHANGE_BYTES);
+	int err = reserve_event(w, CHANGE_BYTES);
 
 	if (err)
 		return err;

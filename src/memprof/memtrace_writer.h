@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the events of a profile as a memtrace file, which the viewers of the OCaml library
- * memtrace read: see memtrace_packet.h. Only whole packets are appended, so the file is valid at
- * any time, and the memory needed does not depend on the number of events.
+ * Writes the events of a profile as a memtrace file (see memtrace_packet.h), for the viewers of the
+ * OCaml library memtrace. Only whole packets are appended, so the file is valid at any time. The
+ * memory that the writer needs does not depend on the number of events.
  *
  * The events are in the order of their times. An event that is older than the previous event gets
  * the time of the previous event. This can happen, since a thread of the program may be suspended
@@ -27,10 +27,10 @@ struct memtrace_info {
 };
 
 /*
- * Name FRAME, an element of the call stack of a struct memprof_event, where *FRAME is never 0;
- * FRAME is NULL for a stack without frames. Set *FRAMES to *N >= 1 frames, the outermost first. The
- * frames must stay valid until the next call, their strings as long as the writer. Return 0, or an
- * error that was recorded.
+ * Callback that names the frame *FRAME, an element of the call stack of a struct memprof_event.
+ * *FRAME is never 0. If FRAME is NULL, name what stands for an empty call stack. Set *FRAMES to *N
+ * >= 1 frames, the outermost first. The frames must stay valid until the next call, their strings
+ * as long as the writer. Return 0, or an error that was recorded.
  */
 typedef int memtrace_locate(void *data, const uint64_t *frame,
 			    const struct named_frame *const **frames, size_t *n);

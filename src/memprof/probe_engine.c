@@ -94,7 +94,7 @@ static int set_process(struct engine *e)
 	return 0;
 }
 
-static int load(struct engine *e)
+static int load_memprof_bpf(struct engine *e)
 {
 	const int n_cpus = libbpf_num_possible_cpus();
 	int err;
@@ -165,7 +165,7 @@ static int engine_open(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 				"measuring: events through probes need uprobe_multi links "
 				"(Linux 6.6)");
 	if (!err)
-		err = load(e);
+		err = load_memprof_bpf(e);
 	if (err)
 		engine_close(e);
 	else
@@ -209,8 +209,8 @@ static int attach_file(struct engine *e, const struct engine_file *file)
 		.first_site = (uint32_t)file->first_site,
 		.serial = SERIAL,
 		/*
-		 * Before Linux 6.10, the kernel takes this for the id of one thread. The BPF
-		 * program filters by process, too.
+		 * Before Linux 6.10, the kernel takes this id for that of a single thread, so pass
+		 * 0, for all processes. The BPF program itself ignores other processes.
 		 */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
@@ -246,10 +246,10 @@ static int engine_attach(struct engine *e, const struct engine_file *files, size
 }
 
 /*
- * Detach all sites of the file whose sites begin at FIRST; the file is being overwritten. This
- * engine never enables or disables single sites.
+ * Detach the file whose sites have numbers from FIRST on. If HITS is not NULL, set HITS[0..N) to 0:
+ * this engine keeps no counts.
  */
-static void give_up(struct engine *e, size_t first, size_t n, uint64_t *hits)
+static void detach_overwritten(struct engine *e, size_t first, size_t n, uint64_t *hits)
 {
 	for (size_t i = e->n_links; i-- > 0;) {
 		if (e->links[i].first_site != first)
@@ -261,9 +261,13 @@ static void give_up(struct engine *e, size_t first, size_t n, uint64_t *hits)
 		memset(hits, 0, n * sizeof(*hits));
 }
 
+/*
+ * This engine never switches single sites: the meter calls this only to detach all sites of a file
+ * that is being overwritten.
+ */
 static int switch_sites(struct engine *e, const struct engine_file *file)
 {
-	give_up(e, file->first_site, file->n_sites, NULL);
+	detach_overwritten(e, file->first_site, file->n_sites, NULL);
 	return 0;
 }
 
@@ -273,7 +277,7 @@ static void unlist(struct engine *e, pid_t pid)
 	(void)pid;
 }
 
-static int check(struct ocp_ctx *ctx)
+static int check_memprof_support(struct ocp_ctx *ctx)
 {
 	return engine_bpf.check(ctx);
 }
@@ -281,11 +285,11 @@ static int check(struct ocp_ctx *ctx)
 const struct engine_ops probe_engine = {
 	.name = "probes of memprof",
 	.has_no_costs = true,
-	.check = check,
+	.check = check_memprof_support,
 	.open = engine_open,
 	.attach = engine_attach,
 	.switch_sites = switch_sites,
-	.give_up = give_up,
+	.give_up = detach_overwritten,
 	.unlist = unlist,
 	.detach = engine_detach,
 	.close = engine_close,

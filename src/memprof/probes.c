@@ -29,7 +29,7 @@ struct memprof_probes {
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static enum memprof_kind kind_of(const char *name)
+static enum memprof_kind kind_of_memprof_probe(const char *name)
 {
 	enum memprof_kind kind = MEMPROF_ALLOC_MINOR;
 
@@ -59,7 +59,7 @@ static int set_sites(struct memprof_probes *p)
 	for (uint32_t i = 0; i < table->n_sites && !err; i++) {
 		const struct measured_site *site = &table->sites[i];
 		const char *name = table->probes[site->probe_index].name;
-		const enum memprof_kind kind = kind_of(name);
+		const enum memprof_kind kind = kind_of_memprof_probe(name);
 
 		if (kind == MEMPROF_KINDS || site->args >= args->n ||
 		    !has_arguments(&args->entries[site->args], kind))
@@ -72,7 +72,7 @@ static int set_sites(struct memprof_probes *p)
 	return err;
 }
 
-static int open_meter(struct memprof_probes *p, uint32_t depth)
+static int open_probe_meter(struct memprof_probes *p, uint32_t depth)
 {
 	int err;
 
@@ -106,7 +106,7 @@ int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth, struct m
 	if (!err)
 		err = ocp_process_open(ctx, pid, &p->process);
 	if (!err)
-		err = open_meter(p, depth);
+		err = open_probe_meter(p, depth);
 	if (err)
 		memprof_probes_close(p);
 	else
@@ -134,7 +134,8 @@ size_t memprof_probes_count(const struct memprof_probes *p)
  * Decode the record of N words into EVENT. Return false if the record is not sound: the program is
  * not trusted, and its words can be anything.
  */
-static bool decode(const struct memprof_probes *p, uint64_t n, struct memprof_event *event)
+static bool decode_probe_record(const struct memprof_probes *p, uint64_t n,
+				struct memprof_event *event)
 {
 	const uint64_t *const at = p->words, head = at[EVENT_HEAD];
 
@@ -166,7 +167,7 @@ bool memprof_probes_next(struct memprof_probes *p, uint64_t session, struct memp
 		if (p->record.session != session)
 			continue;
 		memcpy(p->words, p->record.words, words * sizeof(*p->words));
-		if (decode(p, words, event))
+		if (decode_probe_record(p, words, event))
 			return true;
 		if (event->kind < MEMPROF_KINDS)
 			p->refused[event->kind]++;

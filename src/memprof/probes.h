@@ -28,8 +28,8 @@ size_t memprof_probes_count(const struct memprof_probes *probes);
 
 /*
  * Take the next event of the session SESSION, as memprof_next() does; skip events of other
- * sessions. Pass 0 until memprof_number() has returned the number of our session: events then stay
- * in the buffer.
+ * sessions. Before memprof_number() has returned the number of our session, pass 0: the call then
+ * returns false, and all events stay in the buffer.
  */
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);

@@ -35,8 +35,8 @@ enum {
 /* Bits of memprof_signpost.features and of memprof_request.flags. */
 enum {
 	/*
-	 * The tool reads the events at the library's probes; none goes into the ring. Blocks have
-	 * numbers in this mode, too. The probes have the arguments of enum memprof_probe_arg.
+	 * The tool reads the events at the library's probes; no event goes into the ring. The
+	 * probes have the arguments of enum memprof_probe_arg, among them the id of the block.
 	 */
 	MEMPROF_BY_PROBES = 1 << 0,
 	/*
@@ -113,9 +113,9 @@ struct memprof_ring {
 };
 
 /*
- * A record contains only what differs from the previous record of the same writer, in this session,
- * that was not lost. The first record of a writer contains everything. A writer writes for one
- * domain at a time.
+ * A record omits what is the same as in the previous record of the same writer in this session, not
+ * counting records that were lost. The first record of a writer contains everything. A writer
+ * writes for one domain at a time.
  *
  *	head      see memprof_head()
  *	id        of the block
@@ -127,8 +127,8 @@ struct memprof_ring {
  *
  *	samples   n_samples
  *	size      words without the header, source << MEMPROF_SOURCE_SHIFT
- *	frames    the innermost first. The outermost KEPT frames are omitted: those of the
- *	          writer's last allocation
+ *	frames    the innermost first. The outermost KEPT frames are omitted: they are the same as
+ *	          in the writer's last allocation
  */
 enum {
 	MEMPROF_HAS_CONTEXT = 1 << 0,
@@ -151,15 +151,15 @@ enum memprof_source {
 };
 
 /*
- * A frame is the return address of a call. If this bit is set, the other bits are the address of
- * debug information instead: that of one of several allocations which the compiler has combined.
+ * A frame is the return address of a call. If this bit is set, the other bits are instead the
+ * address of debug information, for one of several allocations that the compiler has combined.
  */
 #define MEMPROF_DEBUGINFO (UINT64_C(1) << 63)
 
 /*
  * The arguments of the probes. All are OCaml ints, except for the call stack. The arguments before
- * MEMPROF_ARG_EVENT exist only for allocations. All events have those from MEMPROF_ARG_ID on; for
- * allocations, add MEMPROF_ARG_EVENT to the numbers of these.
+ * MEMPROF_ARG_EVENT exist only for allocations. The arguments from MEMPROF_ARG_ID on exist for all
+ * events. For allocations they come after the others: add MEMPROF_ARG_EVENT to their numbers.
  */
 enum memprof_probe_arg {
 	MEMPROF_ARG_SAMPLES,

@@ -62,8 +62,8 @@ static uint64_t fixed_words(const struct memprof_head *head)
 }
 
 /*
- * Return true if HEAD is the head of a sound record. WRITTEN words were written; ROOM words are
- * left up to the end of the circular buffer.
+ * Return true if HEAD is the head of a sound record. From the start of the record, the program has
+ * written WRITTEN words, and ROOM words are left up to the end of the circular buffer.
  */
 static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t room)
 {
@@ -125,7 +125,7 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 	return memprof_event_is_sound(event);
 }
 
-/* Set the time of WRITER's last event, unless TIME is earlier than it. */
+/* Set the time of WRITER's last event to TIME, unless TIME is earlier than the time that is set. */
 static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t time)
 {
 	const uint64_t ns = r->in_ticks ? event_clock_ns(&r->clock, time) : time;
@@ -134,9 +134,12 @@ static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t
 		writer->time_ns = ns;
 }
 
-/* Decode the copy of a record whose HEAD was found sound. Return false if the rest is not. */
-static bool decode(struct ring_reader *r, const struct memprof_head *head,
-		   struct memprof_event *event)
+/*
+ * Decode the copy of a record, after is_sound() has accepted its HEAD. Return false if the rest of
+ * the record is not sound, or if out of memory.
+ */
+static bool decode_ring_record(struct ring_reader *r, const struct memprof_head *head,
+			       struct memprof_event *event)
 {
 	struct ring_writer *writer = writer_of(r, head);
 	const uint64_t *at = r->record + MEMPROF_LEAST_WORDS;
@@ -196,7 +199,7 @@ static bool next(struct ring_reader *r, struct memprof_event *event)
 		release(r, head.words);
 		if (head.kind == MEMPROF_PADDING)
 			continue;
-		r->is_damaged = !decode(r, &head, event);
+		r->is_damaged = !decode_ring_record(r, &head, event);
 		return !r->is_damaged;
 	}
 	return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a ring of ring.h. The program can write anything into the ring at any time, so the reader
- * reads each word only once.
+ * Reads the records in the ring of a session (see ring.h), and decodes them to events. The program
+ * can write anything into the ring at any time, so each word is read only once.
  */
 #ifndef MEMPROF_RING_READER_H
 #define MEMPROF_RING_READER_H

@@ -34,8 +34,8 @@ struct memprof_session {
 /* ---- the signpost ---------------------------------------------------------------------------- */
 
 /*
- * Return true if NUMBER, an open file of PID, is the signpost, and read it into POST. The link in
- * /proc may change at any time, and so may the file to which it leads.
+ * Return true if descriptor NUMBER of PID is the signpost, and read the signpost into POST. The
+ * link in /proc may change at any time, and so may the file to which the link leads.
  */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
@@ -66,8 +66,8 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 }
 
 /*
- * Return true if POST is the signpost of PID itself. A forked child has its parent's files until
- * the library has made new ones.
+ * Return true if POST is the signpost of PID itself, not of its parent: a forked child has the
+ * files of its parent until the library has made new ones.
  */
 static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
 {
@@ -261,7 +261,7 @@ static int send_request(struct memprof_session *s, const struct memprof_spec *sp
 	return 0;
 }
 
-static int ask(struct memprof_session *s, const struct memprof_spec *spec)
+static int request_profile(struct memprof_session *s, const struct memprof_spec *spec)
 {
 	int pair[2];
 	int err;
@@ -301,7 +301,7 @@ int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec
 	if (!err && !spec->by_probes && ticks_are_clock())
 		ring_reader_use_ticks(&s->reader, ticks_moment);
 	if (!err)
-		err = ask(s, spec);
+		err = request_profile(s, spec);
 	if (err) {
 		memprof_close(s);
 		*out = NULL;

@@ -90,7 +90,10 @@ bool memprof_next(struct memprof_session *session, struct memprof_event *event);
 /* From now on, memprof_next() takes only the events that are waiting at this moment. */
 void memprof_finish(struct memprof_session *session);
 
-/* Return the numbers of lost events. AT_END: no more events will come. */
+/*
+ * Return the numbers of lost events. AT_END: no more events will come, so a record that is not
+ * complete now is reported as cut (is_cut).
+ */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);
 
 #endif

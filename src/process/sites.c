@@ -311,7 +311,7 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 static int place_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		       const struct of_image *of)
 {
-	struct place *asked = calloc(of->n + 1, sizeof(*asked));
+	struct probe_place *asked = calloc(of->n + 1, sizeof(*asked));
 	int err;
 
 	if (!asked)

@@ -78,17 +78,17 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 /* ---- uprobes -------------------------------------------------------------------------------- */
 
 /*
- * What a uprobe link is attached to: the file of one process. Another process that runs the same
- * file may have a separate link.
+ * What a uprobe link is attached to: the file of one process. Each process has its own links, even
+ * if several processes run the same file.
  */
-struct target {
+struct uprobe_target {
 	pid_t pid;
 	const struct image_exe *exe;
 	const char *path; /* path of the executable, through our open descriptor */
 };
 
-static int attach(struct allocation *a, int prog, const struct target *target,
-		  const unsigned long *offsets, const __u64 *cookies, size_t n, int *link)
+static int attach_uprobes(struct allocation *a, int prog, const struct uprobe_target *target,
+			  const unsigned long *offsets, const __u64 *cookies, size_t n, int *link)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 
@@ -101,8 +101,9 @@ static int attach(struct allocation *a, int prog, const struct target *target,
 	return *link < 0 ? bpf_support_explain(a->ctx, -errno, "sample allocation") : 0;
 }
 
-static int find_place(struct allocation *a, struct code_file *code, const struct target *target,
-		      const struct named_symbol *symbol, unsigned long *offset, bool *is_stepped)
+static int find_uprobe_place(struct allocation *a, struct code_file *code,
+			     const struct uprobe_target *target, const struct named_symbol *symbol,
+			     unsigned long *offset, bool *is_stepped)
 {
 	struct entry_place place;
 	uint64_t off = 0;
@@ -130,8 +131,9 @@ static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 	return 0;
 }
 
-static int attach_small(struct allocation *a, struct code_file *code, const struct target *target,
-			const struct runtime *runtime, const struct named_symbol *symbol, int *link)
+static int attach_small(struct allocation *a, struct code_file *code,
+			const struct uprobe_target *target, const struct runtime *runtime,
+			const struct named_symbol *symbol, int *link)
 {
 	const __u64 cookie =
 		runtime->layout.has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
@@ -140,16 +142,17 @@ static int attach_small(struct allocation *a, struct code_file *code, const stru
 	int err = check_small(a->ctx, target->exe, runtime, symbol);
 
 	if (!err)
-		err = find_place(a, code, target, symbol, &offset, &is_stepped);
-	return err ? err : attach(a, a->bpf.small, target, &offset, &cookie, 1, link);
+		err = find_uprobe_place(a, code, target, symbol, &offset, &is_stepped);
+	return err ? err : attach_uprobes(a, a->bpf.small, target, &offset, &cookie, 1, link);
 }
 
 /*
  * Attach to the functions that allocate blocks directly in the major heap. Blocks that move there
  * in a minor collection are not sampled, since they are allocated by other functions.
  */
-static int attach_large(struct allocation *a, struct code_file *code, const struct target *target,
-			const struct named_symbol *symbols, int *link)
+static int attach_large(struct allocation *a, struct code_file *code,
+			const struct uprobe_target *target, const struct named_symbol *symbols,
+			int *link)
 {
 	unsigned long offsets[N_LARGE];
 	__u64 cookies[N_LARGE] = { 0 };
@@ -161,12 +164,12 @@ static int attach_large(struct allocation *a, struct code_file *code, const stru
 
 		if (!symbols[i].is_defined)
 			continue;
-		err = find_place(a, code, target, &symbols[i], &offsets[n++], &is_stepped);
+		err = find_uprobe_place(a, code, target, &symbols[i], &offsets[n++], &is_stepped);
 		if (err)
 			return err;
 		a->is_stepped |= is_stepped;
 	}
-	return n ? attach(a, a->bpf.large, target, offsets, cookies, n, link) : 0;
+	return n ? attach_uprobes(a, a->bpf.large, target, offsets, cookies, n, link) : 0;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -180,7 +183,7 @@ static int compare_entries(const void *a, const void *b)
  * Attach all uprobes of a process. SYMBOLS[0..N_LARGE) are the functions for large blocks,
  * SYMBOLS[N_LARGE] is the function for small blocks.
  */
-static int attach_all(struct allocation *a, const struct target *target,
+static int attach_all(struct allocation *a, const struct uprobe_target *target,
 		      const struct runtime *runtime, const struct named_symbol *symbols,
 		      int links[])
 {
@@ -226,7 +229,7 @@ static int attach_process(struct allocation *a, pid_t pid, const struct image_ex
 	struct named_symbol symbols[N_LARGE + 1];
 	struct runtime runtime;
 	char path[64];
-	const struct target target = { pid, exe, path };
+	const struct uprobe_target target = { pid, exe, path };
 	int err = find_symbols(a->ctx, exe, &runtime, symbols);
 
 	if (err)
@@ -275,9 +278,9 @@ static int refresh_process(struct allocation *a, struct sampled_process *process
 }
 
 /*
- * Begin to count samples. The program continues to run between reading the words and starting to
- * count, for long if the tool has to wait for a processor. So take the mean of a reading before the
- * start and one after it.
+ * Begin to count samples. The program continues to run between our reading of the words and the
+ * start of counting; this can take long if the tool has to wait for a processor. So take the mean
+ * of a reading before the start and a reading after it.
  */
 static int begin_sampling(struct allocation *a, struct sampled_process *process)
 {

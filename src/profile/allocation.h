@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples allocation with uprobes on functions of the OCaml runtime: on the function that
- * allocations call when the minor heap has run out, and on the functions that allocate large
- * blocks. How many words a sample stands for is computed from counters in the runtime.
+ * Samples allocation with uprobes on two kinds of functions of the OCaml runtime: the function that
+ * an allocation calls when the minor heap has run out, and the functions that allocate large
+ * blocks. Counters in the runtime then show how many words each sample stands for.
  */
 #ifndef PROFILE_ALLOCATION_H
 #define PROFILE_ALLOCATION_H
@@ -39,8 +39,8 @@ int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tg
 void allocation_refresh(struct allocation *allocation);
 
 /*
- * Return true if the kernel single-steps one of the instructions at which large blocks are sampled,
- * which is slow.
+ * Return true if one of the instructions at which large blocks are sampled is single-stepped by the
+ * kernel. This is slow.
  */
 bool allocation_large_is_stepped(const struct allocation *allocation);
 /* Stop sampling large blocks; they are not sampled in processes that are added later, either. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the folded form: a line for each stack, which flamegraph.pl, speedscope and others read.
+ * Writes a profile in the folded form, which flamegraph.pl, speedscope and others read: one line
+ * for each stack.
  */
 #ifndef PROFILE_FOLDED_WRITER_H
 #define PROFILE_FOLDED_WRITER_H

@@ -16,7 +16,7 @@ struct maker {
 	size_t n;
 };
 
-static int push(struct maker *m, const struct named_frame *frame)
+static int push_stack_frame(struct maker *m, const struct named_frame *frame)
 {
 	const struct named_frame **new = array_add(m->frames, m->n);
 
@@ -37,17 +37,17 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 	m->n = 0;
 	if (stack->end != WALK_COMPLETE) {
 		stack_walker_tell_end(frame_names_walker(m->names), stack);
-		err = push(m, frame_names_of_end(stack->end));
+		err = push_stack_frame(m, frame_names_of_end(stack->end));
 	}
 	for (uint32_t i = stack->n; i-- > 0 && !err;) {
 		err = frame_names_find(m->names, stack->frames[i], &frames, &n);
 		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
-			err = push(m, &frames[j]);
+			err = push_stack_frame(m, &frames[j]);
 	}
 	for (uint32_t i = stack->n_kernel; i-- > 0 && !err;) {
 		err = frame_names_find_kernel(m->names, stack->kernel[i], &frames);
 		if (!err)
-			err = push(m, frames);
+			err = push_stack_frame(m, frames);
 	}
 	return err;
 }
@@ -79,7 +79,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 }
 
 /* Compare two stacks by their functions, and if these are equal, by their lines. */
-static int compare_places(const struct named_stack *a, const struct named_stack *b)
+static int compare_stack_places(const struct named_stack *a, const struct named_stack *b)
 {
 	int order = profile_compare_stacks(a, b);
 
@@ -104,7 +104,7 @@ static int by_functions(const void *a, const void *b)
 
 static int by_places(const void *a, const void *b)
 {
-	return compare_places(a, b);
+	return compare_stack_places(a, b);
 }
 
 static int by_value(const void *a, const void *b)
@@ -113,7 +113,7 @@ static int by_value(const void *a, const void *b)
 
 	if (x->value != y->value)
 		return COMPARE(y->value, x->value);
-	return compare_places(x, y);
+	return compare_stack_places(x, y);
 }
 
 static bool same_function(const struct named_frame *a, const struct named_frame *b)
@@ -122,7 +122,7 @@ static bool same_function(const struct named_frame *a, const struct named_frame 
 }
 
 /* Merge stacks for which COMPARE returns 0, and sort the stacks by value. */
-static void merge(struct profile *profile, int (*compare)(const void *, const void *))
+static void merge_equal_stacks(struct profile *profile, int (*compare)(const void *, const void *))
 {
 	size_t n = 0;
 
@@ -160,17 +160,17 @@ void profile_fold_recursion(struct profile *profile)
 				stack->frames[n - 1] = stack->frames[j];
 		stack->n = n;
 	}
-	merge(profile, by_functions);
+	merge_equal_stacks(profile, by_functions);
 }
 
 void profile_merge(struct profile *profile)
 {
-	merge(profile, by_places);
+	merge_equal_stacks(profile, by_places);
 }
 
 void profile_merge_lines(struct profile *profile)
 {
-	merge(profile, by_functions);
+	merge_equal_stacks(profile, by_functions);
 }
 
 /*
@@ -271,7 +271,8 @@ static void add_collector_time(const struct maker *m, const struct profile_sampl
 	}
 }
 
-static int add_sample(struct maker *m, const struct profile_sample *sample, struct profile *profile)
+static int add_sample_stack(struct maker *m, const struct profile_sample *sample,
+			    struct profile *profile)
 {
 	struct named_stack stack = { .samples = sample->n, .value = sample->value };
 	int err = name_stack(m, sample);
@@ -318,7 +319,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; i < reading->n && !err; i++)
-		err = add_sample(&m, &reading->samples[i], profile);
+		err = add_sample_stack(&m, &reading->samples[i], profile);
 	free(m.frames);
 	if (reading->unsure_words > (double)profile->value / 100)
 		profile->unsure_words = (uint64_t)reading->unsure_words;
@@ -327,7 +328,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	if (err)
 		profile_free(profile);
 	else
-		merge(profile, by_places);
+		merge_equal_stacks(profile, by_places);
 	return err;
 }
 
@@ -407,7 +408,7 @@ static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 
 /*
  * Return the index in STACK of the function that waits, that allocates, or on behalf of which the
- * collector runs.
+ * collector runs. If all functions belong to the mechanism (is_means()), return the innermost one.
  */
 static size_t innermost(const struct profile *profile, size_t stack)
 {

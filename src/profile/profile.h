@@ -91,9 +91,9 @@ static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 double profile_share(const struct profile *profile, uint64_t value);
 
 /*
- * Return true if the time of the garbage collector is known. It is not if no sample was in the
- * collector, since a program may lack the names of the collector's functions, nor if for more than
- * 1 % of the samples it is unknown whether they were in the collector.
+ * Return true if the time of the garbage collector is known. It is not known in two cases: no
+ * sample was in the collector, since a program may lack the names of the collector's functions; or
+ * for more than 1 % of the samples it is unknown whether they were in the collector.
  */
 bool profile_knows_collector(const struct profile *profile);
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "profile/profile.h"
 
-/* A value in the old profile, which is not scaled, and in the new profile. */
+/* The same value in both profiles. The value of the old profile is not scaled. */
 struct profile_change {
 	uint64_t old_value, new_value;
 };
@@ -26,8 +26,8 @@ struct profile_diff_function {
 struct profile_diff {
 	const struct profile *old_profile, *new_profile;
 	/*
-	 * Old values times `scale` are comparable with new values: they are then for the same time
-	 * or, if the time of one of the profiles is not known, for the same sum of all values.
+	 * Factor for old values that makes them comparable with new values: the ratio of the new to
+	 * the old duration or, if a duration is not known, of the sums of all values.
 	 */
 	double scale;
 	bool has_times;

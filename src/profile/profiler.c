@@ -246,7 +246,7 @@ static int choose_exe(struct profiler *p, struct profile_config *config)
 	return err;
 }
 
-static int load(struct profiler *p)
+static int load_profile_bpf(struct profiler *p)
 {
 	struct profile_config config = { 0 };
 	struct profile_bpf *skel;
@@ -307,7 +307,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->n_cpus = libbpf_num_possible_cpus();
 	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot tell the number of CPUs: %s",
 					strerror(-p->n_cpus))
-			    : load(p);
+			    : load_profile_bpf(p);
 	if (!err) {
 		maps = (struct walk_maps){
 			.tables = p->skel->maps.walk_tables.map_fd,
@@ -357,7 +357,7 @@ const struct stack_walker *profiler_walker(const struct profiler *p)
 	return p->walker;
 }
 
-static int remember(struct profiler *p, pid_t pid, uint32_t tgid)
+static int remember_process(struct profiler *p, pid_t pid, uint32_t tgid)
 {
 	struct added_process *new = array_add(p->added, p->n_added);
 
@@ -373,7 +373,7 @@ int profiler_add_process(struct profiler *p, pid_t pid)
 	int err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
 
 	if (!err)
-		err = remember(p, pid, tgid);
+		err = remember_process(p, pid, tgid);
 	if (!err)
 		err = stack_walker_add_process(p->walker, pid, tgid);
 	if (!err && p->allocation)
@@ -404,10 +404,10 @@ double profiler_minor_words(const struct profiler *p, uint32_t tgid)
 }
 
 /*
- * Add a process that has begun to execute the file. If it has ended, or is in a pid namespace where
- * it has another id than here, it is still sampled as before, except for its allocation. If it was
- * a child of a process that executes the file, and has executed another program since, it must not
- * be profiled.
+ * Add a process that has begun to execute the file. BPF programs sample a process that executes the
+ * file even if it is not added, except for its allocation. So do nothing if the process has ended,
+ * or if it is in a pid namespace where it has another id than here. A process that has executed
+ * another program since must not be profiled.
  */
 static int add_newcomer(struct profiler *p, uint32_t tgid)
 {
@@ -420,7 +420,7 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 	stack_walker_add_process(p->walker, (pid_t)tgid, tgid);
 	/*
 	 * From now on, BPF programs forget the process when it executes another program. But it may
-	 * have executed one before it was added.
+	 * have executed one between the check above and stack_walker_add_process().
 	 */
 	if (!image_is_exe((pid_t)tgid, p->exe_fd)) {
 		profiler_forget_process(p, tgid);
@@ -428,7 +428,7 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 	}
 	if (p->allocation && p->n_pending < MAX_PENDING)
 		p->pending[p->n_pending++] = (struct pending_process){ tgid, 0 };
-	return remember(p, (pid_t)tgid, tgid);
+	return remember_process(p, (pid_t)tgid, tgid);
 }
 
 static void try_pending(struct profiler *p)
@@ -467,8 +467,8 @@ int profiler_refresh(struct profiler *p)
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
-static void add_sample(struct profile_reading *reading, const struct profile_key *key,
-		       const struct profile_count *count)
+static void add_reading_sample(struct profile_reading *reading, const struct profile_key *key,
+			       const struct profile_count *count)
 {
 	const struct stored_stack *stack = stack_store_find(reading->stacks, key->stack);
 
@@ -489,8 +489,8 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 			     sizeof(struct profile_count), PROFILE_MAX_COUNTS, &keys, &values, &n);
 
 	for (size_t i = 0; i < n && !err; i++) {
-		add_sample(reading, (struct profile_key *)keys + i,
-			   (struct profile_count *)values + i);
+		add_reading_sample(reading, (struct profile_key *)keys + i,
+				   (struct profile_count *)values + i);
 	}
 	free(keys);
 	free(values);
@@ -519,7 +519,7 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 		};
 
 		reading->n_always_waiting += wait->is_first;
-		add_sample(reading, &wait->key, &count);
+		add_reading_sample(reading, &wait->key, &count);
 	}
 	free(keys);
 	free(values);
@@ -621,8 +621,9 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Return the words in small blocks of processes without a sample of a minor heap. There may be such
- * processes, since large blocks can make the collector empty each minor heap before it has run out.
+ * Return the number of words in small blocks of all processes that have no sample of a minor heap.
+ * Such a process can have small blocks: large blocks can make the collector empty each minor heap
+ * before it has run out.
  */
 static double count_missing(const struct profiler *p, const struct profile_reading *reading)
 {

@@ -79,9 +79,9 @@ int profiler_start(struct profiler *profiler);
 int profiler_refresh(struct profiler *profiler);
 void profiler_stop(struct profiler *profiler);
 /*
- * Return CLOCK_MONOTONIC at the time when everything was attached (start) and when sampling was
- * stopped (stop), or 0 if this has not happened yet. If a thread still waits at the stop, its time
- * is counted up to the stop.
+ * Return the time (CLOCK_MONOTONIC) at which everything was attached (profiler_start_ns) or at
+ * which sampling was stopped (profiler_stop_ns), or 0 if this has not happened yet. If a thread
+ * still waits at the stop, its wait is counted up to the stop.
  */
 int64_t profiler_start_ns(const struct profiler *profiler);
 int64_t profiler_stop_ns(const struct profiler *profiler);
@@ -93,7 +93,7 @@ void profiler_pause(struct profiler *profiler);
 
 /* Set *TGID to the id by which BPF programs know PID. */
 int profiler_process_id(const struct profiler *profiler, pid_t pid, uint32_t *tgid);
-/* Return true if TGID is being sampled, which ends when it exits or executes another program. */
+/* Return true if TGID is being sampled. This ends when TGID exits or executes another program. */
 bool profiler_has_process(const struct profiler *profiler, uint32_t tgid);
 void profiler_forget_process(const struct profiler *profiler, uint32_t tgid);
 /*

@@ -10,7 +10,7 @@
 #include "tracee/proc_file.h"
 
 /* A process that is or was sampled. */
-struct followed {
+struct followed_process {
 	pid_t pid;
 	uint32_t tgid;
 	uint64_t start_time;
@@ -34,7 +34,7 @@ struct recorder {
 	struct profiler_spec spec;
 	struct profiler *profiler;
 	struct frame_names *names;
-	struct followed followed[RECORDER_MAX_PROCESSES];
+	struct followed_process followed[RECORDER_MAX_PROCESSES];
 	size_t n_followed;
 	struct profile_reading reading;
 	struct record *records; /* sorted; one record for each sample of `reading` */
@@ -112,9 +112,9 @@ bool recorder_is_worn(const struct recorder *r)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-static int add_process(struct recorder *r, const struct recorded_process *process)
+static int add_sampled_process(struct recorder *r, const struct recorded_process *process)
 {
-	struct followed new = { .pid = process->pid, .exe = strdup(process->exe) };
+	struct followed_process new = { .pid = process->pid, .exe = strdup(process->exe) };
 	int err;
 
 	if (!new.exe)
@@ -137,10 +137,10 @@ static int add_process(struct recorder *r, const struct recorded_process *proces
 
 /*
  * Return true if KNOWN is still the process that was added. BPF programs forget a process that
- * executes another program.
+ * executes another program, so a process that they have forgotten is not the same.
  */
-static bool is_same(const struct recorder *r, const struct followed *known,
-		    const struct recorded_process *process)
+static bool is_same_process(const struct recorder *r, const struct followed_process *known,
+			    const struct recorded_process *process)
 {
 	uint64_t start_time;
 
@@ -158,11 +158,11 @@ static int follow_one(struct recorder *r, const struct recorded_process *process
 	while (i < r->n_followed && r->followed[i].pid != process->pid)
 		i++;
 	if (i < r->n_followed) {
-		r->is_worn |= !is_same(r, &r->followed[i], process);
+		r->is_worn |= !is_same_process(r, &r->followed[i], process);
 		return 0;
 	}
 	if (r->n_followed < RECORDER_MAX_PROCESSES)
-		return add_process(r, process);
+		return add_sampled_process(r, process);
 	r->is_worn = true;
 	return 0;
 }
@@ -172,7 +172,7 @@ int recorder_follow(struct recorder *r, const struct recorded_process *list, siz
 	int err = 0;
 
 	for (size_t i = 0; i < r->n_followed; i++) {
-		struct followed *known = &r->followed[i];
+		struct followed_process *known = &r->followed[i];
 		size_t at = 0;
 
 		while (at < n &&
@@ -189,7 +189,7 @@ int recorder_follow(struct recorder *r, const struct recorded_process *list, siz
 	return err;
 }
 
-static struct followed *find_followed(struct recorder *r, uint32_t tgid)
+static struct followed_process *find_followed(struct recorder *r, uint32_t tgid)
 {
 	for (size_t i = 0; i < r->n_followed; i++)
 		if (r->followed[i].tgid == tgid && r->followed[i].is_sampled)
@@ -217,8 +217,8 @@ static const struct record *find_record(const struct record *list, size_t n,
 }
 
 /*
- * Return by how many the minor heaps of RECORDS[0..N), which are all of one process, have increased
- * since the last reading.
+ * Return how many more minor heaps the samples in RECORDS[0..N), which are all of one process,
+ * stand for than in the last reading.
  */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {
@@ -233,13 +233,14 @@ static uint64_t new_heaps(const struct recorder *r, const struct record *records
 }
 
 /*
- * Add to the values of RECORDS[0..N), which are all of one process, what is new in this reading.
- * The words allocated since the last sample of a minor heap are divided among the new samples of
- * minor heaps; if there is no new sample, a later reading divides these words.
+ * Set the values of RECORDS[0..N), which are all of one process: the values of the last reading,
+ * plus what is new in this reading. The words allocated since the last sample of a minor heap are
+ * divided among the new samples of minor heaps. If there is no new sample, the words are left for a
+ * later reading.
  */
 static void weigh_process(struct recorder *r, struct record *records, size_t n)
 {
-	struct followed *process = find_followed(r, records->tgid);
+	struct followed_process *process = find_followed(r, records->tgid);
 	const uint64_t heaps =
 		r->spec.kind == PROFILE_WORDS && process ? new_heaps(r, records, n) : 0;
 	double each = 0;
@@ -294,7 +295,7 @@ static int use_reading(struct recorder *r, const struct profile_reading *reading
 	return 0;
 }
 
-static int collect(struct recorder *r)
+static int collect_reading(struct recorder *r)
 {
 	struct profile_reading reading;
 	int err = profiler_refresh(r->profiler);
@@ -317,7 +318,7 @@ static int collect(struct recorder *r)
 
 int recorder_mark(struct recorder *r, struct record_mark *mark)
 {
-	int err = collect(r);
+	int err = collect_reading(r);
 
 	if (err)
 		return err;
@@ -381,7 +382,7 @@ static void add_since(const struct record *record, const struct record_mark *mar
 								    .value = (uint64_t)value };
 }
 
-struct taking {
+struct profile_parts {
 	struct recorder *r;
 	const struct record_mark *mark;
 	struct profile_reading part; /* samples of the profile that is being made */
@@ -390,7 +391,7 @@ struct taking {
 };
 
 /* Make a profile from the samples collected in `part`, and empty `part`. */
-static int end_part(struct taking *t, const char *exe, pid_t pid)
+static int end_part(struct profile_parts *t, const char *exe, pid_t pid)
 {
 	struct process_profile *made = &t->list[t->n];
 	int err = profile_make(t->r->ctx, &t->part, t->r->names, &t->r->spec, &made->profile);
@@ -408,13 +409,13 @@ static int end_part(struct taking *t, const char *exe, pid_t pid)
 	return 0;
 }
 
-static int take_parts(struct taking *t, const struct record_filter *filter, bool is_one)
+static int take_parts(struct profile_parts *t, const struct record_filter *filter, bool is_one)
 {
 	struct recorder *r = t->r;
 	int err = 0;
 
 	for (size_t i = 0, end; i < r->n_records && !err; i = end) {
-		const struct followed *process = find_followed(r, r->records[i].tgid);
+		const struct followed_process *process = find_followed(r, r->records[i].tgid);
 		const bool is_wanted =
 			process && record_filter_has(filter, process->exe, process->pid);
 
@@ -434,8 +435,8 @@ int recorder_take(struct recorder *r, const struct record_mark *mark,
 		  const struct record_filter *filter, bool is_one, struct process_profile **list,
 		  size_t *n)
 {
-	struct taking t = { .r = r, .mark = mark->start_ns ? mark : &r->start };
-	int err = collect(r);
+	struct profile_parts t = { .r = r, .mark = mark->start_ns ? mark : &r->start };
+	int err = collect_reading(r);
 
 	*list = NULL;
 	*n = 0;

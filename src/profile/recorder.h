@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A continuous profiler of processes that start and end, for profiles of intervals that may
- * overlap. The counts in the kernel are never reset: a profile is the difference between two
- * readings. So each sample is in every profile whose interval contains it.
+ * Profiles processes that start and end, continuously, and makes profiles of any intervals; these
+ * may overlap. The counts in the kernel are never reset: a profile is the difference between two
+ * readings of them. So each sample is in every profile whose interval contains it.
  */
 #ifndef PROFILE_RECORDER_H
 #define PROFILE_RECORDER_H
@@ -77,10 +77,10 @@ struct record_filter {
 bool record_filter_has(const struct record_filter *filter, const char *exe, pid_t pid);
 
 /*
- * Make the profiles, since MARK, of the processes that match FILTER: one profile for each process,
- * or a single one for all if IS_ONE. There is at least one profile; the first contains the losses
- * of all processes. The names are valid until the recorder is closed. Free the list with
- * process_profiles_free().
+ * Make profiles, since MARK, of the processes that match FILTER: one profile for each process that
+ * has samples or, if IS_ONE, a single profile for all. If there are no samples, make one empty
+ * profile. The first profile contains the losses of all processes. The names are valid until the
+ * recorder is closed. Free the list with process_profiles_free().
  */
 int recorder_take(struct recorder *recorder, const struct record_mark *mark,
 		  const struct record_filter *filter, bool is_one, struct process_profile **list,

@@ -25,7 +25,7 @@ static int say_nothing(enum libbpf_print_level level, const char *fmt, va_list a
 	return 0;
 }
 
-static int load(struct waiting *w, const struct waiting_map *maps, size_t n)
+static int load_waiting_bpf(struct waiting *w, const struct waiting_map *maps, size_t n)
 {
 	w->skel = waiting_bpf__open();
 	if (!w->skel)
@@ -51,7 +51,7 @@ int waiting_open(struct ocp_ctx *ctx, const struct waiting_map *maps, size_t n,
 	if (!w)
 		err = ctx_no_memory(ctx);
 	else
-		err = load(w, maps, n);
+		err = load_waiting_bpf(w, maps, n);
 	libbpf_set_print(print);
 	if (!w)
 		return err;
@@ -73,7 +73,7 @@ void waiting_close(struct waiting *w)
 }
 
 /* Run the BPF program of LINK for each thread, by reading from an iterator. */
-static int run(int link)
+static int run_iterator(int link)
 {
 	struct interruptions interruptions = { 0 };
 	const int iterator = bpf_iter_create(link);
@@ -101,7 +101,7 @@ int waiting_record(struct waiting *w, pid_t pid, uint32_t tgid, bool has_namespa
 	w->skel->bss->has_namespace = has_namespace;
 	link = bpf_link_create(bpf_program__fd(w->skel->progs.waiting_thread), 0, BPF_TRACE_ITER,
 			       &opts);
-	err = link < 0 ? -errno : run(link);
+	err = link < 0 ? -errno : run_iterator(link);
 	if (link >= 0)
 		close(link);
 	return err ? bpf_support_explain(w->ctx, err, "look at threads that wait") : 0;

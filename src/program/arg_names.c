@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The text has an entry for each argument, in the order of the arguments, separated by commas:
+ * The names and types of a probe's arguments, as one text. The text has an entry for each argument,
+ * in the order of the arguments, separated by commas:
  *
  *	NAME		letters, digits, _ and ', no digit or ' first, at most 63
  *	NAME:TYPE	the type is bool, char, int, float or string; any other word is of a newer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Section .note.ocaml-probes.args, not loaded, has a note of owner "ocaml-probes" and type 0x101.
- * Its descriptor is
+ * Section .note.ocaml-probes.args, which is not loaded, has a note of owner "ocaml-probes" and type
+ * 0x101. The descriptor of the note is a table:
  *
  *	u64 base	address of section .stapsdt.base, as in the notes of the sites
  *	u32 n		number of entries
@@ -12,9 +12,9 @@
  *		u32 operands	offset of the operands in the strings; "": as in the site's note
  *	the strings	each ends with a 0
  *
- * little-endian and without padding in between. The table contains the operands of a site if one of
- * them uses our own syntax (dormant/x86_args.c). If any part of the table is damaged, all of it is
- * ignored: the arguments then have no names, and the places that are in the notes.
+ * Numbers are little-endian, and there is no padding. The table contains the operands of a site if
+ * one of them uses our own syntax (dormant/x86_args.c). If any part of the table is damaged, all of
+ * it is ignored: the arguments then have no names, and their places are those in the notes.
  */
 #include "program/arg_notes.h"
 
@@ -29,27 +29,27 @@
 
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
 /*
- * The limit for the average size of an entry with its strings, if the number of sites is limited.
+ * If the number of sites is limited: the limit for the average size of an entry with its strings.
  */
 #define TABLE_BYTES_A_SITE 1024
 
-struct table {
+struct arg_notes_table {
 	uint64_t base_va;
 	uint32_t n, n_strings; /* n_strings: bytes */
 	const uint8_t *entries;
 	const char *strings;
 };
 
-struct entry {
+struct arg_notes_entry {
 	uint64_t va;
 	uint32_t names, operands;
 };
 
-_Static_assert(sizeof(struct entry) == ARG_NOTES_ENTRY_BYTES, "an entry as in the file");
+_Static_assert(sizeof(struct arg_notes_entry) == ARG_NOTES_ENTRY_BYTES, "an entry as in the file");
 
-static struct entry entry_at(const struct table *table, size_t i)
+static struct arg_notes_entry entry_at(const struct arg_notes_table *table, size_t i)
 {
-	struct entry entry;
+	struct arg_notes_entry entry;
 
 	memcpy(&entry, table->entries + i * ARG_NOTES_ENTRY_BYTES, sizeof(entry));
 	return entry;
@@ -64,7 +64,8 @@ static bool has_operand_chars(const char *text)
 	return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789 @$%()-")] == '\0';
 }
 
-static const char *check_entry(const struct table *table, const struct entry *entry)
+static const char *check_entry(const struct arg_notes_table *table,
+			       const struct arg_notes_entry *entry)
 {
 	const char *names;
 
@@ -79,7 +80,8 @@ static const char *check_entry(const struct table *table, const struct entry *en
 }
 
 /* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
-static const char *parse(const uint8_t *desc, size_t desc_bytes, struct table *table)
+static const char *parse_arg_notes(const uint8_t *desc, size_t desc_bytes,
+				   struct arg_notes_table *table)
 {
 	const char *why = NULL;
 	uint64_t last = 0;
@@ -98,7 +100,7 @@ static const char *parse(const uint8_t *desc, size_t desc_bytes, struct table *t
 	if (table->n && (!table->n_strings || table->strings[table->n_strings - 1]))
 		return "the strings are not terminated";
 	for (size_t i = 0; i < table->n && !why; i++) {
-		const struct entry entry = entry_at(table, i);
+		const struct arg_notes_entry entry = entry_at(table, i);
 
 		why = entry.va < last ? "the sites are not sorted" : check_entry(table, &entry);
 		last = entry.va;
@@ -110,19 +112,21 @@ static const char *parse(const uint8_t *desc, size_t desc_bytes, struct table *t
  * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
  * and set *WHY.
  */
-static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
+static int find_arg_notes(const uint8_t *bytes, size_t n_bytes, struct arg_notes_table *table,
+			  const char **why)
 {
 	struct raw_note raw;
 	const int found = note_find(bytes, n_bytes, ARG_NOTES_OWNER, ARG_NOTES_TYPE, &raw, why);
 
 	if (found <= 0)
 		return found;
-	*why = parse(raw.desc, raw.desc_bytes, table);
+	*why = parse_arg_notes(raw.desc, raw.desc_bytes, table);
 	return *why ? -1 : 1;
 }
 
 /* Find the entry of the site whose address before the prelink correction is VA. */
-static bool find_entry(const struct table *table, uint64_t va, struct entry *entry)
+static bool find_entry(const struct arg_notes_table *table, uint64_t va,
+		       struct arg_notes_entry *entry)
 {
 	size_t from = 0, to = table->n;
 
@@ -151,8 +155,8 @@ static size_t count_operands(const char *text)
 	return n;
 }
 
-/* Replace the operands of SITE, which are those of its note, by OPERANDS. */
-static int correct(struct ocp_program *prog, struct site *site, const char *operands)
+/* Set the operands of SITE, which until now are those of its note, to OPERANDS. */
+static int replace_operands(struct ocp_program *prog, struct site *site, const char *operands)
 {
 	struct corrected_args *args = malloc(sizeof(*args) + strlen(operands) + 1);
 
@@ -165,14 +169,15 @@ static int correct(struct ocp_program *prog, struct site *site, const char *oper
 	return 0;
 }
 
-static int join(struct ocp_program *prog, const struct table *table, uint64_t base_va)
+static int apply_arg_notes(struct ocp_program *prog, const struct arg_notes_table *table,
+			   uint64_t base_va)
 {
 	const uint64_t moved = base_va && table->base_va ? base_va - table->base_va : 0;
 	int err = 0;
 
 	for (size_t i = 0; i < prog->n_sites && !err; i++) {
 		struct site *site = &prog->sites[i];
-		struct entry entry;
+		struct arg_notes_entry entry;
 		const char *operands;
 
 		if (!site->has_code || !find_entry(table, site->va - moved, &entry))
@@ -180,12 +185,12 @@ static int join(struct ocp_program *prog, const struct table *table, uint64_t ba
 		site->arg_names = table->strings + entry.names;
 		operands = table->strings + entry.operands;
 		/*
-		 * A different number of operands means that the table belongs to other notes:
-		 * ignore it.
+		 * Ignore the operands if their number differs from the note's: the table then
+		 * belongs to other notes.
 		 */
 		if (*operands && !site->corrected &&
 		    count_operands(operands) == count_operands(site->args))
-			err = correct(prog, site, operands);
+			err = replace_operands(prog, site, operands);
 	}
 	return err;
 }
@@ -203,7 +208,7 @@ int arg_notes_read(struct ocp_program *prog, uint64_t base_va)
 		prog->max_sites ? (uint64_t)prog->max_sites * TABLE_BYTES_A_SITE : MAX_TABLE_BYTES;
 	struct elf_section section;
 	const char *why = NULL;
-	struct table table;
+	struct arg_notes_table table;
 	int found = elf_file_find_section(prog->elf, ARG_NOTES_SECTION, SHT_NOTE, &section);
 
 	if (found <= 0)
@@ -219,8 +224,8 @@ int arg_notes_read(struct ocp_program *prog, uint64_t base_va)
 	}
 	if (found < 0)
 		return found;
-	found = find_table(prog->arg_note_bytes, section.bytes, &table, &why);
+	found = find_arg_notes(prog->arg_note_bytes, section.bytes, &table, &why);
 	if (found < 0)
 		warn(prog, why);
-	return found > 0 ? join(prog, &table, base_va) : 0;
+	return found > 0 ? apply_arg_notes(prog, &table, base_va) : 0;
 }

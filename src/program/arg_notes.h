@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of arguments that the post-linker writes: names, types, and places that stapsdt notes
- * cannot express.
+ * Reads the table that the post-linker writes for the arguments of probes: their names, their
+ * types, and those places that stapsdt notes cannot express.
  */
 #ifndef PROGRAM_ARG_NOTES_H
 #define PROGRAM_ARG_NOTES_H

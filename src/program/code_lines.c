@@ -30,7 +30,7 @@ void code_lines_free(struct code_lines *lines)
 
 /* ---- places in the sites of probes ---------------------------------------------------------- */
 
-static int compare_sites(const void *a, const void *b)
+static int compare_site_addresses(const void *a, const void *b)
 {
 	const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
 
@@ -63,7 +63,7 @@ static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 	for (size_t i = 0; i < prog->n_sites; i++)
 		if (prog->sites[i].has_code)
 			sites[n++] = &prog->sites[i];
-	qsort(sites, n, sizeof(void *), compare_sites);
+	qsort(sites, n, sizeof(void *), compare_site_addresses);
 	for (size_t i = 0; i < places->n; i++) {
 		struct line_place *place = &places->list[i];
 		const struct site *site = site_below(sites, n, place->va);

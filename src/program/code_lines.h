@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The source lines of a program that items describe: see ITEM_LINE and ITEM_FILE_LINES. */
+/*
+ * Finds the source lines that items of the kinds ITEM_LINE and ITEM_FILE_LINES name, in one
+ * program.
+ */
 #ifndef PROGRAM_CODE_LINES_H
 #define PROGRAM_CODE_LINES_H
 
@@ -18,10 +21,10 @@ struct code_lines {
 void code_lines_free(struct code_lines *lines);
 
 /*
- * Set *OUT to the places in the source file of the item TEXT, except those inside SPANS. The list
- * is empty if PROG has no such source. FUNCTIONS are the functions of PROG. Return -EINVAL if
- * several sources have the name in TEXT. *OUT is valid until the next call of this function, and
- * the list in it until code_lines_free().
+ * Find the source file that the item TEXT names, and set *OUT to the places where its lines begin,
+ * except the places inside SPANS. The list is empty if PROG has no such source. FUNCTIONS are the
+ * functions of PROG. Return -EINVAL if several sources have the name in TEXT. *OUT is valid until
+ * the next call of this function, and the list in it until code_lines_free().
  */
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,

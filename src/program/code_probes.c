@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * From names to sites, in three steps: find the requested functions and other code, group it by the
- * name of the probe, decode each function to find its sites.
+ * Turns requested names into probes with sites, in three steps: find the requested functions and
+ * other code; group what was found by the name of the probe; decode each function to find its
+ * sites.
  */
 #include "program/code_probes.h"
 
@@ -54,7 +55,7 @@ struct code_probes {
 	struct gc_phase_place phases[N_GC_PHASES];
 };
 
-struct finder {
+struct code_finder {
 	struct ocp_ctx *ctx;
 	const struct ocp_program *prog;
 	struct code_probes *code;
@@ -87,8 +88,8 @@ struct probe_set code_probes_set(const struct code_probes *code)
 
 /* ---- finding functions ---------------------------------------------------------------------- */
 
-static int choose(struct finder *f, const struct chosen *what, struct code_wish *wish,
-		  const char *name)
+static int choose_code(struct code_finder *f, const struct chosen *what, struct code_wish *wish,
+		       const char *name)
 {
 	struct code_probes *code = f->code;
 	struct chosen *chosen;
@@ -109,7 +110,7 @@ static int choose(struct finder *f, const struct chosen *what, struct code_wish 
 	return 0;
 }
 
-static int choose_named(struct finder *f, struct code_wish *wish)
+static int choose_named(struct code_finder *f, struct code_wish *wish)
 {
 	size_t n;
 	const struct function *const *found =
@@ -117,12 +118,12 @@ static int choose_named(struct finder *f, struct code_wish *wish)
 	int err = 0;
 
 	for (size_t i = 0; !err && found && i < n; i++)
-		err = choose(f, &(struct chosen){ .function = found[i], .is_named = true }, wish,
-			     wish->text);
+		err = choose_code(f, &(struct chosen){ .function = found[i], .is_named = true },
+				  wish, wish->text);
 	return err;
 }
 
-static int choose_matching(struct finder *f, struct code_wish *wish)
+static int choose_matching(struct code_finder *f, struct code_wish *wish)
 {
 	char name[FUNCTION_TEXT_BYTES + sizeof(ITEM_FUNCTION_PREFIX)];
 	const struct function *const *all;
@@ -137,7 +138,7 @@ static int choose_matching(struct finder *f, struct code_wish *wish)
 		if (!str_regexp_match(re, all[i]->name))
 			continue;
 		snprintf(name, sizeof(name), ITEM_FUNCTION_PREFIX "%s", all[i]->name);
-		err = choose(f, &(struct chosen){ .function = all[i] }, wish, name);
+		err = choose_code(f, &(struct chosen){ .function = all[i] }, wish, name);
 	}
 	str_regexp_free(re);
 	return err;
@@ -147,7 +148,7 @@ static int choose_matching(struct finder *f, struct code_wish *wish)
  * Choose a C function. c:NAME is a function of the program; c:LIBRARY:NAME is a function of the
  * file called LIBRARY.
  */
-static int choose_c(struct finder *f, struct code_wish *wish)
+static int choose_c(struct code_finder *f, struct code_wish *wish)
 {
 	const char *body = item_body(wish->text), *colon = strchr(body, ':');
 	const char *path = elf_file_name(f->prog->elf), *slash = strrchr(path, '/');
@@ -158,8 +159,8 @@ static int choose_c(struct finder *f, struct code_wish *wish)
 		  : f->prog->is_library)
 		return 0;
 	found = functions_find_c(f->code->functions, colon ? colon + 1 : body);
-	return found ? choose(f, &(struct chosen){ .function = found, .is_named = true }, wish,
-			      wish->text)
+	return found ? choose_code(f, &(struct chosen){ .function = found, .is_named = true }, wish,
+				   wish->text)
 		     : 0;
 }
 
@@ -167,7 +168,7 @@ static int choose_c(struct finder *f, struct code_wish *wish)
  * Choose a phase of the garbage collector, if this file contains the collector: it is a part of the
  * program or of the runtime's shared library.
  */
-static int choose_phase(struct finder *f, struct code_wish *wish)
+static int choose_phase(struct code_finder *f, struct code_wish *wish)
 {
 	struct gc_phase_place *phases = f->code->phases;
 	struct runtime runtime;
@@ -181,8 +182,9 @@ static int choose_phase(struct finder *f, struct code_wish *wish)
 			continue;
 		err = gc_phase_check(f->ctx, f->prog->elf, &runtime, &phases[i]);
 		if (!err)
-			err = choose(f, &(struct chosen){ .phase = &phases[i], .is_named = true },
-				     wish, wish->text);
+			err = choose_code(f,
+					  &(struct chosen){ .phase = &phases[i], .is_named = true },
+					  wish, wish->text);
 	}
 	return err;
 }
@@ -199,15 +201,15 @@ static const char *fault_of(const struct line_place *places, size_t n)
 	return NULL;
 }
 
-static int choose_places(struct finder *f, struct code_wish *wish, const char *name,
+static int choose_places(struct code_finder *f, struct code_wish *wish, const char *name,
 			 const struct line_place *places, size_t n)
 {
 	const bool is_named = name == wish->text;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < n; i++)
-		err = choose(f, &(struct chosen){ .place = &places[i], .is_named = is_named }, wish,
-			     name);
+		err = choose_code(f, &(struct chosen){ .place = &places[i], .is_named = is_named },
+				  wish, name);
 	return err;
 }
 
@@ -215,7 +217,8 @@ static int choose_places(struct finder *f, struct code_wish *wish, const char *n
  * WISH names a file without a line: choose each of its lines that has code, as a probe FILE:LINE.
  * Lines that cannot be counted are left out, with one warning for all.
  */
-static int choose_file(struct finder *f, struct code_wish *wish, const struct line_places *places)
+static int choose_file(struct code_finder *f, struct code_wish *wish,
+		       const struct line_places *places)
 {
 	size_t n, n_left_out = 0;
 	const char *why = NULL;
@@ -245,7 +248,7 @@ static int choose_file(struct finder *f, struct code_wish *wish, const struct li
 	return err;
 }
 
-static int choose_lines(struct finder *f, struct code_wish *wish)
+static int choose_lines(struct code_finder *f, struct code_wish *wish)
 {
 	const struct line_places *places;
 	const struct line_place *its;
@@ -265,7 +268,7 @@ static int choose_lines(struct finder *f, struct code_wish *wish)
 }
 
 /* Choose the notes that WISH names. BYTES are the contents of SECTION. */
-static int choose_noted(struct finder *f, struct code_wish *wish, const uint8_t *bytes,
+static int choose_noted(struct code_finder *f, struct code_wish *wish, const uint8_t *bytes,
 			const struct elf_section *section)
 {
 	struct foreign_notes *foreign = malloc(sizeof(*foreign));
@@ -282,13 +285,13 @@ static int choose_noted(struct finder *f, struct code_wish *wish, const uint8_t 
 		chosen.note_va = foreign_notes_va(foreign, &note);
 		if (note.semaphore_va)
 			chosen.semaphore_va = note.semaphore_va + (chosen.note_va - note.site_va);
-		err = choose(f, &chosen, wish, wish->text);
+		err = choose_code(f, &chosen, wish, wish->text);
 	}
 	free(foreign);
 	return err;
 }
 
-static int choose_note(struct finder *f, struct code_wish *wish)
+static int choose_note(struct code_finder *f, struct code_wish *wish)
 {
 	struct elf_section section;
 	uint8_t *bytes = NULL;
@@ -303,7 +306,7 @@ static int choose_note(struct finder *f, struct code_wish *wish)
 	return err;
 }
 
-static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
+static int choose_all(struct code_finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = 0;
 
@@ -331,7 +334,7 @@ static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 	return err;
 }
 
-static uint64_t address_of(const struct chosen *chosen)
+static uint64_t address_of_chosen(const struct chosen *chosen)
 {
 	return chosen->function ? chosen->function->va
 	       : chosen->place	? chosen->place->va
@@ -346,12 +349,12 @@ static int compare_chosen(const void *a, const void *b)
 
 	if (order)
 		return order;
-	return COMPARE(address_of(x), address_of(y));
+	return COMPARE(address_of_chosen(x), address_of_chosen(y));
 }
 
 /*
- * If several wishes choose the same code for the same probe, keep one entry that has all their
- * flags.
+ * Merge entries for the same code and the same probe, which several wishes have chosen, into one
+ * entry that has all their flags.
  */
 static void join_chosen(struct code_probes *code)
 {
@@ -377,10 +380,10 @@ static void join_chosen(struct code_probes *code)
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 /*
- * Report that CHOSEN cannot be measured. If the user named it exactly, this is an error; if it only
- * matches a regular expression, it is left out, and counted for a warning. Takes ownership of WHY.
+ * CHOSEN cannot be measured. If the user named it exactly, record an error. If it only matches a
+ * regular expression, leave it out, and count it for a warning. Takes ownership of WHY.
  */
-static int refuse(struct finder *f, const struct chosen *chosen, char *why)
+static int refuse_chosen(struct code_finder *f, const struct chosen *chosen, char *why)
 {
 	int err = 0;
 
@@ -399,7 +402,7 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
  * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, such as memcpy and memmove.
  * Which of the two was called is then not known.
  */
-static int tell_shared(struct finder *f, const struct chosen *chosen)
+static int tell_shared(struct code_finder *f, const struct chosen *chosen)
 {
 	const struct function *other = NULL;
 	char names[256] = "";
@@ -417,7 +420,7 @@ static int tell_shared(struct finder *f, const struct chosen *chosen)
 	return err;
 }
 
-static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t probe)
+static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32_t probe)
 {
 	const struct code_needs needs = { .time = chosen->is_timed,
 					  .args = chosen->has_args,
@@ -436,7 +439,7 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 		err = code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
 	if (!err && !why && chosen->function && chosen->function->is_chosen)
 		err = tell_shared(f, chosen);
-	return err || !why ? err : refuse(f, chosen, why);
+	return err || !why ? err : refuse_chosen(f, chosen, why);
 }
 
 /*
@@ -445,7 +448,7 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
  * wrapper thereby calls the function, where the call is counted. The function has a greater stamp
  * than its wrapper. FIRST is the index of the first function of the probe.
  */
-static int is_wrapper(struct finder *f, size_t first, size_t i, bool *is)
+static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
 {
 	const struct chosen *list = f->code->chosen;
 	const struct function *function = list[i].function;
@@ -473,7 +476,7 @@ static void drop_empty(struct code_probes *code)
 }
 
 /* Add the probes and their sites. CHOSEN is sorted by the names of the probes. */
-static int add_probes(struct finder *f)
+static int add_code_probes(struct code_finder *f)
 {
 	struct code_probes *code = f->code;
 	size_t first = 0;
@@ -505,7 +508,7 @@ static int add_probes(struct finder *f)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static int compare_sites(const void *a, const void *b)
+static int compare_site_addresses(const void *a, const void *b)
 {
 	const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
 
@@ -517,7 +520,7 @@ static int compare_sites(const void *a, const void *b)
  * accepts two uprobes at one place only if both have the same semaphore, and the place where a
  * function is counted can be the site of a probe.
  */
-static int take_semaphores(struct finder *f)
+static int take_semaphores(struct code_finder *f)
 {
 	const struct ocp_program *prog = f->prog;
 	const struct site **sites = calloc(prog->n_sites + 1, sizeof(void *));
@@ -528,10 +531,11 @@ static int take_semaphores(struct finder *f)
 	for (size_t i = 0; i < prog->n_sites; i++)
 		if (prog->sites[i].has_code && prog->sites[i].tracer_semaphore_va)
 			sites[n++] = &prog->sites[i];
-	qsort(sites, n, sizeof(void *), compare_sites);
+	qsort(sites, n, sizeof(void *), compare_site_addresses);
 	for (size_t i = 0; n && i < f->sites.n; i++) {
 		const struct site *site = &f->sites.sites[i];
-		const struct site **found = bsearch(&site, sites, n, sizeof(void *), compare_sites);
+		const struct site **found =
+			bsearch(&site, sites, n, sizeof(void *), compare_site_addresses);
 
 		if (found)
 			f->sites.sites[i].tracer_semaphore_va = (*found)->tracer_semaphore_va;
@@ -541,8 +545,8 @@ static int take_semaphores(struct finder *f)
 }
 
 /*
- * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there, by
- * which changed code is recognised.
+ * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there. If
+ * the hash is different later, the code has changed.
  */
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
@@ -558,7 +562,7 @@ static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, ui
  * Hash the code at all sites. Use the bytes that were already read for decoding: thousands of
  * separate reads would take longer.
  */
-static int hash_sites(struct finder *f)
+static int hash_sites(struct code_finder *f)
 {
 	struct code_probes *code = f->code;
 	struct code_bytes bytes;
@@ -601,7 +605,7 @@ void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, 
 	*bytes = function ? function->bytes : HASHED_BYTES;
 }
 
-static int find(struct finder *f, struct code_wish *wishes, size_t n)
+static int find_code_probes(struct code_finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = functions_read(f->ctx, f->prog->elf, &f->code->functions);
 
@@ -614,7 +618,7 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 	join_chosen(f->code);
 	err = code_sites_open(f->ctx, f->prog->elf, f->code->functions, &f->sites);
 	if (!err)
-		err = add_probes(f);
+		err = add_code_probes(f);
 	if (!err)
 		err = take_semaphores(f);
 	if (!err)
@@ -625,7 +629,7 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 	return err;
 }
 
-static void tell_left_out(const struct finder *f)
+static void tell_left_out(const struct code_finder *f)
 {
 	if (f->n_left_out)
 		ctx_log(f->ctx, OCP_LOG_WARN,
@@ -636,12 +640,12 @@ static void tell_left_out(const struct finder *f)
 int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,
 		     size_t n, struct code_probes **out)
 {
-	struct finder f = { .ctx = ctx, .prog = prog };
+	struct code_finder f = { .ctx = ctx, .prog = prog };
 	int err;
 
 	*out = NULL;
 	f.code = calloc(1, sizeof(*f.code));
-	err = f.code ? find(&f, wishes, n) : ctx_no_memory(ctx);
+	err = f.code ? find_code_probes(&f, wishes, n) : ctx_no_memory(ctx);
 	if (!err)
 		tell_left_out(&f);
 	code_lines_free(&f.lines);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requested functions, phases of the collector, source lines and notes of a file, as probes. A
- * function gets a site at its beginning, and if its calls are timed, sites at all of its exits.
- * Functions with the same OCaml name are one probe.
+ * Finds the functions, phases of the collector, source lines and notes that users request, in one
+ * file, and makes probes of them. A function gets a site at its beginning, and if its calls are
+ * timed, sites at all of its exits. Functions with the same OCaml name are one probe.
  */
 #ifndef PROGRAM_CODE_PROBES_H
 #define PROGRAM_CODE_PROBES_H
@@ -28,10 +28,10 @@ struct code_wish {
 struct code_probes;
 
 /*
- * Find in PROG what WISHES[0..N) describe. *OUT becomes NULL if nothing is found, also for a file
- * without symbols. Return -EOPNOTSUPP if something that a wish names exactly cannot be measured.
- * Functions that only match a regular expression and cannot be measured are left out, with a
- * warning.
+ * Find in PROG what WISHES[0..N) describe, and set *OUT to the resulting probes, or to NULL if
+ * nothing is found, also for a file without symbols. If something that a wish names exactly cannot
+ * be measured, return -EOPNOTSUPP. If a function only matches a regular expression and cannot be
+ * measured, leave it out, with a warning.
  */
 int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,
 		     size_t n, struct code_probes **out);

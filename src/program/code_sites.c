@@ -37,8 +37,8 @@ struct spot {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /*
- * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. A library or
- * plugin without a runtime is judged by its functions.
+ * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. If the file
+ * has no runtime (a library or plugin), its functions show this.
  */
 static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 			     const struct functions *functions)
@@ -119,13 +119,13 @@ static const char *arguments_of(const struct function *function)
 }
 
 /* Set *WHY, which the caller of the public function frees. */
-static int refuse(struct code_sites *sites, const char *what, const char *reason, char **why)
+static int set_refusal(struct code_sites *sites, const char *what, const char *reason, char **why)
 {
 	return asprintf(why, "cannot be %s: %s", what, reason) < 0 ? ctx_no_memory(sites->ctx) : 0;
 }
 
-static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_stack,
-		    const struct spot *spot)
+static int add_code_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_stack,
+			 const struct spot *spot)
 {
 	struct site *new = array_add(sites->sites, sites->n);
 
@@ -202,14 +202,14 @@ static int add_exits(struct code_sites *sites, const struct function *function, 
 					   .events = SITE_ENDS };
 
 		if (exit->kind != CODE_RAISE)
-			err = add_site(sites, probe, sites->has_ocaml_stacks, &spot);
+			err = add_code_site(sites, probe, sites->has_ocaml_stacks, &spot);
 	}
 	return err;
 }
 
 /*
- * Return the return probe of the C function with entry VA. At its hit, the return address has been
- * popped, hence depth -8.
+ * Return the return probe of the C function with entry VA. The depth is -8, because the return
+ * address has been popped when the return probe is hit.
  */
 static struct spot return_of(uint64_t va, enum code_cost cost)
 {
@@ -228,20 +228,20 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 	int err;
 
 	if (fault)
-		return refuse(sites, "counted", fault, why);
+		return set_refusal(sites, "counted", fault, why);
 	if (needs->time && !is_c && decoded->no_time)
-		return refuse(sites, "timed", decoded->no_time, why);
-	err = add_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
+		return set_refusal(sites, "timed", decoded->no_time, why);
+	err = add_code_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
 	if (err || !needs->time)
 		return err;
 	if (!is_c)
 		return add_exits(sites, function, probe, decoded);
 	end = return_of(function->va, decoded->entry_cost);
-	return add_site(sites, probe, false, &end);
+	return add_code_site(sites, probe, false, &end);
 }
 
-static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes, bool needs_exits,
-		  struct code_function *decoded, char **why)
+static int decode_function(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
+			   bool needs_exits, struct code_function *decoded, char **why)
 {
 	struct code_bytes bytes;
 	int err = code_file_bytes(sites->file, true, va, n_bytes, &bytes);
@@ -249,7 +249,7 @@ static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes, bool 
 	if (err == -ENOMEM)
 		return ctx_no_memory(sites->ctx);
 	if (err)
-		return refuse(sites, "measured", "the file lacks its code", why);
+		return set_refusal(sites, "measured", "the file lacks its code", why);
 	return needs_exits ? code_function_decode(sites->ctx, &bytes, sites->file, decoded)
 			   : code_function_find_place(sites->ctx, &bytes, sites->file, decoded);
 }
@@ -258,7 +258,7 @@ static int add_function(struct code_sites *sites, const struct function *functio
 			const struct code_needs *needs, char **why)
 {
 	struct code_function decoded = { 0 };
-	int err = decode(sites, function->va, function->bytes, needs->time, &decoded, why);
+	int err = decode_function(sites, function->va, function->bytes, needs->time, &decoded, why);
 
 	if (!err && !*why)
 		err = add_decoded(sites, function, probe, &decoded, needs, why);
@@ -292,8 +292,9 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 }
 
 /*
- * Add sites for all functions that the IFUNC may choose; a process calls only one of these. Some
- * jump into parts of others, so a call is counted only at the first instruction of each.
+ * Add sites for all functions that the IFUNC may choose; a process calls only one of these
+ * functions. Some of them jump into parts of others, so count a call only at the first instruction
+ * of each function.
  */
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
@@ -305,7 +306,7 @@ static int add_choices(struct code_sites *sites, const struct function *function
 	int err = choices_of(sites, function, list, &n);
 
 	if (!err && !n)
-		return refuse(
+		return set_refusal(
 			sites, needs->time ? "timed" : "counted",
 			"it is an IFUNC, and its code does not tell which function it chooses",
 			why);
@@ -375,7 +376,7 @@ int code_sites_only_jump(struct code_sites *sites, const struct function *functi
 {
 	struct code_function decoded = { 0 };
 	char *why = NULL;
-	int err = decode(sites, function->va, function->bytes, true, &decoded, &why);
+	int err = decode_function(sites, function->va, function->bytes, true, &decoded, &why);
 
 	*va = err ? 0 : decoded.only_jumps_to;
 	code_function_free(&decoded);
@@ -469,9 +470,9 @@ static bool find_pause(struct code_sites *sites, const struct gc_phase_place *pl
 static int add_two(struct code_sites *sites, uint32_t probe, const struct spot *begin,
 		   const struct spot *end)
 {
-	const int err = add_site(sites, probe, false, begin);
+	const int err = add_code_site(sites, probe, false, begin);
 
-	return err ? err : add_site(sites, probe, false, end);
+	return err ? err : add_code_site(sites, probe, false, end);
 }
 
 /* Add sites at the entry and the return of one function whose calls are pauses. */
@@ -498,8 +499,8 @@ static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uin
 		end.events |= SITE_IF_CONFIRMED;
 	}
 	if (entry.events)
-		err = add_site(sites, probe, false, &entry);
-	return err || !end.events ? err : add_site(sites, probe, false, &end);
+		err = add_code_site(sites, probe, false, &entry);
+	return err || !end.events ? err : add_code_site(sites, probe, false, &end);
 }
 
 /*
@@ -516,9 +517,9 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 	const struct spot end = {
 		.va = calls->end_va, .cost = CODE_EMULATED, .events = SITE_ENDS, .is_flat = true
 	};
-	const int err = add_site(sites, probe, false, &begin);
+	const int err = add_code_site(sites, probe, false, &begin);
 
-	return err || !needs_time ? err : add_site(sites, probe, false, &end);
+	return err || !needs_time ? err : add_code_site(sites, probe, false, &end);
 }
 
 /* Add a site for the function whose calls count the events of a phase. */
@@ -529,7 +530,7 @@ static int add_counted(struct code_sites *sites, const struct gc_phase_place *pl
 
 	spot.events = (uint8_t)(SITE_COUNTS |
 				(needs_time && place->phase->counted_in_timed ? SITE_CONFIRMS : 0));
-	return add_site(sites, probe, false, &spot);
+	return add_code_site(sites, probe, false, &spot);
 }
 
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
@@ -542,7 +543,7 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 
 	*why = NULL;
 	if (needs->time && !place->timed_vas[0])
-		return refuse(sites, "timed", "it is a moment, without a duration", why);
+		return set_refusal(sites, "timed", "it is a moment, without a duration", why);
 	for (size_t i = 0; !err && i < 2; i++) {
 		const uint64_t va = place->timed_vas[i];
 
@@ -570,11 +571,11 @@ int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphor
 
 	*why = NULL;
 	if (needs->time)
-		return refuse(sites, "timed", "it is a moment; START,STOP has a time", why);
+		return set_refusal(sites, "timed", "it is a moment; START,STOP has a time", why);
 	if (code_file_bytes(sites->file, true, va, 1, &bytes) || bytes.bytes[0] != SITE_NOP)
-		return refuse(sites, "counted", "its note names an instruction that is no nop",
-			      why);
-	err = add_site(sites, probe, false, &spot);
+		return set_refusal(sites, "counted", "its note names an instruction that is no nop",
+				   why);
+	err = add_code_site(sites, probe, false, &spot);
 	if (!err)
 		sites->sites[sites->n - 1].tracer_semaphore_va = semaphore_va;
 	return err;
@@ -588,6 +589,6 @@ int code_sites_add_line(struct code_sites *sites, const struct line_place *place
 	const struct spot spot = { .va = place->va, .cost = place->cost, .events = SITE_COUNTS };
 
 	*why = NULL;
-	return place->fault ? refuse(sites, "counted", place->fault, why)
-			    : add_site(sites, probe, false, &spot);
+	return place->fault ? set_refusal(sites, "counted", place->fault, why)
+			    : add_code_site(sites, probe, false, &spot);
 }

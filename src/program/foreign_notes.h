@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes of provider `ocaml` that no OCaml compiler has written. A runtime that was built with
- * probes of <sys/sdt.h> contains such notes. They describe a nop that is not followed by the cmp or
- * call of an OCaml probe. These probes can be counted, but not enabled or disabled.
+ * Recognises notes of provider `ocaml` that no OCaml compiler has written, such as those of a
+ * runtime that was built with probes of <sys/sdt.h>. At the address in such a note is a nop, but
+ * not followed by the cmp or call of an OCaml probe. The probes of these notes can be counted, but
+ * not enabled or disabled.
  */
 #ifndef PROGRAM_FOREIGN_NOTES_H
 #define PROGRAM_FOREIGN_NOTES_H
@@ -31,8 +32,9 @@ struct foreign_notes {
 int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign);
 
 /*
- * Return true if the code at NOTE is not a site of an OCaml probe. Return false if it is, if the
- * address is not in code, or if the code is not in the file.
+ * Return true if there is code at the address in NOTE, and this code is not a site of an OCaml
+ * probe. Return false if it is such a site, if the address is not in code, or if the code is not in
+ * the file.
  */
 bool foreign_notes_has(struct foreign_notes *foreign, const struct note *note);
 

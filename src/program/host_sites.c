@@ -5,7 +5,7 @@
 
 #include "program/dormant/external.h"
 
-static void count(void *data, uint64_t va)
+static void count_host_site(void *data, uint64_t va)
 {
 	size_t *n = data;
 
@@ -33,7 +33,7 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 		return err;
 	err = external_list(&object, &externals, &n_externals);
 	if (!err)
-		external_each_site(&object, externals, n_externals, count, n);
+		external_each_site(&object, externals, n_externals, count_host_site, n);
 	free(externals);
 	object_free(&object);
 	return err;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The sites of a file that belong to probes of another file: see dormant/external.c. */
+/*
+ * Counts the sites in the code of a plugin that belong to probes of its host program: see
+ * dormant/external.c.
+ */
 #ifndef PROGRAM_HOST_SITES_H
 #define PROGRAM_HOST_SITES_H
 

@@ -56,17 +56,18 @@ struct items {
 int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
- * Append the items that TEXT describes. If any part of TEXT has a prefix, TEXT is a list of items,
- * separated by commas. Otherwise, TEXT is a list of probe names if it consists of commas and
- * characters of probe names only; if not, it is one regular expression.
+ * Append the items that TEXT describes. There are three cases. If any part of TEXT has a prefix,
+ * TEXT is a list of items, separated by commas. If no part has a prefix, and TEXT consists of
+ * commas and characters of probe names only, it is a list of probe names. Any other TEXT is one
+ * regular expression.
  */
 int items_add_text(struct items *items, const char *text);
 
 /* Return the kind of the single item TEXT. */
 enum item_kind item_kind_of(const char *text);
 /*
- * Like item_kind_of(), but never return a regular-expression kind for a TEXT without a prefix: it
- * is always a name.
+ * Like item_kind_of(), but a TEXT without a prefix is always taken for the name of a probe, never
+ * for a regular expression.
  */
 enum item_kind item_kind_of_name(const char *text);
 /*

@@ -22,8 +22,8 @@ static uint64_t hash_name(const char *name, size_t length)
 }
 
 /* Return the slot that contains NAME, or the free slot where it belongs. */
-static uint32_t *slot_of(const struct name_table *table, const struct ocp_program *prog,
-			 const char *name, size_t length)
+static uint32_t *find_name_slot(const struct name_table *table, const struct ocp_program *prog,
+				const char *name, size_t length)
 {
 	size_t slot = hash_name(name, length) & (table->n_slots - 1);
 
@@ -49,12 +49,12 @@ static int make_slots(struct name_table *table, const struct ocp_program *prog)
 	for (size_t i = 0; i < prog->n_probes; i++) {
 		const char *name = prog->probes[i].name;
 
-		*slot_of(table, prog, name, strlen(name)) = (uint32_t)(i + 1);
+		*find_name_slot(table, prog, name, strlen(name)) = (uint32_t)(i + 1);
 	}
 	return 0;
 }
 
-static int add_probe(struct ocp_program *prog, const char *name)
+static int append_probe(struct ocp_program *prog, const char *name)
 {
 	struct probe *new = array_add(prog->probes, prog->n_probes);
 
@@ -68,10 +68,10 @@ int name_table_number(struct name_table *table, struct ocp_program *prog, const 
 		      size_t length, uint32_t *number)
 {
 	int err = make_slots(table, prog);
-	uint32_t *slot = err ? NULL : slot_of(table, prog, name, length);
+	uint32_t *slot = err ? NULL : find_name_slot(table, prog, name, length);
 
 	if (!err && !*slot) {
-		err = add_probe(prog, name);
+		err = append_probe(prog, name);
 		*slot = err ? 0 : (uint32_t)prog->n_probes;
 	}
 	*number = err ? 0 : *slot - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * stapsdt notes, as <sys/sdt.h> and the OCaml compilers write them.
+ * Reads stapsdt notes, as <sys/sdt.h> and the OCaml compilers write them.
  *
  * An ELF note is a header of three 32-bit words (size of the owner's name, size of the descriptor,
  * type), the owner's name and the descriptor, each padded to 4 bytes. For owner "stapsdt", type 3,
@@ -32,14 +32,14 @@ static uint64_t padded(uint64_t bytes)
 	return (bytes + NOTE_ALIGN - 1) & ~(uint64_t)(NOTE_ALIGN - 1);
 }
 
-static int bad(struct note_reader *reader, const char *why)
+static int reject_note(struct note_reader *reader, const char *why)
 {
 	reader->why = why;
 	return -1;
 }
 
 /* Take the string at *POS. Return NULL if it has no NUL before END. */
-static const char *take_string(const char **pos, const char *end)
+static const char *take_note_string(const char **pos, const char *end)
 {
 	const char *text = *pos;
 	const char *nul = memchr(text, '\0', (size_t)(end - text));
@@ -58,16 +58,16 @@ static int parse_descriptor(struct note_reader *reader, const uint8_t *desc, siz
 	uint64_t addresses[3];
 
 	if (desc_bytes < ADDRESSES_BYTES)
-		return bad(reader, "descriptor too short for three addresses");
+		return reject_note(reader, "descriptor too short for three addresses");
 	memcpy(addresses, desc, sizeof(addresses));
 	note->site_va = addresses[0];
 	note->base_va = addresses[1];
 	note->semaphore_va = addresses[2];
-	note->provider = take_string(&pos, end);
-	note->name = note->provider ? take_string(&pos, end) : NULL;
-	note->args = note->name ? take_string(&pos, end) : NULL;
+	note->provider = take_note_string(&pos, end);
+	note->name = note->provider ? take_note_string(&pos, end) : NULL;
+	note->args = note->name ? take_note_string(&pos, end) : NULL;
 	if (!note->args)
-		return bad(reader, "descriptor ends within its strings");
+		return reject_note(reader, "descriptor ends within its strings");
 	return 1;
 }
 
@@ -80,11 +80,11 @@ int note_next_raw(struct note_reader *reader, struct raw_note *raw)
 	if (reader->pos >= reader->n_bytes)
 		return 0;
 	if (left < sizeof(head))
-		return bad(reader, "section ends within a note's header");
+		return reject_note(reader, "section ends within a note's header");
 	memcpy(&head, at, sizeof(head));
 	desc_off = sizeof(head) + padded(head.n_namesz);
 	if (desc_off + head.n_descsz > left)
-		return bad(reader, "note reaches past the end of its section");
+		return reject_note(reader, "note reaches past the end of its section");
 	*raw = (struct raw_note){ .owner = at + sizeof(head),
 				  .owner_bytes = head.n_namesz,
 				  .desc = at + desc_off,

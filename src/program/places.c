@@ -21,10 +21,10 @@
  * little-endian and without padding in between. If any part of the table is damaged, all of it is
  * ignored.
  *
- * For a site of the forked compilers: the debug information, with the condition of lines.c. This
- * would be wrong for sites of the post-linker, where the rows of the line table belong to the code
- * before the probe. If a file has markers but no table, an old post-linker has converted it, and
- * the lines are unknown.
+ * For a site of the forked compilers: the debug information, if a row of the line table begins at
+ * the site (elf/lines.c). This would be wrong for sites of the post-linker, where the rows of the
+ * line table belong to the code before the probe. So the debug information is not used if the file
+ * has markers: if it has no table, an old post-linker has converted it, and the lines are unknown.
  */
 #include "program/places.h"
 
@@ -42,31 +42,31 @@
 /* The limit for the table; 100 000 sites take 2 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
 
-struct table {
+struct place_table {
 	uint64_t base_va;
 	uint32_t n, names_bytes;
 	const uint8_t *entries;
 	char *names;
 };
 
-struct entry {
+struct place_entry {
 	uint64_t va;
 	uint32_t file, line, column;
 };
 
-_Static_assert(offsetof(struct entry, column) + sizeof(uint32_t) == PLACES_ENTRY_BYTES,
+_Static_assert(offsetof(struct place_entry, column) + sizeof(uint32_t) == PLACES_ENTRY_BYTES,
 	       "an entry as in the file");
 
-static struct entry entry_at(const struct table *table, size_t i)
+static struct place_entry entry_at(const struct place_table *table, size_t i)
 {
-	struct entry entry = { 0 };
+	struct place_entry entry = { 0 };
 
 	memcpy(&entry, table->entries + i * PLACES_ENTRY_BYTES, PLACES_ENTRY_BYTES);
 	return entry;
 }
 
 /* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
-static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
+static const char *parse_place_table(uint8_t *desc, size_t desc_bytes, struct place_table *table)
 {
 	uint64_t last = 0;
 
@@ -84,7 +84,7 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 	if (table->n && (!table->names_bytes || table->names[table->names_bytes - 1]))
 		return "the names are not terminated";
 	for (size_t i = 0; i < table->n; i++) {
-		const struct entry entry = entry_at(table, i);
+		const struct place_entry entry = entry_at(table, i);
 
 		if (entry.va < last)
 			return "the sites are not sorted";
@@ -106,14 +106,15 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
  * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
  * and set *WHY.
  */
-static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
+static int find_place_table(const uint8_t *bytes, size_t n_bytes, struct place_table *table,
+			    const char **why)
 {
 	struct raw_note raw;
 	const int found = note_find(bytes, n_bytes, PLACES_OWNER, PLACES_TYPE, &raw, why);
 
 	if (found <= 0)
 		return found;
-	*why = parse((uint8_t *)raw.desc, raw.desc_bytes, table);
+	*why = parse_place_table((uint8_t *)raw.desc, raw.desc_bytes, table);
 	return *why ? -1 : 1;
 }
 
@@ -121,10 +122,11 @@ static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table,
  * Fill in the places of ASKED from TABLE. Both are sorted by address. MOVED is the prelink
  * correction of the addresses in TABLE.
  */
-static void join(const struct table *table, uint64_t moved, struct place *const *asked, size_t n)
+static void fill_places(const struct place_table *table, uint64_t moved,
+			struct probe_place *const *asked, size_t n)
 {
 	for (size_t i = 0, at = 0; i < n; i++) {
-		struct entry entry = { 0 };
+		struct place_entry entry = { 0 };
 
 		while (at < table->n &&
 		       (entry = entry_at(table, at)).va + moved < asked[i]->site->va)
@@ -143,12 +145,12 @@ static void join(const struct table *table, uint64_t moved, struct place *const 
  * Fill in places from the post-linker's table. Return 1 if the file has the section, even if it is
  * damaged, 0 if not, or a negative errno. *BYTES contains the names, and the caller frees it.
  */
-static int ask_table(const struct ocp_program *prog, struct place *const *asked, size_t n,
+static int ask_table(const struct ocp_program *prog, struct probe_place *const *asked, size_t n,
 		     uint8_t **bytes)
 {
 	struct elf_section section, base;
 	const char *why = NULL;
-	struct table table;
+	struct place_table table;
 	int found = elf_file_find_section(prog->elf, PLACES_SECTION, SHT_NOTE, &section),
 	    base_found;
 
@@ -164,9 +166,10 @@ static int ask_table(const struct ocp_program *prog, struct place *const *asked,
 	}
 	if (found < 0)
 		return found;
-	found = find_table(*bytes, section.bytes, &table, &why);
+	found = find_place_table(*bytes, section.bytes, &table, &why);
 	if (found > 0)
-		join(&table, base_found && table.base_va ? base.va - table.base_va : 0, asked, n);
+		fill_places(&table, base_found && table.base_va ? base.va - table.base_va : 0,
+			    asked, n);
 	else if (found < 0)
 		ctx_log(prog->ctx, OCP_LOG_WARN,
 			"%s: cannot read source lines: section " PLACES_SECTION " is damaged: %s",
@@ -174,7 +177,7 @@ static int ask_table(const struct ocp_program *prog, struct place *const *asked,
 	return 1;
 }
 
-static int ask_debug_information(const struct ocp_program *prog, struct place *const *asked,
+static int ask_debug_information(const struct ocp_program *prog, struct probe_place *const *asked,
 				 size_t n, char **names)
 {
 	struct source_line *lines;
@@ -201,12 +204,14 @@ static int ask_debug_information(const struct ocp_program *prog, struct place *c
 
 static int compare_va(const void *a, const void *b)
 {
-	const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
+	const struct probe_place *x = *(struct probe_place *const *)a,
+				 *y = *(struct probe_place *const *)b;
 
 	return COMPARE(x->site->va, y->site->va);
 }
 
-static int find(const struct ocp_program *prog, struct place *const *asked, size_t n, char **names)
+static int find_places_in_file(const struct ocp_program *prog, struct probe_place *const *asked,
+			       size_t n, char **names)
 {
 	uint8_t *bytes = NULL;
 	int found = ask_table(prog, asked, n, &bytes);
@@ -215,9 +220,9 @@ static int find(const struct ocp_program *prog, struct place *const *asked, size
 	return found ? (found < 0 ? found : 0) : ask_debug_information(prog, asked, n, names);
 }
 
-int places_find(const struct ocp_program *prog, struct place *asked, size_t n, char **names)
+int places_find(const struct ocp_program *prog, struct probe_place *asked, size_t n, char **names)
 {
-	struct place **by_va = calloc(n + 1, sizeof(struct place *));
+	struct probe_place **by_va = calloc(n + 1, sizeof(struct probe_place *));
 	size_t n_open = 0;
 	int err = 0;
 
@@ -234,8 +239,8 @@ int places_find(const struct ocp_program *prog, struct place *asked, size_t n, c
 			by_va[n_open++] = &asked[i];
 	}
 	if (n_open) {
-		qsort(by_va, n_open, sizeof(struct place *), compare_va);
-		err = find(prog, by_va, n_open, names);
+		qsort(by_va, n_open, sizeof(struct probe_place *), compare_va);
+		err = find_places_in_file(prog, by_va, n_open, names);
 	}
 	free(by_va);
 	if (err) {

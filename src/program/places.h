@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The place in the source of each probe's use (the line and column of the probe itself, not of the
- * code around it). See places.c.
+ * Finds the place in the source of each use of a probe: the line and column of the probe itself,
+ * not of the code around it. See places.c.
  */
 #ifndef PROGRAM_PLACES_H
 #define PROGRAM_PLACES_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "program/program.h"
 
-struct place {
+struct probe_place {
 	const struct site *site; /* input: a site that has code */
 	const char *file;	 /* result: as given to the compiler; NULL: unknown */
 	int line, column;	 /* result: lines count from 1, columns from 0 */
@@ -33,6 +33,6 @@ enum {
  * which the caller frees, and into PROG. A file without places is no error. A damaged table is
  * ignored, with a warning in the log.
  */
-int places_find(const struct ocp_program *prog, struct place *asked, size_t n, char **names);
+int places_find(const struct ocp_program *prog, struct probe_place *asked, size_t n, char **names);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * From notes to probes.
+ * Reads the notes of a program, resolves them to sites, and groups the sites into probes.
  *
  * A site is 6 bytes of code:
  *
@@ -291,7 +291,7 @@ static void correct_prelink(struct site *site, uint64_t base_va)
 		site->semaphore_va += moved;
 }
 
-static int bad_site(struct ocp_program *prog, const struct site *site, const char *why)
+static int reject_site(struct ocp_program *prog, const struct site *site, const char *why)
 {
 	if (site->abi != SITE_ABI_DORMANT)
 		return bad_note(prog, site->note_off, why);
@@ -304,7 +304,7 @@ static int check_code(struct ocp_program *prog, const struct site *site)
 	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
 
 	if (!seg || !seg->executable || site->va - seg->va + site->n_bytes > seg->file_bytes)
-		return bad_site(prog, site, "site is outside the program's code");
+		return reject_site(prog, site, "site is outside the program's code");
 	return 0;
 }
 
@@ -313,16 +313,16 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->semaphore_va, bytes);
 
 	if (!seg || !seg->writable || site->semaphore_va % 2 != 0)
-		return bad_site(prog, site,
-				"semaphore is odd or outside the program's writable data");
+		return reject_site(prog, site,
+				   "semaphore is odd or outside the program's writable data");
 	return 0;
 }
 
 /*
- * Return true if the linker dropped SITE's semaphore and .stapsdt.base, but kept the site. In this
- * case the note has no base, and its semaphore is an offset in the dropped section. The offset is
- * below all writable addresses, since for each semaphore there is a site, and a site is larger than
- * a semaphore.
+ * Return true if the linker dropped SITE's semaphore and .stapsdt.base, but kept the site. The note
+ * then has no base, and in place of the semaphore's address it has an offset in the dropped
+ * section. Such an offset is below all writable addresses: for each semaphore there is a site, and
+ * a site is larger than a semaphore.
  */
 static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
 {
@@ -345,13 +345,13 @@ static int resolve(struct ocp_program *prog, struct site *site)
 	int err = 0;
 
 	if (!site->has_code && site->abi != SITE_ABI_V2)
-		return bad_site(prog, site, "site 0 (only provider ocaml_2 may leave it out)");
+		return reject_site(prog, site, "site 0 (only provider ocaml_2 may leave it out)");
 	if (site->has_code)
 		err = check_code(prog, site);
 	if (!err && semaphore_va == 0 && has_lost_semaphore(prog, site))
 		return 0;
 	if (!err && semaphore_va == 0)
-		err = bad_site(prog, site, "an OCaml probe without a semaphore");
+		err = reject_site(prog, site, "an OCaml probe without a semaphore");
 	if (!err)
 		err = check_semaphore(prog, site, abi_semaphore_bytes(site->abi));
 	site->tracer_semaphore_va = abi_has_tracer_counter(site->abi) ? semaphore_va : 0;
@@ -521,8 +521,8 @@ static int read_probes(struct ocp_program *prog)
 }
 
 /* Read the program in FD. After an error, FD still belongs to the caller. */
-static int read_program(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
-			struct ocp_program **out)
+static int read_program_file(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+			     struct ocp_program **out)
 {
 	struct ocp_program *prog = calloc(1, sizeof(*prog));
 	int err;
@@ -553,7 +553,7 @@ int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *ori
 
 	*out = NULL;
 	if (!err) {
-		err = read_program(ctx, fd, origin, out);
+		err = read_program_file(ctx, fd, origin, out);
 		if (err == -EFBIG)
 			file_rules_exceeded(ctx, fd, origin);
 	}

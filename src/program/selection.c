@@ -243,7 +243,7 @@ int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 
 /* ---- choosing from all ---------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b)
+static int compare_probe_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -252,7 +252,7 @@ int choose_name(struct ocp_ctx *ctx, const struct probe_names *among, const char
 		take_probe_fn take, void *data)
 {
 	const char *const *found =
-		among->n ? bsearch(&name, among->names, among->n, sizeof(name), compare_names)
+		among->n ? bsearch(&name, among->names, among->n, sizeof(name), compare_probe_names)
 			 : NULL;
 
 	return found ? take(data, (size_t)(found - among->names))

@@ -10,7 +10,7 @@ int site_groups_compare_probes(const void *a, const void *b)
 	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
 }
 
-static int compare_sites(const void *a, const void *b)
+static int compare_group_sites(const void *a, const void *b)
 {
 	const struct site *x = a, *y = b;
 
@@ -26,10 +26,10 @@ static void sort_sites(struct site *sites, size_t n)
 {
 	size_t i = 1;
 
-	while (i < n && compare_sites(&sites[i - 1], &sites[i]) <= 0)
+	while (i < n && compare_group_sites(&sites[i - 1], &sites[i]) <= 0)
 		i++;
 	if (i < n)
-		qsort(sites, n, sizeof(*sites), compare_sites);
+		qsort(sites, n, sizeof(*sites), compare_group_sites);
 }
 
 int site_groups_begin(struct ocp_program *prog, uint32_t **rank)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Correct operands on the stack, in executables of the forked compilers.
+ * Corrects the stack operands in the notes of executables of the forked compilers.
  *
  * These compilers write the notes of a unit after all its code. They compute `N(%rsp)` from the
  * emitter's variables for the stack frame, as the last probe of the unit has left them. In most
@@ -13,8 +13,8 @@
  * note; otherwise the places are unknown.
  *
  * Sites of the post-linker are not corrected. Their notes are right, and they have no wrapper: they
- * call a `pop` within the site (link/x86_write.c). Provider ocaml_2 is not known to have this
- * fault.
+ * call a `pop` within the site (link/x86_write.c). Notes of provider ocaml_2 are not corrected
+ * either, since they are not known to be wrong.
  */
 #include "program/wrapper_args.h"
 
@@ -37,17 +37,17 @@ enum {
 static const char stack_suffix[] = "(%rsp)";
 
 /*
- * A cached part of the file's code. Sites are close to each other, and wrappers are close to each
- * other.
+ * A cached part of the file's code. There is one for sites, which are close to each other, and one
+ * for wrappers, which are also close to each other.
  */
-struct window {
+struct code_window {
 	uint8_t bytes[WINDOW_BYTES];
 	struct x86_code code;
 };
 
-struct reader {
+struct wrapper_reader {
 	struct ocp_program *prog;
-	struct window sites, wrappers;
+	struct code_window sites, wrappers;
 };
 
 /* ---- operands ------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ enum operand_kind {
 };
 
 /* An operand SIZE@PLACE, a part of a note's string. */
-struct operand {
+struct note_operand {
 	const char *text;
 	size_t n_bytes, place_at;
 	enum operand_kind kind;
@@ -69,8 +69,8 @@ struct operand {
 };
 
 /* The operands of one site. Those that do not fit into `list` are ignored. */
-struct operands {
-	struct operand list[X86_WRAPPER_PARAMS];
+struct note_operands {
+	struct note_operand list[X86_WRAPPER_PARAMS];
 	size_t n;
 	bool all_known; /* no operand was ignored, and each is of a supported kind */
 };
@@ -98,10 +98,10 @@ static bool is_register(const char *place, size_t n, unsigned int *reg)
 	return false;
 }
 
-static struct operand read_operand(const char *text, size_t n)
+static struct note_operand read_operand(const char *text, size_t n)
 {
 	const char *at = memchr(text, '@', n);
-	struct operand operand = { .text = text, .n_bytes = n };
+	struct note_operand operand = { .text = text, .n_bytes = n };
 	const char *place;
 
 	if (!at)
@@ -118,7 +118,7 @@ static struct operand read_operand(const char *text, size_t n)
 	return operand;
 }
 
-static void read_operands(const char *text, struct operands *operands)
+static void read_operands(const char *text, struct note_operands *operands)
 {
 	operands->n = 0;
 	operands->all_known = true;
@@ -142,8 +142,8 @@ static void read_operands(const char *text, struct operands *operands)
  * Make WINDOW contain the WANTED bytes from VA on, or fewer at the end of the segment. Set *POS to
  * the offset of VA in the window. Set *HAS to false if VA is not code; *POS is then not set.
  */
-static int look_at(const struct reader *reader, struct window *window, uint64_t va, size_t wanted,
-		   size_t *pos, bool *has)
+static int look_at_code(const struct wrapper_reader *reader, struct code_window *window,
+			uint64_t va, size_t wanted, size_t *pos, bool *has)
 {
 	const struct elf_file *elf = reader->prog->elf;
 	const struct elf_segment *seg = elf_file_segment_of(elf, va, 1);
@@ -191,22 +191,22 @@ static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
  * Find the places of the N parameters of SITE's handler. If the post-linker made the site, set
  * *IS_OURS, and PLACES stays unset. *FAULT becomes NULL, or the reason why all places are unknown.
  */
-static int find_places(struct reader *reader, const struct site *site, size_t n,
-		       struct x86_place *places, bool *is_ours, const char **fault)
+static int find_param_places(struct wrapper_reader *reader, const struct site *site, size_t n,
+			     struct x86_place *places, bool *is_ours, const char **fault)
 {
 	int32_t displacement;
 	size_t pos = 0, n_bytes;
 	const uint8_t *code;
 	bool has;
-	int err = look_at(reader, &reader->sites, site->va, LINKED_SITE_BYTES, &pos, &has);
+	int err = look_at_code(reader, &reader->sites, site->va, LINKED_SITE_BYTES, &pos, &has);
 
 	if (err)
 		return err;
 	code = reader->sites.bytes + pos;
 	n_bytes = has ? reader->sites.code.n_bytes - pos : 0;
 	/*
-	 * The address of the site was checked before; but if segments overlap, perhaps in another
-	 * segment than this one.
+	 * The address of the site was checked before. But if segments overlap, that check may have
+	 * used another segment than look_at_code() does.
 	 */
 	*fault = "the site is not whole in the file";
 	if (n_bytes < SITE_BYTES)
@@ -215,8 +215,9 @@ static int find_places(struct reader *reader, const struct site *site, size_t n,
 	*is_ours = is_post_linked(code, n_bytes, displacement);
 	if (*is_ours)
 		return 0;
-	err = look_at(reader, &reader->wrappers, site->va + SITE_BYTES + (uint64_t)displacement,
-		      WRAPPER_BYTES, &pos, &has);
+	err = look_at_code(reader, &reader->wrappers,
+			   site->va + SITE_BYTES + (uint64_t)displacement, WRAPPER_BYTES, &pos,
+			   &has);
 	if (err)
 		return err;
 	*fault = has ? x86_find_params(&reader->wrappers.code, pos, n, places)
@@ -226,7 +227,7 @@ static int find_places(struct reader *reader, const struct site *site, size_t n,
 
 /* ---- the two together ----------------------------------------------------------------------- */
 
-static bool agrees(const struct operand *operand, const struct x86_place *place)
+static bool agrees(const struct note_operand *operand, const struct x86_place *place)
 {
 	switch (operand->kind) {
 	case OPERAND_REGISTER:
@@ -239,15 +240,16 @@ static bool agrees(const struct operand *operand, const struct x86_place *place)
 }
 
 /*
- * Compare the operands of the note with PLACES, those of the wrapper. Return NULL if they agree,
- * otherwise why no stack operand is known. Mark register operands that the wrapper contradicts.
+ * Compare the operands of the note with PLACES, the places that the wrapper uses. Return NULL if
+ * they agree; otherwise return the reason why no place of a stack operand is known. Mark register
+ * operands that the wrapper contradicts.
  */
-static const char *compare(struct operands *operands, const struct x86_place *places)
+static const char *compare_operands(struct note_operands *operands, const struct x86_place *places)
 {
 	const char *fault = NULL;
 
 	for (size_t i = 0; i < operands->n; i++) {
-		struct operand *operand = &operands->list[i];
+		struct note_operand *operand = &operands->list[i];
 
 		if (agrees(operand, &places[i]))
 			continue;
@@ -262,7 +264,8 @@ static const char *compare(struct operands *operands, const struct x86_place *pl
  * Write OPERAND to TO, with the corrected PLACE (NULL: unknown) if its place may be wrong. Return
  * the end of the text.
  */
-static char *put_operand(char *to, const struct operand *operand, const struct x86_place *place)
+static char *put_operand(char *to, const struct note_operand *operand,
+			 const struct x86_place *place)
 {
 	const bool is_stack = operand->kind == OPERAND_STACK;
 
@@ -283,8 +286,9 @@ static char *put_operand(char *to, const struct operand *operand, const struct x
  * Return the corrected text of NOTE. OPERANDS are its first operands, and PLACES their places.
  * FAULT: why the places are unknown, or NULL.
  */
-static struct corrected_args *correct(const char *note, const struct operands *operands,
-				      const struct x86_place *places, const char *fault)
+static struct corrected_args *make_corrected_args(const char *note,
+						  const struct note_operands *operands,
+						  const struct x86_place *places, const char *fault)
 {
 	struct corrected_args *args =
 		malloc(sizeof(*args) + strlen(note) * (1 + PLACE_BYTES / 2) + 1);
@@ -299,7 +303,7 @@ static struct corrected_args *correct(const char *note, const struct operands *o
 	from += strspn(from, " ");
 	for (size_t i = 0; *from; i++) {
 		size_t n = strcspn(from, " ");
-		struct operand operand =
+		struct note_operand operand =
 			i < operands->n ? operands->list[i] : read_operand(from, n);
 
 		to = put_operand(to, &operand, fault ? NULL : &places[i]);
@@ -313,23 +317,23 @@ static struct corrected_args *correct(const char *note, const struct operands *o
 	return shorter ? shorter : args;
 }
 
-static int correct_site(struct reader *reader, struct site *site)
+static int correct_site(struct wrapper_reader *reader, struct site *site)
 {
 	struct x86_place places[X86_WRAPPER_PARAMS];
 	const char *fault = NULL;
-	struct operands operands;
+	struct note_operands operands;
 	bool is_ours = false;
 	int err = 0;
 
 	read_operands(site->args, &operands);
-	err = find_places(reader, site, operands.n, places, &is_ours, &fault);
+	err = find_param_places(reader, site, operands.n, places, &is_ours, &fault);
 	if (err || is_ours)
 		return err;
 	if (!operands.all_known)
 		fault = "its note has operands of an unsupported kind";
 	if (!fault)
-		fault = compare(&operands, places);
-	site->corrected = correct(site->args, &operands, places, fault);
+		fault = compare_operands(&operands, places);
+	site->corrected = make_corrected_args(site->args, &operands, places, fault);
 	if (!site->corrected)
 		return ctx_no_memory(reader->prog->ctx);
 	site->args = site->corrected->text;
@@ -344,7 +348,7 @@ static bool may_be_wrong(const struct site *site)
 
 int wrapper_args_correct(struct ocp_program *prog)
 {
-	struct reader *reader = NULL;
+	struct wrapper_reader *reader = NULL;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < prog->n_sites; i++) {

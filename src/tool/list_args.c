@@ -26,7 +26,7 @@ enum { MAX_WIDTH = 48, TEXT_BYTES = 32 };
 /* The sites that have code, with the places of their probes in the source. */
 struct listing {
 	const struct ocp_program *prog;
-	struct place *places; /* sorted by probe, then by address */
+	struct probe_place *places; /* sorted by probe, then by address */
 	size_t n;
 	char *names; /* the files' names */
 	int widths[N_PADDED];
@@ -104,7 +104,7 @@ static void put_cells(struct listing *listing, const char *const cells[N_PADDED]
  * Print a line for each argument of the site, or without PRINT only widen the columns for it. A
  * site without arguments has one line.
  */
-static void put_site(struct listing *listing, const struct place *place, bool print)
+static void put_site(struct listing *listing, const struct probe_place *place, bool print)
 {
 	const struct site *site = place->site;
 	char va[TEXT_BYTES], arg[TEXT_BYTES], name[OCP_ARG_NAME_BYTES], *source = NULL;
@@ -202,7 +202,7 @@ struct json_object *args_json(const char *arg_names, const char *operands)
 	return array;
 }
 
-static struct json_object *site_json(const struct place *place)
+static struct json_object *site_json(const struct probe_place *place)
 {
 	struct json_object *to = json_object_new_object();
 	char va[TEXT_BYTES];

@@ -224,7 +224,7 @@ static void find_unwind_table(struct ocp_ctx *ctx, struct elf_file *elf)
 
 static void find_places(const struct ocp_program *prog)
 {
-	struct place asked[2] = { 0 };
+	struct probe_place asked[2] = { 0 };
 	char *names = NULL;
 	size_t n = 0;
 

@@ -115,7 +115,7 @@ static void add_table(struct fixture *fixture, const struct table *table, size_t
 struct answers {
 	struct ocp_ctx *ctx;
 	struct ocp_program *prog;
-	struct place places[MAX_SITES];
+	struct probe_place places[MAX_SITES];
 	size_t n;
 	char *names;
 	char log[512];
@@ -182,7 +182,7 @@ static void expect_places(const struct fixture *fixture, const struct table *tab
 	assert_int_equal(ask(fixture, &answers), 0);
 	assert_string_equal(answers.log, "");
 	for (size_t i = 0; i < answers.n; i++) {
-		const struct place *place = &answers.places[i];
+		const struct probe_place *place = &answers.places[i];
 		const struct entry *entry = entry_of(table, place->site->va - moved);
 
 		if (!entry) {

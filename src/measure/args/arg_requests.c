@@ -165,7 +165,7 @@ static char *probe_text(const struct arg_requests *requests, const struct measur
 {
 	const char *probe = requests->sites->probes[site->probe_index].name;
 	const struct ocp_program *prog = requests->sites->files[site->file].prog;
-	struct place place = { .site = site->site };
+	struct probe_place place = { .site = site->site };
 	char *names = NULL, *text = NULL;
 	int n;
 

@@ -517,7 +517,7 @@ int site_table_read_source(struct site_table *table, const struct measured_file 
 	const size_t n = file->n_sites;
 	struct measured_site *sites = table->sites + file->first_site;
 	struct symbol_of *symbols = calloc(n + 1, sizeof(*symbols));
-	struct place *places = calloc(n + 1, sizeof(*places));
+	struct probe_place *places = calloc(n + 1, sizeof(*places));
 	char *names = NULL, *sources = NULL;
 	int err = symbols && places ? 0 : ctx_no_memory(table->ctx);
 

@@ -30,7 +30,7 @@ static void write_escaped(const char *json, FILE *to)
 }
 
 /* Write OBJECT and free it. */
-static int write_json(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
+static int write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
 {
 	const char *json =
 		object ? json_object_to_json_string_ext(
@@ -87,8 +87,8 @@ static struct json_object *frame_json(const struct named_frame *frame)
 	return array;
 }
 
-static bool number_of(struct numbering *numbers, const struct named_frame *frame, size_t *number,
-		      bool *is_new)
+static bool find_frame_number(struct numbering *numbers, const struct named_frame *frame,
+			      size_t *number, bool *is_new)
 {
 	const uintptr_t key = (uintptr_t)frame;
 
@@ -106,13 +106,13 @@ static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 			size_t number;
 			bool is_new;
 
-			if (!number_of(numbers, stack->frames[j], &number, &is_new))
+			if (!find_frame_number(numbers, stack->frames[j], &number, &is_new))
 				return ctx_no_memory(ctx);
 			if (!is_new)
 				continue;
 			if (number)
 				fputs(",\n", to);
-			if (write_json(ctx, frame_json(stack->frames[j]), to))
+			if (write_object(ctx, frame_json(stack->frames[j]), to))
 				return -ENOMEM;
 		}
 	}
@@ -131,7 +131,7 @@ static int write_stacks(struct ocp_ctx *ctx, const struct profile *profile,
 			size_t number;
 			bool is_new;
 
-			if (!number_of(numbers, stack->frames[j], &number, &is_new))
+			if (!find_frame_number(numbers, stack->frames[j], &number, &is_new))
 				return ctx_no_memory(ctx);
 			fprintf(to, ",%zu", number);
 		}
@@ -146,7 +146,7 @@ static int write_function(struct ocp_ctx *ctx, struct numbering *numbers,
 	size_t number;
 	bool is_new;
 
-	if (!number_of(numbers, frame, &number, &is_new))
+	if (!find_frame_number(numbers, frame, &number, &is_new))
 		return ctx_no_memory(ctx);
 	fprintf(to, "%s[%zu", is_first ? "" : ",\n", number);
 	return 0;
@@ -200,7 +200,7 @@ int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
 	int err;
 
 	fputs("{\"profile\":", to);
-	err = write_json(ctx, head_json(profile, title), to);
+	err = write_object(ctx, head_json(profile, title), to);
 	fputs(",\n\"frames\":[", to);
 	if (!err)
 		err = write_frames(ctx, profile, &numbers, to);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes page/page.html, which contains everything that the page needs, and replaces its line
- * "@data" by the profile.
+ * Writes the HTML page that the build assembles from page/page.html and the files named in it. The
+ * page needs no other file. Its line "@data" is replaced by the profile.
  */
 #include "profile/formats/html_writer.h"
 

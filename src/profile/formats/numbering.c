@@ -12,7 +12,7 @@ struct numbered {
 	unsigned char own[];
 };
 
-static int compare(const void *a, const void *b)
+static int compare_numbered(const void *a, const void *b)
 {
 	const struct numbered *x = a, *y = b;
 
@@ -25,7 +25,7 @@ bool numbering_of(struct numbering *numbering, const void *key, size_t bytes, si
 		  bool *is_new)
 {
 	const struct numbered wanted = { .bytes = bytes, .key = key };
-	struct numbered **found = tfind(&wanted, &numbering->tree, compare);
+	struct numbered **found = tfind(&wanted, &numbering->tree, compare_numbered);
 	struct numbered *added;
 
 	*is_new = !found;
@@ -38,7 +38,7 @@ bool numbering_of(struct numbering *numbering, const void *key, size_t bytes, si
 		return false;
 	*added = (struct numbered){ .number = numbering->n, .bytes = bytes, .key = added->own };
 	memcpy(added->own, key, bytes);
-	if (!tsearch(added, &numbering->tree, compare)) {
+	if (!tsearch(added, &numbering->tree, compare_numbered)) {
 		free(added);
 		return false;
 	}

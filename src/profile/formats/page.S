@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The page that html_writer.c writes: the file FLAME_PAGE, and a NUL. */
+/* The page that html_writer.c writes: the contents of the file FLAME_PAGE, ending with a NUL. */
 	.section .rodata
 	.globl flame_page
 	.hidden flame_page

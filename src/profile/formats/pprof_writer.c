@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * In pprof, a location is a function with a line, and all functions that are inlined there. This
- * file builds the whole message in memory; then protobuf-c writes the message through zlib.
+ * In pprof, a location is a line of a function, together with the functions that are inlined at
+ * this line. This file builds the whole message in memory; then protobuf-c writes the message
+ * through zlib.
  */
 #include "profile/formats/pprof_writer.h"
 
@@ -23,7 +24,7 @@ typedef Perftools__Profiles__Location pprof_location;
 typedef Perftools__Profiles__Line pprof_line;
 typedef Perftools__Profiles__Function pprof_function;
 
-struct builder {
+struct pprof_builder {
 	struct ocp_ctx *ctx;
 	pprof_profile *out; /* owns all its parts, which are allocated with malloc(3) */
 	struct numbering strings, functions, locations;
@@ -33,7 +34,7 @@ struct builder {
 	uint64_t value_scale; /* factor from values of the profile to values of the file */
 };
 
-/* Append ITEM to LIST, which has N items. The value is false if out of memory. */
+/* Append ITEM to LIST, which has N items. As an expression, it is false if out of memory. */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
 		__typeof__(list) append_at = array_add(list, n);                                   \
@@ -68,7 +69,7 @@ struct builder {
 
 /* ---- strings and functions ------------------------------------------------------------------ */
 
-static int find_string(struct builder *b, const char *text, int64_t *index)
+static int find_string(struct pprof_builder *b, const char *text, int64_t *index)
 {
 	char *copy;
 	size_t number;
@@ -87,7 +88,7 @@ static int find_string(struct builder *b, const char *text, int64_t *index)
 	return 0;
 }
 
-static int find_function(struct builder *b, const struct named_frame *frame, int64_t *id)
+static int find_function(struct pprof_builder *b, const struct named_frame *frame, int64_t *id)
 {
 	const bool is_c = frame->kind == FRAME_C;
 	int64_t key[3] = { is_c }; /* the name and the file follow */
@@ -121,7 +122,7 @@ static int find_function(struct builder *b, const struct named_frame *frame, int
 
 /* ---- locations and samples ------------------------------------------------------------------ */
 
-static int add_location(struct builder *b, size_t n, uint64_t id)
+static int add_location(struct pprof_builder *b, size_t n, uint64_t id)
 {
 	pprof_location *location = NEW(b->out->location, b->out->n_location, location);
 
@@ -141,11 +142,12 @@ static int add_location(struct builder *b, size_t n, uint64_t id)
 }
 
 /*
- * Find the location of the innermost of FRAMES[0..*N). It includes the frames into which this frame
- * is inlined. Set *N to the number of the remaining, outer frames.
+ * Find the location of the innermost of FRAMES[0..*N). If this frame is inlined, the location also
+ * includes the frames into which it is inlined. Set *N to the number of the remaining, outer
+ * frames.
  */
-static int find_location(struct builder *b, const struct named_frame *const *frames, size_t *n,
-			 uint64_t *id)
+static int find_location(struct pprof_builder *b, const struct named_frame *const *frames,
+			 size_t *n, uint64_t *id)
 {
 	size_t number, lines = 0;
 	bool is_inlined = true, is_new;
@@ -176,7 +178,7 @@ static int find_location(struct builder *b, const struct named_frame *const *fra
 }
 
 /* Add the values of STACK in the order of add_value_types(). */
-static bool add_values(const struct builder *b, pprof_sample *sample,
+static bool add_values(const struct pprof_builder *b, pprof_sample *sample,
 		       const struct named_stack *stack)
 {
 	const uint64_t values[] = { b->has_heap ? stack->objects : stack->samples,
@@ -190,8 +192,8 @@ static bool add_values(const struct builder *b, pprof_sample *sample,
 }
 
 /* Add a label NAME with the text STR or, if STR is NULL, with the number NUM. */
-static int add_label(struct builder *b, pprof_sample *sample, const char *name, const char *str,
-		     int64_t num)
+static int add_label(struct pprof_builder *b, pprof_sample *sample, const char *name,
+		     const char *str, int64_t num)
 {
 	pprof_label *label = NEW(sample->label, sample->n_label, label);
 	int err = label ? find_string(b, name, &label->key) : ctx_no_memory(b->ctx);
@@ -202,8 +204,8 @@ static int add_label(struct builder *b, pprof_sample *sample, const char *name, 
 	return str ? find_string(b, str, &label->str) : 0;
 }
 
-static int add_sample(struct builder *b, const struct named_stack *stack,
-		      const struct process_profile *of)
+static int add_pprof_sample(struct pprof_builder *b, const struct named_stack *stack,
+			    const struct process_profile *of)
 {
 	pprof_sample *sample = NEW(b->out->sample, b->out->n_sample, sample);
 	size_t n = stack->n;
@@ -240,14 +242,15 @@ static const struct value_name heap_names[] = { { "alloc_objects", "count" },
 						{ "inuse_objects", "count" },
 						{ "inuse_space", "bytes" } };
 
-static int set_value_type(struct builder *b, pprof_value_type *type, const struct value_name *name)
+static int set_value_type(struct pprof_builder *b, pprof_value_type *type,
+			  const struct value_name *name)
 {
 	const int err = find_string(b, name->type, &type->type);
 
 	return err ? err : find_string(b, name->unit, &type->unit);
 }
 
-static int add_value_types(struct builder *b, const struct profile *profile)
+static int add_value_types(struct pprof_builder *b, const struct profile *profile)
 {
 	const struct value_name *names = b->has_heap ? heap_names : value_names[profile->kind];
 	const bool is_cpu = profile_is_sampled(profile->kind);
@@ -282,7 +285,7 @@ static int add_value_types(struct builder *b, const struct profile *profile)
  * Add a mapping that says that all names are known. This keeps readers of the file from looking up
  * names in the executable.
  */
-static int add_mapping(struct builder *b)
+static int add_mapping(struct pprof_builder *b)
 {
 	pprof_mapping *mapping = NEW(b->out->mapping, b->out->n_mapping, mapping);
 
@@ -294,7 +297,7 @@ static int add_mapping(struct builder *b)
 	return 0;
 }
 
-static int add_comment(struct builder *b, const char *text)
+static int add_comment(struct pprof_builder *b, const char *text)
 {
 	int64_t index;
 	int err = find_string(b, text, &index);
@@ -304,7 +307,8 @@ static int add_comment(struct builder *b, const char *text)
 	return err;
 }
 
-static int add_number(struct builder *b, const char *what, uint64_t number, const char *unit)
+static int add_number_comment(struct pprof_builder *b, const char *what, uint64_t number,
+			      const char *unit)
 {
 	char text[96];
 
@@ -315,7 +319,7 @@ static int add_number(struct builder *b, const char *what, uint64_t number, cons
 }
 
 /* Add each line of TEXT as a comment. TEXT may be NULL. */
-static int add_comments(struct builder *b, const char *text)
+static int add_comments(struct pprof_builder *b, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL, *rest = copy;
 	int err = text && !copy ? ctx_no_memory(b->ctx) : 0;
@@ -327,16 +331,16 @@ static int add_comments(struct builder *b, const char *text)
 	return err;
 }
 
-static int add_samples(struct builder *b, const struct process_profile *of)
+static int add_samples(struct pprof_builder *b, const struct process_profile *of)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < of->profile.n && !err; i++)
-		err = add_sample(b, &of->profile.stacks[i], of);
+		err = add_pprof_sample(b, &of->profile.stacks[i], of);
 	return err;
 }
 
-static int build(struct builder *b, const struct process_profile *list, size_t n)
+static int build(struct pprof_builder *b, const struct process_profile *list, size_t n)
 {
 	const struct profile *first = &list->profile;
 	uint64_t truncated = 0, lost = 0;
@@ -355,12 +359,12 @@ static int build(struct builder *b, const struct process_profile *list, size_t n
 	if (!err)
 		err = add_mapping(b);
 	if (!err)
-		err = add_number(b, "truncated", truncated, "samples");
+		err = add_number_comment(b, "truncated", truncated, "samples");
 	if (!err)
-		err = add_number(b, "lost", lost, "samples");
+		err = add_number_comment(b, "lost", lost, "samples");
 	if (!err)
-		err = add_number(b, "large blocks were sampled for the first",
-				 first->large_ns / 1000000, "ms only");
+		err = add_number_comment(b, "large blocks were sampled for the first",
+					 first->large_ns / 1000000, "ms only");
 	for (size_t i = 0; i < n && !err; i++)
 		err = add_comments(b, list[i].profile.comments);
 	for (size_t i = 0; i < n && !err; i++)
@@ -428,7 +432,7 @@ static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
 int pprof_write_all(struct ocp_ctx *ctx, const struct process_profile *list, size_t n, FILE *to)
 {
 	const uint64_t word_bytes = 8;
-	struct builder b = {
+	struct pprof_builder b = {
 		.ctx = ctx,
 		.out = malloc(sizeof(*b.out)),
 		.has_heap = list->profile.has_heap,

@@ -19,7 +19,7 @@
 
 enum { MAX_FILE_BYTES = 1 << 28 };
 
-struct reader {
+struct profile_input {
 	struct ocp_ctx *ctx;
 	const char *path;
 	struct read_profile *read;
@@ -28,13 +28,13 @@ struct reader {
 };
 
 /*
- * Record the error that the file is wrong at LINE, which is 0 if the line is not known: json-c does
- * not keep the line numbers of values.
+ * Record that the file is wrong at LINE. LINE is 0 if the line is not known: json-c does not keep
+ * the line numbers of values.
  */
-static int wrong(struct reader *r, size_t line, const char *fmt, ...)
+static int wrong(struct profile_input *r, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int wrong(struct reader *r, size_t line, const char *fmt, ...)
+static int wrong(struct profile_input *r, size_t line, const char *fmt, ...)
 {
 	char why[256];
 	va_list ap;
@@ -49,7 +49,7 @@ static int wrong(struct reader *r, size_t line, const char *fmt, ...)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static int read_bytes(struct reader *r, int fd, char **text, size_t *n)
+static int read_profile_bytes(struct profile_input *r, int fd, char **text, size_t *n)
 {
 	size_t room = 1 << 16;
 
@@ -77,7 +77,7 @@ static int read_bytes(struct reader *r, int fd, char **text, size_t *n)
 	return ctx_no_memory(r->ctx);
 }
 
-static int read_text(struct reader *r, char **text, size_t *n)
+static int read_profile_text(struct profile_input *r, char **text, size_t *n)
 {
 	/* O_NONBLOCK: otherwise, opening a FIFO without a writer would block. */
 	const int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -91,7 +91,7 @@ static int read_text(struct reader *r, char **text, size_t *n)
 	else if (!S_ISREG(st.st_mode))
 		err = ctx_error(r->ctx, -EINVAL, "%s: not a regular file", r->path);
 	else
-		err = read_bytes(r, fd, text, n);
+		err = read_profile_bytes(r, fd, text, n);
 	close(fd);
 	if (!err && memchr(*text, '\0', *n))
 		err = ctx_error(r->ctx, -EINVAL, "%s: not a profile: contains a zero byte",
@@ -103,7 +103,7 @@ static int read_text(struct reader *r, char **text, size_t *n)
 
 /* ---- the profile ---------------------------------------------------------------------------- */
 
-static int add_frame(struct reader *r, const struct named_frame *frame)
+static int add_frame(struct profile_input *r, const struct named_frame *frame)
 {
 	struct read_profile *read = r->read;
 	struct named_frame *new = array_add(read->frames, r->n_frames);
@@ -118,7 +118,8 @@ static int add_frame(struct reader *r, const struct named_frame *frame)
  * Add a stack that consists of the N frames that were added last. When all frames have been added,
  * link_frames() sets the pointers from the stack to them.
  */
-static int add_stack(struct reader *r, size_t line, size_t n, uint64_t samples, uint64_t value)
+static int add_read_stack(struct profile_input *r, size_t line, size_t n, uint64_t samples,
+			  uint64_t value)
 {
 	struct profile *profile = &r->read->profile;
 	struct named_stack *new;
@@ -135,7 +136,7 @@ static int add_stack(struct reader *r, size_t line, size_t n, uint64_t samples, 
 	return 0;
 }
 
-static int link_frames(struct reader *r)
+static int link_frames(struct profile_input *r)
 {
 	struct profile *profile = &r->read->profile;
 	const struct named_frame *next = r->read->frames;
@@ -172,7 +173,7 @@ static enum frame_kind kind_of_name(char *name)
 	return isupper((unsigned char)*name) && strchr(name, '.') ? FRAME_OCAML : FRAME_C;
 }
 
-static int take_names(struct reader *r, char *names, size_t *n)
+static int take_names(struct profile_input *r, char *names, size_t *n)
 {
 	int err = 0;
 
@@ -188,7 +189,7 @@ static int take_names(struct reader *r, char *names, size_t *n)
 	return err;
 }
 
-static int take_line(struct reader *r, char *line)
+static int take_line(struct profile_input *r, char *line)
 {
 	const enum profile_kind kind = r->read->profile.kind;
 	char *space = strrchr(line, ' '), *end = NULL;
@@ -206,10 +207,10 @@ static int take_line(struct reader *r, char *line)
 		return wrong(r, r->line, "the number is too large");
 	*space = '\0';
 	err = take_names(r, line, &n);
-	return err ? err : add_stack(r, r->line, n, samples, value);
+	return err ? err : add_read_stack(r, r->line, n, samples, value);
 }
 
-static int read_folded(struct reader *r, char *text)
+static int read_folded(struct profile_input *r, char *text)
 {
 	int err = 0;
 
@@ -227,8 +228,8 @@ static int read_folded(struct reader *r, char *text)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static int take_number(struct reader *r, struct json_object *object, const char *of,
-		       const char *name, uint64_t *number)
+static int take_json_number(struct profile_input *r, struct json_object *object, const char *of,
+			    const char *name, uint64_t *number)
 {
 	struct json_object *member;
 
@@ -244,7 +245,7 @@ static int take_number(struct reader *r, struct json_object *object, const char 
  * Return the string NAME in OBJECT, or NULL if it is missing, is not a string, or contains a zero
  * byte.
  */
-static const char *text_of(struct json_object *object, const char *name)
+static const char *get_json_text(struct json_object *object, const char *name)
 {
 	struct json_object *member;
 	const char *text;
@@ -256,10 +257,10 @@ static const char *text_of(struct json_object *object, const char *name)
 	return strlen(text) == (size_t)json_object_get_string_len(member) ? text : NULL;
 }
 
-static int take_kind(struct reader *r)
+static int take_kind(struct profile_input *r)
 {
 	struct profile *profile = &r->read->profile;
-	const char *name = text_of(r->read->json, "profile");
+	const char *name = get_json_text(r->read->json, "profile");
 
 	for (int kind = 0; name && kind <= PROFILE_GC; kind++) {
 		if (strcmp(name, profile_kind_name((enum profile_kind)kind)) == 0) {
@@ -272,16 +273,16 @@ static int take_kind(struct reader *r)
 		     "not what `profile --json` prints: \"profile\" names no kind of profile");
 }
 
-static int take_frame(struct reader *r, struct json_object *object, size_t stack)
+static int take_frame(struct profile_input *r, struct json_object *object, size_t stack)
 {
 	static const char *const kinds[] = {
 		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
 		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
 		[FRAME_TRUNCATED] = "truncated",
 	};
-	const char *kind = text_of(object, "kind");
-	struct named_frame frame = { .function = text_of(object, "function"),
-				     .file = text_of(object, "file") };
+	const char *kind = get_json_text(object, "kind");
+	struct named_frame frame = { .function = get_json_text(object, "function"),
+				     .file = get_json_text(object, "file") };
 	uint64_t line = 0;
 	size_t i = 0;
 
@@ -289,7 +290,7 @@ static int take_frame(struct reader *r, struct json_object *object, size_t stack
 		i++;
 	if (!kind || i == sizeof(kinds) / sizeof(*kinds) || !frame.function || !*frame.function)
 		return wrong(r, 0, "stack %zu has a frame without a function or a kind", stack);
-	if (frame.file && take_number(r, object, "a frame", "line", &line))
+	if (frame.file && take_json_number(r, object, "a frame", "line", &line))
 		return -EINVAL;
 	frame.kind = (enum frame_kind)i;
 	frame.line = (uint32_t)line;
@@ -298,7 +299,8 @@ static int take_frame(struct reader *r, struct json_object *object, size_t stack
 }
 
 /* Add the stack in OBJECT. STACK is its number, from 1, for messages. */
-static int take_stack(struct reader *r, struct json_object *object, const char *unit, size_t stack)
+static int take_json_stack(struct profile_input *r, struct json_object *object, const char *unit,
+			   size_t stack)
 {
 	struct json_object *frames;
 	uint64_t samples = 0, value = 0;
@@ -310,16 +312,16 @@ static int take_stack(struct reader *r, struct json_object *object, const char *
 	if (!json_object_object_get_ex(object, "frames", &frames) ||
 	    !json_object_is_type(frames, json_type_array) || !json_object_array_length(frames))
 		return wrong(r, 0, "%s has no frames", what);
-	err = take_number(r, object, what, "samples", &samples);
+	err = take_json_number(r, object, what, "samples", &samples);
 	if (!err)
-		err = take_number(r, object, what, unit, &value);
+		err = take_json_number(r, object, what, unit, &value);
 	n = json_object_array_length(frames);
 	for (size_t i = 0; i < n && !err; i++)
 		err = take_frame(r, json_object_array_get_idx(frames, i), stack);
-	return err ? err : add_stack(r, 0, n, samples, value);
+	return err ? err : add_read_stack(r, 0, n, samples, value);
 }
 
-static int take_stacks(struct reader *r, const char *unit)
+static int take_stacks(struct profile_input *r, const char *unit)
 {
 	struct json_object *stacks;
 	int err = 0;
@@ -328,11 +330,11 @@ static int take_stacks(struct reader *r, const char *unit)
 	    !json_object_is_type(stacks, json_type_array))
 		return wrong(r, 0, "the profile has no stacks");
 	for (size_t i = 0; i < json_object_array_length(stacks) && !err; i++)
-		err = take_stack(r, json_object_array_get_idx(stacks, i), unit, i + 1);
+		err = take_json_stack(r, json_object_array_get_idx(stacks, i), unit, i + 1);
 	return err;
 }
 
-static int take_profile(struct reader *r)
+static int take_profile(struct profile_input *r)
 {
 	static const char whole[] = "the profile";
 	struct json_object *top = r->read->json;
@@ -343,7 +345,7 @@ static int take_profile(struct reader *r)
 
 	err = take_kind(r);
 	if (!err)
-		err = take_number(r, top, whole, "version", &version);
+		err = take_json_number(r, top, whole, "version", &version);
 	if (!err && version != 1)
 		return wrong(r, 0, "of version %llu, which this tool does not know",
 			     (unsigned long long)version);
@@ -351,15 +353,15 @@ static int take_profile(struct reader *r)
 		return err;
 	unit = profile->kind == PROFILE_WORDS ? "words" : "ns";
 	if (profile_is_sampled(profile->kind))
-		err = take_number(r, top, whole, "hz", &hz);
+		err = take_json_number(r, top, whole, "hz", &hz);
 	if (!err)
-		err = take_number(r, top, whole, "duration_ns", &profile->duration_ns);
+		err = take_json_number(r, top, whole, "duration_ns", &profile->duration_ns);
 	if (!err)
-		err = take_number(r, top, whole, "lost", &profile->lost);
+		err = take_json_number(r, top, whole, "lost", &profile->lost);
 	if (!err && json_object_object_get_ex(top, "large_blocks_ns", NULL))
-		err = take_number(r, top, whole, "large_blocks_ns", &profile->large_ns);
+		err = take_json_number(r, top, whole, "large_blocks_ns", &profile->large_ns);
 	if (!err)
-		err = take_number(r, top, whole, unit, &value);
+		err = take_json_number(r, top, whole, unit, &value);
 	if (!err)
 		err = take_stacks(r, unit);
 	profile->hz = (unsigned int)hz;
@@ -377,7 +379,7 @@ static size_t line_at(const char *text, size_t offset)
 	return line;
 }
 
-static int read_json(struct reader *r, const char *text, size_t bytes)
+static int read_json(struct profile_input *r, const char *text, size_t bytes)
 {
 	struct json_tokener *tokener = json_tokener_new();
 	enum json_tokener_error error;
@@ -403,12 +405,12 @@ static int read_json(struct reader *r, const char *text, size_t bytes)
 int read_profile_open(struct ocp_ctx *ctx, const char *path, enum profile_kind kind,
 		      struct read_profile *read)
 {
-	struct reader r = { .ctx = ctx, .path = path, .read = read };
+	struct profile_input r = { .ctx = ctx, .path = path, .read = read };
 	size_t bytes = 0;
 	int err;
 
 	*read = (struct read_profile){ .profile.kind = kind };
-	err = read_text(&r, &read->text, &bytes);
+	err = read_profile_text(&r, &read->text, &bytes);
 	if (err)
 		return err;
 	if (read->text[strspn(read->text, " \t\r\n")] == '{')

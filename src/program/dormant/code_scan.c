@@ -20,14 +20,14 @@
 enum { MAX_USES = 1 << 20, MAX_ARGS = 1 << 21 };
 
 /* A word of the GOT that the dynamic linker fills with a marker's address. */
-struct slot {
+struct marker_slot {
 	uint64_t va;
 	struct marker *marker;
 };
 
 static int compare_slots(const void *a, const void *b)
 {
-	const struct slot *x = a, *y = b;
+	const struct marker_slot *x = a, *y = b;
 
 	return COMPARE(x->va, y->va);
 }
@@ -68,11 +68,11 @@ static uint64_t relocated_value(const struct object *object, const struct object
 
 static int add_slot(struct code_scan *scan, uint64_t va, struct marker *marker)
 {
-	struct slot *new = array_add(scan->slots, scan->n_slots);
+	struct marker_slot *new = array_add(scan->slots, scan->n_slots);
 
 	if (!new)
 		return ctx_no_memory(scan->object->ctx);
-	*new = (struct slot){ va, marker };
+	*new = (struct marker_slot){ va, marker };
 	return 0;
 }
 
@@ -110,7 +110,7 @@ static int find_slots(struct code_scan *scan)
 /* Return the marker whose address the word at VA will contain when the program runs, or NULL. */
 static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
-	const struct slot key = { .va = va }, *slot = NULL;
+	const struct marker_slot key = { .va = va }, *slot = NULL;
 	uint64_t word;
 
 	if (scan->n_slots)
@@ -137,7 +137,7 @@ static int add_use(struct code_scan *scan, struct use **use)
 	return 0;
 }
 
-static int scan_section(struct code_scan *scan, const struct object_section *section)
+static int scan_code_section(struct code_scan *scan, const struct object_section *section)
 {
 	const struct x86_code code = { section->bytes, section->n_bytes, section->va };
 	size_t end_of_last = 0;
@@ -196,7 +196,7 @@ static bool is_args_marker(const struct args_search *search, const struct marker
 	return marker && marker->kind == MARKER_ARGS && marker_same_place(marker, search->site);
 }
 
-static bool is_marker(const void *data, uint64_t va)
+static bool is_args_marker_at(const void *data, uint64_t va)
 {
 	const struct args_search *search = data;
 
@@ -227,7 +227,7 @@ static int find_args(const struct code_scan *scan, struct use *use)
 		.site_va = use->code.va + use->pos,
 		.is_fixed = scan->object->is_fixed,
 		.n_args = use->marker->n_args,
-		.is_marker = is_marker,
+		.is_marker = is_args_marker_at,
 		.holds_marker = holds_marker,
 		.read_word = read_word,
 		.data = &search,
@@ -315,7 +315,7 @@ int code_scan_read(const struct object *object, const struct marker_set *set,
 	err = find_slots(scan);
 	for (size_t i = 0; i < object->n_sections && !err; i++)
 		if (object->sections[i].kind == OBJECT_CODE)
-			err = scan_section(scan, &object->sections[i]);
+			err = scan_code_section(scan, &object->sections[i]);
 	if (scan->n_uses)
 		qsort(scan->uses, scan->n_uses, sizeof(*scan->uses), compare_uses);
 	if (!err)

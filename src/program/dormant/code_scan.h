@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Find the code of the dormant probes. See code_scan.c. */
+/*
+ * Finds the code of the dormant probes: scans the code of a file for instructions that load the
+ * address of a marker. See code_scan.c.
+ */
 #ifndef DORMANT_CODE_SCAN_H
 #define DORMANT_CODE_SCAN_H
 
@@ -21,14 +24,14 @@ struct use {
 	const char *why_not;  /* why the code cannot be converted; NULL: it can */
 };
 
-struct slot;
+struct marker_slot;
 
 struct code_scan {
 	const struct object *object;
 	const struct marker_set *set;
 	struct use *uses; /* sorted by address */
 	size_t n_uses;
-	struct slot *slots; /* sorted by address */
+	struct marker_slot *slots; /* sorted by address */
 	size_t n_slots;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * From markers to sites.
+ * Finds the sites of dormant probes, in three steps:
  *
  *	markers		the strings that the ppx has put into the program's data (marker.c)
  *	-> uses		each instruction that loads a marker's address, checked together with the
@@ -23,7 +23,7 @@
 #include "program/dormant/code_scan.h"
 #include "program/dormant/marker.h"
 
-struct finder {
+struct dormant_finder {
 	struct ocp_ctx *ctx;
 	const struct object *object;
 	bool is_external; /* the markers are in other files */
@@ -38,14 +38,16 @@ struct finder {
 	const char *last_file;
 };
 
-static bool is_query(const struct finder *finder, const struct marker *marker)
+static bool is_query(const struct dormant_finder *finder, const struct marker *marker)
 {
 	return marker->kind == MARKER_IS_ENABLED && marker->is_loaded &&
 	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
-/* Refuse sites that a struct dormant_site cannot describe; x86_match_site() accepts more forms. */
-static void refuse_unusual(struct finder *finder)
+/*
+ * Refuse sites that do not fit into a struct dormant_site, although x86_match_site() accepts them.
+ */
+static void refuse_unusual(struct dormant_finder *finder)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
 		struct use *use = &finder->scan.uses[i];
@@ -62,7 +64,7 @@ static void refuse_unusual(struct finder *finder)
 	}
 }
 
-static void note_left_out(const struct finder *finder, struct dormant *dormant)
+static void note_left_out(const struct dormant_finder *finder, struct dormant *dormant)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
 		const struct use *use = &finder->scan.uses[i];
@@ -76,7 +78,7 @@ static void note_left_out(const struct finder *finder, struct dormant *dormant)
 	}
 }
 
-static bool is_of_last_file(const struct finder *finder, const struct marker_place *place)
+static bool is_of_last_file(const struct dormant_finder *finder, const struct marker_place *place)
 {
 	return finder->last.file_bytes == place->file_bytes &&
 	       memcmp(finder->last.file, place->file, (size_t)place->file_bytes) == 0;
@@ -86,7 +88,7 @@ static bool is_of_last_file(const struct finder *finder, const struct marker_pla
  * Compute the number of sites and queries, and an upper limit for the size of their strings and
  * code.
  */
-static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
+static int measure_sites(struct dormant_finder *finder, size_t *n_sites, size_t *n_bytes)
 {
 	struct marker_place place;
 
@@ -115,7 +117,7 @@ static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 	return 0;
 }
 
-static const void *keep(struct finder *finder, const void *bytes, size_t n)
+static const void *keep_bytes(struct dormant_finder *finder, const void *bytes, size_t n)
 {
 	const void *kept = memcpy(finder->next, bytes, n);
 
@@ -124,20 +126,20 @@ static const void *keep(struct finder *finder, const void *bytes, size_t n)
 }
 
 /* Return the terminated name of the marker's probe; it is copied at the first call. */
-static const char *keep_name(struct finder *finder, const struct dormant *dormant,
-			     const struct marker *marker)
+static const char *keep_probe_name(struct dormant_finder *finder, const struct dormant *dormant,
+				   const struct marker *marker)
 {
 	size_t probe = marker->probe;
 
 	if (!finder->name[probe]) {
 		finder->name[probe] = (uint64_t)(finder->next - (char *)dormant->bytes) + 1;
-		keep(finder, marker->name, (size_t)marker->name_bytes);
+		keep_bytes(finder, marker->name, (size_t)marker->name_bytes);
 		*finder->next++ = '\0';
 	}
 	return (char *)dormant->bytes + finder->name[probe] - 1;
 }
 
-static void keep_place(struct finder *finder, const struct marker *marker,
+static void keep_place(struct dormant_finder *finder, const struct marker *marker,
 		       struct dormant_site *site)
 {
 	struct marker_place place;
@@ -154,10 +156,11 @@ static void keep_place(struct finder *finder, const struct marker *marker,
 	site->column = place.column;
 }
 
-static void add_query(struct finder *finder, struct dormant *dormant, const struct marker *marker)
+static void add_query(struct dormant_finder *finder, struct dormant *dormant,
+		      const struct marker *marker)
 {
 	dormant->sites[dormant->n_sites++] = (struct dormant_site){
-		.name = keep_name(finder, dormant, marker),
+		.name = keep_probe_name(finder, dormant, marker),
 		.counter_va = marker->va + MARKER_OCAML_COUNTER_OFF,
 		.args = "",
 		.arg_names = "",
@@ -165,18 +168,18 @@ static void add_query(struct finder *finder, struct dormant *dormant, const stru
 }
 
 /* Copy the names of the arguments at the marker's site, and return them terminated. */
-static const char *keep_arg_names(struct finder *finder, const struct marker *marker)
+static const char *keep_arg_names(struct dormant_finder *finder, const struct marker *marker)
 {
 	const char *kept = finder->next;
 
 	if (!marker->arg_names)
 		return "";
-	keep(finder, marker->arg_names, (size_t)marker->arg_names_bytes);
+	keep_bytes(finder, marker->arg_names, (size_t)marker->arg_names_bytes);
 	*finder->next++ = '\0';
 	return kept;
 }
 
-static void add_site(struct finder *finder, struct dormant *dormant, size_t i)
+static void add_dormant_site(struct dormant_finder *finder, struct dormant *dormant, size_t i)
 {
 	const struct use *use = &finder->scan.uses[i];
 	const struct marker *first = finder->set.probes[use->marker->probe].marker;
@@ -185,17 +188,17 @@ static void add_site(struct finder *finder, struct dormant *dormant, size_t i)
 	dormant->sites[dormant->n_sites++] = (struct dormant_site){
 		.va = use->code.va + use->pos,
 		.counter_va = first->va + MARKER_OCAML_COUNTER_OFF,
-		.name = keep_name(finder, dormant, use->marker),
-		.args = keep(finder, args, strlen(args) + 1),
+		.name = keep_probe_name(finder, dormant, use->marker),
+		.args = keep_bytes(finder, args, strlen(args) + 1),
 		.arg_names = keep_arg_names(finder, use->marker),
-		.code = keep(finder, use->code.bytes + use->pos, use->site.n_bytes),
+		.code = keep_bytes(finder, use->code.bytes + use->pos, use->site.n_bytes),
 		.n_bytes = (uint8_t)use->site.n_bytes,
 		.opcode_at = (uint8_t)x86_site_opcode_at(&use->site),
 	};
 	keep_place(finder, use->marker, &dormant->sites[dormant->n_sites - 1]);
 }
 
-static int make_sites(struct finder *finder, struct dormant *dormant)
+static int make_sites(struct dormant_finder *finder, struct dormant *dormant)
 {
 	size_t n_sites, n_bytes;
 	int err;
@@ -207,7 +210,7 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	refuse_unusual(finder);
 	code_scan_find_probes(&finder->scan, &finder->set);
 	note_left_out(finder, dormant);
-	err = measure(finder, &n_sites, &n_bytes);
+	err = measure_sites(finder, &n_sites, &n_bytes);
 	if (err || !n_sites)
 		return err;
 	dormant->sites = calloc(n_sites, sizeof(*dormant->sites));
@@ -216,14 +219,14 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 		return ctx_no_memory(finder->ctx);
 	for (size_t i = 0; i < finder->scan.n_uses; i++)
 		if (use_is_site(&finder->scan.uses[i]))
-			add_site(finder, dormant, i);
+			add_dormant_site(finder, dormant, i);
 	for (size_t i = 0; i < finder->set.n_markers; i++)
 		if (is_query(finder, &finder->set.markers[i]))
 			add_query(finder, dormant, &finder->set.markers[i]);
 	return 0;
 }
 
-static int find(struct finder *finder, struct dormant *dormant)
+static int find_dormant_sites(struct dormant_finder *finder, struct dormant *dormant)
 {
 	int err = finder->is_external ? marker_set_read_external(finder->object, &finder->set)
 				      : marker_set_read(finder->object, &finder->set);
@@ -247,7 +250,7 @@ static int find(struct finder *finder, struct dormant *dormant)
 int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dormant)
 {
 	struct object object;
-	struct finder finder = { .ctx = ctx, .object = &object };
+	struct dormant_finder finder = { .ctx = ctx, .object = &object };
 	bool may_be_in;
 	int err = marker_may_be_in(ctx, elf, &may_be_in);
 
@@ -259,7 +262,7 @@ int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dorm
 		ctx_error_prefix(ctx, "%s", elf_file_name(elf));
 		return err;
 	}
-	err = find(&finder, dormant);
+	err = find_dormant_sites(&finder, dormant);
 	if (err && err != -ENOMEM)
 		ctx_error_prefix(ctx, "%s", elf_file_name(elf));
 	object_free(&object);
@@ -268,9 +271,11 @@ int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dorm
 
 int dormant_read_external(const struct object *object, struct dormant *dormant)
 {
-	struct finder finder = { .ctx = object->ctx, .object = object, .is_external = true };
+	struct dormant_finder finder = { .ctx = object->ctx,
+					 .object = object,
+					 .is_external = true };
 
-	return find(&finder, dormant);
+	return find_dormant_sites(&finder, dormant);
 }
 
 void dormant_free(struct dormant *dormant)

@@ -84,8 +84,8 @@ int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
  * Return the name of RELA's symbol if it is an OCaml symbol that is defined in another file,
  * otherwise NULL.
  */
-static const char *name_of(const struct object_section *symbols,
-			   const struct object_section *strings, const Elf64_Rela *rela)
+static const char *relocation_name(const struct object_section *symbols,
+				   const struct object_section *strings, const Elf64_Rela *rela)
 {
 	uint64_t index = ELF64_R_SYM(rela->r_info);
 	Elf64_Sym symbol;
@@ -117,7 +117,7 @@ static int list_table(const struct object *object, const struct object_section *
 		const char *name;
 
 		memcpy(&rela, table->bytes + at, sizeof(rela));
-		name = name_of(symbols, strings, &rela);
+		name = relocation_name(symbols, strings, &rela);
 		if (name)
 			larger[(*n)++] = (struct object_external){ .slot_va = rela.r_offset,
 								   .symbol = name };
@@ -146,9 +146,9 @@ int external_list(const struct object *object, struct object_external **external
 	return err;
 }
 
-static void scan_section(const struct object_section *section,
-			 const struct object_external *externals, size_t n, external_site_fn fn,
-			 void *data)
+static void scan_external_sites(const struct object_section *section,
+				const struct object_external *externals, size_t n,
+				external_site_fn fn, void *data)
 {
 	const struct x86_code code = { section->bytes, section->n_bytes, section->va };
 
@@ -170,5 +170,5 @@ void external_each_site(const struct object *object, const struct object_externa
 {
 	for (size_t i = 0; n && i < object->n_sections; i++)
 		if (object->sections[i].kind == OBJECT_CODE)
-			scan_section(&object->sections[i], externals, n, fn, data);
+			scan_external_sites(&object->sections[i], externals, n, fn, data);
 }

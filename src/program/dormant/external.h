@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Find probes of other files that were inlined into the code of this file. See external.c. */
+/* Finds probes of other files that were inlined into the code of this file. See external.c. */
 #ifndef DORMANT_EXTERNAL_H
 #define DORMANT_EXTERNAL_H
 

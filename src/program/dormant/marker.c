@@ -22,10 +22,10 @@
  * ppx does not write them, and older readers ignore what follows "#".)
  *
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
- * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and "..." and the
- * last 200 bytes of a longer FILE.) The location is shown for the probe's sites. Moreover, the
- * location makes each probe's string unique: if two probes shared a string, CSE might load its
- * address once for both, and a nested site would find the register changed.
+ * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for each such byte, and of a
+ * FILE of more than 200 bytes only "..." and the last 200.) The location is shown for the probe's
+ * sites. Moreover, the location makes each probe's string unique: if two probes shared a string,
+ * CSE might load its address once for both, and a nested site would find the register changed.
  *
  * A string is a marker only if header, padding and text all agree. So a program that only mentions
  * the format, such as the ppx itself, has no markers.
@@ -58,8 +58,9 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 }
 
 /*
- * Most files have only a few KB of data that stays writable, and one read of it shows that there is
- * no marker. A file with more data than any OCaml program has is not searched.
+ * The size of one read, and the limit for the data that is searched. Most files have only a few KB
+ * of data that stays writable, so one read shows that they have no marker. No OCaml program has
+ * more data than the limit.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
 #define MAX_DATA_BYTES (UINT64_C(256) << 20)
@@ -127,7 +128,7 @@ static void find_arg_names(struct marker *marker)
 }
 
 /* Parse TEXT, the part after the magic. Return false if it is not the text of a marker. */
-static bool parse(const char *text, size_t n, struct marker *marker)
+static bool parse_marker(const char *text, size_t n, struct marker *marker)
 {
 	const char *colon = memchr(text, ':', n);
 	const char *end = text + n;
@@ -153,7 +154,7 @@ static bool parse(const char *text, size_t n, struct marker *marker)
 	return true;
 }
 
-static int append(struct ocp_ctx *ctx, struct marker_set *set, const struct marker *marker)
+static int append_marker(struct ocp_ctx *ctx, struct marker_set *set, const struct marker *marker)
 {
 	struct marker *new;
 
@@ -167,7 +168,7 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, const struct mark
 }
 
 /* Return true if the string at BYTES + POS is a marker, and fill *MARKER except its address. */
-static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
+static bool read_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
 {
 	size_t length;
 
@@ -175,11 +176,11 @@ static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct m
 		return false;
 	length = string_length(bytes, n_bytes, pos);
 	return length >= MAGIC_BYTES &&
-	       parse((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, marker);
+	       parse_marker((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, marker);
 }
 
-static int scan_section(struct ocp_ctx *ctx, const struct object_section *section,
-			struct marker_set *set)
+static int scan_data_section(struct ocp_ctx *ctx, const struct object_section *section,
+			     struct marker_set *set)
 {
 	const uint8_t *bytes = section->bytes;
 	size_t n_bytes = section->n_bytes;
@@ -189,9 +190,9 @@ static int scan_section(struct ocp_ctx *ctx, const struct object_section *sectio
 		struct marker marker = { .va = section->va + pos };
 		int err;
 
-		if (!is_marker(bytes, n_bytes, pos, &marker))
+		if (!read_marker(bytes, n_bytes, pos, &marker))
 			continue;
-		err = append(ctx, set, &marker);
+		err = append_marker(ctx, set, &marker);
 		if (err)
 			return err;
 	}
@@ -205,7 +206,7 @@ static int compare_va(const void *a, const void *b)
 	return COMPARE(x->va, y->va);
 }
 
-static int compare_name(const void *a, const void *b)
+static int compare_marker_names(const void *a, const void *b)
 {
 	const struct marker *x = *(struct marker *const *)a, *y = *(struct marker *const *)b;
 	int shorter = x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes;
@@ -225,9 +226,9 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	}
 	for (size_t i = 0; i < set->n_markers; i++)
 		by_name[i] = &set->markers[i];
-	qsort(by_name, set->n_markers, sizeof(struct marker *), compare_name);
+	qsort(by_name, set->n_markers, sizeof(struct marker *), compare_marker_names);
 	for (size_t i = 0; i < set->n_markers; i++) {
-		if (i == 0 || compare_name(&by_name[i - 1], &by_name[i]) != 0)
+		if (i == 0 || compare_marker_names(&by_name[i - 1], &by_name[i]) != 0)
 			set->n_probes++;
 		by_name[i]->probe = set->n_probes - 1;
 	}
@@ -300,7 +301,7 @@ int marker_set_read(const struct object *object, struct marker_set *set)
 	memset(set, 0, sizeof(*set));
 	for (size_t i = 0; i < object->n_sections && !err; i++)
 		if (object->sections[i].kind == OBJECT_DATA)
-			err = scan_section(object->ctx, &object->sections[i], set);
+			err = scan_data_section(object->ctx, &object->sections[i], set);
 	return sort_set(object, set, err);
 }
 
@@ -314,8 +315,8 @@ int marker_set_read_external(const struct object *object, struct marker_set *set
 		struct marker marker = { .va = external->va };
 
 		if (external->n_bytes > WORD &&
-		    is_marker(external->bytes, external->n_bytes, WORD, &marker))
-			err = append(object->ctx, set, &marker);
+		    read_marker(external->bytes, external->n_bytes, WORD, &marker))
+			err = append_marker(object->ctx, set, &marker);
 	}
 	return sort_set(object, set, err);
 }
@@ -337,7 +338,7 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
  * Remove ":" and a number from the end of the *N bytes at TEXT, and set *NUMBER. Return false if
  * the text does not end so.
  */
-static bool take_number(const char *text, int *n, int *number)
+static bool take_last_number(const char *text, int *n, int *number)
 {
 	int at = *n, scale = 1;
 
@@ -358,15 +359,15 @@ bool marker_read_place(const struct marker *marker, struct marker_place *place)
 	int n = copy ? (int)(copy - marker->where) : marker->where_bytes;
 
 	place->file = marker->where;
-	if (!take_number(marker->where, &n, &place->column) ||
-	    !take_number(marker->where, &n, &place->line) || place->line == 0)
+	if (!take_last_number(marker->where, &n, &place->column) ||
+	    !take_last_number(marker->where, &n, &place->line) || place->line == 0)
 		return false;
 	place->file_bytes = n;
 	return n > 0;
 }
 
 /* Decode the three characters %XX at C to *BYTE. Return false if they are not %XX. */
-static bool take_escape(const char *c, unsigned char *byte)
+static bool decode_percent(const char *c, unsigned char *byte)
 {
 	const char hex[] = { c[1], c[2], '\0' };
 
@@ -383,7 +384,7 @@ size_t marker_decode_file(const struct marker_place *place, char *to)
 	for (int i = 0; i < place->file_bytes; i++) {
 		unsigned char byte = (unsigned char)place->file[i];
 
-		if (place->file_bytes - i > 2 && take_escape(place->file + i, &byte))
+		if (place->file_bytes - i > 2 && decode_percent(place->file + i, &byte))
 			i += 2;
 		to[n++] = byte < ' ' || byte == 0x7f ? '?' : (char)byte;
 	}

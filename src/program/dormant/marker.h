@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The marker strings that the ppx puts into the program's data, and the probes that they form. See
- * marker.c for the format.
+ * Finds the marker strings that the ppx puts into the program's data, and groups them into probes
+ * by name. See marker.c for the format.
  */
 #ifndef DORMANT_MARKER_H
 #define DORMANT_MARKER_H
@@ -22,7 +22,10 @@ struct marker {
 	uint64_t va;		  /* address of the string */
 	const char *name, *where; /* inside the object's bytes, not terminated */
 	int name_bytes, where_bytes;
-	/* Also not terminated, and not checked: see program/arg_names.h. NULL: no names. */
+	/*
+	 * The text of the arguments, not terminated and not checked: see program/arg_names.h. NULL:
+	 * no names.
+	 */
 	const char *arg_names;
 	int arg_names_bytes;
 	size_t probe; /* index into marker_set.probes */
@@ -66,8 +69,8 @@ enum { MARKER_MAX_BYTES = 4096 };
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
 /*
- * Set *MAY to whether the file may have markers. This is a cheap test that does not read the
- * sections.
+ * Set *MAY to whether the file may have markers. This is a cheap test: it only searches the
+ * writable data for the bytes with which a marker starts.
  */
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
@@ -80,7 +83,10 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES]);
 int marker_set_read_external(const struct object *object, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
 
-/* Return false if the place in the text of MARKER has an unknown format. */
+/*
+ * Set *PLACE to the place in the source that the text of MARKER gives. Return false if the text has
+ * an unknown format.
+ */
 bool marker_read_place(const struct marker *marker, struct marker_place *place);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a linked file that the search for dormant probes reads: its code, its writable data
- * and the relocations of that data. All sizes and offsets have been checked.
+ * Reads the parts of a linked file in which dormant probes are searched: its code, its writable
+ * data and the relocations of that data. All sizes and offsets in the result have been checked.
  */
 #ifndef DORMANT_OBJECT_H
 #define DORMANT_OBJECT_H
@@ -57,9 +57,9 @@ struct object {
 };
 
 /*
- * Add SECTION to OBJECT if it is of one of the kinds of enum object_kind. The loader uses only
- * segments, and section headers may be wrong. So code and data are added only if one of the
- * SEGMENTS, with the right permissions, puts the section's bytes at the section's addresses.
+ * Add SECTION to OBJECT if it is of one of the kinds of enum object_kind. Do not trust the section
+ * header for code and data, since the loader uses only segments: add such a section only if one of
+ * the SEGMENTS, with the right permissions, puts its bytes at its addresses.
  */
 int object_add(struct object *object, const struct elf_section *section,
 	       const struct elf_segment *segments, size_t n_segments);
@@ -76,8 +76,8 @@ const struct object_section *object_section_at(const struct object *object, uint
 					       enum object_kind kind);
 
 /*
- * Read the word at VA from the writable data in the file. Return false if no writable data is
- * there.
+ * Read the word at VA from the writable data in the file. Return false if the file has no writable
+ * data at VA.
  */
 bool object_read_data(const struct object *object, uint64_t va, uint64_t *word);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `[%probe "name" ~args:(a, b) handler]` has, as the first thing in the branch of the handler,
+ * Finds where the arguments of a probe are at its site. In the code of
+ * `[%probe "name" ~args:(a, b) handler]`, the branch of the handler begins with
  *
  *	lea	ARGS_MARKER,%M
  *	mov	<a>,(%M)
@@ -10,14 +11,14 @@
  * The stores show where the compiler keeps a and b; between them are the moves, loads and
  * allocations that compute the stored values. The walk starts at the site with each register and
  * stack slot holding its own initial value, and follows the values. So it knows where the value of
- * each store was at the site. Then the stores, whose target no code reads, are erased. The other
- * instructions stay: the handler may use the registers that they load.
+ * each store was at the site. The post-linker later erases the stores, since no code reads their
+ * target. It keeps the other instructions: the handler may use the registers that they load.
  *
- * The result is exact because the walk follows only the path of execution from the site. It ends at
- * an unknown instruction and at a conditional jump, except for the jump after the test whether an
- * allocation fits: the garbage collector returns to the next instruction with the same values in
- * all registers (possibly moved). After a call the registers and the memory are unknown, but not
- * the stack: the callee does not write to this frame.
+ * The result is exact because the walk follows only the path of execution from the site. The walk
+ * ends at an unknown instruction and at a conditional jump, with one exception: the jump after the
+ * test whether an allocation fits. That jump leads to the garbage collector, which returns to the
+ * next instruction with the same values in all registers (possibly moved). After a call the
+ * registers and the memory are unknown, but not the stack: the callee does not write to this frame.
  *
  * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
@@ -26,17 +27,17 @@
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
  * SystemTap's operands read memory once at most. A variable that a closure has captured may need
- * more than that: the stack has the closure, and the closure has the variable. A field of a record
- * on the stack may, too. The operands for these use our own syntax, memory at an address in memory:
+ * two reads: the stack has the closure, and the closure has the variable. So may a field of a
+ * record on the stack. For these, operands have a syntax of ours, memory at an address in memory:
  *
  *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
  *
  * Operands with this syntax are written to a table beside the notes (program/arg_notes.c), since
  * other tools would misread them; the note says 8@$0.
  *
- * %rip is the site's own address. A float in a register is boxed by the handler's code, only when
- * the probe is on. The walk sees the allocation and the value that is stored into it, and records
- * that value. A value that only the handler computes is unknown.
+ * In operands, %rip is the site's own address. A float in a register is boxed only when the probe
+ * is on, by the handler's code. The walk sees the allocation of the box and the value that is
+ * stored into it, and records that value. A value that only the handler computes is unknown.
  */
 #include "program/dormant/x86_args.h"
 
@@ -59,7 +60,7 @@ enum {
  */
 static const int64_t EPOCH = INT64_C(1) << 40;
 
-enum kind {
+enum walked_kind {
 	UNKNOWN = 0,
 	REGISTER, /* the value of register `reg` at the site */
 	XMM,	  /* the lower half of the value of vector register `reg` at the site */
@@ -72,8 +73,8 @@ enum kind {
 	HEAP,	  /* a new block, at offset `number` from the heap pointer at the site */
 };
 
-struct value {
-	enum kind kind;
+struct walked_value {
+	enum walked_kind kind;
 	unsigned int reg;
 	int64_t number;
 	/*
@@ -85,25 +86,25 @@ struct value {
 };
 
 /* A word of the stack frame or of a new block that was written since the site. */
-struct cell {
-	enum kind kind; /* SLOT or HEAP */
+struct written_cell {
+	enum walked_kind kind; /* SLOT or HEAP */
 	int64_t number;
-	struct value value;
+	struct walked_value value;
 };
 
-struct walk {
+struct args_walk {
 	const struct x86_args_query *query;
 	struct x86_arg *args;
 	size_t n_found;
-	struct value regs[X86_N_REGS], xmm[X86_N_REGS];
-	struct cell cells[MAX_CELLS];
+	struct walked_value regs[X86_N_REGS], xmm[X86_N_REGS];
+	struct written_cell cells[MAX_CELLS];
 	size_t n_cells;
 	int64_t epoch;
 	bool is_memory_changed;
 	bool was_heap_test; /* the previous instruction compared the heap pointer with its limit */
 };
 
-static const struct value unknown;
+static const struct walked_value unknown;
 
 /* The colour bits in the header of static data. */
 static const uint64_t BLACK_BITS = 3 << 8;
@@ -128,7 +129,7 @@ static char *put_offset(char *at, const char *end, int64_t number)
  * Write the operand of the word VALUE, with PREFIX. Its first address is NUMBER from register
  * BASE_NAME. The longest operand fits into X86_OPERAND_BYTES.
  */
-static bool put_memory(char *operand, const char *prefix, struct value value, int64_t number,
+static bool put_memory(char *operand, const char *prefix, struct walked_value value, int64_t number,
 		       const char *base_name)
 {
 	char *at = operand, *end = operand + X86_OPERAND_BYTES;
@@ -143,7 +144,7 @@ static bool put_memory(char *operand, const char *prefix, struct value value, in
 	return true;
 }
 
-static bool put_operand(const struct walk *walk, const char *prefix, struct value value,
+static bool put_operand(const struct args_walk *walk, const char *prefix, struct walked_value value,
 			char *operand)
 {
 	bool is_float = prefix[1] == 'f';
@@ -176,13 +177,14 @@ static bool put_operand(const struct walk *walk, const char *prefix, struct valu
 	}
 }
 
-static struct value read_cell(const struct walk *walk, enum kind kind, int64_t number)
+static struct walked_value read_cell(const struct args_walk *walk, enum walked_kind kind,
+				     int64_t number)
 {
 	for (size_t i = 0; i < walk->n_cells; i++)
 		if (walk->cells[i].kind == kind && walk->cells[i].number == number)
 			return walk->cells[i].value;
 	if (kind == SLOT)
-		return (struct value){ .kind = SLOT, .number = number };
+		return (struct walked_value){ .kind = SLOT, .number = number };
 	return unknown;
 }
 
@@ -203,7 +205,7 @@ static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 }
 
 /* Set the operand of ARG from VALUE, which the code stores for the tracer. */
-static void note_value(const struct walk *walk, struct value value, struct x86_arg *arg)
+static void note_value(const struct args_walk *walk, struct walked_value value, struct x86_arg *arg)
 {
 	const struct x86_args_query *query = walk->query;
 	const char *prefix = "8@";
@@ -211,7 +213,7 @@ static void note_value(const struct walk *walk, struct value value, struct x86_a
 	int64_t content;
 
 	if (value.kind == HEAP) {
-		struct value first = read_cell(walk, HEAP, plus(value.number, -WORD));
+		struct walked_value first = read_cell(walk, HEAP, plus(value.number, -WORD));
 
 		if (first.kind != CONSTANT)
 			return;
@@ -225,7 +227,8 @@ static void note_value(const struct walk *walk, struct value value, struct x86_a
 		prefix = boxed_prefix(header & ~BLACK_BITS, &content);
 		if (!prefix)
 			return;
-		value = (struct value){ .kind = DATA, .number = plus(value.number, content) };
+		value = (struct walked_value){ .kind = DATA,
+					       .number = plus(value.number, content) };
 	}
 	if (!put_operand(walk, prefix, value, arg->operand))
 		arg->operand[0] = '\0';
@@ -235,7 +238,7 @@ static void note_value(const struct walk *walk, struct value value, struct x86_a
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* Return the word at offset DISP from the address that is in the word VALUE. */
-static struct value follow(struct value value, int64_t disp)
+static struct walked_value dereference(struct walked_value value, int64_t disp)
 {
 	if (value.n_then == X86_MAX_THEN)
 		return unknown;
@@ -247,39 +250,44 @@ static struct value follow(struct value value, int64_t disp)
  * Return the place of an instruction's memory operand. The kind is SLOT, FIELD, DATA, HEAP or ARGS,
  * with the offset or address in `number`.
  */
-static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
+static struct walked_value address_of_operand(const struct args_walk *walk,
+					      const struct x86_insn *insn)
 {
-	struct value base;
+	struct walked_value base;
 
 	if (insn->index != X86_NO_REG || insn->base == X86_NO_REG)
 		return unknown;
 	if (insn->base == X86_RIP)
-		return (struct value){ .kind = DATA, .number = insn->disp };
+		return (struct walked_value){ .kind = DATA, .number = insn->disp };
 	if (insn->base == X86_RSP)
-		return (struct value){ .kind = SLOT, .number = insn->disp };
+		return (struct walked_value){ .kind = SLOT, .number = insn->disp };
 	base = walk->regs[insn->base];
 	switch (base.kind) {
 	case REGISTER:
-		return (struct value){ .kind = FIELD, .reg = base.reg, .number = insn->disp };
+		return (struct walked_value){ .kind = FIELD,
+					      .reg = base.reg,
+					      .number = insn->disp };
 	case SLOT:
 	case FIELD:
 	case DATA:
-		return follow(base, insn->disp);
+		return dereference(base, insn->disp);
 	case ADDRESS:
 	case CONSTANT:
-		return (struct value){ .kind = DATA, .number = plus(base.number, insn->disp) };
+		return (struct walked_value){ .kind = DATA,
+					      .number = plus(base.number, insn->disp) };
 	case HEAP:
 	case ARGS:
-		return (struct value){ .kind = base.kind, .number = plus(base.number, insn->disp) };
+		return (struct walked_value){ .kind = base.kind,
+					      .number = plus(base.number, insn->disp) };
 	default:
 		return unknown;
 	}
 }
 
-static struct value load(const struct walk *walk, const struct x86_insn *insn)
+static struct walked_value follow_load(const struct args_walk *walk, const struct x86_insn *insn)
 {
 	const struct x86_args_query *query = walk->query;
-	struct value at = address_of(walk, insn);
+	struct walked_value at = address_of_operand(walk, insn);
 
 	if (at.n_then)
 		return walk->is_memory_changed ? unknown : at;
@@ -289,7 +297,7 @@ static struct value load(const struct walk *walk, const struct x86_insn *insn)
 		return read_cell(walk, at.kind, at.number);
 	case DATA:
 		if (query->holds_marker(query->data, (uint64_t)at.number))
-			return (struct value){ .kind = ARGS };
+			return (struct walked_value){ .kind = ARGS };
 		/* fallthrough */
 	case FIELD:
 		return walk->is_memory_changed ? unknown : at;
@@ -299,7 +307,8 @@ static struct value load(const struct walk *walk, const struct x86_insn *insn)
 }
 
 /* Record that a word was written. Return false if the walk cannot continue. */
-static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct value value)
+static bool write_cell(struct args_walk *walk, enum walked_kind kind, int64_t number,
+		       struct walked_value value)
 {
 	size_t i;
 
@@ -311,7 +320,7 @@ static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct
 		return false;
 	if (i == walk->n_cells)
 		walk->n_cells++;
-	walk->cells[i] = (struct cell){ kind, number, value };
+	walk->cells[i] = (struct written_cell){ kind, number, value };
 	return true;
 }
 
@@ -319,9 +328,10 @@ static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct
  * Follow a store of VALUE, which must be `unknown` if the store is not a whole word. Return false
  * if the walk cannot continue.
  */
-static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, struct value value)
+static bool follow_store(struct args_walk *walk, const struct x86_insn *insn, size_t pos,
+			 struct walked_value value)
 {
-	struct value at = address_of(walk, insn);
+	struct walked_value at = address_of_operand(walk, insn);
 	struct x86_arg *arg;
 
 	switch (at.n_then ? UNKNOWN : at.kind) {
@@ -348,7 +358,7 @@ static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, st
 
 /* ---- instructions ------------------------------------------------------------------------- */
 
-static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
+static bool set_walked_register(struct args_walk *walk, unsigned int reg, struct walked_value value)
 {
 	/* From here on, the offsets of stack words are different: end the walk. */
 	if (reg == X86_RSP)
@@ -357,22 +367,22 @@ static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
 	return true;
 }
 
-static struct value constant(int64_t number)
+static struct walked_value constant(int64_t number)
 {
-	return (struct value){ .kind = CONSTANT, .number = number };
+	return (struct walked_value){ .kind = CONSTANT, .number = number };
 }
 
 /* Return the result of lea. */
-static struct value effective_address(const struct walk *walk, const struct x86_insn *insn)
+static struct walked_value follow_lea(const struct args_walk *walk, const struct x86_insn *insn)
 {
 	const struct x86_args_query *query = walk->query;
-	struct value at = address_of(walk, insn);
+	struct walked_value at = address_of_operand(walk, insn);
 
 	switch (at.n_then ? UNKNOWN : at.kind) {
 	case DATA:
 		if (query->is_marker(query->data, (uint64_t)at.number))
-			return (struct value){ .kind = ARGS };
-		return (struct value){ .kind = ADDRESS, .number = at.number };
+			return (struct walked_value){ .kind = ARGS };
+		return (struct walked_value){ .kind = ADDRESS, .number = at.number };
 	case HEAP:
 	case ARGS:
 		return at;
@@ -382,17 +392,17 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 }
 
 /* Return the result of mov of a 32-bit immediate, which loads addresses in non-PIE code. */
-static struct value immediate(const struct walk *walk, int64_t imm)
+static struct walked_value immediate(const struct args_walk *walk, int64_t imm)
 {
 	const struct x86_args_query *query = walk->query;
 
 	if (query->is_fixed && query->is_marker(query->data, (uint64_t)imm))
-		return (struct value){ .kind = ARGS };
+		return (struct walked_value){ .kind = ARGS };
 	return constant(imm);
 }
 
 /* Return VALUE plus BY: known only for the heap pointer. */
-static struct value moved(struct value value, int64_t by)
+static struct walked_value moved(struct walked_value value, int64_t by)
 {
 	if (value.kind != HEAP)
 		return unknown;
@@ -401,14 +411,14 @@ static struct value moved(struct value value, int64_t by)
 }
 
 /* Follow an instruction that gives its ModRM operand an unknown value. */
-static bool change_rm(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool change_rm(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	if (insn->is_memory)
-		return store(walk, insn, pos, unknown);
-	return set_reg(walk, insn->rm, unknown);
+		return follow_store(walk, insn, pos, unknown);
+	return set_walked_register(walk, insn->rm, unknown);
 }
 
-static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
+static bool is_heap_test(const struct args_walk *walk, const struct x86_insn *insn)
 {
 	return insn->opcode == 0x3b && insn->is_wide && insn->reg == X86_R15 &&
 	       walk->regs[X86_R15].kind == HEAP;
@@ -419,10 +429,10 @@ static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
  * call instead of allocating in line: sub $N,%r15 (not in caml_allocN); cmp (%r14),%r15; jb; ret.
  * Return false if TARGET is another function.
  */
-static bool step_allocation(struct walk *walk, uint64_t target)
+static bool step_allocation(struct args_walk *walk, uint64_t target)
 {
 	const struct x86_code *code = walk->query->code;
-	struct value heap = walk->regs[X86_R15];
+	struct walked_value heap = walk->regs[X86_R15];
 	size_t pos = target - code->va;
 	struct x86_insn insn;
 
@@ -449,18 +459,18 @@ static bool step_allocation(struct walk *walk, uint64_t target)
 	return true;
 }
 
-static bool step_call(struct walk *walk)
+static bool step_call(struct args_walk *walk)
 {
 	for (unsigned int i = 0; i < X86_N_REGS; i++)
 		walk->regs[i] = walk->xmm[i] = unknown;
 	walk->is_memory_changed = true;
 	walk->epoch++;
-	walk->regs[X86_R15] = (struct value){ .kind = HEAP, .number = -walk->epoch * EPOCH };
+	walk->regs[X86_R15] = (struct walked_value){ .kind = HEAP, .number = -walk->epoch * EPOCH };
 	return true;
 }
 
 /* Follow 80, 81 or 83: add, or, adc, sbb, and, sub, xor, cmp with an immediate. */
-static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_immediate_group(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	enum { ADD = 0, SUB = 5, CMP = 7 };
 	unsigned int operation = insn->reg & 7;
@@ -468,14 +478,15 @@ static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn,
 	if (operation == CMP)
 		return true;
 	if (!insn->is_memory && insn->is_wide && (operation == ADD || operation == SUB))
-		return set_reg(walk, insn->rm,
-			       moved(walk->regs[insn->rm],
-				     operation == ADD ? insn->imm : plus(0, -insn->imm)));
+		return set_walked_register(
+			walk, insn->rm,
+			moved(walk->regs[insn->rm],
+			      operation == ADD ? insn->imm : plus(0, -insn->imm)));
 	return change_rm(walk, insn, pos);
 }
 
 /* Follow fe or ff: inc, dec, or call of an address in a register or in memory. */
-static bool step_ff_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_ff_group(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	switch (insn->reg & 7) {
 	case 0:
@@ -488,51 +499,52 @@ static bool step_ff_group(struct walk *walk, const struct x86_insn *insn, size_t
 	}
 }
 
-static bool step_mov(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_mov(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
-	struct value value;
+	struct walked_value value;
 
 	switch (insn->opcode) {
 	case 0x89:
 		value = insn->is_wide ? walk->regs[insn->reg] : unknown;
 		if (insn->is_memory)
-			return store(walk, insn, pos, value);
-		return set_reg(walk, insn->rm, value);
+			return follow_store(walk, insn, pos, value);
+		return set_walked_register(walk, insn->rm, value);
 	case 0x8b:
 		if (!insn->is_wide)
-			return set_reg(walk, insn->reg, unknown);
-		return set_reg(walk, insn->reg,
-			       insn->is_memory ? load(walk, insn) : walk->regs[insn->rm]);
+			return set_walked_register(walk, insn->reg, unknown);
+		return set_walked_register(walk, insn->reg,
+					   insn->is_memory ? follow_load(walk, insn)
+							   : walk->regs[insn->rm]);
 	case 0x8d:
 		if (!insn->is_memory)
 			return false;
-		return set_reg(walk, insn->reg,
-			       insn->is_wide ? effective_address(walk, insn) : unknown);
+		return set_walked_register(walk, insn->reg,
+					   insn->is_wide ? follow_lea(walk, insn) : unknown);
 	default: /* c7 */
 		if ((insn->reg & 7) != 0)
 			return false;
 		value = insn->is_wide ? immediate(walk, insn->imm) : unknown;
 		if (insn->is_memory)
-			return store(walk, insn, pos, value);
-		return set_reg(walk, insn->rm, value);
+			return follow_store(walk, insn, pos, value);
+		return set_walked_register(walk, insn->rm, value);
 	}
 }
 
-static bool step_xmm(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_xmm(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	bool is_scalar = insn->prefix == 0xf2;
-	struct value value = unknown;
+	struct walked_value value = unknown;
 
 	switch (insn->opcode & 0xff) {
 	case 0x10:
 		if (is_scalar)
-			value = insn->is_memory ? load(walk, insn) : walk->xmm[insn->rm];
+			value = insn->is_memory ? follow_load(walk, insn) : walk->xmm[insn->rm];
 		break;
 	case 0x11:
 		if (is_scalar)
 			value = walk->xmm[insn->reg];
 		if (insn->is_memory)
-			return store(walk, insn, pos, value);
+			return follow_store(walk, insn, pos, value);
 		walk->xmm[insn->rm] = value;
 		return true;
 	case 0x28:
@@ -553,7 +565,7 @@ static bool step_xmm(struct walk *walk, const struct x86_insn *insn, size_t pos)
 	return true;
 }
 
-static bool step_two_byte(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_two_byte(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	unsigned int opcode = insn->opcode & 0xff;
 
@@ -575,14 +587,14 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0xbd:
 	case 0xbe:
 	case 0xbf:
-		return set_reg(walk, insn->reg, unknown);
+		return set_walked_register(walk, insn->reg, unknown);
 	case 0x7e:
 		if (insn->prefix == 0x66)
 			return change_rm(walk, insn, pos);
 		return step_xmm(walk, insn, pos);
 	default:
 		if (opcode >= 0x40 && opcode <= 0x4f)
-			return set_reg(walk, insn->reg, unknown);
+			return set_walked_register(walk, insn->reg, unknown);
 		if (opcode >= 0x80 && opcode <= 0x8f)
 			return false;
 		if (opcode >= 0x90 && opcode <= 0x9f)
@@ -591,7 +603,7 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	}
 }
 
-static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t pos)
+static bool step_one_byte(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	unsigned int opcode = insn->opcode;
 
@@ -599,7 +611,7 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0x31:
 	case 0x33:
 		if (!insn->is_memory && insn->reg == insn->rm)
-			return set_reg(walk, insn->reg, constant(0));
+			return set_walked_register(walk, insn->reg, constant(0));
 		break;
 	case 0x3c: /* cmp, test, nop */
 	case 0x3d:
@@ -621,11 +633,11 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0x83:
 		return step_immediate_group(walk, insn, pos);
 	case 0x87: /* xchg */
-		return change_rm(walk, insn, pos) && set_reg(walk, insn->reg, unknown);
+		return change_rm(walk, insn, pos) && set_walked_register(walk, insn->reg, unknown);
 	case 0x98: /* cltq, cqto */
-		return set_reg(walk, 0, unknown);
+		return set_walked_register(walk, 0, unknown);
 	case 0x99:
-		return set_reg(walk, 2, unknown);
+		return set_walked_register(walk, 2, unknown);
 	case 0x89:
 	case 0x8b:
 	case 0x8d:
@@ -638,7 +650,8 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 		if ((insn->reg & 7) <= 1)
 			return true;
 		if ((insn->reg & 7) >= 4) /* mul, div: the result is in %rdx:%rax */
-			return set_reg(walk, 0, unknown) && set_reg(walk, 2, unknown);
+			return set_walked_register(walk, 0, unknown) &&
+			       set_walked_register(walk, 2, unknown);
 		return change_rm(walk, insn, pos);
 	case 0xfe:
 	case 0xff:
@@ -652,33 +665,33 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	if (opcode >= 0x50 && opcode <= 0x5f)
 		return false;
 	if (opcode >= 0xb8 && opcode <= 0xbf)
-		return set_reg(walk, insn->rm, constant(insn->imm));
+		return set_walked_register(walk, insn->rm, constant(insn->imm));
 	/*
 	 * Arithmetic: bit 1 of the opcode says whether `reg` is the result. For 63, 69, 6b and 8a,
 	 * too, it is `reg`.
 	 */
 	if (opcode < 0x40 ? opcode & 2 : opcode < 0x80 || opcode == 0x8a)
-		return set_reg(walk, insn->reg, unknown);
+		return set_walked_register(walk, insn->reg, unknown);
 	return change_rm(walk, insn, pos);
 }
 
 void x86_find_args(const struct x86_args_query *query, struct x86_arg *args)
 {
-	struct walk walk = { .query = query, .args = args };
+	struct args_walk walk = { .query = query, .args = args };
 	size_t pos = query->start;
 	struct x86_insn insn;
 
 	memset(args, 0, query->n_args * sizeof(*args));
 	for (unsigned int i = 0; i < X86_N_REGS; i++) {
-		walk.regs[i] = (struct value){ .kind = REGISTER, .reg = i };
-		walk.xmm[i] = (struct value){ .kind = XMM, .reg = i };
+		walk.regs[i] = (struct walked_value){ .kind = REGISTER, .reg = i };
+		walk.xmm[i] = (struct walked_value){ .kind = XMM, .reg = i };
 	}
 	for (unsigned int i = 0; i < X86_N_REGS; i++)
 		if (query->site->written >> i & 1)
 			walk.regs[i] = unknown;
 	for (size_t i = 0; i < query->site->n_slots; i++)
 		write_cell(&walk, SLOT, query->site->slots[i], unknown);
-	walk.regs[X86_R15] = (struct value){ .kind = HEAP };
+	walk.regs[X86_R15] = (struct walked_value){ .kind = HEAP };
 	for (int i = 0; i < MAX_STEPS && walk.n_found < query->n_args; i++) {
 		uint64_t target;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find the places of a probe's arguments at its site, from the code that the ppx has put into the
+ * Finds the places of a probe's arguments at its site, from the code that the ppx has put into the
  * branch of the handler. See x86_args.c.
  */
 #ifndef DORMANT_X86_ARGS_H
@@ -36,8 +36,8 @@ struct x86_args_query {
 	bool (*is_marker)(const void *data, uint64_t va);
 	bool (*holds_marker)(const void *data, uint64_t va);
 	/*
-	 * Read the word at VA of the program's writable data. Return false if no such data is
-	 * there.
+	 * Read the word at VA of the program's writable data. Return false if the program has no
+	 * such data at VA.
 	 */
 	bool (*read_word)(const void *data, uint64_t va, uint64_t *word);
 	const void *data;
@@ -50,7 +50,10 @@ struct x86_arg {
 	size_t store_pos, store_bytes;
 };
 
-/* The text of an unknown operand in a note. No OCaml value is 0, so it cannot be mistaken. */
+/*
+ * The text of an unknown operand in a note. No OCaml value is 0, so readers cannot take this
+ * operand for a value.
+ */
 #define X86_NO_OPERAND "8@$0"
 
 void x86_find_args(const struct x86_args_query *query, struct x86_arg *args);

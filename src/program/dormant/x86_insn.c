@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum shape {
+enum insn_shape {
 	BAD = 0,
 	PLAIN = 1 << 0, /* no operand bytes follow the opcode */
 	MODRM = 1 << 1,
@@ -24,12 +24,12 @@ enum shape {
 	OPCODE_REG = 1 << 9, /* the last 3 bits of the opcode are the register `rm` */
 };
 
-struct range {
+struct opcode_range {
 	uint8_t first, last;
 	unsigned int shape;
 };
 
-static const struct range one_byte[] = {
+static const struct opcode_range one_byte[] = {
 	{ 0x00, 0x00, MODRM | REG8 | RM8 },
 	{ 0x01, 0x01, MODRM },
 	{ 0x02, 0x02, MODRM | REG8 | RM8 },
@@ -93,7 +93,7 @@ static const struct range one_byte[] = {
 	{ 0xff, 0xff, MODRM },
 };
 
-static const struct range two_byte[] = {
+static const struct opcode_range two_byte[] = {
 	{ 0x10, 0x11, MODRM },	     { 0x1f, 0x1f, MODRM },
 	{ 0x28, 0x2a, MODRM },	     { 0x2c, 0x2f, MODRM },
 	{ 0x40, 0x4f, MODRM },	     { 0x51, 0x51, MODRM },
@@ -116,7 +116,7 @@ const char *x86_register_name(unsigned int reg)
 	return register_names[reg];
 }
 
-static unsigned int find_shape(const struct range *ranges, size_t n, uint8_t opcode)
+static unsigned int find_shape(const struct opcode_range *ranges, size_t n, uint8_t opcode)
 {
 	for (size_t i = 0; i < n; i++)
 		if (opcode >= ranges[i].first && opcode <= ranges[i].last)
@@ -125,7 +125,7 @@ static unsigned int find_shape(const struct range *ranges, size_t n, uint8_t opc
 }
 
 /* Reads the bytes from the start of the instruction to the end of the section. */
-struct cursor {
+struct insn_cursor {
 	const uint8_t *bytes;
 	size_t at, n;
 };
@@ -134,7 +134,7 @@ struct cursor {
  * Take the next N bytes, and return them as a sign-extended number. After a read past the end, `at`
  * exceeds `n`.
  */
-static int64_t take(struct cursor *cursor, size_t n)
+static int64_t take_insn_bytes(struct insn_cursor *cursor, size_t n)
 {
 	uint64_t value = 0;
 	unsigned int unused = 64 - 8 * (unsigned int)n;
@@ -148,14 +148,14 @@ static int64_t take(struct cursor *cursor, size_t n)
 	return (int64_t)(value << unused) >> unused;
 }
 
-static uint8_t peek(const struct cursor *cursor)
+static uint8_t peek(const struct insn_cursor *cursor)
 {
 	return cursor->at < cursor->n ? cursor->bytes[cursor->at] : 0;
 }
 
-static void take_modrm(struct cursor *cursor, uint8_t rex, struct x86_insn *insn)
+static void take_modrm(struct insn_cursor *cursor, uint8_t rex, struct x86_insn *insn)
 {
-	uint8_t modrm = (uint8_t)take(cursor, 1), sib;
+	uint8_t modrm = (uint8_t)take_insn_bytes(cursor, 1), sib;
 	unsigned int mod = modrm >> 6;
 
 	insn->has_modrm = true;
@@ -167,7 +167,7 @@ static void take_modrm(struct cursor *cursor, uint8_t rex, struct x86_insn *insn
 	insn->is_memory = true;
 	insn->base = (int)insn->rm;
 	if ((modrm & 7) == 4) {
-		sib = (uint8_t)take(cursor, 1);
+		sib = (uint8_t)take_insn_bytes(cursor, 1);
 		insn->base = (sib & 7) | (rex & 1) << 3;
 		insn->index = (sib >> 3 & 7) | (rex & 2) << 2;
 		insn->scale = 1u << (sib >> 6);
@@ -179,24 +179,24 @@ static void take_modrm(struct cursor *cursor, uint8_t rex, struct x86_insn *insn
 		insn->base = X86_RIP;
 	}
 	if (mod == 1)
-		insn->disp = take(cursor, 1);
+		insn->disp = take_insn_bytes(cursor, 1);
 	else if (mod == 2 || insn->base < 0)
-		insn->disp = take(cursor, 4);
+		insn->disp = take_insn_bytes(cursor, 4);
 }
 
-static void take_immediate(struct cursor *cursor, unsigned int shape, struct x86_insn *insn)
+static void take_immediate(struct insn_cursor *cursor, unsigned int shape, struct x86_insn *insn)
 {
 	if (shape & GROUP3) {
 		if ((insn->reg & 7) <= 1)
-			insn->imm = take(cursor, insn->opcode == 0xf7 ? 4 : 1);
+			insn->imm = take_insn_bytes(cursor, insn->opcode == 0xf7 ? 4 : 1);
 	} else if (shape & IMM8) {
-		insn->imm = take(cursor, 1);
+		insn->imm = take_insn_bytes(cursor, 1);
 	} else if (shape & IMM32) {
-		insn->imm = take(cursor, 4);
+		insn->imm = take_insn_bytes(cursor, 4);
 	} else if (shape & IMM_WIDE && insn->is_wide) {
-		insn->imm = take(cursor, 8);
+		insn->imm = take_insn_bytes(cursor, 8);
 	} else if (shape & IMM_WIDE) {
-		insn->imm = take(cursor, 4) & 0xffffffff;
+		insn->imm = take_insn_bytes(cursor, 4) & 0xffffffff;
 	}
 }
 
@@ -212,7 +212,7 @@ static bool has_high_byte(unsigned int shape, const struct x86_insn *insn)
 
 bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn)
 {
-	struct cursor cursor = { code->bytes + pos, 0, code->n_bytes - pos };
+	struct insn_cursor cursor = { code->bytes + pos, 0, code->n_bytes - pos };
 	uint8_t rex = 0, byte;
 	unsigned int shape;
 
@@ -224,12 +224,12 @@ bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn)
 		cursor.at++;
 	}
 	if ((peek(&cursor) & 0xf0) == 0x40)
-		rex = (uint8_t)take(&cursor, 1);
+		rex = (uint8_t)take_insn_bytes(&cursor, 1);
 	insn->is_wide = rex & 8;
-	byte = (uint8_t)take(&cursor, 1);
+	byte = (uint8_t)take_insn_bytes(&cursor, 1);
 	insn->opcode = byte;
 	if (byte == 0x0f) {
-		byte = (uint8_t)take(&cursor, 1);
+		byte = (uint8_t)take_insn_bytes(&cursor, 1);
 		insn->opcode = X86_0F | byte;
 		shape = find_shape(two_byte, sizeof(two_byte) / sizeof(*two_byte), byte);
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decode the instructions that ocamlopt emits around a probe. See x86_insn.c. */
+/* Decodes the instructions that ocamlopt emits around a probe. See x86_insn.c. */
 #ifndef DORMANT_X86_INSN_H
 #define DORMANT_X86_INSN_H
 

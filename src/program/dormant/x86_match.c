@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Decide whether the load of a marker's address is the start of a dormant probe. The code after the
- * load is evaluated for two cases at once: first, as it really runs, where the marker's address is
- * not 0, and second, as if the marker were OCaml's 0. The code is a dormant probe if it has only
+ * Decides whether the load of a marker's address is the start of a dormant probe. The code after
+ * the load is evaluated for two cases at once: first, as it really runs, where the marker's address
+ * is not 0, and second, as if the marker were OCaml's 0. The code is a dormant probe if it has only
  *
  *	moves of values that come from the marker, to registers, stack slots and static data;
  *	the comparison of the marker with 0;
@@ -10,15 +10,15 @@
  *		constant
  *
  * up to a conditional jump that differs in the two cases. The branch that is never taken is the
- * handler. Usually these are three instructions. Under register pressure there are moves in
+ * handler. Usually this code has three instructions. Under register pressure there are moves in
  * between; flambda makes static data of each step of a module's initialiser.
  *
- * The post-linker overwrites all of this code. The values that it would have written are not used
- * after it: the ppx gives them no names, and Sys.opaque_identity hides them from each optimisation,
- * except CSE of the marker's address, which no other code loads.
+ * The post-linker overwrites all of this code, from the load to the jump. This is sound since no
+ * later code uses the values that it writes: the ppx gives them no names, and Sys.opaque_identity
+ * hides them from each optimisation, except CSE of the marker's address, which no other code loads.
  *
- * ocamlopt puts labels only at the starts of blocks, and all of this code is one block. So a jump
- * may lead to its first instruction, which is still the start of the site, but not into the rest.
+ * ocamlopt puts labels only at the starts of blocks, and all of this code is one block. So no jump
+ * leads into the code, except to its first instruction, which is still the start of the site.
  */
 #include <string.h>
 #include "program/dormant/x86_insn.h"
@@ -30,7 +30,7 @@ enum {
 	OCAML_ZERO = 1,
 };
 
-enum kind {
+enum evaluated_kind {
 	OTHER = 0, /* a value that must not be used */
 	MARKER,	   /* the marker's address in the first case; OCaml's 0 in the second */
 	PLACE,	   /* an address, identified by `key` */
@@ -38,36 +38,37 @@ enum kind {
 };
 
 /* Identifies a memory word. Two words are the same if and only if their keys are equal. */
-struct key {
+struct word_key {
 	enum { STATIC, FROM_GOT, STACK } space;
 	int64_t number;
 };
 
-struct value {
-	enum kind kind;
-	struct key key;
+struct evaluated_value {
+	enum evaluated_kind kind;
+	struct word_key key;
 	int64_t numbers[2];
 };
 
 struct evaluation {
 	const struct x86_code *code;
 	struct x86_site *site;
-	struct value regs[X86_N_REGS];
+	struct evaluated_value regs[X86_N_REGS];
 	struct {
-		struct key key;
-		struct value value;
+		struct word_key key;
+		struct evaluated_value value;
 	} cells[MAX_CELLS];
 	size_t n_cells;
 	bool is_equal[2]; /* the zero flag in each of the two cases */
 	bool has_flags;	  /* is_equal is known */
 };
 
-static bool is_same_key(struct key a, struct key b)
+static bool is_same_key(struct word_key a, struct word_key b)
 {
 	return a.space == b.space && a.number == b.number;
 }
 
-static bool set_reg(struct evaluation *eval, unsigned int reg, struct value value)
+static bool set_evaluated_register(struct evaluation *eval, unsigned int reg,
+				   struct evaluated_value value)
 {
 	if (reg == X86_RSP || value.kind == OTHER)
 		return false;
@@ -80,9 +81,10 @@ static bool set_reg(struct evaluation *eval, unsigned int reg, struct value valu
  * Set *KEY to the word that is the instruction's memory operand. Return false if the word is
  * unknown.
  */
-static bool find_place(const struct evaluation *eval, const struct x86_insn *insn, struct key *key)
+static bool find_word_key(const struct evaluation *eval, const struct x86_insn *insn,
+			  struct word_key *key)
 {
-	const struct value *base;
+	const struct evaluated_value *base;
 
 	if (!insn->is_memory || insn->index != X86_NO_REG || insn->base == X86_NO_REG)
 		return false;
@@ -96,32 +98,34 @@ static bool find_place(const struct evaluation *eval, const struct x86_insn *ins
 	return base->kind == PLACE && insn->disp == 0;
 }
 
-static struct value load(const struct evaluation *eval, const struct x86_insn *insn)
+static struct evaluated_value evaluate_load(const struct evaluation *eval,
+					    const struct x86_insn *insn)
 {
-	struct value value = { .kind = OTHER };
-	struct key key;
+	struct evaluated_value value = { .kind = OTHER };
+	struct word_key key;
 
-	if (!find_place(eval, insn, &key))
+	if (!find_word_key(eval, insn, &key))
 		return value;
 	for (size_t i = 0; i < eval->n_cells; i++)
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
 	/*
-	 * This is a word of the GOT, so its value is an address. If it is any other word, step()
-	 * accepts no use of the value.
+	 * Take the word for a word of the GOT, which contains an address. If it is any other word,
+	 * evaluate_insn() accepts no use of the value.
 	 */
 	if (insn->base == X86_RIP)
-		value = (struct value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
+		value = (struct evaluated_value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
 	return value;
 }
 
-static bool store(struct evaluation *eval, const struct x86_insn *insn, struct value value)
+static bool evaluate_store(struct evaluation *eval, const struct x86_insn *insn,
+			   struct evaluated_value value)
 {
 	struct x86_site *site = eval->site;
-	struct key key;
+	struct word_key key;
 	size_t i;
 
-	if (value.kind == OTHER || value.kind == PLACE || !find_place(eval, insn, &key))
+	if (value.kind == OTHER || value.kind == PLACE || !find_word_key(eval, insn, &key))
 		return false;
 	for (i = 0; i < eval->n_cells && !is_same_key(eval->cells[i].key, key); i++)
 		;
@@ -139,7 +143,8 @@ static bool store(struct evaluation *eval, const struct x86_insn *insn, struct v
 	return true;
 }
 
-static bool compare(struct evaluation *eval, const struct value *value, int64_t number)
+static bool evaluate_comparison(struct evaluation *eval, const struct evaluated_value *value,
+				int64_t number)
 {
 	if (value->kind != CHOICE && (value->kind != MARKER || number != OCAML_ZERO))
 		return false;
@@ -149,12 +154,13 @@ static bool compare(struct evaluation *eval, const struct value *value, int64_t 
 	return true;
 }
 
-static struct value effective_address(const struct evaluation *eval, const struct x86_insn *insn)
+static struct evaluated_value evaluate_lea(const struct evaluation *eval,
+					   const struct x86_insn *insn)
 {
-	struct value value = { .kind = OTHER };
+	struct evaluated_value value = { .kind = OTHER };
 
 	if (insn->is_memory && insn->base == X86_RIP) {
-		value = (struct value){ .kind = PLACE, .key = { STATIC, insn->disp } };
+		value = (struct evaluated_value){ .kind = PLACE, .key = { STATIC, insn->disp } };
 	} else if (insn->is_memory && insn->base >= 0 && insn->index == insn->base &&
 		   insn->scale == 1 && insn->disp == 1 && eval->regs[insn->base].kind == CHOICE) {
 		value = eval->regs[insn->base];
@@ -168,37 +174,39 @@ static struct value effective_address(const struct evaluation *eval, const struc
  * Evaluate one instruction. Return false if it is not one of those described at the top of this
  * file.
  */
-static bool step(struct evaluation *eval, const struct x86_insn *insn)
+static bool evaluate_insn(struct evaluation *eval, const struct x86_insn *insn)
 {
-	struct value value;
+	struct evaluated_value value;
 
 	switch (insn->opcode) {
 	case 0x89:
 		if (!insn->is_wide)
 			return false;
 		if (insn->is_memory)
-			return store(eval, insn, eval->regs[insn->reg]);
-		return set_reg(eval, insn->rm, eval->regs[insn->reg]);
+			return evaluate_store(eval, insn, eval->regs[insn->reg]);
+		return set_evaluated_register(eval, insn->rm, eval->regs[insn->reg]);
 	case 0x8b:
 		if (!insn->is_wide)
 			return false;
-		value = insn->is_memory ? load(eval, insn) : eval->regs[insn->rm];
-		return set_reg(eval, insn->reg, value);
+		value = insn->is_memory ? evaluate_load(eval, insn) : eval->regs[insn->rm];
+		return set_evaluated_register(eval, insn->reg, value);
 	case 0x8d:
-		return insn->is_wide && set_reg(eval, insn->reg, effective_address(eval, insn));
+		return insn->is_wide &&
+		       set_evaluated_register(eval, insn->reg, evaluate_lea(eval, insn));
 	case 0xc7:
-		value = (struct value){ .kind = PLACE, .key = { STATIC, insn->imm } };
+		value = (struct evaluated_value){ .kind = PLACE, .key = { STATIC, insn->imm } };
 		return insn->is_wide && !insn->is_memory && (insn->reg & 7) == 0 &&
-		       set_reg(eval, insn->rm, value);
+		       set_evaluated_register(eval, insn->rm, value);
 	case 0x83:
 		return insn->is_wide && !insn->is_memory && (insn->reg & 7) == 7 &&
-		       compare(eval, &eval->regs[insn->rm], insn->imm);
+		       evaluate_comparison(eval, &eval->regs[insn->rm], insn->imm);
 	case X86_0F | 0x94: /* sete, setne */
 	case X86_0F | 0x95:
-		value = (struct value){ .kind = CHOICE };
+		value = (struct evaluated_value){ .kind = CHOICE };
 		for (int i = 0; i < 2; i++)
 			value.numbers[i] = eval->is_equal[i] == (insn->opcode == (X86_0F | 0x94));
-		return eval->has_flags && !insn->is_memory && set_reg(eval, insn->rm, value);
+		return eval->has_flags && !insn->is_memory &&
+		       set_evaluated_register(eval, insn->rm, value);
 	case X86_0F | 0xb6:
 		return insn->is_wide && !insn->is_memory && insn->reg == insn->rm &&
 		       eval->regs[insn->rm].kind == CHOICE;
@@ -247,13 +255,13 @@ const char *x86_match_site(const struct x86_code *code, size_t pos, const struct
 	site->pos = pos;
 	site->reg = load->reg;
 	pos += X86_LOAD_BYTES;
-	if (!set_reg(&eval, load->reg, (struct value){ .kind = MARKER }))
+	if (!set_evaluated_register(&eval, load->reg, (struct evaluated_value){ .kind = MARKER }))
 		return "the marker's address is loaded into the stack pointer";
 	for (int i = 0; i < MAX_INSNS && x86_decode(code, pos, &insn); i++) {
 		pos += insn.n_bytes;
 		if (is_jump_on_equality(&insn))
 			return take_jump(&eval, &insn, pos);
-		if (!step(&eval, &insn))
+		if (!evaluate_insn(&eval, &insn))
 			break;
 	}
 	if (eval.has_flags)

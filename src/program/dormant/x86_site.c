@@ -19,10 +19,11 @@
  * near form 0f 84 and 0f 85) enables and disables the handler. Changing it is safe at any time,
  * wherever a thread is, because the instructions keep their lengths. The tool does this in a
  * running program that was not post-linked. It does not convert the sites to the post-linker's
- * form: a uprobe takes the first instruction from the file, and the next instruction would then
- * start in the middle of another.
+ * form: a uprobe executes the first instruction as it is in the file, here the load of 7 bytes, and
+ * execution would continue in the middle of an instruction of the converted site.
  *
- * Usually these are three instructions; x86_match.c describes which others may be in between.
+ * Usually a dormant probe has just the three instructions above the handler; x86_match.c describes
+ * which others may be in between.
  */
 #include "program/dormant/x86_site.h"
 

@@ -76,8 +76,8 @@ const char *x86_match_site(const struct x86_code *code, size_t pos, const struct
 size_t x86_site_handler(const struct x86_site *site);
 
 /*
- * Return the offset, in the site, of the byte that enabling and disabling change: between 0x74 and
- * 0x75, or between 0x84 and 0x85.
+ * Return the offset, in the site, of the byte that enabling and disabling change. Its value is 0x74
+ * or 0x75, in the near form 0x84 or 0x85.
  */
 size_t x86_site_opcode_at(const struct x86_site *site);
 

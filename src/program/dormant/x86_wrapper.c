@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The wrapper of a probe of the forked compilers (emit_probe_handler_wrapper in their amd64
+ * Follows the wrapper of a probe of the forked compilers (emit_probe_handler_wrapper in their amd64
  * emitter). An enabled site calls the wrapper, so at the wrapper's first instruction the stack
  * pointer is 8 below its value at the site. The wrapper
  *
@@ -10,9 +10,10 @@
  *	loads them from there to where the handler expects its parameters
  *	calls the handler
  *
- * and restores everything. The walk follows the values from the site to that call, and so finds the
- * place of each parameter at the site. It accepts moves between registers and the wrapper's own
- * frame, and loads from the caller's frame. Any other instruction ends the walk without a result.
+ * and then restores everything. The walk follows the values from the site to the call of the
+ * handler, and so finds the place of each parameter at the site. It accepts moves between registers
+ * and the wrapper's own frame, and loads from the caller's frame. Any other instruction ends the
+ * walk without a result.
  *
  * OCaml passes the first ten parameters in registers. Depending on its version, it passes further
  * parameters on the stack, in the words from the stack pointer up, or in consecutive words of the
@@ -49,7 +50,7 @@ static const unsigned int param_regs[N_PARAM_REGS] = {
 	RAX, RBX, RDI, RSI, RDX, RCX, R8, R9, R12, R13,
 };
 
-enum kind {
+enum traced_kind {
 	UNKNOWN = 0,
 	REGISTER, /* the value of register `reg` at the site */
 	STACK, /* the word of the caller's frame at offset `number` from the site's stack pointer */
@@ -57,36 +58,36 @@ enum kind {
 	POINTER,  /* the site's stack pointer plus `number` */
 };
 
-struct value {
-	enum kind kind;
+struct traced_value {
+	enum traced_kind kind;
 	unsigned int reg;
 	int64_t number;
 };
 
 /* A word that the wrapper has written. */
-struct cell {
+struct traced_cell {
 	int64_t number; /* offset from the site's stack pointer, or from %r14 */
-	struct value value;
+	struct traced_value value;
 };
 
-struct cells {
-	struct cell list[MAX_CELLS];
+struct traced_cells {
+	struct traced_cell list[MAX_CELLS];
 	size_t n;
 };
 
-struct walk {
-	struct value regs[X86_N_REGS];
-	struct cells frame;  /* words of the wrapper's frame */
-	struct cells domain; /* words of the domain's state */
+struct wrapper_walk {
+	struct traced_value regs[X86_N_REGS];
+	struct traced_cells frame;  /* words of the wrapper's frame */
+	struct traced_cells domain; /* words of the domain's state */
 	/* The previous instruction compared an address on the stack with its limit. */
 	bool was_stack_test;
 };
 
-static const struct value unknown;
+static const struct traced_value unknown;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static struct cell *find_cell(struct cells *cells, int64_t number)
+static struct traced_cell *find_cell(struct traced_cells *cells, int64_t number)
 {
 	for (size_t i = 0; i < cells->n; i++)
 		if (cells->list[i].number == number)
@@ -94,15 +95,15 @@ static struct cell *find_cell(struct cells *cells, int64_t number)
 	return NULL;
 }
 
-static bool write_cell(struct cells *cells, int64_t number, struct value value)
+static bool write_cell(struct traced_cells *cells, int64_t number, struct traced_value value)
 {
-	struct cell *cell = find_cell(cells, number);
+	struct traced_cell *cell = find_cell(cells, number);
 
 	if (!cell && cells->n == MAX_CELLS)
 		return false;
 	if (!cell)
 		cell = &cells->list[cells->n++];
-	*cell = (struct cell){ number, value };
+	*cell = (struct traced_cell){ number, value };
 	return true;
 }
 
@@ -119,9 +120,10 @@ static bool is_sane(int64_t number)
  * Return the address of the memory operand: a POINTER, or a REGISTER %r14 with the offset in
  * `number`, or `unknown`.
  */
-static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
+static struct traced_value address_in_wrapper(const struct wrapper_walk *walk,
+					      const struct x86_insn *insn)
 {
-	struct value at;
+	struct traced_value at;
 
 	if (insn->index != X86_NO_REG || insn->base < 0)
 		return unknown;
@@ -132,10 +134,10 @@ static struct value address_of(const struct walk *walk, const struct x86_insn *i
 	return is_sane(at.number) && at.number % WORD == 0 ? at : unknown;
 }
 
-static struct value load(struct walk *walk, const struct x86_insn *insn)
+static struct traced_value trace_load(struct wrapper_walk *walk, const struct x86_insn *insn)
 {
-	struct value at = address_of(walk, insn);
-	const struct cell *cell;
+	struct traced_value at = address_in_wrapper(walk, insn);
+	const struct traced_cell *cell;
 
 	if (at.kind != POINTER)
 		return unknown;
@@ -144,14 +146,15 @@ static struct value load(struct walk *walk, const struct x86_insn *insn)
 		return cell->value;
 	/* At offsets below 0 are the return address and words that were not written. */
 	if (at.number >= 0)
-		return (struct value){ .kind = STACK, .number = at.number };
+		return (struct traced_value){ .kind = STACK, .number = at.number };
 	return unknown;
 }
 
 /* Follow a store. The wrapper may write only to its own frame and to the domain's state. */
-static bool store(struct walk *walk, const struct x86_insn *insn, struct value value)
+static bool trace_store(struct wrapper_walk *walk, const struct x86_insn *insn,
+			struct traced_value value)
 {
-	struct value at = address_of(walk, insn);
+	struct traced_value at = address_in_wrapper(walk, insn);
 
 	if (at.kind == REGISTER)
 		return write_cell(&walk->domain, at.number, value);
@@ -161,7 +164,8 @@ static bool store(struct walk *walk, const struct x86_insn *insn, struct value v
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
+static bool set_traced_register(struct wrapper_walk *walk, unsigned int reg,
+				struct traced_value value)
 {
 	/* If the stack pointer is unknown, so is everything else. */
 	if (reg == X86_RSP && (value.kind != POINTER || value.number > -WORD))
@@ -170,32 +174,32 @@ static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
 	return true;
 }
 
-static bool move_stack_pointer(struct walk *walk, int64_t by)
+static bool move_stack_pointer(struct wrapper_walk *walk, int64_t by)
 {
-	struct value rsp = walk->regs[X86_RSP];
+	struct traced_value rsp = walk->regs[X86_RSP];
 
 	rsp.number += by;
-	return is_sane(rsp.number) && set_reg(walk, X86_RSP, rsp);
+	return is_sane(rsp.number) && set_traced_register(walk, X86_RSP, rsp);
 }
 
-static bool push(struct walk *walk, unsigned int reg)
+static bool trace_push(struct wrapper_walk *walk, unsigned int reg)
 {
-	struct value value = walk->regs[reg];
+	struct traced_value value = walk->regs[reg];
 
 	return move_stack_pointer(walk, -WORD) &&
 	       write_cell(&walk->frame, walk->regs[X86_RSP].number, value);
 }
 
-static bool pop(struct walk *walk, unsigned int reg)
+static bool trace_pop(struct wrapper_walk *walk, unsigned int reg)
 {
-	const struct cell *cell = find_cell(&walk->frame, walk->regs[X86_RSP].number);
-	struct value value = cell ? cell->value : unknown;
+	const struct traced_cell *cell = find_cell(&walk->frame, walk->regs[X86_RSP].number);
+	struct traced_value value = cell ? cell->value : unknown;
 
-	return move_stack_pointer(walk, WORD) && set_reg(walk, reg, value);
+	return move_stack_pointer(walk, WORD) && set_traced_register(walk, reg, value);
 }
 
 /* Follow 81 or 83: add or sub of an immediate, accepted only for the stack pointer. */
-static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn)
+static bool step_immediate_group(struct wrapper_walk *walk, const struct x86_insn *insn)
 {
 	enum { ADD = 0, SUB = 5 };
 	unsigned int operation = insn->reg & 7;
@@ -206,29 +210,30 @@ static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn)
 	return move_stack_pointer(walk, operation == ADD ? insn->imm : -insn->imm);
 }
 
-static struct value effective_address(const struct walk *walk, const struct x86_insn *insn)
+static struct traced_value trace_lea(const struct wrapper_walk *walk, const struct x86_insn *insn)
 {
-	struct value at = address_of(walk, insn);
+	struct traced_value at = address_in_wrapper(walk, insn);
 
 	return at.kind == POINTER ? at : unknown;
 }
 
 /* Return true if INSN compares an address on the stack with a word of the domain's state. */
-static bool is_stack_test(const struct walk *walk, const struct x86_insn *insn)
+static bool is_stack_test(const struct wrapper_walk *walk, const struct x86_insn *insn)
 {
 	return insn->opcode == 0x3b && insn->is_wide && insn->is_memory && insn->base == R14 &&
 	       walk->regs[insn->reg].kind == POINTER;
 }
 
-static bool step_one_byte(struct walk *walk, const struct x86_insn *insn)
+static bool step_one_byte(struct wrapper_walk *walk, const struct x86_insn *insn)
 {
 	if (insn->opcode >= 0x50 && insn->opcode <= 0x57)
-		return push(walk, insn->rm);
+		return trace_push(walk, insn->rm);
 	if (insn->opcode >= 0x58 && insn->opcode <= 0x5f)
-		return pop(walk, insn->rm);
+		return trace_pop(walk, insn->rm);
 	if (insn->opcode >= 0xb8 && insn->opcode <= 0xbf)
-		return set_reg(walk, insn->rm,
-			       (struct value){ .kind = CONSTANT, .number = insn->imm });
+		return set_traced_register(
+			walk, insn->rm,
+			(struct traced_value){ .kind = CONSTANT, .number = insn->imm });
 	switch (insn->opcode) {
 	case 0x90:
 		return true;
@@ -243,25 +248,30 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn)
 		if (!insn->is_wide)
 			return false;
 		if (insn->is_memory)
-			return store(walk, insn, walk->regs[insn->reg]);
-		return set_reg(walk, insn->rm, walk->regs[insn->reg]);
+			return trace_store(walk, insn, walk->regs[insn->reg]);
+		return set_traced_register(walk, insn->rm, walk->regs[insn->reg]);
 	case 0x8b:
-		return insn->is_wide &&
-		       set_reg(walk, insn->reg,
-			       insn->is_memory ? load(walk, insn) : walk->regs[insn->rm]);
+		return insn->is_wide && set_traced_register(walk, insn->reg,
+							    insn->is_memory ? trace_load(walk, insn)
+									    : walk->regs[insn->rm]);
 	case 0x8d:
 		return insn->is_wide && insn->is_memory &&
-		       set_reg(walk, insn->reg, effective_address(walk, insn));
+		       set_traced_register(walk, insn->reg, trace_lea(walk, insn));
 	case 0xc7:
 		return insn->is_wide && insn->is_memory && (insn->reg & 7) == 0 &&
-		       store(walk, insn, (struct value){ .kind = CONSTANT, .number = insn->imm });
+		       trace_store(walk, insn,
+				   (struct traced_value){ .kind = CONSTANT, .number = insn->imm });
 	default:
 		return false;
 	}
 }
 
-/* movsd, movss, movupd and movapd to the wrapper's frame: live floats and vectors. */
-static bool step_two_byte(struct walk *walk, const struct x86_insn *insn)
+/*
+ * Follow an instruction with a two-byte opcode. The wrapper saves live floats and vectors in its
+ * frame (movsd, movss, movupd, movapd): the saved words become unknown. Return false if the
+ * instruction is not one that a wrapper contains.
+ */
+static bool step_two_byte(struct wrapper_walk *walk, const struct x86_insn *insn)
 {
 	bool is_scalar =
 		insn->opcode == (X86_0F | 0x11) && (insn->prefix == 0xf2 || insn->prefix == 0xf3);
@@ -275,8 +285,8 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn)
 		return walk->was_stack_test;
 	case X86_0F | 0x11:
 	case X86_0F | 0x29:
-		return insn->is_memory && store(walk, insn, unknown) &&
-		       (is_scalar || store(walk, &high, unknown));
+		return insn->is_memory && trace_store(walk, insn, unknown) &&
+		       (is_scalar || trace_store(walk, &high, unknown));
 	case X86_0F | 0x10: /* to a vector register, where no parameter is passed */
 	case X86_0F | 0x28:
 		return true;
@@ -287,7 +297,7 @@ static bool step_two_byte(struct walk *walk, const struct x86_insn *insn)
 
 /* ---- the parameters ------------------------------------------------------------------------- */
 
-static struct x86_place place_of(struct value value)
+static struct x86_place place_of_param(struct traced_value value)
 {
 	switch (value.kind) {
 	case REGISTER:
@@ -302,7 +312,8 @@ static struct x86_place place_of(struct value value)
 }
 
 /* Find the eleventh and further parameters. Return false if there are not N of them. */
-static bool find_further(struct walk *walk, size_t n, struct cells **cells, int64_t *first)
+static bool find_further(struct wrapper_walk *walk, size_t n, struct traced_cells **cells,
+			 int64_t *first)
 {
 	if (walk->domain.n == 0) {
 		*cells = &walk->frame;
@@ -318,24 +329,24 @@ static bool find_further(struct walk *walk, size_t n, struct cells **cells, int6
 	return walk->domain.n == n;
 }
 
-static const char *read_params(struct walk *walk, size_t n, struct x86_place *places)
+static const char *read_params(struct wrapper_walk *walk, size_t n, struct x86_place *places)
 {
-	struct cells *cells;
+	struct traced_cells *cells;
 	int64_t first;
 
 	for (size_t i = 0; i < n && i < N_PARAM_REGS; i++)
-		places[i] = place_of(walk->regs[param_regs[i]]);
+		places[i] = place_of_param(walk->regs[param_regs[i]]);
 	if (n <= N_PARAM_REGS)
 		return NULL;
 	if (!find_further(walk, n - N_PARAM_REGS, &cells, &first))
 		return "the wrapper passes another number of arguments than the note has";
 	for (size_t i = N_PARAM_REGS; i < n; i++) {
-		const struct cell *cell =
+		const struct traced_cell *cell =
 			find_cell(cells, first + (int64_t)(i - N_PARAM_REGS) * WORD);
 
 		if (!cell)
 			return "the wrapper passes another number of arguments than the note has";
-		places[i] = place_of(cell->value);
+		places[i] = place_of_param(cell->value);
 	}
 	return NULL;
 }
@@ -349,7 +360,7 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 			    struct x86_place *places)
 {
 	struct x86_insn insn;
-	struct walk walk;
+	struct wrapper_walk walk;
 
 	if (n > X86_WRAPPER_PARAMS)
 		return "the probe has too many arguments";
@@ -360,8 +371,8 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 	walk.frame.n = walk.domain.n = 0;
 	walk.was_stack_test = false;
 	for (unsigned int i = 0; i < X86_N_REGS; i++)
-		walk.regs[i] = (struct value){ .kind = REGISTER, .reg = i };
-	walk.regs[X86_RSP] = (struct value){ .kind = POINTER, .number = -WORD };
+		walk.regs[i] = (struct traced_value){ .kind = REGISTER, .reg = i };
+	walk.regs[X86_RSP] = (struct traced_value){ .kind = POINTER, .number = -WORD };
 	for (int i = 0; i < MAX_STEPS; i++) {
 		if (pos >= code->n_bytes || !x86_decode(code, pos, &insn))
 			break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find the places of a probe's arguments at its site, from the wrapper that an enabled site calls.
+ * Finds the places of a probe's arguments at its site, from the wrapper that an enabled site calls.
  * See x86_wrapper.c.
  */
 #ifndef DORMANT_X86_WRAPPER_H

@@ -55,7 +55,7 @@ export class FlameView {
 			.observe(this.graph);
 	}
 
-	// Draw DATA, see flame_json.h.
+	// Draw the profile DATA, whose format is described in flame_json.h.
 	show(data) {
 		this.profile = data.profile;
 		this.tree = treeOf(data);
@@ -84,13 +84,13 @@ export class FlameView {
 		return percent(whole ? value / whole : 0);
 	}
 
-	// The share of now less that of the old profile, in points.
+	// The share in the new profile minus the share in the old profile, in percentage points.
 	points(value, old) {
 		const { tree } = this;
 		return 100 * ((tree.value ? value / tree.value : 0) - (tree.old ? old / tree.old : 0));
 	}
 
-	// What is said of NODE, in a graph that is zoomed to WITHIN.
+	// Return the description of NODE, in a graph that is zoomed to WITHIN.
 	#describe(node, within = this.tree) {
 		const words = [node.name];
 		if (node.inlined)
@@ -120,7 +120,7 @@ export class FlameView {
 		return Math.max(LEAST_WIDTH, this.graph.clientWidth);
 	}
 
-	// What has changed, in three steps either way.
+	// Return the name of the colour for the change of a node: three steps in either direction.
 	#changeOf({ value, old }) {
 		const by = this.points(value, old);
 		const step = [0.1, 1, 10].filter((least) => Math.abs(by) >= least).length;
@@ -171,7 +171,7 @@ export class FlameView {
 		return d3.select(this.graph).selectAll("g.frame");
 	}
 
-	// The library has set the classes anew.
+	// Set our classes again: the library has replaced the classes of all boxes.
 	#afterUpdate() {
 		this.#drawnNodes().classed("chosen", (node) => node === this.chosen);
 		this.part("back").disabled = this.visited.length === 0;
@@ -214,7 +214,7 @@ export class FlameView {
 
 	// ---- keys ---------------------------------------------------------------------------------------
 
-	// The box next to the chosen one among those that are drawn.
+	// Return the drawn box that is next to the chosen box in the direction of KEY.
 	#neighbour(key) {
 		if (!this.chosen)
 			return this.zoomed;
@@ -252,7 +252,7 @@ export class FlameView {
 		this.#search();
 	}
 
-	// Mark what is found. What is found inside of something that is found counts once.
+	// Mark the boxes that match. A match inside another match is not added to the sum again.
 	#search() {
 		const text = this.part("search").value.trim();
 		const wanted = text.toLowerCase();
@@ -285,12 +285,12 @@ export const WHAT = {
 	alloc: { title: "Words allocated", about: "Where memory was allocated. A word has 8 bytes." },
 };
 
-// What stacks are counts of, in a profile of KIND: waits are recorded, all else is sampled.
+// Return what a profile of KIND counts in its stacks: waits are recorded, everything else is sampled.
 export function unitOf(kind) {
 	return kind === "wait" ? ["wait", "waits"] : ["sample", "samples"];
 }
 
-// What has to be known of what is missing in PROFILE.
+// Return a text for the user about what is missing in PROFILE.
 export function missingFrom(profile) {
 	const notes = [];
 	const [one, many] = unitOf(profile.kind);

@@ -76,7 +76,7 @@ function head() {
 	$("notice").hidden = $("notice").textContent === "";
 }
 
-// Those of a comparison, before the source.
+// Add the columns of a comparison, before the column with the source.
 function addColumns() {
 	const source = document.querySelector("thead th:last-child");
 	const change = make("th", { scope: "col", class: "number", "data-sort": "change" });

@@ -3,7 +3,7 @@
 // A frame as it is in the data: [function, kind, file, line, is_inlined].
 const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
 
-// (d3-flame-graph takes what has the class name Node for its own.)
+// (Not called Node: d3-flame-graph takes objects of a class with that name for its own.)
 export class Call {
 	constructor(frame) {
 		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
@@ -12,7 +12,8 @@ export class Call {
 		this.byFunction = new Map();
 	}
 
-	// The child that FRAME is in. Its line and its being inlined are those of all of its frames, or of none.
+	// Return the child for the function of FRAME. If its frames have different lines, its line is 0. It is inlined
+	// only if all of its frames are.
 	child(frame) {
 		const key = frame[KIND] + " " + frame[NAME];
 		let child = this.byFunction.get(key);
