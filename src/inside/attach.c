@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attaching takes two short stops. Everything slow is done while the process runs.
+ * inside_attach() stops the process twice, for a short time each. Everything slow is done while the
+ * process runs.
  *
  *	running	read the sites, find the gadgets that remote calls need
  *	stop A	examine the threads, choose the addresses; call in the process: memfd_create,
@@ -43,12 +44,12 @@ struct attach {
 	const uint64_t *addrs; /* addresses of the sites, ascending */
 	struct layout_parts parts;
 	/*
-	 * [0]: without struct rseq in the process, [1]: with it. Stop A finds out which one
-	 * applies.
+	 * [0]: the layout for a process without struct rseq, [1]: for a process with it. Stop A
+	 * finds out which of the two applies.
 	 */
 	struct block_header layouts[2];
-	dev_t dev;   /* of the memfd */
-	ino_t inode; /* 0: none yet */
+	dev_t dev;   /* device of the memfd */
+	ino_t inode; /* 0: there is no memfd yet */
 	uint64_t ns_per_tick;
 };
 
@@ -113,7 +114,7 @@ static int choose_layout(const struct attach *attach, struct block_header *heade
 					   has_shards ? layout_n_shards(n_sites) : 1, header);
 }
 
-static int prepare(struct attach *attach)
+static int prepare_block(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
 	struct ocp_ctx *ctx = attach->inside->ctx;
@@ -212,7 +213,10 @@ static bool has_parts(const struct attach *attach, const struct maps *maps)
 	return has;
 }
 
-/* Check what was mapped: the descriptor may have referred to another file during the mmap. */
+/*
+ * Check that our memfd was mapped. During the mmap the descriptor may have referred to another
+ * file: see memfd.h.
+ */
 static int check_parts(struct attach *attach)
 {
 	struct stop *stop = &attach->stop;
@@ -251,8 +255,9 @@ static int map_block(struct attach *attach)
 
 /*
  * Remove the blocks that a detach had to leave, and the blocks of tools that were killed before
- * they wrote a site. Fail if another tool has written sites since check_not_counted(): the block of
- * that tool must stay, whether or not a thread is in its code.
+ * they wrote a site. Check again that no site calls a block, and fail otherwise: another tool may
+ * have attached since do_attach() checked this, and its block must stay even if no thread is in its
+ * code.
  */
 static int remove_old(struct stop *stop)
 {
@@ -265,8 +270,8 @@ static int remove_old(struct stop *stop)
 	if (n)
 		err = check_not_counted(stop->ctx, stop->pid);
 	/*
-	 * Check all threads before a remote call changes the registers of one. n_parts = 0 keeps a
-	 * block mapped.
+	 * Find all blocks that threads may use before the first remote call, which changes the
+	 * registers of a thread. With n_parts = 0, stop_unmap_block() leaves such a block mapped.
 	 */
 	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
@@ -329,7 +334,7 @@ static int take_current(struct attach *attach, size_t i, const struct site_bytes
 	return 0;
 }
 
-static int write_sites(struct attach *attach, const struct site_bytes *bytes)
+static int write_site_jumps(struct attach *attach, const struct site_bytes *bytes)
 {
 	struct inside *inside = attach->inside;
 	const struct block_site *sites = inside_sites(inside);
@@ -383,7 +388,7 @@ static int stop_b(struct stop *stop, void *arg)
 		err = take_current(attach, i, &bytes[i]);
 	inside_put_sites(inside);
 	if (!err)
-		err = write_sites(attach, bytes);
+		err = write_site_jumps(attach, bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++) {
 		sites[i].is_patched = BLOCK_PATCHED;
 		sites[i].store = 0;
@@ -418,8 +423,8 @@ static int stop_undo(struct stop *stop, void *arg)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /*
- * Run WORK in a stop, and try again after -EAGAIN: no thread could be used, or one was inside a
- * site.
+ * Run WORK in a stop. If it returns -EAGAIN, try again in a later stop: no thread could be used for
+ * remote calls, or a thread was inside a site.
  */
 static int run_again(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
@@ -458,7 +463,7 @@ static int do_attach(struct attach *attach)
 	if (!err && attach->build.spec->n_pairs)
 		err = ticks_ns_per_tick(inside->ctx, &attach->ns_per_tick);
 	if (!err)
-		err = prepare(attach);
+		err = prepare_block(attach);
 	if (!err)
 		err = run_again(&attach->stop, stop_a, attach);
 	inside->header.ns_per_tick = attach->ns_per_tick;

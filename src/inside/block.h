@@ -3,11 +3,10 @@
  * The block: the memory that a process has mapped for counting inside, and that outlives the tool.
  * One memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
  *
- * A call reaches 2 GiB, and a plugin may lie further than that from its program. Then the block has
- * several parts, each near some of the sites: another mapping of the same data, and right behind it
- * the code of these sites. So all code reaches the data, and the data have one address in each
- * part. The block still has one header, one magic number, and one place for each counter, gate and
- * pair.
+ * A call reaches 2 GiB, and a plugin may lie further than that from its program. In this case the
+ * block has several parts. Each part is near some of the sites, and consists of a mapping of the
+ * data and, right behind it, the code of these sites. All parts map the same data. So the block
+ * still has one header, one magic number, and one place for each counter, gate and pair.
  *
  *	struct block_header
  *	struct block_site [n_sites]
@@ -18,9 +17,9 @@
  *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
  *
- * Any tool finds the block in /proc/PID/maps by the name of the memfd and by the magic number,
- * which is written last: a mapping without it is an orphan of a tool that was killed. Forked
- * children share it.
+ * Any tool finds the block by the name of the memfd in /proc/PID/maps and by the magic number in
+ * the header. The magic number is written last: a block without it is an orphan, left by a tool
+ * that was killed. Forked children of the process share the block.
  */
 #ifndef INSIDE_BLOCK_H
 #define INSIDE_BLOCK_H
@@ -30,8 +29,9 @@
 #define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
 #define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
 /*
- * Name of the memfd that holds a routine of stores.h. It is mapped only while the routine runs; if
- * the tool is killed, until another tool removes it.
+ * Name of the memfd that holds a routine of stores.h. The memfd is mapped only until the end of the
+ * routine. If the tool is killed before the routine begins, the mapping stays until another tool
+ * removes it.
  */
 #define STORES_NAME "ocaml-probes-stores"
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
@@ -42,7 +42,8 @@ enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 /* What decides whether the handler of a site runs. */
 enum block_gate {
 	/*
-	 * the two bytes of the semaphore that tracers do not change: providers ocaml_1 and ocaml_2
+	 * The two bytes of the site's semaphore. Used for the providers ocaml_1 and ocaml_2, whose
+	 * semaphores tracers do not change.
 	 */
 	BLOCK_GATE_SEMAPHORE,
 	/*
@@ -86,7 +87,7 @@ struct block_header {
 	uint32_t header_bytes;
 	uint64_t bytes; /* size of the whole block */
 	uint64_t addr;	/* address of the first part in the process */
-	/* this and all offsets below count from the header; a multiple of the page size */
+	/* offset of the code, a multiple of the page size; all offsets count from the header */
 	uint64_t code_off;
 	uint64_t code_bytes; /* code of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;

@@ -15,7 +15,10 @@ static bool is_power_of_2(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
-/* Return true if the counts are within bounds: then no sum of layout_offsets() exceeds 64 bits. */
+/*
+ * Return true if the counts of H are within their bounds, so that no sum in layout_offsets()
+ * exceeds 64 bits.
+ */
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
@@ -107,7 +110,10 @@ static bool has_sound_gate(const struct block_header *h, size_t i, const struct 
 	       site->gate_addr < LAYOUT_ADDRESSES - sizeof(uint16_t);
 }
 
-/* Return true if TRAMPOLINE lies in the code of a part, behind the trampolines of earlier sites. */
+/*
+ * Return true if TRAMPOLINE lies in the code of a part, behind the trampolines of the earlier sites
+ * of that part.
+ */
 static bool has_sound_trampoline(struct block_order *order, const struct block_header *h,
 				 uint64_t trampoline)
 {

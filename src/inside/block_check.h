@@ -26,8 +26,8 @@ int block_check(const struct block_header *header, uint64_t bytes);
  */
 struct block_order {
 	/*
-	 * for each part: the lowest valid offset, from the part, of the address that the next site
-	 * calls
+	 * for each part: the lowest valid address that the next site of this part may call, as an
+	 * offset from the address of the part
 	 */
 	uint64_t next[BLOCK_MAX_PARTS];
 };

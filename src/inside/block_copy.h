@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying a block out of its process, piece by piece. HEADER is always a copy that block_check()
- * has accepted.
+ * Copy a block out of its process, piece by piece. In all functions, HEADER is a copy that
+ * block_check() has accepted.
  */
 #ifndef INSIDE_BLOCK_COPY_H
 #define INSIDE_BLOCK_COPY_H

@@ -14,9 +14,9 @@ bool blocks_are_in(const struct mapping *m)
 }
 
 /*
- * A process has one block that counts, and a few that wait for their removal. The owner of the
- * process decides how many blocks there are, and each block is compared with all others: so their
- * number is limited.
+ * Limit of the blocks of one process. Normally one block counts, and a few wait for their removal.
+ * But the owner of a process can make any number of blocks, and each one is compared with all
+ * others.
  */
 enum { MAX_BLOCKS = 256 };
 
@@ -24,7 +24,7 @@ enum { MAX_BLOCKS = 256 };
  * Add the mapping M of a block. An offset of 0 means data: code is never at the beginning of the
  * memfd. Return false if there are too many blocks.
  */
-static bool add(struct block_found *blocks, size_t *n, const struct mapping *m)
+static bool add_block_mapping(struct block_found *blocks, size_t *n, const struct mapping *m)
 {
 	size_t i = 0;
 
@@ -67,7 +67,8 @@ bool blocks_has(const struct maps *maps, const struct block_header *header, uint
 }
 
 /* Read and classify the header of BLOCK. All parts show the same header, so one read suffices. */
-static void look(const struct memory *memory, const struct maps *maps, struct block_found *block)
+static void classify_block(const struct memory *memory, const struct maps *maps,
+			   struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 	const struct block_header *header = &block->header;
@@ -78,7 +79,7 @@ static void look(const struct memory *memory, const struct maps *maps, struct bl
 							    sizeof(*header)) != 0;
 	if (block->is_gone)
 		return;
-	/* If no mapping of the data was found, there is no magic number. */
+	/* No mapping of the data was found: treat the block as one without a magic number. */
 	if (!block->end)
 		block->header = (struct block_header){ 0 };
 	is_sound = block_check(header, header->bytes) == 0;
@@ -104,7 +105,8 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 	if (!*blocks)
 		return ctx_no_memory(ctx);
 	for (size_t i = 0; i < maps->n; i++) {
-		if (!blocks_are_in(&maps->mappings[i]) || add(*blocks, n, &maps->mappings[i]))
+		if (!blocks_are_in(&maps->mappings[i]) ||
+		    add_block_mapping(*blocks, n, &maps->mappings[i]))
 			continue;
 		free(*blocks);
 		*blocks = NULL;
@@ -115,7 +117,7 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 				 (int)memory_pid(memory), MAX_BLOCKS);
 	}
 	for (size_t i = 0; i < *n; i++)
-		look(memory, maps, &(*blocks)[i]);
+		classify_block(memory, maps, &(*blocks)[i]);
 	qsort(*blocks, *n, sizeof(**blocks), compare_start);
 	return 0;
 }

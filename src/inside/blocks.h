@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the blocks of a process, through /proc alone. */
+/* Find the blocks of a process in its maps, and read and check their headers. */
 #ifndef INSIDE_BLOCKS_H
 #define INSIDE_BLOCKS_H
 
@@ -19,10 +19,11 @@ struct block_found {
 	bool is_gone;	  /* the header cannot be read: the block has just been unmapped */
 	bool is_complete; /* the header is valid, and all parts of the block are mapped */
 	/*
-	 * The block has no magic number, so no site was ever written for it. Or parts of the block
-	 * are unmapped: a tool was killed while it removed the block, which a tool does only when
-	 * no site calls the block any more. False for a block of another version, which may be in
-	 * use, and for a block that is gone.
+	 * No site calls the block, so it can be removed. Either it has no magic number: then no
+	 * site was ever written for it. Or some of its parts are unmapped: then a tool was killed
+	 * while it removed the block, which it had begun only after no site called the block any
+	 * more. False for a block of another version, which may be in use, and for a block that is
+	 * gone.
 	 */
 	bool is_orphan;
 	/*
@@ -35,7 +36,7 @@ struct block_found {
 
 /*
  * Find all blocks in MAPS, newest first, and read their headers. The caller frees *BLOCKS. Returns
- * -E2BIG with a message if the process has too many.
+ * -E2BIG with a message if the process has too many blocks.
  */
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);

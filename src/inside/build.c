@@ -11,7 +11,7 @@
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
-static int bad_site(struct ocp_ctx *ctx, const struct block_site *site, int err, const char *why)
+static int site_error(struct ocp_ctx *ctx, const struct block_site *site, int err, const char *why)
 {
 	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
 }
@@ -33,14 +33,14 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 
 	if ((bytes->code[0] != SITE_NOP && bytes->code[0] != SITE_INT3) ||
 	    (bytes->code[1] != SITE_OFF && bytes->code[1] != SITE_ON))
-		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
+		return site_error(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
 	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
 	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
-		return bad_site(ctx, site, -EBUSY, "another tool has changed it");
+		return site_error(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
-		return bad_site(ctx, site, -EINVAL, "calls outside of the program's code");
+		return site_error(ctx, site, -EINVAL, "calls outside of the program's code");
 	site->displacement = (uint32_t)displacement;
 	site->opcode = bytes->code[1];
 	return 0;
@@ -88,7 +88,8 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 /* ---- the block ------------------------------------------------------------------------------ */
 
 /*
- * Set *VIEW to the header as the code of PART sees it: its addr is the address of the data there.
+ * Set *VIEW to a copy of HEADER in which `addr` is the address of the data in PART, since the code
+ * of PART uses the data there.
  */
 static void look_from(const struct block_header *header, size_t part, struct block_header *view)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Filling a block, through our own mapping of it, while the process runs. */
+/*
+ * Fill a new block through our own mapping of it. Call build_private_gate() in a stop, the other
+ * functions while the process runs.
+ */
 #ifndef INSIDE_BUILD_H
 #define INSIDE_BUILD_H
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is restored depends on the bytes of the sites, not on the state of the sites in the block: a
- * forked child shares the block, but has its own copy of the sites.
+ * Detaching: restore the sites of a process, and remove its block.
+ *
+ * The bytes of a site decide whether it is restored, since a forked child shares the block but has
+ * its own copy of the sites. What the block records of a site (is_patched) only shows whether a
+ * killed tool had begun to write the site.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +23,10 @@ enum {
 };
 
 /*
- * Return the opcode for a site that calls the block. A foreign tool that has switched the site off
- * has also lowered its semaphore, but not the private gate: so for such a site the gate is ignored.
+ * Return the opcode with which to restore a site: on if its gate is not 0, otherwise off.
+ * Exception: a foreign tool that switches a site off also lowers its semaphore, but does not know a
+ * private gate. So a site with a private gate that was switched off stays off, unless a detach has
+ * begun: it has recorded the opcode in the gate (note_plan()).
  */
 static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
 			   enum site_now now)
@@ -41,8 +46,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 	if (now == SITE_NOW_FOREIGN)
 		return 0;
 	/*
-	 * If a tool was killed between the displacement and the opcode, the opcode is still to be
-	 * written.
+	 * The displacement is restored. The opcode may not be, if a tool was killed between these
+	 * two writes.
 	 */
 	if (now == SITE_NOW_ORIGINAL &&
 	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
@@ -82,8 +87,8 @@ static int note_plan(struct stop *stop, struct inside *inside, const uint8_t *wa
 }
 
 /*
- * Have the process itself write to the sites. Return -ENOTSUP if it cannot; nothing was written
- * then.
+ * Have the process itself write to the sites. Return -ENOTSUP if the process cannot do this; in
+ * this case nothing was written.
  */
 static int store_back(struct stop *stop, const struct inside *inside, const uint8_t *wanted)
 {
@@ -176,8 +181,9 @@ struct detach {
 };
 
 /*
- * Restore the sites, and remove the memory. Succeeds even if the memory cannot be removed: the next
- * attach or detach tries again.
+ * Restore the sites. Then remove the block, unless another tool uses a site or a thread may be in
+ * the block's code. A block that cannot be removed is no error: the next attach or detach tries
+ * again.
  */
 static int detach_stopped(struct stop *stop, void *arg)
 {
@@ -214,8 +220,8 @@ static int detach_stopped(struct stop *stop, void *arg)
 }
 
 /*
- * Remove the block after its sites were restored. Threads that were in its code have mostly left
- * it.
+ * Try once more to remove the block, some time after its sites were restored: by now, threads that
+ * were in its code have mostly left it. Return -EAGAIN if a thread may still be there.
  */
 static int remove_stopped(struct stop *stop, void *arg)
 {
@@ -245,7 +251,10 @@ int inside_detach(struct inside *inside)
 	 * bytes.
 	 */
 	inside_read_sites(inside, &(struct site_bytes *){ NULL });
-	/* Without a plan, the sites are restored, but the memory cannot be removed. */
+	/*
+	 * Without a plan for remote calls, the sites are restored, but the memory cannot be
+	 * removed.
+	 */
 	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, detach_stopped, &detach);

@@ -16,9 +16,10 @@
 enum { FIND_TRIES = 10 };
 
 /*
- * Map the memfd itself. This needs CAP_CHECKPOINT_RESTORE. A file that shrinks would end us with
- * SIGBUS, so the memfd must have the seal that prevents it. All this is checked on the open file:
- * the process may have put any file there, under a memfd's path in its mount namespace.
+ * Map the memfd of BLOCK, which needs CAP_CHECKPOINT_RESTORE. Return false if that is not possible.
+ * If the file shrank, an access would end us with SIGBUS, so the file must have the seal that
+ * prevents shrinking. Inode, seals and size are checked on the opened file: in its mount namespace,
+ * the process may have mapped any file that has the path of a memfd.
  */
 static bool map_shared(struct inside *inside, const struct block_found *block)
 {
@@ -68,8 +69,9 @@ static int map_copy(struct inside *inside)
 }
 
 /*
- * Charge ROOM for the parts of a block that a search reads: its sites, gates and meta, and the
- * counters where the block cannot be mapped.
+ * Reduce ROOM by what a search may read of a block: header, sites, gates, counters and meta. Return
+ * -E2BIG with a message if ROOM does not suffice. (Counters are only read if the block cannot be
+ * mapped.)
  */
 static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *header,
 		     struct inside_room *room)
@@ -89,13 +91,13 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 }
 
 /*
- * Set *OUT to the newest block that counts, or if none does to the newest block. Return 1, or 0 if
- * there is no block. The others wait for their removal: all their sites had been restored when the
- * newest one was made. If a killed tool has written only a part of a site's displacement, the bytes
- * of the site may fit more than one block.
+ * Set *OUT to the newest block that counts, or to the newest block if none counts. Return 1, or 0
+ * if there is no block. More than one block may seem to count: if a killed tool has written only a
+ * part of a site's displacement, the bytes of the site may fit several blocks. The newest of them
+ * is the right one, since all sites of the older blocks had been restored when it was made.
  */
-static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
-		  struct inside_room *room, struct inside **out)
+static int choose_block(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
+			struct inside_room *room, struct inside **out)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct inside *inside;
@@ -169,7 +171,7 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, s
 	if (!err)
 		err = check_versions(ctx, pid, blocks, n);
 	if (!err)
-		err = choose(ctx, pid, blocks, n, room, out);
+		err = choose_block(ctx, pid, blocks, n, room, out);
 	if (err < 0) {
 		inside_close(*out);
 		*out = NULL;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every C library has both gadgets: signal handlers return to the restorer, and `syscall; ret` ends
- * its short system calls. Any executable mapping of a file will do, and so will bytes in the middle
- * of other instructions. The C library is searched first: it is never unmapped.
+ * Search the code of a process for the two gadgets. Every C library has both: signal handlers
+ * return to the restorer, and `syscall; ret` ends its short system calls. The C library is searched
+ * first, since it is never unmapped; then all other executable mappings of files, and the vdso. A
+ * gadget may also be in the middle of other instructions.
  */
 #include "inside/gadgets.h"
 
@@ -19,7 +20,7 @@ enum { CHUNK_BYTES = 1 << 17 };
 static const uint8_t syscall_ret[] = { 0x0f, 0x05, 0xc3 };
 static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 };
 
-static bool read_bytes(pid_t pid, uint64_t addr, void *bytes, size_t n)
+static bool read_code_bytes(pid_t pid, uint64_t addr, void *bytes, size_t n)
 {
 	const struct iovec local = { bytes, n }, remote = { (void *)(uintptr_t)addr, n };
 
@@ -40,7 +41,7 @@ static bool is_complete(const struct gadgets *gadgets)
 	return gadgets->syscall_ret && gadgets->restorer;
 }
 
-/* Search one mapping, in chunks that overlap by one gadget. */
+/* Search the mapping M, in chunks that overlap by the size of the longer gadget. */
 static void search(pid_t pid, const struct mapping *m, uint8_t *chunk, struct gadgets *gadgets)
 {
 	const uint64_t step = CHUNK_BYTES - sizeof(restorer);
@@ -50,7 +51,7 @@ static void search(pid_t pid, const struct mapping *m, uint8_t *chunk, struct ga
 			m->end - addr < CHUNK_BYTES ? (size_t)(m->end - addr) : CHUNK_BYTES;
 
 		/* A page beyond the end of the file cannot be read. */
-		if (!read_bytes(pid, addr, chunk, n))
+		if (!read_code_bytes(pid, addr, chunk, n))
 			return;
 		look_for(syscall_ret, sizeof(syscall_ret), chunk, n, addr, &gadgets->syscall_ret);
 		look_for(restorer, sizeof(restorer), chunk, n, addr, &gadgets->restorer);
@@ -108,17 +109,18 @@ bool gadgets_are_next(pid_t pid, pid_t tid)
 	uint64_t to;
 
 	return ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0 &&
-	       read_bytes(pid, regs.rip, next, sizeof(next)) &&
+	       read_code_bytes(pid, regs.rip, next, sizeof(next)) &&
 	       memcmp(next, syscall_ret, sizeof(next)) == 0 &&
-	       read_bytes(pid, regs.rsp, &to, sizeof(to)) &&
-	       read_bytes(pid, to, back, sizeof(back)) && memcmp(back, restorer, sizeof(back)) == 0;
+	       read_code_bytes(pid, regs.rsp, &to, sizeof(to)) &&
+	       read_code_bytes(pid, to, back, sizeof(back)) &&
+	       memcmp(back, restorer, sizeof(back)) == 0;
 }
 
 bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)
 {
 	uint8_t a[sizeof(syscall_ret)], b[sizeof(restorer)];
 
-	return read_bytes(pid, gadgets->syscall_ret, a, sizeof(a)) &&
-	       read_bytes(pid, gadgets->restorer, b, sizeof(b)) &&
+	return read_code_bytes(pid, gadgets->syscall_ret, a, sizeof(a)) &&
+	       read_code_bytes(pid, gadgets->restorer, b, sizeof(b)) &&
 	       memcmp(a, syscall_ret, sizeof(a)) == 0 && memcmp(b, restorer, sizeof(b)) == 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions in a process to which one of its threads can be sent. */
+/*
+ * Gadgets: instruction sequences in the code of a process. A tracer sets the instruction pointer of
+ * a stopped thread to one of them, to make the thread execute it.
+ */
 #ifndef INSIDE_GADGETS_H
 #define INSIDE_GADGETS_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that ended in the middle of a span, and processes that ended with starts by key. */
+/*
+ * Count the open starts that will never be stopped, because their thread has ended in the middle of
+ * a span or (for pairs by key) their process has ended.
+ */
 #ifndef INSIDE_GONE_THREADS_H
 #define INSIDE_GONE_THREADS_H
 
@@ -16,9 +19,9 @@ bool gone_threads_are_known(pid_t pid);
 
 /*
  * Return the number of starts of pair number PAIR that totals_pair() counts as open, but that are
- * orphans. Of a pair matched by thread: the starts of a thread that has ended, unless another
- * thread has taken its slot. Of a pair matched by key: the starts of a process that has ended.
- * BLOCK is the first byte of the block.
+ * orphans. If the pair is matched by thread, these are the starts of threads that have ended,
+ * except those whose slot another thread has taken. If it is matched by key, these are the starts
+ * of processes that have ended. BLOCK is the first byte of the block.
  */
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
 

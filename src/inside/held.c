@@ -127,7 +127,8 @@ static struct block_site *shared_sites(const struct inside *inside)
 }
 
 /*
- * Read is_patched of all sites, for a block that this tool made: other tools change nothing else.
+ * Read is_patched of all sites, for a block that this tool made: other tools change nothing else in
+ * the sites.
  */
 static void take_patched(struct inside *inside)
 {

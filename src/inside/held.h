@@ -50,7 +50,8 @@ struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 int inside_refresh(struct inside *inside, bool with_pairs);
 
 /*
- * Copy the meta bytes into a block that is a copy. No tool changes them after the block was made.
+ * If inside->block is a copy, copy the meta bytes into it, too. No tool changes them after the
+ * block was made.
  */
 int inside_copy_meta(struct inside *inside);
 
@@ -63,7 +64,7 @@ int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
 /*
  * Read inside->sites again from the block. Return 0, -EBADMSG with a message if the block describes
- * invalid sites, -ENOMEM, or an error of the copying.
+ * invalid sites, -ENOMEM, or an error of block_copy_sites().
  */
 int inside_take_sites(struct inside *inside);
 /* Write the sites to our mapping of the block. */

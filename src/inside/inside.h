@@ -17,7 +17,7 @@
 
 /*
  * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
- * all roles of the pair must be.
+ * all roles of this pair must be keyed.
  */
 struct inside_role {
 	uint32_t pair;
@@ -72,8 +72,8 @@ struct inside_spec {
 
 /*
  * The totals of a pair, as in engine_pair. COLLISIONS counts the starts for whose thread or key
- * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS contains both kinds
- * of starts, and their stops are counted as orphans.
+ * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS includes the starts
+ * of COLLISIONS and of NOT_KEYED; the stops that belong to these starts are counted as orphans.
  */
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
@@ -106,14 +106,15 @@ static inline const struct inside_role *inside_site_roles(const struct inside_sp
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 
 /*
- * Make PID count inside. Everything is verified before the first write; on failure nothing is
- * changed. Returns -EBUSY if PID counts inside already.
+ * Make PID count inside. Everything is verified before the first site is written. On failure the
+ * changes are undone; new memory that cannot be removed yet stays mapped until the next attach or
+ * detach. Returns -EBUSY if PID counts inside already.
  */
 int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
 		  struct inside **out);
 
 /*
- * Find the block that an earlier attach left in PID, through /proc alone. Return 1 if there is one,
+ * Find the block that an earlier attach left in PID. PID is not stopped. Return 1 if there is one,
  * 0 if there is none, -EPROTO if another version of this library has left one, -EBADMSG if the
  * block is damaged.
  */
@@ -155,7 +156,8 @@ size_t inside_n_pairs(const struct inside *inside);
 int64_t inside_start_ns(const struct inside *inside);
 
 /*
- * Return the process id of the tool that attached, in the tool's pid namespace. It may have ended.
+ * Return the process id of the tool that attached, in the tool's pid namespace. The tool may have
+ * ended.
  */
 pid_t inside_maker(const struct inside *inside);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A call has a 32-bit displacement. So the code must lie within 2 GiB of the sites, of their
- * wrappers and of the semaphores, and the data within 2 GiB of the code. A program and its plugins
- * may be further apart.
+ * Compute the layout of a block, and find addresses for its parts. A call has a 32-bit
+ * displacement. So the code must lie within 2 GiB of the sites, of their wrappers and of the
+ * semaphores, and the data within 2 GiB of the code. A program and its plugins may be further
+ * apart.
  *
  * One block in several parts (block.h) was chosen because little other code has to know of the
  * parts. Several blocks would have to be found, ended and undone together, and no pair could begin
@@ -10,9 +11,9 @@
  * instruction at each counter, gate and pair. Mapping the data near each part costs a hit nothing:
  * the code is the same, and only its addresses differ.
  *
- * The kernel is not left to choose the place of a part: a position-independent program has free
- * memory below its image, and another free range above its heap, which grows upwards. The middle of
- * the largest free range is far from everything that grows.
+ * The addresses of the parts are not left to the kernel. A position-independent program has a free
+ * range below its image and another one above its heap, and the heap grows upwards. So a part is
+ * put into the middle of the largest free range within reach, far from everything that grows.
  */
 #include "inside/layout.h"
 
@@ -47,8 +48,8 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 }
 
 /*
- * Return the maximum number of shards. With very many sites on very many CPUs, one shard per CPU
- * would be too much memory: then some CPUs have no shard, and count in the last one.
+ * Return the maximum number of shards. With very many sites and CPUs, one shard per CPU would take
+ * too much memory. In this case some CPUs have no shard of their own, and count in the last one.
  */
 uint32_t layout_max_shards(size_t n_sites)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The layout of a block, and its addresses in the process. */
+/*
+ * Divide sites among the parts of a block, compute the sizes and offsets in the block, and choose
+ * the addresses of its parts in the process.
+ */
 #ifndef INSIDE_LAYOUT_H
 #define INSIDE_LAYOUT_H
 
@@ -11,7 +14,7 @@
 
 /* The limits of one block. */
 enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
-/* All code reaches all data with a 32-bit displacement. */
+/* The reach of a 32-bit displacement, less a reserve. A block has at most half this size. */
 #define LAYOUT_REACH_BYTES ((UINT64_C(1) << 31) - (1 << 20))
 #define LAYOUT_MAX_BYTES   (LAYOUT_REACH_BYTES / 2)
 /* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
@@ -70,7 +73,7 @@ uint64_t layout_trampolines_off(const struct block_header *header);
 /*
  * Set the addresses of HEADER, which layout_make() has filled for PARTS. Each part is put into the
  * middle of the largest free range from which its code reaches its sites. Returns -ENOTSUP, with a
- * message, if there is no free range.
+ * message, if no such range is large enough.
  */
 int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
 		 struct block_header *header);

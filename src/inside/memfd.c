@@ -75,7 +75,7 @@ static int size_and_seal(const struct memfd *memfd, size_t bytes)
 	return st.st_size == (off_t)bytes && fcntl(memfd->ours, F_GET_SEALS) == SEALS ? 0 : -EINVAL;
 }
 
-static int explain(const struct stop *stop, const struct memfd *memfd, int err)
+static int memfd_error(const struct stop *stop, const struct memfd *memfd, int err)
 {
 	if (err == -EINVAL)
 		return ctx_error(
@@ -101,7 +101,7 @@ int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *
 	if (!err)
 		return 0;
 	memfd_close(stop, memfd);
-	return explain(stop, memfd, err);
+	return memfd_error(stop, memfd, err);
 }
 
 int memfd_close(struct stop *stop, struct memfd *memfd)

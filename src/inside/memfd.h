@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a stopped process makes for us. Another process can share its descriptors
- * (CLONE_FILES), and put another file in place of the memfd at any moment. So both the file that is
- * opened here and the file that the process has mapped are checked.
+ * Memory that a stopped process makes for us. A process that is not stopped can share the
+ * descriptors of the stopped one (CLONE_FILES), and can put another file in place of the memfd at
+ * any moment. So both the file that is opened here and the file that the process has mapped are
+ * checked.
  */
 #ifndef INSIDE_MEMFD_H
 #define INSIDE_MEMFD_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A tool cannot trace itself, and need not: it builds a block for itself. Behind the trampolines,
- * the block has two sites, each in a function that does nothing else. Beside them are two more such
- * functions, whose sites are switched off. The cost is the difference between the times of both.
+ * Measure what counting inside costs, in this process. A tool cannot trace itself, so the block is
+ * not attached: it is built in our own memory. Behind the trampolines, the block has two sites,
+ * each in a function that does nothing else, and two more such functions whose sites are switched
+ * off. The cost is the time of the first two functions less the time of the other two.
  */
 #include "inside/own_cost.h"
 
@@ -60,8 +61,8 @@ struct own {
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* Find out about this process what threads_examine() finds out about another one. */
-static void examine(struct templates_process *process)
+/* Fill *PROCESS for this process, as threads_examine() does for a stopped one. */
+static void examine_self(struct templates_process *process)
 {
 	const char *fs_base = (const char *)pthread_self();
 
@@ -78,7 +79,7 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 	struct block_header *header = &own->inside->header;
 	int err;
 
-	examine(&own->build.process);
+	examine_self(&own->build.process);
 	if (own->spec.n_pairs && !own->build.process.tid_off)
 		return ctx_error(ctx, -ENOTSUP,
 				 "this C library keeps thread ids at an unknown place");
@@ -203,7 +204,10 @@ static double time_batch(const struct own *own, uint64_t off)
 	return (double)(clock_ns(CLOCK_MONOTONIC) - start_ns);
 }
 
-/* Return the mean of the pairs that were added to TOTALS since BEFORE; 0 if there are none. */
+/*
+ * Return the mean duration of the pairs that were added to TOTALS since BEFORE; 0 if there are
+ * none.
+ */
 static double mean_since(const struct inside_pair *totals, const struct inside_pair *before)
 {
 	const uint64_t n = totals->count - before->count;

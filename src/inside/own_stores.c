@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tool has the process map the image of the routine, and fills it. Once the registers point to
- * the routine, the process carries it out, whether or not the tool is killed. A tool that is killed
- * earlier leaves an unused mapping or descriptor: stop_remove_orphans() removes it.
+ * Make a process write to many places by a routine of stores.h. The tool has the process map memory
+ * for the image of the routine, fills this memory, and points the registers of a thread to the
+ * routine. From then on, the process carries out the routine even if the tool is killed. If the
+ * tool is killed earlier, an unused mapping or descriptor is left, which stop_remove_orphans()
+ * removes.
  *
  * While the routine of a killed tool is running, no other tool may write: stop_run() waits for its
  * end. Two cases are not covered, because the other threads continue when the tool is killed. A
@@ -69,7 +71,7 @@ static int no_stores(const struct stop *stop, uint64_t addr, const char *why)
  * Add the mapping of ADDR to the ranges. A shared mapping is refused: the stores would change its
  * file.
  */
-static int add_text(struct text *text, uint64_t addr)
+static int add_code_range(struct text *text, uint64_t addr)
 {
 	const struct mapping *m = mapping_at(text, addr);
 
@@ -114,7 +116,10 @@ static int fill(const struct stop *stop, int ours, const struct stores *stores, 
 			 (int)stop->pid, n < 0 ? strerror(errno) : "no room");
 }
 
-/* Check what was mapped: the descriptor may have referred to another file at that moment. */
+/*
+ * Check that the memfd was mapped at ADDR. At the moment of the mmap, the descriptor may have
+ * referred to another file: see memfd.h.
+ */
 static int check_image(const struct stop *stop, const struct memfd *memfd, uint64_t addr)
 {
 	struct maps maps;
@@ -161,8 +166,8 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 }
 
 /*
- * Warn about text that is still writable, according to the maps: an error of one of several
- * mprotect steps does not prove that it is.
+ * Warn about text that is still writable, according to the maps: if one of the mprotect steps for a
+ * text has failed, the text may be read-only nevertheless.
  */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {
@@ -181,7 +186,7 @@ static void check_closed(const struct stop *stop, const struct stores *stores)
 	maps_free(&maps);
 }
 
-static int run(struct stop *stop, struct stores *stores, const struct text *text)
+static int run_store_block(struct stop *stop, struct stores *stores, const struct text *text)
 {
 	uint64_t addr = 0, result = 0;
 	int err;
@@ -219,9 +224,9 @@ int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores
 	/* A site can span two mappings: add the mappings of its first and of its last byte. */
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		for (uint64_t off = 0; !err && sites[i].store && off <= 5; off += 5)
-			err = add_text(&text, sites[i].addr + off);
+			err = add_code_range(&text, sites[i].addr + off);
 	if (!err)
-		err = run(stop, &stores, &text);
+		err = run_store_block(stop, &stores, &text);
 	text_end(&text);
 	return err;
 }
@@ -272,11 +277,11 @@ int own_stores_list(struct stop *stop, const struct own_list *list)
 	for (size_t i = 0; !err && i < list->n; i++) {
 		const struct patch_write *w = &list->writes[i];
 
-		err = w->bytes == 1 ? add_text(&text, w->addr) : check_data(&text, w->addr);
+		err = w->bytes == 1 ? add_code_range(&text, w->addr) : check_data(&text, w->addr);
 		if (!err && !stores_entry(w->addr, w->new, w->bytes))
 			err = no_stores(stop, w->addr, "is too high an address");
 	}
-	err = err ? -ENOTSUP : run(stop, &stores, &text);
+	err = err ? -ENOTSUP : run_store_block(stop, &stores, &text);
 	text_end(&text);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Having the process itself write to many places, in a stop: it runs a routine of stores.h, which
- * is mapped for that moment. The functions that write return
+ * Have a stopped process write to many places itself: it runs a routine of stores.h, which is
+ * mapped only until its end. own_stores_sites() and own_stores_list() return
  *
  *	0		everything is written
  *	-ENOTSUP	with a message: the process cannot do it, and nothing was written

@@ -6,9 +6,9 @@
  * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
  * slot of the window that the thread uses already, else the first free one. A slot is free if it
  * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
- * unless it ends in the middle of a span. Then a start may take the slot if the kernel says that
- * the thread is gone, and the open starts become orphans. If a start gets no slot, it is a
- * collision, and its stop an orphan.
+ * unless it ends in the middle of a span. The slot of such a thread may be taken by a start once
+ * the kernel says that the thread is gone; the open starts in the slot become orphans. A start that
+ * gets no slot is a collision, and its stop is an orphan.
  *
  * A slot is taken by one atomic exchange of its first word. While starts are open, only their
  * thread writes to the slot, without locks. Totals stay in their slots; the reader sums them.

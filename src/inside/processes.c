@@ -48,7 +48,7 @@ static bool has_block(pid_t pid)
 	return found && proc_may_inspect(pid);
 }
 
-static int add(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)
+static int add_inside_process(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)
 {
 	pid_t *new = array_add(processes->pids, processes->n);
 
@@ -74,7 +74,7 @@ int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processe
 			continue;
 		pid = (pid_t)strtol(entry->d_name, NULL, 10);
 		if (has_block(pid))
-			err = add(ctx, processes, pid);
+			err = add_inside_process(ctx, processes, pid);
 	}
 	if (!err && errno)
 		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));

@@ -7,9 +7,9 @@
 #include "inside/totals.h"
 
 /*
- * Add the open starts of threads and processes that have ended to the orphans of PAIR: at most as
- * many as PAIR shows as open, since a start that was made and orphaned after PAIR was read is not
- * in it.
+ * Add to the orphans of PAIR the open starts of threads and processes that have ended. Add at most
+ * as many as PAIR has open starts: a start that was made and orphaned after PAIR was read is not in
+ * PAIR.
  */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {

@@ -2,8 +2,8 @@
 /*
  * Remote calls that the process survives, at whatever moment we are killed.
  *
- * A thread is stopped by the tracee; its registers are kept here and in a signal frame far below
- * its stack pointer. In this order:
+ * All threads of the process are stopped, and one of them makes the calls. The registers of this
+ * thread are kept here and in a signal frame far below its stack pointer. The steps, in this order:
  *
  *	1. write the frame	to unused memory
  *	2. set the signal mask	to the thread's own: sigsuspend(2) and ppoll(2) replace it
@@ -17,7 +17,7 @@
  * the thread, which ends the call, returns to the restorer, and rt_sigreturn(2) brings back
  * registers, signal mask and vector registers from the frame. A system call that the stop had
  * interrupted starts again, except one that only the kernel can continue (nanosleep, poll): it ends
- * with EINTR. So a thread that is in no such call is preferred.
+ * with EINTR. So a thread that is not in one of these calls is preferred.
  *
  * Without step 2, a signal that only sigsuspend(2) lets in could be delivered at the frame: its
  * handler would run, and sigsuspend would start again and wait for a signal that has already come.
@@ -26,8 +26,9 @@
  * stop. The mask is set before the registers: if the tracer dies in between and a signal is
  * delivered, the thread is still at the frame, below which the stack is free.
  *
- * A seccomp filter could kill the process for such a call. PTRACE_O_SUSPEND_SECCOMP ends with us,
- * in the middle of a call. So only a thread without a filter is taken.
+ * Only a thread without a seccomp filter is taken, since a filter could kill the process for a
+ * remote call. PTRACE_O_SUSPEND_SECCOMP would not help: it ends when we are killed, perhaps in the
+ * middle of a call.
  */
 #include "inside/remote.h"
 
@@ -206,8 +207,8 @@ static const char *forbids(const struct remote_plan *plan, const struct candidat
 	return why;
 }
 
-static void look_at(const struct remote_plan *plan, const struct maps *maps, pid_t tid, int signal,
-		    struct candidate *best, const char **why)
+static void consider_thread(const struct remote_plan *plan, const struct maps *maps, pid_t tid,
+			    int signal, struct candidate *best, const char **why)
 {
 	struct candidate c = { .tid = tid };
 	const char *no;
@@ -229,8 +230,8 @@ static void look_at(const struct remote_plan *plan, const struct maps *maps, pid
 		*best = c;
 }
 
-static int choose(const struct remote_plan *plan, struct tracee *tracee, const struct maps *maps,
-		  struct candidate *best)
+static int choose_thread(const struct remote_plan *plan, struct tracee *tracee,
+			 const struct maps *maps, struct candidate *best)
 {
 	const char *why = "the stack of no thread has room for a signal frame";
 
@@ -241,7 +242,7 @@ static int choose(const struct remote_plan *plan, struct tracee *tracee, const s
 		int signal;
 		pid_t tid = tracee_tid(tracee, i, &signal);
 
-		look_at(plan, maps, tid, signal, best, &why);
+		consider_thread(plan, maps, tid, signal, best, &why);
 	}
 	if (best->tid)
 		return 0;
@@ -364,7 +365,7 @@ int remote_begin(const struct remote_plan *plan, struct tracee *tracee, struct p
 		return ctx_no_memory(plan->ctx);
 	remote->plan = plan;
 	remote->tracee = tracee;
-	err = choose(plan, tracee, maps, &chosen);
+	err = choose_thread(plan, tracee, maps, &chosen);
 	if (!err)
 		err = enter(remote, patcher, &chosen);
 	if (err) {
@@ -380,7 +381,7 @@ uint64_t remote_scratch(const struct remote *remote)
 	return remote->frame.addr - REMOTE_SCRATCH_BYTES;
 }
 
-static int step(struct remote *remote, enum thread_step to)
+static int step_remote(struct remote *remote, enum thread_step to)
 {
 	int err = tracee_step(remote->tracee, remote->tid, to);
 
@@ -398,7 +399,7 @@ static int run_call(struct remote *remote, int64_t *result)
 	int err;
 
 	do {
-		err = step(remote, STEP_TO_SYSCALL_STOP);
+		err = step_remote(remote, STEP_TO_SYSCALL_STOP);
 		if (err)
 			return err;
 		if (ptrace(PTRACE_GET_SYSCALL_INFO, remote->tid, sizeof(info), &info) <= 0)
@@ -447,10 +448,10 @@ int remote_end(struct remote *remote)
 
 	if (!remote)
 		return 0;
-	/* The frame restores a lost thread. */
+	/* A lost thread is restored by the frame, when it returns to the restorer. */
 	if (!remote->is_lost) {
 		if (remote->has_run)
-			err = step(remote, STEP_TO_EVENT_STOP);
+			err = step_remote(remote, STEP_TO_EVENT_STOP);
 		if (!err)
 			err = restore(remote);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * System calls and short routines that a stopped process carries out for us. The process survives
- * our death at any moment: a signal frame on its stack takes the thread back to its state before
- * the call.
+ * our death at any moment: a signal frame on the stack of the thread that makes the call takes this
+ * thread back to its state before the call.
  */
 #ifndef INSIDE_REMOTE_H
 #define INSIDE_REMOTE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Restoring the sites of a block, in a stop. */
+/* Restore the sites of a block, while the process is stopped. */
 #ifndef INSIDE_RESTORE_H
 #define INSIDE_RESTORE_H
 

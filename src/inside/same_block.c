@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Finding out whether a process counts in a block: it is the process for which the block was made,
- * or a child forked from that process.
+ * Find out whether a process counts in a block: whether it is the process for which the block was
+ * made, or a child forked from that process.
  */
 #include <string.h>
 #include "inside/held.h"

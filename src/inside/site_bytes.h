@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The current bytes of a block's sites, in the process, and how to change them. */
+/* Find out the state of a block's sites from their bytes in the process, and change these bytes. */
 #ifndef INSIDE_SITE_BYTES_H
 #define INSIDE_SITE_BYTES_H
 

@@ -47,8 +47,8 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 }
 
 /*
- * Return true if the gate of site I is read. Neighbours often share a semaphore, which is read
- * once, for the first of them.
+ * Return true if the gate of site I is read for site I itself. Consecutive sites often share a
+ * semaphore, which is read once, for the first of them.
  */
 static bool has_own_gate(const struct site_reader *reader, size_t i)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the same sites repeatedly. The slow work is done once, while the process runs: sorting
- * the addresses, and allocating the memory for the result.
+ * Read the bytes of the same sites repeatedly. The slow work is done once, while the process runs:
+ * sorting the addresses, and allocating the memory for the result.
  */
 #ifndef INSIDE_SITE_READER_H
 #define INSIDE_SITE_READER_H

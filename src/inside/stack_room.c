@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The C stacks that are known:
+ * stack_room_find() knows these C stacks:
  *
  *	the first thread	the mapping [stack], which the kernel grows on a write below it
  *	other threads		an anonymous mapping of a megabyte or more with a guard below it,
  *				which holds the thread's own data (fs) above the stack pointer, as
  *				with every C library. A coroutine's stack in the heap does not.
  *
- * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on one,
- * its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in r14;
- * fiber_c_stack() checks its contents, in case r14 holds something else.
+ * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on such a
+ * stack, its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in
+ * r14; fiber_c_stack() checks its contents, in case r14 holds something else.
  */
 #include "inside/stack_room.h"
 

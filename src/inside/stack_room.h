@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the unused part of the stack of a stopped thread. */
+/* Find the unused part of the stack of a stopped thread. */
 #ifndef INSIDE_STACK_ROOM_H
 #define INSIDE_STACK_ROOM_H
 

@@ -144,7 +144,7 @@ int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void
 	return err ? err : end_err;
 }
 
-struct work {
+struct stop_job {
 	struct stop *stop;
 	int (*work)(struct stop *stop, void *arg);
 	void *arg;
@@ -152,14 +152,14 @@ struct work {
 
 static int do_work(void *arg)
 {
-	struct work *work = arg;
+	struct stop_job *work = arg;
 
 	return stop_work(work->stop, work->work, work->arg);
 }
 
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
-	struct work w = { stop, work, arg };
+	struct stop_job w = { stop, work, arg };
 	int err = tracee_run_stopped(stop->tracee, do_work, &w);
 	unsigned int us = FIRST_BUSY_US;
 
@@ -246,7 +246,10 @@ static bool is_ours(const char *path)
 	return strcmp(path, BLOCK_PATH) == 0 || strcmp(path, STORES_PATH) == 0;
 }
 
-/* Find the numbers of descriptors that are our memfds: a killed tool did not close them. */
+/*
+ * Find the descriptors of the process that refer to our memfds: a tool that was killed could not
+ * close them. Return how many were found; FDS has room for MAX numbers.
+ */
 static size_t find_descriptors(pid_t pid, int *fds, size_t max)
 {
 	struct dirent *entry;
@@ -354,7 +357,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	err = stop_open(ctx, pid, &stop);
 	if (err)
 		return err;
-	/* Without a plan, wait for running routines, but the memory stays. */
+	/* Without a plan for remote calls, wait for running routines, but leave the memory. */
 	if (remote_plan_make(ctx, pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, remove_orphans, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The stops in which attach and detach change a process, and the calls that they make there. */
+/*
+ * Stop a process and make remote calls in it. Attach and detach write to the sites only in such
+ * stops.
+ */
 #ifndef INSIDE_STOP_H
 #define INSIDE_STOP_H
 
@@ -32,8 +35,8 @@ struct stop {
 };
 
 /*
- * Open everything but the plan. A caller that makes calls must set stop->plan with
- * remote_plan_make().
+ * Open all that STOP needs to stop the process, read it and write to it. A caller that makes remote
+ * calls must also set stop->plan, with remote_plan_make().
  */
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
 void stop_close(struct stop *stop);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The code gets the address of the job in rdi, and the address of a `syscall; ret` in rsi. Its last
- * system call unmaps the code, so the `syscall; ret` makes that call. rsp points to the return
- * address of the `ret`. System calls keep all registers but rax, rcx and r11.
+ * system call unmaps the code itself. So the code jumps to the `syscall; ret` to make this call,
+ * with rsp pointing to the address to which the `ret` returns. System calls keep all registers but
+ * rax, rcx and r11.
  *
  * The kernel does not insert a uprobe that is registered while text is writable (valid_vma() of
  * kernel/events/uprobes.c). But when it joins two mappings of a file, it inserts all uprobes of the

@@ -43,7 +43,7 @@ static bool is_distance(uint16_t hole)
 }
 
 /* Append the template from BEGIN to END, and fill its holes. Return its first byte. */
-static uint8_t *put(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
+static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
 {
 	uint8_t *code = assembly->code;
 	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
@@ -162,8 +162,8 @@ static bool is_power_of_2(uint64_t number, uint64_t max)
 	return number && number <= max && !(number & (number - 1));
 }
 
-static int check(struct ocp_ctx *ctx, const struct block_header *header,
-		 const struct templates_process *process)
+static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
+			const struct templates_process *process)
 {
 	if (!header->n_shards || header->n_shards > TEMPLATES_MAX_SHARDS)
 		return ctx_error(ctx, -ERANGE,
@@ -245,7 +245,7 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code)
 {
 	const uint64_t addr = header->addr + header->code_off;
-	const int ret = check(ctx, header, process);
+	const int ret = check_limits(ctx, header, process);
 	struct assembly assembly = { .code = code, .addr = addr };
 
 	set_values(&assembly, header, process);
@@ -255,7 +255,7 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		align(&assembly, 0, templates_routines_bytes());
 		return 0;
 	}
-	put(&assembly, templates_routine_start, templates_end);
+	put_template(&assembly, templates_routine_start, templates_end);
 	align(&assembly, template_bytes(templates_routine_start, templates_end),
 	      templates_routines_bytes());
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
@@ -278,10 +278,11 @@ static void put_count(struct assembly *assembly, uint32_t n_shards)
 	};
 
 	if (n_shards == 1) {
-		put(assembly, templates_count, templates_count_cpu);
+		put_template(assembly, templates_count, templates_count_cpu);
 		return;
 	}
-	memcpy(put(assembly, templates_count_cpu, templates_gate), &sequence, sizeof(sequence));
+	memcpy(put_template(assembly, templates_count_cpu, templates_gate), &sequence,
+	       sizeof(sequence));
 }
 
 /* ---- the key -------------------------------------------------------------------------------- */
@@ -382,7 +383,7 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
 	template_of(role, &begin, &end);
-	code = put(assembly, begin, end);
+	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
 	return !role->is_keyed ||
 	       (site->places && put_key(&site->places[i], code + template_bytes(begin, load)));
@@ -421,14 +422,14 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	assembly.values[HOLE_TO_SEQUENCE] = (int64_t)site->trampoline;
 	put_count(&assembly, header->n_shards);
 	if (has_stop(site->roles, site->n_roles))
-		put(&assembly, templates_enter_stop, templates_start);
+		put_template(&assembly, templates_enter_stop, templates_start);
 	else if (site->n_roles)
-		put(&assembly, templates_enter, templates_enter_stop);
+		put_template(&assembly, templates_enter, templates_enter_stop);
 	for (size_t i = 0; i < site->n_roles; i++)
 		has_places &= put_role(&assembly, header, site, i);
 	if (site->n_roles)
-		put(&assembly, templates_leave, templates_routine_start);
-	put(&assembly, templates_gate, templates_enter);
+		put_template(&assembly, templates_leave, templates_routine_start);
+	put_template(&assembly, templates_gate, templates_enter);
 	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
 	if (!has_places)
 		return ctx_error(ctx, -EINVAL, "the place of a key is out of range");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * If a signal handler has interrupted a trampoline, only the signal frame has the trampoline's
- * address. The frame is on the stack of the handler, above the handler's stack pointer. So all
- * words are examined from the stack pointer to the end of the mapping of the stack, and the 128
- * bytes below the stack pointer (the red zone).
+ * Examine the threads of a stopped process. threads_may_use() finds out whether a thread may return
+ * to a trampoline. If a signal handler has interrupted a trampoline, only the signal frame has the
+ * trampoline's address. The frame is on the stack of the handler, above the handler's stack
+ * pointer. So all words are examined from the stack pointer to the end of the mapping of the stack,
+ * and the 128 bytes below the stack pointer (the red zone).
  *
  * The handler may have been interrupted by another handler, which runs on the alternate stack
  * (sigaltstack(2)). So the stacks to which signal frames lead are examined in the same way.
@@ -22,7 +23,7 @@
 enum {
 	RED_ZONE_BYTES = 128,
 	CHUNK_BYTES = 256 * 1024,
-	MAX_STACK_BYTES = 64 << 20, /* more is not a C stack */
+	MAX_STACK_BYTES = 64 << 20, /* a larger mapping is not a C stack */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
 	FRAME_SP_TO_CS =
@@ -35,7 +36,7 @@ enum {
  */
 static const uint64_t frame_cs = UINT64_C(0x002b000000000033);
 
-static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
+static bool read_thread_memory(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
 {
 	const struct iovec remote = { (void *)(uintptr_t)addr, bytes };
 
@@ -63,7 +64,7 @@ static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t 
 	struct proc_status status;
 	uint32_t kept;
 
-	if (!fs_base || !read_bytes(memory, fs_base + THREADS_TID_OFF, &kept, sizeof(kept)))
+	if (!fs_base || !read_thread_memory(memory, fs_base + THREADS_TID_OFF, &kept, sizeof(kept)))
 		return -1;
 	if (!kept)
 		return 0;
@@ -143,7 +144,7 @@ struct stacks {
 /*
  * Add the stack with the stack pointer SP unless it is known. Return false if there are too many.
  */
-static bool add_stack(struct stacks *stacks, uint64_t sp)
+static bool add_thread_stack(struct stacks *stacks, uint64_t sp)
 {
 	const struct mapping *m = maps_find(stacks->maps, sp);
 
@@ -164,7 +165,7 @@ static bool follow_frames(struct stacks *stacks, size_t n)
 {
 	for (size_t i = FRAME_SP_TO_CS; i < n; i++)
 		if (stacks->chunk[i] == frame_cs &&
-		    !add_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
+		    !add_thread_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
 			return false;
 	return true;
 }
@@ -183,7 +184,7 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 		const size_t bytes = m->end - addr < CHUNK_BYTES ? m->end - addr : CHUNK_BYTES;
 		const size_t n = bytes / sizeof(uint64_t);
 
-		if (!read_bytes(stacks->memory, addr, stacks->chunk, bytes) ||
+		if (!read_thread_memory(stacks->memory, addr, stacks->chunk, bytes) ||
 		    has_word(stacks->chunk, n, stacks->start, stacks->end) ||
 		    !follow_frames(stacks, n))
 			return true;
@@ -202,7 +203,7 @@ static bool thread_may_use(struct stacks *stacks, pid_t tid)
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
 		return true;
-	if (rseq && (!read_bytes(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
+	if (rseq && (!read_thread_memory(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
 		     cs - start < end - start))
 		return true;
 	if (has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end))

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Examining the threads of a stopped process, in the work of tracee_run_stopped(). */
+/*
+ * Examine the threads of a stopped process. Call these functions in the work of
+ * tracee_run_stopped().
+ */
 #ifndef INSIDE_THREADS_H
 #define INSIDE_THREADS_H
 

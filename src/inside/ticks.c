@@ -2,9 +2,10 @@
 /*
  * The time stamp counter is a clock if its rate does not depend on the clock rate of the processor
  * (constant_tsc), if it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all
- * CPUs agree. The kernel compares the counters, and removes a bad one from the list of its clock
- * sources. A virtual machine may have another clock source (kvm-clock, hyperv_clocksource_tsc_page)
- * and no tsc in that list: then the counter of each CPU is compared with the kernel's clock.
+ * CPUs agree. The kernel compares the counters, and removes tsc from its list of clock sources if
+ * they do not agree. On a virtual machine with another clock source (kvm-clock,
+ * hyperv_clocksource_tsc_page), tsc may be missing from this list for another reason. So if tsc is
+ * missing, ticks_agree() compares the counter of each CPU with CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -108,7 +109,7 @@ struct tick_moment ticks_moment(void)
 	return best;
 }
 
-static bool measure(uint64_t *ns_per_tick)
+static bool measure_tick(uint64_t *ns_per_tick)
 {
 	const struct timespec pause = { .tv_nsec = CALIBRATION_NS };
 	const struct tick_moment begin = ticks_moment();
@@ -136,8 +137,8 @@ static bool is_clock_source(void)
 }
 
 /*
- * Return true if BEGIN and END lie on one line, which rises by NS_PER_TICK, within the tolerated
- * error.
+ * Return true if the counter, at the rate NS_PER_TICK, and CLOCK_MONOTONIC have advanced by the
+ * same time from BEGIN to END, within the tolerated error.
  */
 static bool on_one_line(const struct tick_moment *begin, const struct tick_moment *end,
 			uint64_t ns_per_tick)
@@ -182,7 +183,7 @@ static const char *find_rate(uint64_t *ns_per_tick)
 		return "the time stamp counter of this processor changes its rate or stops";
 	if (ask_kernel(ns_per_tick))
 		return NULL;
-	if (!measure(ns_per_tick) || !*ns_per_tick)
+	if (!measure_tick(ns_per_tick) || !*ns_per_tick)
 		return "the time stamp counter does not advance";
 	if (!is_clock_source() && !ticks_agree(*ns_per_tick))
 		return "the time stamp counters of the CPUs do not agree";

@@ -7,7 +7,7 @@
  * Load NUMBER while the process may be counting. An aligned load of 64 bits never sees half a
  * change.
  */
-static uint64_t load(const uint64_t *number)
+static uint64_t load_count(const uint64_t *number)
 {
 	return __atomic_load_n(number, __ATOMIC_RELAXED);
 }
@@ -21,34 +21,34 @@ void totals_hits(const struct block_header *header, const void *block, uint64_t 
 	memset(hits, 0, header->n_sites * sizeof(*hits));
 	for (uint32_t shard = 0; shard < header->n_shards; shard++)
 		for (uint32_t site = 0; site < header->n_sites; site++)
-			hits[site] += load(&counters[shard * header->shard_stride + site]);
+			hits[site] += load_count(&counters[shard * header->shard_stride + site]);
 }
 
-static void raise_to(uint64_t *highest, uint64_t value)
+static void raise_maximum(uint64_t *highest, uint64_t value)
 {
 	if (value > *highest)
 		*highest = value;
 }
 
 /*
- * Add the totals of one slot. Starts are read last: later parts of an event that happens meanwhile
- * may be missing, but no pair is seen without its start.
+ * Add the totals of one slot. Starts are read last: if an event happens meanwhile, parts of it may
+ * be missing, but no pair is counted without its start.
  */
 static void add_slot(const struct pairs_slot *slot, struct inside_pair *totals,
 		     uint64_t *min_ns_not)
 {
 	for (size_t i = 0; i < PAIRS_BUCKETS; i++) {
-		const uint64_t n = load(&slot->buckets[i]);
+		const uint64_t n = load_count(&slot->buckets[i]);
 
 		totals->buckets[i] += n;
 		totals->count += n;
 	}
-	totals->orphan_starts += load(&slot->orphan_starts);
-	totals->sum_ns += load(&slot->sum_ns);
-	raise_to(&totals->max_ns, load(&slot->max_ns));
-	raise_to(min_ns_not, load(&slot->min_ns_not));
+	totals->orphan_starts += load_count(&slot->orphan_starts);
+	totals->sum_ns += load_count(&slot->sum_ns);
+	raise_maximum(&totals->max_ns, load_count(&slot->max_ns));
+	raise_maximum(min_ns_not, load_count(&slot->min_ns_not));
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	totals->starts += load(&slot->starts);
+	totals->starts += load_count(&slot->starts);
 }
 
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
@@ -62,11 +62,11 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 
 	memset(totals, 0, sizeof(*totals));
 	for (uint32_t i = 0; i < header->n_threads; i++)
-		if (load(&shared->used[i / 64]) >> (i % 64) & 1)
+		if (load_count(&shared->used[i / 64]) >> (i % 64) & 1)
 			add_slot(&slots[i], totals, &min_ns_not);
-	totals->orphan_stops = load(&shared->orphan_stops);
-	totals->collisions = load(&shared->collisions);
-	totals->not_keyed = load(&shared->not_keyed);
+	totals->orphan_stops = load_count(&shared->orphan_stops);
+	totals->collisions = load_count(&shared->collisions);
+	totals->not_keyed = load_count(&shared->not_keyed);
 	totals->starts += totals->collisions + totals->not_keyed;
 	totals->min_ns = totals->count ? ~min_ns_not : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The totals of a block: its hits and pairs. The block may be mapped and still count, or be a copy.
+ * Sum up the hits and pairs of a block. The block is either mapped, and may still count, or a copy.
  * Whoever can write to the process can write to the block: HEADER is a copy that block_check() has
  * accepted.
  */

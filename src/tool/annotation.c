@@ -40,7 +40,7 @@ static int open_source(const char *path, struct stat *st)
 	return err ? err : fd;
 }
 
-static int read_text(struct ocp_ctx *ctx, int fd, struct annotation *a)
+static int read_source_text(struct ocp_ctx *ctx, int fd, struct annotation *a)
 {
 	const size_t room = (size_t)a->st.st_size;
 	size_t n = 0;
@@ -107,7 +107,7 @@ int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
 		return ctx_error(ctx, fd == -EINVAL ? -EIO : fd, "%s: %s", file,
 				 fd == -EINVAL ? "not a regular file" : strerror(-fd));
 	a->path = strdup(path);
-	err = a->path ? read_text(ctx, fd, a) : ctx_no_memory(ctx);
+	err = a->path ? read_source_text(ctx, fd, a) : ctx_no_memory(ctx);
 	close(fd);
 	return err ? err : find_patterns(ctx, a);
 }
@@ -273,7 +273,7 @@ static struct json_object *line_json(const struct counted_line *line, const stru
 	return object;
 }
 
-static void write_json(const struct report *report)
+static void write_lines_json(const struct report *report)
 {
 	const struct annotation *a = report->data;
 	struct json_object *top = json_object_new_object(), *array = json_object_new_array();
@@ -302,4 +302,4 @@ static void write_json(const struct report *report)
 }
 
 const struct writer annotation_text_writer = { .write = write_text };
-const struct writer annotation_json_writer = { .write = write_json };
+const struct writer annotation_json_writer = { .write = write_lines_json };

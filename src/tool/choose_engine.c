@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * BPF disturbs the process least at attach and detach, and needs no code inside the process, but
- * each hit costs a trap. So `auto` takes BPF if it is permitted and hits are few. The trial
- * measurement ends before the measurement that the user requested begins: every hit is counted
- * once. If a command causes the hits, they come only after the choice. `auto` does not wait for
- * them; it takes `inside`, where many hits cost little.
+ * Choose the engine of a measurement. BPF disturbs the process least at attach and detach, and
+ * needs no code inside the process, but each hit costs a trap. So `auto` chooses BPF if BPF is
+ * permitted and hits are few. To find out, it measures with BPF for a moment; this trial ends
+ * before the measurement that the user requested begins, so every hit is counted once. If the hits
+ * will be caused by a command that the tool starts, a trial is not possible. In this case `auto`
+ * chooses `inside`, where many hits cost little.
  */
 #include "tool/choose_engine.h"
 
@@ -26,8 +27,8 @@ static void give_reason(struct chosen_engine *chosen, bool is_inside, const char
 }
 
 /* Create and open the meter that OPTIONS describe. */
-static int open_meter(const struct options *options, struct ocp_process **procs, size_t n,
-		      bool is_inside, struct ocp_meter **meter)
+static int open_trial_meter(const struct options *options, struct ocp_process **procs, size_t n,
+			    bool is_inside, struct ocp_meter **meter)
 {
 	int err = 0;
 
@@ -50,7 +51,7 @@ static int open_meter(const struct options *options, struct ocp_process **procs,
 static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
 {
 	struct ocp_meter *meter;
-	int err = open_meter(options, procs, n, true, &meter);
+	int err = open_trial_meter(options, procs, n, true, &meter);
 
 	if (!err)
 		err = meter_check_all_inside(meter);
@@ -65,14 +66,14 @@ static int check_inside(const struct options *options, struct ocp_process **proc
  * Measure with BPF for LOOK_NS. Set *RATE to the hits per second and *SHARE to their cost as a
  * share of a core.
  */
-static int look(const struct options *options, struct ocp_process **procs, size_t n, double *rate,
-		double *share)
+static int measure_hit_rate(const struct options *options, struct ocp_process **procs, size_t n,
+			    double *rate, double *share)
 {
 	const struct timespec a_while = { 0, LOOK_NS };
 	struct ocp_sample *sample = NULL;
 	struct ocp_costs costs;
 	struct ocp_meter *meter;
-	int err = open_meter(options, procs, n, false, &meter);
+	int err = open_trial_meter(options, procs, n, false, &meter);
 
 	if (!err)
 		err = ocp_meter_attach(meter);
@@ -94,13 +95,13 @@ static int look(const struct options *options, struct ocp_process **procs, size_
 	return err;
 }
 
-static void compare(const struct options *options, struct ocp_process **procs, size_t n,
-		    struct chosen_engine *chosen)
+static void compare_costs(const struct options *options, struct ocp_process **procs, size_t n,
+			  struct chosen_engine *chosen)
 {
 	const double asked = options->request.budget;
 	const double budget = asked > 0 ? asked : ENGINE_AUTO_BUDGET;
 	double rate = 0, share = 0;
-	int err = look(options, procs, n, &rate, &share);
+	int err = measure_hit_rate(options, procs, n, &rate, &share);
 
 	if (err == -ENOTSUP || err == -EPERM || err == -EACCES)
 		give_reason(chosen, true, "BPF fails: ", ocp_error(options->ctx));
@@ -123,8 +124,8 @@ static void choose_for_command(const struct options *options, struct chosen_engi
 		 "the hits that '%s' will cause are not known yet", options->args[0]);
 }
 
-static void choose(const struct options *options, struct ocp_process **procs, size_t n,
-		   struct chosen_engine *chosen)
+static void choose_by_cost(const struct options *options, struct ocp_process **procs, size_t n,
+			   struct chosen_engine *chosen)
 {
 	const char *need = measure_options_need_bpf(options);
 	int err = 0;
@@ -140,10 +141,13 @@ static void choose(const struct options *options, struct ocp_process **procs, si
 	else if (!err && !chosen->reason[0] && options->n_args)
 		choose_for_command(options, chosen);
 	else if (!err && !chosen->reason[0])
-		compare(options, procs, n, chosen);
+		compare_costs(options, procs, n, chosen);
 }
 
-/* Choose BPF. If BPF is not permitted, choose `inside` if it supports the request. */
+/*
+ * Choose the engine if the user has not named one: `inside` if BPF is not permitted and `inside`
+ * supports the request, otherwise BPF.
+ */
 static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {
@@ -161,7 +165,7 @@ void choose_engine(const struct options *options, struct ocp_process **procs, si
 	if (options->engine == ENGINE_DEFAULT)
 		choose_default(options, procs, n, chosen);
 	else if (options->engine == ENGINE_AUTO)
-		choose(options, procs, n, chosen);
+		choose_by_cost(options, procs, n, chosen);
 	/* If the reason is empty after a failure, the measurement itself reports the error. */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);

@@ -17,10 +17,10 @@ struct chosen_engine {
 
 /*
  * Choose the engine that measures the N processes PROCS, according to OPTIONS. `auto` may first
- * measure with BPF for a tenth of a second, and detach again; it does not if the hits are to come
- * from a command, which starts later. Without --engine, the engine is BPF, or `inside` if BPF is
- * not permitted and `inside` supports the request. Print the engine and the reason, unless -quiet
- * is set or the reason is empty.
+ * measure with BPF for a tenth of a second, and detach again; it does not do so if a command will
+ * cause the hits, since the command starts later. Without --engine, the engine is BPF, or `inside`
+ * if BPF is not permitted and `inside` supports the request. Print the engine and the reason,
+ * unless -quiet is set or the reason is empty.
  */
 void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
 		   struct chosen_engine *chosen);

@@ -58,8 +58,8 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 }
 
 /*
- * Read the source, some of whose code is in IMAGE. Then find the places of its lines that no OCaml
- * pattern covers.
+ * Read the source file, after code of it was found in IMAGE. Then find the places of its lines that
+ * no OCaml pattern covers.
  */
 static int take_image(const struct options *options, const struct code_image *image,
 		      struct annotation *a)
@@ -81,8 +81,8 @@ static int take_image(const struct options *options, const struct code_image *im
 }
 
 /* Use the first of IMAGES that contains code of the source. */
-static int find_places(const struct options *options, const struct code_images *images,
-		       struct annotation *a)
+static int choose_image(const struct options *options, const struct code_images *images,
+			struct annotation *a)
 {
 	char *nearest = NULL;
 	bool has_rows = false, is_found = false;
@@ -125,8 +125,8 @@ static int ask_for_lines(struct options *options, const struct annotation *a)
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-static int measure(struct options *options, struct ocp_process *proc,
-		   const struct annotation *annotation)
+static int measure_lines(struct options *options, struct ocp_process *proc,
+			 const struct annotation *annotation)
 {
 	const pid_t tgid = ocp_process_tgid(proc);
 	struct measure_session measure = { 0 };
@@ -155,19 +155,19 @@ static int annotate(struct options *options, struct code_images *images)
 	int code, err = code_images_read(options->ctx, options->pid, images);
 
 	if (!err)
-		err = find_places(options, images, &annotation);
+		err = choose_image(options, images, &annotation);
 	if (!err)
 		err = ask_for_lines(options, &annotation);
 	if (!err)
 		err = ocp_process_open(options->ctx, options->pid, &proc);
 	annotation.exe = images->exe_path;
-	code = err ? say_error(options->ctx, err) : measure(options, proc, &annotation);
+	code = err ? say_error(options->ctx, err) : measure_lines(options, proc, &annotation);
 	ocp_process_free(proc);
 	annotation_free(&annotation);
 	return code;
 }
 
-static int run(struct options *options)
+static int run_annotate(struct options *options)
 {
 	struct code_images images = { 0 };
 	int code;
@@ -189,5 +189,5 @@ const struct command command_annotate = {
 	.help = &help_annotate,
 	.takes_words = true,
 	.takes_running = true,
-	.run = run,
+	.run = run_annotate,
 };

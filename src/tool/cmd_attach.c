@@ -16,7 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Print an error about one of several processes; the message itself does not name the process. */
+/*
+ * Print the error of process PID. If there are several processes, put "pid PID" before the message,
+ * unless the message begins with it.
+ */
 static int say_process_error(const struct options *options, pid_t pid, int err)
 {
 	char prefix[32];
@@ -94,8 +97,8 @@ static int undo_all(const struct options *options, struct opened *opened, int co
 }
 
 /* Start the command, if there is one, and measure until the end. */
-static int measure(struct options *options, struct session *session,
-		   struct measure_session *measure)
+static int start_and_measure(struct options *options, struct session *session,
+			     struct measure_session *measure)
 {
 	int code = measure_attach(measure);
 
@@ -125,8 +128,8 @@ static int wait_for_end(const struct options *options, struct session *session)
 }
 
 /*
- * Switch the probes, measure, and undo temporary changes. The caller has loaded the meter before,
- * so that an error of the loading changes nothing.
+ * Switch the probes, measure, and undo temporary changes. The caller must have loaded the meter: if
+ * loading it fails, no process has been changed yet.
  */
 static int do_all(struct options *options, struct opened *opened, struct session *session,
 		  struct measure_session *measure_session)
@@ -136,7 +139,7 @@ static int do_all(struct options *options, struct opened *opened, struct session
 	if (options->actions_flag)
 		code = update_all(options, opened);
 	if (code == EXIT_DONE && options_measure(options))
-		code = measure(options, session, measure_session);
+		code = start_and_measure(options, session, measure_session);
 	else if (code == EXIT_DONE)
 		code = wait_for_end(options, session);
 	return undo_all(options, opened, code);
@@ -242,7 +245,7 @@ static int run_with(struct options *options, struct opened *opened)
 	return code_with_command(&workload, code);
 }
 
-static int check_usage(const struct options *options)
+static int check_attach_usage(const struct options *options)
 {
 	int code;
 
@@ -269,7 +272,7 @@ static int check_usage(const struct options *options)
 }
 
 /* Add the processes that run the file of --exe. */
-static int find_processes(struct options *options)
+static int find_exe_processes(struct options *options)
 {
 	const bool quiet = options->quiet;
 	pid_t *pids;
@@ -291,16 +294,16 @@ static int find_processes(struct options *options)
 	return code;
 }
 
-static int run(struct options *options)
+static int run_attach(struct options *options)
 {
 	struct opened *opened;
-	int code = check_usage(options);
+	int code = check_attach_usage(options);
 
 	if (code == EXIT_DONE && options->exe && options->n_pids && options_measure(options))
 		code = say_usage(&command_attach,
 				 "-pid and --exe are mutually exclusive when measuring");
 	if (code == EXIT_DONE && options->exe)
-		code = find_processes(options);
+		code = find_exe_processes(options);
 	if (code != EXIT_DONE)
 		return code;
 	opened = calloc(options->n_pids + 1, sizeof(*opened));
@@ -320,5 +323,5 @@ const struct command command_attach = {
 	.help = &help_attach,
 	.many_pids = true,
 	.takes_program = true,
-	.run = run,
+	.run = run_attach,
 };

@@ -48,7 +48,7 @@ static int write_for_program(struct options *options, enum ocp_bpftrace what, ch
 	return err;
 }
 
-static int run(struct options *options)
+static int run_bpftrace(struct options *options)
 {
 	enum ocp_bpftrace what;
 	char *script = NULL;
@@ -79,5 +79,5 @@ const struct command command_bpftrace = {
 	.help = &help_bpftrace,
 	.takes_words = true,
 	.takes_file = true,
-	.run = run,
+	.run = run_bpftrace,
 };

@@ -18,12 +18,12 @@ struct diagnosis {
 };
 
 /* The result of --fix: what was repaired, and what was not. */
-struct outcome {
+struct repair_outcome {
 	struct ocp_repaired repaired;
 	struct ocp_findings *left;
 	size_t n_int3s; /* number of int3s removed */
 	struct unheld_int3s unheld;
-	const char *why_unheld; /* why these int3s remain; NULL: another uprobe may be there */
+	const char *why_unheld; /* why the unheld int3s stay; NULL: maybe another uprobe */
 };
 
 /* Return true if there are int3s that certainly have no holder. */
@@ -72,7 +72,10 @@ static void print_possible_holders(const struct holders *holders)
 	}
 }
 
-/* Print who holds sites. N_LEFT of the sites have an int3 without a holder: see print_unheld. */
+/*
+ * Print who holds sites. Leave out the N_LEFT sites whose int3 has no holder: print_unheld()
+ * reports them.
+ */
 static void print_holders(const struct holders *holders, size_t n_left)
 {
 	const size_t n_unknown = holders->n_unknown > n_left ? holders->n_unknown - n_left : 0;
@@ -122,7 +125,7 @@ static void print_unheld(const struct unheld_int3s *unheld)
 	puts(")");
 }
 
-static void print_unheld_left(const struct outcome *outcome)
+static void print_unheld_left(const struct repair_outcome *outcome)
 {
 	const size_t n = outcome->unheld.n;
 
@@ -139,8 +142,8 @@ static void print_unheld_left(const struct outcome *outcome)
 }
 
 /*
- * Find the sites that count inside the process. *INSIDE is NULL if no site counts; the caller frees
- * it.
+ * Set *N to the number of sites that count inside the process, and *INSIDE to the block that they
+ * call. If no site counts, set *INSIDE to NULL. The caller closes *INSIDE.
  */
 static int find_inside(const struct options *options, struct inside **inside, size_t *n)
 {
@@ -209,8 +212,8 @@ static struct json_object *holders_json(const struct holders *holders)
 }
 
 /*
- * Add the links of kept meters, which no process holds open. A meter that cannot be read is left
- * out.
+ * Add the links of kept meters to HOLDERS: no process holds these links open. Leave out meters that
+ * cannot be read.
  */
 static int add_kept(struct ocp_process *proc, struct options *options, struct holders *holders)
 {
@@ -279,7 +282,7 @@ static struct json_object *unheld_json(const struct unheld_int3s *unheld)
 	return to;
 }
 
-static struct json_object *repaired_json(const struct outcome *outcome)
+static struct json_object *repaired_json(const struct repair_outcome *outcome)
 {
 	const struct ocp_repaired *repaired = &outcome->repaired;
 	struct json_object *to = json_object_new_object();
@@ -298,8 +301,8 @@ static struct json_object *repaired_json(const struct outcome *outcome)
  * Print the diagnosis and the result of the repair. OUTCOME is NULL if no repair was requested, or
  * if it failed.
  */
-static void print_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
-		       const struct outcome *outcome)
+static void print_diagnosis_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
+				 const struct repair_outcome *outcome)
 {
 	struct json_object *top = json_object_new_object();
 
@@ -341,7 +344,8 @@ static void print_repaired(const struct ocp_repaired *r)
  * Remove leftover int3s. int3s that cannot be removed (for example without CAP_BPF) do not make the
  * repair fail, since they may be in use. The reason stays in the ctx.
  */
-static void remove_int3s(struct options *options, struct ocp_process *proc, struct outcome *outcome)
+static void remove_int3s(struct options *options, struct ocp_process *proc,
+			 struct repair_outcome *outcome)
 {
 	if (unheld_int3s_remove(proc, &outcome->n_int3s, &outcome->unheld))
 		outcome->why_unheld = ocp_error(options->ctx);
@@ -351,7 +355,7 @@ static void remove_int3s(struct options *options, struct ocp_process *proc, stru
 static int fix(struct options *options, struct ocp_process *proc, const struct diagnosis *diagnosis)
 {
 	const struct ocp_findings *findings = diagnosis->findings;
-	struct outcome outcome = { 0 };
+	struct repair_outcome outcome = { 0 };
 	int err = fix_inside(options), code;
 
 	if (!err)
@@ -360,13 +364,13 @@ static int fix(struct options *options, struct ocp_process *proc, const struct d
 		err = ocp_process_diagnose(proc, &outcome.left);
 	if (err) {
 		if (options->json)
-			print_json(proc, diagnosis, NULL);
+			print_diagnosis_json(proc, diagnosis, NULL);
 		return say_error(options->ctx, err);
 	}
 	remove_int3s(options, proc, &outcome);
 	code = disagrees(outcome.left) || are_left_over(&outcome.unheld) ? EXIT_FAILED : EXIT_DONE;
 	if (options->json) {
-		print_json(proc, diagnosis, &outcome);
+		print_diagnosis_json(proc, diagnosis, &outcome);
 	} else {
 		if (disagrees(findings) || outcome.repaired.probes) {
 			print_repaired(&outcome.repaired);
@@ -387,13 +391,13 @@ static int conclude(struct options *options, struct ocp_process *proc,
 	if (options->fix)
 		code = fix(options, proc, diagnosis);
 	else if (options->json)
-		print_json(proc, diagnosis, NULL);
+		print_diagnosis_json(proc, diagnosis, NULL);
 	if (ocp_process_probe_count(proc) == 0 && !options->quiet)
 		say("pid %d (%s): has no OCaml probes", (int)options->pid, ocp_process_exe(proc));
 	return code;
 }
 
-static int examine(struct options *options, struct ocp_process *proc)
+static int diagnose_process(struct options *options, struct ocp_process *proc)
 {
 	struct diagnosis diagnosis = { 0 };
 	struct inside *inside = NULL;
@@ -422,7 +426,7 @@ static int examine(struct options *options, struct ocp_process *proc)
 	return code;
 }
 
-static int run(struct options *options)
+static int run_doctor(struct options *options)
 {
 	struct ocp_process *proc;
 	int err, code;
@@ -432,7 +436,7 @@ static int run(struct options *options)
 	err = ocp_process_open(options->ctx, options->pid, &proc);
 	if (err)
 		return say_error(options->ctx, err);
-	code = examine(options, proc);
+	code = diagnose_process(options, proc);
 	ocp_process_free(proc);
 	return code;
 }
@@ -441,5 +445,5 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.help = &help_doctor,
 	.takes_running = true,
-	.run = run,
+	.run = run_doctor,
 };

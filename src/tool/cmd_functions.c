@@ -17,7 +17,7 @@
 
 enum { MAX_FUNCTION_BYTES = 1 << 24 };
 
-struct listing {
+struct function_listing {
 	struct options *options;
 	struct code_images images;
 	struct str_regexp *re; /* NULL: all functions */
@@ -31,7 +31,7 @@ struct listing {
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
-static int no_match(const struct listing *listing)
+static int no_match(const struct function_listing *listing)
 {
 	struct suggestion suggestion = suggestion_for(listing->pattern);
 	const char *where =
@@ -51,7 +51,7 @@ static int no_match(const struct listing *listing)
 	return -ENOENT;
 }
 
-static int choose(struct listing *listing)
+static int take_matching_functions(struct function_listing *listing)
 {
 	const struct code_images *images = &listing->images;
 	size_t room = 0, n_rows = 0;
@@ -169,7 +169,7 @@ static int find_costs(struct ocp_ctx *ctx, const struct code_image *image,
 	return err;
 }
 
-static int examine(struct listing *listing)
+static int find_sources_and_costs(struct function_listing *listing)
 {
 	struct ocp_ctx *ctx = listing->options->ctx;
 	size_t first = 0, end;
@@ -194,7 +194,7 @@ static int examine(struct listing *listing)
 	return err;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_function_rows(const void *a, const void *b)
 {
 	const struct function_row *x = a, *y = b;
 	int order = strcmp(x->function->name, y->function->name);
@@ -209,7 +209,7 @@ static int compare_rows(const void *a, const void *b)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static int list_functions(struct listing *listing)
+static int list_functions(struct function_listing *listing)
 {
 	const struct options *options = listing->options;
 	int err = 0;
@@ -221,12 +221,12 @@ static int list_functions(struct listing *listing)
 			      ? code_images_read(options->ctx, options->pid, &listing->images)
 			      : code_images_open(options->ctx, options->prog, &listing->images);
 	if (!err)
-		err = choose(listing);
+		err = take_matching_functions(listing);
 	if (!err)
-		err = examine(listing);
+		err = find_sources_and_costs(listing);
 	if (err)
 		return say_error(options->ctx, err);
-	qsort(listing->rows, listing->n, sizeof(*listing->rows), compare_rows);
+	qsort(listing->rows, listing->n, sizeof(*listing->rows), compare_function_rows);
 	if (options->json)
 		functions_print_json(listing->rows, listing->n,
 				     options->pid ? listing->images.exe_path : options->prog,
@@ -236,9 +236,9 @@ static int list_functions(struct listing *listing)
 	return EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_functions(struct options *options)
 {
-	struct listing listing = { .options = options };
+	struct function_listing listing = { .options = options };
 	int code;
 
 	if (options->n_args > 1)
@@ -267,5 +267,5 @@ const struct command command_functions = {
 	.help = &help_functions,
 	.takes_words = true,
 	.takes_file = true,
-	.run = run,
+	.run = run_functions,
 };

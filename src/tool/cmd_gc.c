@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * `gc`: print what the garbage collector of a process does. The figures are read at the start, at
- * the end of each interval and at the end. They are also read periodically in between, since an
- * ended process cannot be read; the last figures are then printed.
+ * the end of each interval and at the end. They are also read periodically in between: a process
+ * that has ended cannot be read, so the figures that were read last are printed for it.
  */
 #include "tool/commands.h"
 
@@ -16,7 +16,8 @@
 
 enum {
 	KEEP_NS = 100 * 1000 * 1000,
-	GRACE_NS = 100 * 1000 * 1000, /* between the release of the memory and the exit */
+	/* the longest time from when an ending process releases its memory to its exit */
+	GRACE_NS = 100 * 1000 * 1000,
 };
 
 struct gc_session {
@@ -48,7 +49,8 @@ static int read_gauges(struct gc_session *s)
 }
 
 /*
- * Read the pauses. If they cannot be read, say why and return NULL: the report has no pauses then.
+ * Return the pauses. If they cannot be read, say why and return NULL; the report then has no
+ * pauses.
  */
 static const struct ocp_sample *read_pauses(struct gc_session *s, bool is_total)
 {
@@ -83,8 +85,8 @@ static void write_report(struct gc_session *s, bool is_total)
 }
 
 /*
- * Read the figures. The process may end during the read, which is no error once there are figures.
- * It may also execute another program; the figures are then those of the earlier program.
+ * Read the figures. If the process has ended, return ENDED_WITH_PROCESS, and keep the figures that
+ * were read last. Do the same if the process has executed another program (s->runs_another).
  */
 static enum ending read_now(struct gc_session *s, struct session *session)
 {
@@ -96,7 +98,7 @@ static enum ending read_now(struct gc_session *s, struct session *session)
 	return ENDED_WITH_PROCESS;
 }
 
-static enum ending run_session(struct gc_session *s, struct session *session)
+static enum ending read_gauges_until_end(struct gc_session *s, struct session *session)
 {
 	const int64_t interval_ns = s->options->interval_ns;
 	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
@@ -130,7 +132,7 @@ static enum ending run_session(struct gc_session *s, struct session *session)
 	}
 }
 
-static int measure(struct gc_session *s, struct session *session)
+static int measure_gc(struct gc_session *s, struct session *session)
 {
 	enum ending ending;
 
@@ -139,7 +141,7 @@ static int measure(struct gc_session *s, struct session *session)
 		return say_error(s->options->ctx, s->err);
 	s->first = s->before = s->now;
 	s->first_ns = s->before_ns = s->now_ns;
-	ending = run_session(s, session);
+	ending = read_gauges_until_end(s, session);
 	if (ending == ENDED_BY_ERROR)
 		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
 	if (ending == ENDED_WITH_PROCESS && !s->runs_another && !s->options->quiet)
@@ -156,7 +158,7 @@ static int measure(struct gc_session *s, struct session *session)
 	return EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_gc(struct options *options)
 {
 	struct gc_session s = { .options = options };
 	struct session session;
@@ -174,7 +176,7 @@ static int run(struct options *options)
 		s.share = collector_share_begin(options->pid);
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
-		code = measure(&s, &session);
+		code = measure_gc(&s, &session);
 	session_close(&session);
 	collector_share_close(s.share);
 	gc_pauses_close(s.pauses);
@@ -186,5 +188,5 @@ const struct command command_gc = {
 	.name = "gc",
 	.help = &help_gc,
 	.takes_running = true,
-	.run = run,
+	.run = run_gc,
 };

@@ -43,8 +43,8 @@ static struct json_object *tracer_json(const struct tracer *tracer)
 	return to;
 }
 
-static void print_json(const struct ocp_process *proc, const enum ocp_state *states,
-		       const struct tracer *tracer, const struct ocp_sites *sites)
+static void print_info_json(const struct ocp_process *proc, const enum ocp_state *states,
+			    const struct tracer *tracer, const struct ocp_sites *sites)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
 
@@ -101,7 +101,7 @@ static int print_states(struct options *options, struct ocp_process *proc)
 	if (!err && options->sites)
 		err = ocp_sites_read(proc, OCP_SITES_SYMBOLS | OCP_SITES_SOURCE, &sites);
 	if (!err && options->json)
-		print_json(proc, states, &tracer, sites);
+		print_info_json(proc, states, &tracer, sites);
 	else if (!err && sites)
 		sites_print_table(proc, sites);
 	else if (!err)
@@ -118,7 +118,7 @@ static int print_states(struct options *options, struct ocp_process *proc)
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_info(struct options *options)
 {
 	struct verdicts *verdicts;
 	struct ocp_process *proc;
@@ -151,5 +151,5 @@ const struct command command_info = {
 	.name = "info",
 	.help = &help_info,
 	.takes_running = true,
-	.run = run,
+	.run = run_info,
 };

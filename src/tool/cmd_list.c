@@ -19,7 +19,8 @@
 #define EXAM_NS INT64_C(10000000000)
 
 /* Print the probes of PROG as JSON. ARGS: the sites with their arguments, or NULL. Frees ARGS. */
-static void print_json(const char *path, const struct ocp_program *prog, struct json_object *args)
+static void print_program_json(const char *path, const struct ocp_program *prog,
+			       struct json_object *args)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
 
@@ -57,7 +58,7 @@ static int print_program(struct options *options, const struct ocp_program *prog
 			return say_error(options->ctx, -EIO);
 	}
 	if (options->json)
-		print_json(options->prog, prog, args);
+		print_program_json(options->prog, prog, args);
 	else
 		for (size_t i = 0; i < ocp_program_probe_count(prog); i++)
 			puts(ocp_program_probe_name(prog, i));
@@ -103,7 +104,7 @@ static int list_program(struct options *options)
  * Collects the listed processes. Processes whose files are still being examined are found by a
  * later scan.
  */
-struct process_list {
+struct listed_processes {
 	FILE *text; /* collects the lines of the list; NULL: the list is JSON */
 	struct json_object *array;
 };
@@ -125,7 +126,7 @@ static int list_process(void *data, struct ocp_process *proc)
 {
 	size_t n = ocp_process_probe_count(proc), enabled = 0;
 	enum ocp_state *states = calloc(n + 1, sizeof(*states));
-	const struct process_list *list = data;
+	const struct listed_processes *list = data;
 	struct json_object *to;
 	int err;
 
@@ -157,7 +158,7 @@ static int list_process(void *data, struct ocp_process *proc)
 }
 
 /* Empty LIST, then scan all processes into it. Text is collected in *BYTES. */
-static int scan_into(struct options *options, struct process_list *list, char **bytes,
+static int scan_into(struct options *options, struct listed_processes *list, char **bytes,
 		     struct ocp_scan_summary *summary)
 {
 	size_t n;
@@ -180,7 +181,7 @@ static int scan_into(struct options *options, struct process_list *list, char **
  * Have the files of other users examined first: as root, this process must not spend time and
  * memory on a file that any user may have made. A later scan uses the results.
  */
-static int scan_examined(struct options *options, struct process_list *list, char **bytes,
+static int scan_examined(struct options *options, struct listed_processes *list, char **bytes,
 			 struct ocp_scan_summary *summary)
 {
 	struct verdicts *verdicts = verdicts_new(options->ctx);
@@ -207,7 +208,7 @@ static int scan_examined(struct options *options, struct process_list *list, cha
 
 static int list_processes(struct options *options)
 {
-	struct process_list list = { 0 };
+	struct listed_processes list = { 0 };
 	struct ocp_scan_summary summary;
 	char *text = NULL;
 	int err = scan_examined(options, &list, &text, &summary);
@@ -334,8 +335,8 @@ static int list_kept(struct options *options)
 }
 
 /* Set the command's own option; --args is the only one. */
-static int set_own(const struct command *command, struct options *options, const char *name,
-		   const char *value)
+static int set_list_option(const struct command *command, struct options *options, const char *name,
+			   const char *value)
 {
 	static bool yes = true;
 
@@ -346,7 +347,7 @@ static int set_own(const struct command *command, struct options *options, const
 	return EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_list(struct options *options)
 {
 	if (options->own && !options->prog)
 		return say_usage(&command_list, "--args needs -prog");
@@ -368,6 +369,6 @@ const struct command command_list = {
 	.name = "list",
 	.help = &help_list,
 	.takes_file = true,
-	.run = run,
-	.set_own = set_own,
+	.run = run_list,
+	.set_own = set_list_option,
 };

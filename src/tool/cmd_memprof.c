@@ -77,7 +77,7 @@ static void say_refusals(const struct memprof_run *r)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-static struct memprof_options *own_of(struct options *options)
+static struct memprof_options *memprof_options_of(struct options *options)
 {
 	static struct memprof_options own = { .spec = { .rate = MEMPROF_USUAL_RATE,
 							.depth = USUAL_DEPTH } };
@@ -115,10 +115,10 @@ static int set_events(const struct command *command, struct memprof_options *own
 	return EXIT_DONE;
 }
 
-static int set_own(const struct command *command, struct options *options, const char *name,
-		   const char *value)
+static int set_memprof_option(const struct command *command, struct options *options,
+			      const char *name, const char *value)
 {
-	struct memprof_options *own = own_of(options);
+	struct memprof_options *own = memprof_options_of(options);
 
 	if (strcmp(name, "rate") == 0)
 		return set_rate(command, own, value);
@@ -142,7 +142,7 @@ static int set_own(const struct command *command, struct options *options, const
 }
 
 /* Check that no file is written twice. */
-static int check_files(const struct memprof_options *own)
+static int check_memprof_files(const struct memprof_options *own)
 {
 	const struct {
 		const char *flag, *path;
@@ -167,7 +167,7 @@ static int check_options(const struct options *options, const struct memprof_opt
 		return say_usage(&command_memprof, "--folded and --json are mutually exclusive");
 	if (own->lifetimes && (own->folded || options->json))
 		return say_usage(&command_memprof, "--lifetimes: only for the table");
-	return check_files(own);
+	return check_memprof_files(own);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -198,8 +198,9 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 }
 
 /*
- * Take events for TURN_NS at most, since a program may write faster than the tool reads. With ALL,
- * take all events that wait now; later calls take none.
+ * Take the events that have come. Stop after TURN_NS, since a program may write faster than the
+ * tool reads. If ALL, take the events that have come up to now without this limit; later events are
+ * not taken any more.
  */
 static int take_events(struct memprof_run *r, bool all)
 {
@@ -245,7 +246,7 @@ static bool has_started(const struct memprof_run *r)
 
 /*
  * Wait until the profile has started in a domain, but at most until MEMPROF_LATE_NS after the
- * request: a program that waits starts the profile later.
+ * request: a program that is blocked starts the profile only when it runs again.
  */
 static enum ending await_start(struct memprof_run *r, struct session *session)
 {
@@ -266,8 +267,8 @@ static enum ending await_start(struct memprof_run *r, struct session *session)
 }
 
 /*
- * Say once that samples are taken. This may come late, since a waiting program starts the profile
- * later.
+ * Say once that samples are taken. This may be late: a program that is blocked starts the profile
+ * only when it runs again.
  */
 static void say_sampling(struct memprof_run *r)
 {
@@ -278,7 +279,7 @@ static void say_sampling(struct memprof_run *r)
 	    (int)r->options->pid, r->options->for_ns ? "" : "; end with Ctrl-C");
 }
 
-static void say_start(struct memprof_run *r)
+static void say_event_source(struct memprof_run *r)
 {
 	if (r->options->quiet)
 		return;
@@ -295,8 +296,8 @@ static void say_start(struct memprof_run *r)
 }
 
 /*
- * Return true if the probes have ended, so that no more events will come. New files of the program,
- * and errors in these files, do not matter.
+ * If a refresh is due, probe the new files of the program. Return true if the probes have ended, so
+ * that no more events will come. Other errors of the refresh do not matter.
  */
 static bool have_probes_ended(struct memprof_run *r)
 {
@@ -368,7 +369,7 @@ static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
 	return html_write(ctx, data, "words", to);
 }
 
-static int write_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
+static int write_blocks_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
 	return pprof_write(ctx, data, to);
 }
@@ -401,12 +402,12 @@ static int write_profile(struct memprof_run *r)
 	profile.start_ns = r->start_time_ns;
 	profile.duration_ns = (uint64_t)(r->end_ns - r->start_ns);
 	profile.is_live = r->own->by_live;
-	err = profile_file_write(ctx, r->own->pprof, write_pprof, &profile);
+	err = profile_file_write(ctx, r->own->pprof, write_blocks_pprof, &profile);
 	profile_free(&profile);
 	return err;
 }
 
-static int report(struct memprof_run *r)
+static int report_heap(struct memprof_run *r)
 {
 	struct memprof_report report = {
 		.heap = r->heap,
@@ -442,7 +443,7 @@ static int report(struct memprof_run *r)
 	return err;
 }
 
-static int run_session(struct memprof_run *r, struct session *session)
+static int run_memprof_session(struct memprof_run *r, struct session *session)
 {
 	enum ending ending;
 	int err;
@@ -452,7 +453,7 @@ static int run_session(struct memprof_run *r, struct session *session)
 		r->start_ns = session_now_ns();
 	r->start_time_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
 	if (ending == NOT_ENDED) {
-		say_start(r);
+		say_event_source(r);
 		if (r->options->json)
 			memprof_json_start(&(struct memprof_json_head){
 				.pid = (int)r->options->pid,
@@ -475,7 +476,7 @@ static int run_session(struct memprof_run *r, struct session *session)
 			    : "pid %d has ended",
 		    (int)r->options->pid);
 	if (!err)
-		err = report(r);
+		err = report_heap(r);
 	return err ? say_error(r->options->ctx, err) : EXIT_DONE;
 }
 
@@ -529,9 +530,9 @@ static int open_run(struct memprof_run *r)
 	return err ? say_error(ctx, err) : EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_heap_tracking(struct options *options)
 {
-	struct memprof_run r = { .options = options, .own = own_of(options) };
+	struct memprof_run r = { .options = options, .own = memprof_options_of(options) };
 	struct session session = { 0 };
 	int code = check_options(options, r.own);
 
@@ -541,7 +542,7 @@ static int run(struct options *options)
 	if (code == EXIT_DONE)
 		code = open_run(&r);
 	if (code == EXIT_DONE)
-		code = run_session(&r, &session);
+		code = run_memprof_session(&r, &session);
 	memprof_close(r.memprof);
 	memprof_probes_close(r.probes);
 	memtrace_file_abandon(r.memtrace);
@@ -556,6 +557,6 @@ const struct command command_memprof = {
 	.name = "memprof",
 	.help = &help_memprof,
 	.takes_running = true,
-	.run = run,
-	.set_own = set_own,
+	.run = run_heap_tracking,
+	.set_own = set_memprof_option,
 };

@@ -83,7 +83,7 @@ static int set_hz(const struct command *command, struct profile_options *own, co
 	return EXIT_DONE;
 }
 
-static struct profile_options *own_of(struct options *options)
+static struct profile_options *profile_options_of(struct options *options)
 {
 	static struct profile_options own = {
 		.spec = { .kind = PROFILE_CPU, .hz = DEFAULT_HZ, .max_processes = MAX_PROCESSES }
@@ -93,10 +93,10 @@ static struct profile_options *own_of(struct options *options)
 	return &own;
 }
 
-static int set_own(const struct command *command, struct options *options, const char *name,
-		   const char *value)
+static int set_profile_option(const struct command *command, struct options *options,
+			      const char *name, const char *value)
 {
-	struct profile_options *own = own_of(options);
+	struct profile_options *own = profile_options_of(options);
 
 	if (strcmp(name, "cpu") == 0)
 		return set_kind(command, own, name, PROFILE_CPU);
@@ -119,7 +119,7 @@ static int set_own(const struct command *command, struct options *options, const
 }
 
 /* Check that no file is written twice, or over a file that is read. */
-static int check_files(const struct profile_options *own, const char *read)
+static int check_profile_files(const struct profile_options *own, const char *read)
 {
 	const struct {
 		const char *flag, *path;
@@ -154,7 +154,7 @@ static int check_two_files(const struct options *options, const struct profile_o
 		return say_usage(&command_profile,
 				 "%s: not where two files are compared ('%s' and '%s')", flag,
 				 own->diff, options->args[0]);
-	return check_files(own, options->args[0]);
+	return check_profile_files(own, options->args[0]);
 }
 
 static int check_options(const struct options *options, const struct profile_options *own)
@@ -169,12 +169,12 @@ static int check_options(const struct options *options, const struct profile_opt
 							   : "-pid or --exe is required");
 	if (own->has_hz && own->spec.kind == PROFILE_WAITS)
 		return say_usage(&command_profile, "--hz: not for --off-cpu");
-	return check_files(own, NULL);
+	return check_profile_files(own, NULL);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-static int find_processes(struct options *options)
+static int find_profiled_processes(struct options *options)
 {
 	pid_t *pids;
 	size_t n;
@@ -193,7 +193,7 @@ static int find_processes(struct options *options)
 }
 
 /* Add the processes. Processes of --exe start and end at any time; skip one that has just ended. */
-static int add_processes(struct profile_session *s)
+static int add_listed_processes(struct profile_session *s)
 {
 	struct options *options = s->options;
 	size_t n = 0;
@@ -230,8 +230,8 @@ static int need_native(const struct options *options)
 }
 
 /*
- * Refuse a program without native OCaml code for PROFILE_GC and PROFILE_WORDS; for other kinds only
- * warn: CPU time and waits of any program can be profiled.
+ * If no process runs native OCaml code, return an error for PROFILE_GC and PROFILE_WORDS. Only warn
+ * for other kinds, since CPU time and waits of any program can be profiled.
  */
 static int check_native(struct profile_session *s)
 {
@@ -327,7 +327,7 @@ static struct profile_report report_of(const struct options *options,
 					.quiet = options->quiet };
 }
 
-static int report(struct profile_session *s)
+static int report_profile(struct profile_session *s)
 {
 	static const char *const nothing[] = {
 		[PROFILE_CPU] = "no thread ran",
@@ -366,7 +366,7 @@ static int report(struct profile_session *s)
 	return err;
 }
 
-static void say_start(const struct profile_session *s)
+static void say_what_is_sampled(const struct profile_session *s)
 {
 	const size_t n = s->options->n_pids;
 	char what[64], whose[64];
@@ -390,7 +390,7 @@ static void say_start(const struct profile_session *s)
 	say("%s: %s%s", what, whose, s->options->for_ns ? "" : "; end with Ctrl-C");
 }
 
-static int run_session(struct profile_session *s, struct session *session)
+static int run_profile_session(struct profile_session *s, struct session *session)
 {
 	struct timespec now;
 	enum ending ending;
@@ -401,7 +401,7 @@ static int run_session(struct profile_session *s, struct session *session)
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->start_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	s->start_ns = s->cost_since_ns = profiler_start_ns(s->profiler);
-	say_start(s);
+	say_what_is_sampled(s);
 	ending = take_samples(s, session);
 	profiler_stop(s->profiler);
 	s->end_ns = profiler_stop_ns(s->profiler);
@@ -410,7 +410,7 @@ static int run_session(struct profile_session *s, struct session *session)
 	if (ending == ENDED_WITH_PROCESS && !s->options->quiet)
 		say(s->options->n_pids == 1 ? "pid %d has ended" : "all processes have ended",
 		    (int)s->options->pid);
-	err = report(s);
+	err = report_profile(s);
 	if (err)
 		return say_error(s->options->ctx, err);
 	if (s->is_empty && s->is_foreign)
@@ -437,7 +437,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 	if (!err)
 		err = profiler_open(options->ctx, &spec, &s.profiler);
 	if (!err)
-		err = add_processes(&s);
+		err = add_listed_processes(&s);
 	if (!err)
 		err = frame_names_open(options->ctx, profiler_walker(s.profiler), &s.names);
 	if (err) {
@@ -448,7 +448,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 	/* With --exe, processes that start later are profiled too. */
 	code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
 	if (code == EXIT_DONE)
-		code = run_session(&s, &session);
+		code = run_profile_session(&s, &session);
 	session_close(&session);
 	frame_names_close(s.names);
 	profiler_close(s.profiler);
@@ -490,9 +490,9 @@ static int compare_files(struct options *options, const struct profile_options *
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int run_profile(struct options *options)
 {
-	struct profile_options *own = own_of(options);
+	struct profile_options *own = profile_options_of(options);
 	int code = check_options(options, own);
 
 	own->spec.counts_cost = options->request.budget > 0;
@@ -500,7 +500,7 @@ static int run(struct options *options)
 	if (code == EXIT_DONE && options->n_args)
 		return compare_files(options, own);
 	if (code == EXIT_DONE && options->exe)
-		code = find_processes(options);
+		code = find_profiled_processes(options);
 	if (code == EXIT_DONE && options->n_pids > MAX_PROCESSES) {
 		say("%zu processes: at most %d can be profiled at one time", options->n_pids,
 		    MAX_PROCESSES);
@@ -526,6 +526,6 @@ const struct command command_profile = {
 	.many_pids = true,
 	.takes_words = true,
 	.keeps_number = is_new_file,
-	.run = run,
-	.set_own = set_own,
+	.run = run_profile,
+	.set_own = set_profile_option,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `read` and `detach`, for meters kept by `attach --keep`, and for meters that count inside a
- * process.
+ * `read` prints the totals of a meter; `detach` prints them and ends the meter. The meter was kept
+ * by `attach --keep`, or counts inside a process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 	return EXIT_DONE;
 }
 
-static int check_usage(const struct command *command, const struct options *options)
+static int check_read_usage(const struct command *command, const struct options *options)
 {
 	if (options->n_args != !options->pid)
 		return say_usage(command, options->pid ? "-pid and a name are mutually exclusive"
@@ -76,7 +76,7 @@ static int check_usage(const struct command *command, const struct options *opti
 	return table_options_check(command, options);
 }
 
-static int open_meter(const struct options *options, struct ocp_meter **meter)
+static int open_kept_meter(const struct options *options, struct ocp_meter **meter)
 {
 	if (options->pid)
 		return found_open_pid(options->ctx, options->pid, meter);
@@ -86,11 +86,11 @@ static int open_meter(const struct options *options, struct ocp_meter **meter)
 static int run_read(struct options *options)
 {
 	struct ocp_meter *meter;
-	int err, code = check_usage(&command_read, options);
+	int err, code = check_read_usage(&command_read, options);
 
 	if (code != EXIT_DONE)
 		return code;
-	err = open_meter(options, &meter);
+	err = open_kept_meter(options, &meter);
 	if (err)
 		return say_error(options->ctx, err);
 	say_who_counts(options, meter);
@@ -130,13 +130,13 @@ static int check_tool(const struct options *options)
 static int run_detach(struct options *options)
 {
 	struct ocp_meter *meter;
-	int err, code = check_usage(&command_detach, options);
+	int err, code = check_read_usage(&command_detach, options);
 
 	if (code == EXIT_DONE)
 		code = check_tool(options);
 	if (code != EXIT_DONE)
 		return code;
-	err = open_meter(options, &meter);
+	err = open_kept_meter(options, &meter);
 	if (err == -EBADMSG)
 		return remove_incomplete(options);
 	if (err)
@@ -148,7 +148,10 @@ static int run_detach(struct options *options)
 	return code;
 }
 
-/* Keep a word of digits as a name: names of meters can consist of digits. */
+/*
+ * Return true: a word of digits is a name and not a process id, since names of meters can consist
+ * of digits.
+ */
 static bool keeps_number(const struct options *options, const char *word)
 {
 	(void)options;

@@ -17,8 +17,8 @@
 static volatile sig_atomic_t early[NSIG];
 
 /*
- * Remember a signal for the program, unless the signal comes from a terminal: then it also reaches
- * the program itself.
+ * Remember a signal for the program, unless the signal comes from a terminal: the terminal sends it
+ * to the program, too.
  */
 static void remember_signal(int number, siginfo_t *info, void *context)
 {
@@ -29,8 +29,8 @@ static void remember_signal(int number, siginfo_t *info, void *context)
 
 /*
  * Catch signals already before the program starts: no signal may end the tool, since the program
- * would be left without it. Signals are caught, not blocked, since the program would inherit a
- * signal mask. Ignored signals stay ignored, in the program too.
+ * would then continue without the tool. Signals are caught, not blocked, since the program would
+ * inherit a signal mask. Ignored signals stay ignored, in the program too.
  */
 static void catch_signals(void)
 {
@@ -44,7 +44,10 @@ static void catch_signals(void)
 			sigaction(forwarded_signals[i], &action, NULL);
 }
 
-/* Forward pending signals, except those from a terminal, which reach the program anyway. */
+/*
+ * Forward pending signals to the program, except those from a terminal, which sends them to the
+ * program itself.
+ */
 static void forward_signals(int fd, pid_t pid)
 {
 	struct signalfd_siginfo info;
@@ -147,7 +150,7 @@ static int trace(struct options *options, char **argv)
 	return options->wait ? wait_for_program(pid) : EXIT_DONE;
 }
 
-static int run(struct options *options)
+static int trace_program(struct options *options)
 {
 	char **argv;
 	int code;
@@ -191,5 +194,5 @@ const struct command command_trace = {
 	.help = &help_trace,
 	.takes_program = true,
 	.takes_file = true,
-	.run = run,
+	.run = trace_program,
 };

@@ -19,7 +19,7 @@ struct collector_share {
 	struct frame_names *names;
 };
 
-static int begin(struct collector_share *share)
+static int start_collector_profile(struct collector_share *share)
 {
 	const pid_t pid = share->spec.pid;
 	int err = profiler_open(share->ctx, &share->spec, &share->profiler);
@@ -41,7 +41,7 @@ struct collector_share *collector_share_begin(pid_t pid)
 	share->spec = (struct profiler_spec){
 		.kind = PROFILE_GC, .hz = HZ, .max_processes = 1, .pid = pid
 	};
-	if (share->ctx && begin(share) == 0)
+	if (share->ctx && start_collector_profile(share) == 0)
 		return share;
 	collector_share_close(share);
 	return NULL;

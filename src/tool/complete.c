@@ -25,7 +25,7 @@
 #include "program/program.h"
 #include "tool/commands.h"
 
-struct request {
+struct word_completion {
 	struct ocp_ctx *ctx;
 	const struct tool_command *command;
 	int n; /* words after the command */
@@ -37,25 +37,25 @@ struct request {
 
 /* ---- candidates ----------------------------------------------------------------------------- */
 
-static bool begins_with(const char *text, const char *start)
+static bool starts_with_text(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-static void offer(const struct request *request, const char *text, const char *description)
+static void offer(const struct word_completion *request, const char *text, const char *description)
 {
-	if (begins_with(text, request->partly))
+	if (starts_with_text(text, request->partly))
 		printf("%.*s%s\t%s\n", (int)request->n_kept, request->word, text, description);
 }
 
 /* Keep the first N_KEPT bytes of the word, and complete the rest. */
-static void keep(struct request *request, size_t n_kept)
+static void keep_start(struct word_completion *request, size_t n_kept)
 {
 	request->n_kept = n_kept;
 	request->partly = request->word + n_kept;
 }
 
-static void offer_commands(const struct request *request)
+static void offer_commands(const struct word_completion *request)
 {
 	for (const struct tool_command *command = tool_commands; command->name; command++)
 		offer(request, command->name, command->help->summary);
@@ -64,10 +64,11 @@ static void offer_commands(const struct request *request)
 }
 
 /*
- * Offer options as the manual page writes them, or with the dashes typed so far. All forms are
- * accepted.
+ * Offer the options that match the word. If the word is empty or "-", write them as the manual page
+ * does. Otherwise write them with as many dashes as the user has typed, since the parser accepts
+ * each option with one dash or two.
  */
-static void offer_options(const struct request *request, const struct help *help)
+static void offer_options(const struct word_completion *request, const struct help *help)
 {
 	const size_t dashes = strspn(request->word, "-");
 	const bool is_typed = request->word[dashes] || dashes > 1;
@@ -79,7 +80,7 @@ static void offer_options(const struct request *request, const struct help *help
 
 		snprintf(option, sizeof(option), "%.*s%.*s", is_typed ? (int)dashes : 0,
 			 request->word, (int)bytes, name);
-		if (!begins_with(option, request->word))
+		if (!starts_with_text(option, request->word))
 			continue;
 		printf("%s\t%.*s\n", option, (int)(all - bytes), name + bytes);
 		if (name[bytes] == '[')
@@ -89,14 +90,14 @@ static void offer_options(const struct request *request, const struct help *help
 
 static int offer_process(void *data, struct ocp_process *proc)
 {
-	const struct request *request = data;
+	const struct word_completion *request = data;
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%d", (int)ocp_process_pid(proc));
 	for (int i = 0; i < request->n - 1; i++)
 		if (strcmp(request->words[i], pid) == 0)
 			return 0;
-	if (begins_with(pid, request->partly)) {
+	if (starts_with_text(pid, request->partly)) {
 		printf("%.*s%s\t", (int)request->n_kept, request->word, pid);
 		print_text(ocp_process_exe(proc));
 		putchar('\n');
@@ -104,7 +105,7 @@ static int offer_process(void *data, struct ocp_process *proc)
 	return 0;
 }
 
-static void offer_kept(const struct request *request)
+static void offer_kept(const struct word_completion *request)
 {
 	char **names;
 	size_t n;
@@ -119,7 +120,7 @@ static void offer_kept(const struct request *request)
 /* ---- names of probes ------------------------------------------------------------------------ */
 
 /* Return the value of option NAME in the words before the last; NULL: not given. */
-static const char *value_of(const struct request *request, const char *name)
+static const char *option_value(const struct word_completion *request, const char *name)
 {
 	const size_t bytes = strlen(name);
 
@@ -137,7 +138,7 @@ static const char *value_of(const struct request *request, const char *name)
 }
 
 /* Return true if word number I stands alone: it is neither an option nor the value of an option. */
-static bool is_plain(const struct request *request, int i)
+static bool is_plain_word(const struct word_completion *request, int i)
 {
 	const char *before = i > 0 ? request->words[i - 1] : "", *option = NULL;
 
@@ -150,32 +151,32 @@ static bool is_plain(const struct request *request, int i)
  * Return the process id in the words before the last: the value of -pid or -p, or a number that
  * stands alone.
  */
-static const char *given_pid(const struct request *request)
+static const char *given_pid(const struct word_completion *request)
 {
-	const char *pid = value_of(request, "pid");
+	const char *pid = option_value(request, "pid");
 
 	if (!find_help_option(request->command->help, "pid"))
 		return NULL;
 	if (!pid)
-		pid = value_of(request, "p");
+		pid = option_value(request, "p");
 	for (int i = 0; !pid && i < request->n - 1; i++)
-		if (is_number(request->words[i]) && is_plain(request, i))
+		if (is_number(request->words[i]) && is_plain_word(request, i))
 			pid = request->words[i];
 	return pid;
 }
 
-static const char *given_file(const struct request *request)
+static const char *given_file(const struct word_completion *request)
 {
-	const char *file = value_of(request, "prog");
+	const char *file = option_value(request, "prog");
 
-	return file ? file : value_of(request, "exe");
+	return file ? file : option_value(request, "exe");
 }
 
 /* Return true if NAME is in the comma-separated list that is the first BYTES of LIST. */
 static bool is_listed(const char *list, size_t bytes, const char *name)
 {
 	for (const char *end = list + bytes; list < end; list += strcspn(list, ",") + 1)
-		if (strcspn(list, ",") == strlen(name) && begins_with(list, name))
+		if (strcspn(list, ",") == strlen(name) && starts_with_text(list, name))
 			return true;
 	return false;
 }
@@ -184,7 +185,7 @@ static bool is_listed(const char *list, size_t bytes, const char *name)
  * Offer the probe NAME unless it is in the list already. Names consist of A-Z a-z 0-9 _ (the
  * library refuses others), so a shell needs no quoting.
  */
-static void offer_probe(const struct request *request, size_t n_option, const char *name)
+static void offer_probe(const struct word_completion *request, size_t n_option, const char *name)
 {
 	if (!is_listed(request->word + n_option, request->n_kept - n_option, name))
 		offer(request, name, "");
@@ -194,14 +195,14 @@ static void offer_probe(const struct request *request, size_t n_option, const ch
  * Offer the probes of the given process or file, except those already in the list. The first
  * N_OPTION bytes of the word are not part of the list.
  */
-static void offer_probes(struct request *request, size_t n_option)
+static void offer_probes(struct word_completion *request, size_t n_option)
 {
 	const char *comma = strrchr(request->word + n_option, ',');
 	const char *pid = given_pid(request), *file = given_file(request);
 	struct ocp_process *proc = NULL;
 	struct ocp_program *prog = NULL;
 
-	keep(request, comma ? (size_t)(comma + 1 - request->word) : n_option);
+	keep_start(request, comma ? (size_t)(comma + 1 - request->word) : n_option);
 	if (pid && ocp_process_open(request->ctx, (pid_t)atoi(pid), &proc) == 0)
 		for (size_t i = 0; i < ocp_process_probe_count(proc); i++)
 			offer_probe(request, n_option, ocp_process_probe_name(proc, i));
@@ -218,7 +219,7 @@ enum { MAX_ARGS_OFFERED = 64 };
 
 /* The argument names offered so far, each once. */
 struct arg_offers {
-	const struct request *request;
+	const struct word_completion *request;
 	const char *lists[3]; /* values of options that name probes; NULL: not given */
 	char names[MAX_ARGS_OFFERED][OCP_ARG_NAME_BYTES];
 	size_t n;
@@ -281,13 +282,13 @@ static void offer_args_in(struct arg_offers *offers, const struct ocp_program *p
  * Offer probe arguments of the given process or file: of the probes named in the words before, or
  * of all probes if none is named.
  */
-static void offer_args(const struct request *request)
+static void offer_args(const struct word_completion *request)
 {
 	const char *pid = given_pid(request), *file = given_file(request);
 	struct arg_offers offers = { .request = request,
-				     .lists = { value_of(request, "count"),
-						value_of(request, "time"),
-						value_of(request, "print") } };
+				     .lists = { option_value(request, "count"),
+						option_value(request, "time"),
+						option_value(request, "print") } };
 	struct ocp_process *proc = NULL;
 	struct ocp_program *prog = NULL;
 
@@ -301,7 +302,7 @@ static void offer_args(const struct request *request)
 }
 
 /* Offer the OCaml functions of the given process or file, except names that a shell would quote. */
-static void offer_functions(const struct request *request)
+static void offer_functions(const struct word_completion *request)
 {
 	static const char plain[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
@@ -328,7 +329,7 @@ static void offer_functions(const struct request *request)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void offer_pids(struct request *request)
+static void offer_pids(struct word_completion *request)
 {
 	struct ocp_scan_summary summary;
 
@@ -336,7 +337,7 @@ static void offer_pids(struct request *request)
 }
 
 /* Offer each of the words in the first BYTES of WORDS, separated by "|". */
-static void offer_words(const struct request *request, const char *words, size_t bytes)
+static void offer_words(const struct word_completion *request, const char *words, size_t bytes)
 {
 	for (const char *end = words + bytes; words < end; words += strcspn(words, "|") + 1) {
 		char text[32];
@@ -348,22 +349,22 @@ static void offer_words(const struct request *request, const char *words, size_t
 }
 
 /* Offer values for OPTION, a line of a manual page. Keep the first N_OPTION bytes of the word. */
-static void offer_values(struct request *request, const char *option, size_t n_option)
+static void offer_values(struct word_completion *request, const char *option, size_t n_option)
 {
 	const char *kind = option + strcspn(option, " [\n");
 	size_t bytes;
 
 	kind += strspn(kind, " [=");
 	bytes = strcspn(kind, "]\n");
-	keep(request, n_option);
-	if (bytes == strlen("PID") && begins_with(kind, "PID"))
+	keep_start(request, n_option);
+	if (bytes == strlen("PID") && starts_with_text(kind, "PID"))
 		offer_pids(request);
-	else if (bytes == strlen("FILE") && begins_with(kind, "FILE"))
+	else if (bytes == strlen("FILE") && starts_with_text(kind, "FILE"))
 		puts(":files");
-	else if (begins_with(kind, "NAME,") || begins_with(kind, "NAMES") ||
-		 begins_with(kind, "START,") || begins_with(kind, "RE"))
+	else if (starts_with_text(kind, "NAME,") || starts_with_text(kind, "NAMES") ||
+		 starts_with_text(kind, "START,") || starts_with_text(kind, "RE"))
 		offer_probes(request, n_option);
-	else if (begins_with(kind, "argN|NAME"))
+	else if (starts_with_text(kind, "argN|NAME"))
 		offer_args(request);
 	else if (memchr(kind, '|', bytes))
 		offer_words(request, kind, bytes);
@@ -372,17 +373,17 @@ static void offer_values(struct request *request, const char *option, size_t n_o
 /* ---- the line ------------------------------------------------------------------------------- */
 
 /* Count the words before the last that are positional arguments of the command. */
-static int count_plain_words(const struct request *request)
+static int count_plain_words(const struct word_completion *request)
 {
 	const char *pid = given_pid(request);
 	int n = 0;
 
 	for (int i = 0; i < request->n - 1; i++)
-		n += request->words[i] != pid && is_plain(request, i);
+		n += request->words[i] != pid && is_plain_word(request, i);
 	return n;
 }
 
-static void offer_plain_words(struct request *request)
+static void offer_plain_words(struct word_completion *request)
 {
 	const struct command *command = request->command->command;
 	const int n = count_plain_words(request);
@@ -397,7 +398,7 @@ static void offer_plain_words(struct request *request)
 	else if ((command == &command_read || command == &command_detach) && n == 0)
 		offer_kept(request);
 	else if ((command == &command_annotate ||
-		  (command == &command_profile && value_of(request, "diff"))) &&
+		  (command == &command_profile && option_value(request, "diff"))) &&
 		 n == 0 && *request->word)
 		puts(":files");
 	else if (command == &command_functions && n == 0 && *request->word)
@@ -406,7 +407,7 @@ static void offer_plain_words(struct request *request)
 		offer_options(request, request->command->help);
 }
 
-static void offer_arguments(struct request *request)
+static void offer_arguments(struct word_completion *request)
 {
 	const struct help *help = request->command->help;
 	const char *word = request->word, *option = NULL;
@@ -434,7 +435,7 @@ static void offer_arguments(struct request *request)
 		offer_options(request, help);
 	} else {
 		/* "--count NAME" is "--count=NAME". */
-		if (option && begins_with(option, "count["))
+		if (option && starts_with_text(option, "count["))
 			offer_values(request, option, 0);
 		offer_plain_words(request);
 	}
@@ -442,7 +443,7 @@ static void offer_arguments(struct request *request)
 
 int complete(int n, char **words)
 {
-	struct request request = {
+	struct word_completion request = {
 		.ctx = ocp_ctx_new(),
 		.n = n - 1,
 		.words = words + 1,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Record the hits and the CPU time of each process together, ten times per second, and compare them
- * over the last second. The cost of a hit is not known at first; it can be applied to earlier
- * records. The records remain after the process has ended, when its CPU clock is gone.
+ * over the last second. The cost of a hit is not known at first; once it is known, it applies to
+ * the earlier records, too. The records of a process remain after its end, when its CPU clock is
+ * gone.
  */
 #include "tool/cpu_shares.h"
 
@@ -24,7 +25,7 @@ enum {
 	MOST_TIMES = 100,
 };
 
-/* share of a core; see cpu_share_is_small() */
+/* A share of a core. Lower costs are small: see cpu_share_is_small(). */
 static const double LEAST_COST = 0.01;
 /* Report slowdowns from this factor on. */
 static const double LEAST_TOLD = 1.5;
@@ -114,7 +115,7 @@ static void note(struct cpu_process *process, const struct look *look)
 	process->looks[process->n_looks++ % LOOKS] = *look;
 }
 
-static struct cpu_process *find(const struct cpu_shares *shares, pid_t pid)
+static struct cpu_process *find_cpu_process(const struct cpu_shares *shares, pid_t pid)
 {
 	for (size_t i = 0; i < shares->n; i++)
 		if (shares->list[i].pid == pid)
@@ -122,7 +123,7 @@ static struct cpu_process *find(const struct cpu_shares *shares, pid_t pid)
 	return NULL;
 }
 
-static int add(struct cpu_shares *shares, pid_t pid, const struct look *first)
+static int add_cpu_process(struct cpu_shares *shares, pid_t pid, const struct look *first)
 {
 	struct cpu_process *new = array_add(shares->list, shares->n);
 
@@ -148,8 +149,8 @@ static int add_first(struct cpu_shares *shares, int64_t now_ns)
 		const pid_t pid = meter->processes[i].tgid;
 		const struct look look = { now_ns, clock_process_cpu_ns(pid), 0 };
 
-		if (look.cpu_ns >= 0 && !find(shares, pid))
-			err = add(shares, pid, &look);
+		if (look.cpu_ns >= 0 && !find_cpu_process(shares, pid))
+			err = add_cpu_process(shares, pid, &look);
 	}
 	return err;
 }
@@ -168,28 +169,28 @@ static void retire(struct cpu_shares *shares, struct cpu_process *process)
 static int note_hits(struct cpu_shares *shares, const struct spending_process *spent,
 		     int64_t now_ns)
 {
-	struct cpu_process *process = find(shares, spent->pid);
+	struct cpu_process *process = find_cpu_process(shares, spent->pid);
 	const struct look look = { now_ns, clock_process_cpu_ns(spent->pid), spent->hits },
 			  start = { shares->looked_ns, 0, 0 };
 	int err = 0;
 
 	if (look.cpu_ns < 0)
 		return 0;
-	/* The process id was reused. */
+	/* A clock or count has gone back: the process id was reused. */
 	if (process &&
 	    (look.cpu_ns < last_look(process)->cpu_ns || look.hits < last_look(process)->hits)) {
 		retire(shares, process);
 		process = NULL;
 	}
 	if (!process)
-		err = add(shares, spent->pid, &start);
+		err = add_cpu_process(shares, spent->pid, &start);
 	if (!err)
-		note(find(shares, spent->pid), &look);
+		note(find_cpu_process(shares, spent->pid), &look);
 	return err;
 }
 
 /* Leave out hits before the first look, since the CPU time was not known then. */
-static void begin(struct cpu_shares *shares)
+static void begin_shares(struct cpu_shares *shares)
 {
 	for (size_t i = 0; i < shares->n; i++) {
 		struct cpu_process *process = &shares->list[i];
@@ -236,7 +237,7 @@ int cpu_shares_look(struct cpu_shares *shares, struct ocp_meter *meter)
 		note_others(shares, now_ns);
 	if (is_first) {
 		shares->began_ns = now_ns;
-		begin(shares);
+		begin_shares(shares);
 	}
 	spending_free(&spending);
 	shares->looked_ns = now_ns;

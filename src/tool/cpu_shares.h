@@ -59,14 +59,14 @@ bool cpu_share_is_small(const struct cpu_share *share);
 /* Return the share, limited to 1: the clocks and the calibrated cost are not exact. */
 double cpu_share_of(const struct cpu_share *share);
 /*
- * For slowdown_text(): write "it runs at least 12 times slower" to TEXT, with RUNS in place of "it
- * runs", or "" if the slowdown is below 1.5 times. "At least", since the cost of a hit is the
- * lowest one that was seen. Returns TEXT.
+ * The size of the text of slowdown_text(). This function writes "it runs at least 12 times slower"
+ * to TEXT, with RUNS in place of "it runs", or "" if the slowdown is below 1.5 times. "At least",
+ * since the cost of a hit is the lowest one that was seen. Returns TEXT.
  */
 enum { SLOWDOWN_BYTES = 96 };
 /*
- * For share_text(): write ", 91.94% of the program's CPU time: it runs at least 12 times slower" to
- * TEXT, or "" if SHARE is NULL. Returns TEXT.
+ * The size of the text of share_text(). This function writes ", 91.94% of the program's CPU time:
+ * it runs at least 12 times slower" to TEXT, or "" if SHARE is NULL. Returns TEXT.
  */
 enum { SHARE_BYTES = SLOWDOWN_BYTES + 64 };
 const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share);

@@ -2,7 +2,8 @@
 /*
  * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, a
  * group (--by), or a printed hit. One header covers all rows; fields without meaning for a row are
- * empty. Times are in nanoseconds. Losses have rows if there are any, with their names in JSON.
+ * empty. Times are in nanoseconds. Losses have rows only if there are any, and the names that they
+ * have in JSON.
  */
 #include "tool/writer.h"
 

@@ -49,8 +49,8 @@ static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 }
 
 /* Read the file of FD and take ownership of FD. A damaged file counts as not an OCaml program. */
-static int read_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
-			struct follow_program *program)
+static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
+				 struct follow_program *program)
 {
 	char path[PROC_PATH_BYTES], name[PATH_MAX] = "";
 	struct ocp_program *prog;
@@ -76,7 +76,8 @@ static int read_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 }
 
 /* Add a file. If the list is full, replace the oldest entry. */
-static int add_file(struct ocp_ctx *ctx, struct follow_files *files, const struct follow_file *file)
+static int remember_file(struct ocp_ctx *ctx, struct follow_files *files,
+			 const struct follow_file *file)
 {
 	if (!files->list)
 		files->list = calloc(MAX_FILES, sizeof(*files->list));
@@ -109,7 +110,7 @@ int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid
 		return 0;
 	}
 	*program = (struct follow_program){ .dev = st.st_dev, .ino = st.st_ino };
-	err = read_program(ctx, files->verdicts, fd, pid, program);
+	err = read_followed_program(ctx, files->verdicts, fd, pid, program);
 	if (err)
 		return err;
 	file = (struct follow_file){ .dev = st.st_dev,
@@ -117,7 +118,7 @@ int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid
 				     .bytes = st.st_size,
 				     .changed = st.st_ctim,
 				     .program = *program };
-	return add_file(ctx, files, &file);
+	return remember_file(ctx, files, &file);
 }
 
 int follow_files_open(struct ocp_ctx *ctx, struct follow_files *files)

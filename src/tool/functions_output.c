@@ -9,12 +9,19 @@
 #include "cli/cli.h"
 #include "tool/writer.h"
 
-enum column { COLUMN_FUNCTION, COLUMN_ARITY, COLUMN_COST, COLUMN_SOURCE, COLUMN_FILE, N_COLUMNS };
+enum function_column {
+	COLUMN_FUNCTION,
+	COLUMN_ARITY,
+	COLUMN_COST,
+	COLUMN_SOURCE,
+	COLUMN_FILE,
+	N_COLUMNS
+};
 
 /* Longer values push later columns to the right. */
 enum { MAX_WIDTH = 48 };
 
-struct cells {
+struct function_cells {
 	const char *text[N_COLUMNS];
 	char function[FUNCTION_TEXT_BYTES], arity[8], source[4096];
 };
@@ -42,7 +49,7 @@ static const char *source_text(const struct function_row *row, char text[4096])
 	return text;
 }
 
-static void fill(struct cells *cells, const struct function_row *row)
+static void fill(struct function_cells *cells, const struct function_row *row)
 {
 	cells->text[COLUMN_FUNCTION] = function_text(row->function, cells->function);
 	cells->text[COLUMN_ARITY] = arity_text(row->function, cells->arity);
@@ -51,7 +58,8 @@ static void fill(struct cells *cells, const struct function_row *row)
 	cells->text[COLUMN_FILE] = row->image;
 }
 
-static void print_cells(const struct cells *cells, const int *widths, int n, const char *reason)
+static void print_cells(const struct function_cells *cells, const int *widths, int n,
+			const char *reason)
 {
 	for (int c = 0; c < n; c++) {
 		const int bytes = (int)strlen(cells->text[c]);
@@ -65,12 +73,12 @@ static void print_cells(const struct cells *cells, const int *widths, int n, con
 
 void functions_print_table(const struct function_row *rows, size_t n, bool has_images)
 {
-	struct cells cells = { .text = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" } };
+	struct function_cells cells = { .text = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" } };
 	const int n_columns = has_images ? N_COLUMNS : N_COLUMNS - 1;
 	int widths[N_COLUMNS] = { 8, 5, 4, 6, 4 };
 
 	for (size_t i = 0; i < n; i++) {
-		struct cells row;
+		struct function_cells row;
 
 		fill(&row, &rows[i]);
 		for (int c = 0; c < n_columns; c++) {
@@ -87,7 +95,7 @@ void functions_print_table(const struct function_row *rows, size_t n, bool has_i
 	}
 }
 
-static void write_string(const char *key, const char *text)
+static void write_member(const char *key, const char *text)
 {
 	printf(",\"%s\":", key);
 	if (text)
@@ -110,18 +118,18 @@ static void write_row(const struct function_row *row, bool has_images)
 
 	fputs("{\"name\":", stdout);
 	write_json_text(function->name, strlen(function->name));
-	write_string("symbol", function->symbol);
+	write_member("symbol", function->symbol);
 	write_number("stamp", function->stamp || function->is_initialiser, function->stamp);
 	write_number("arity", function->arity != ARITY_UNKNOWN, function->arity);
-	write_string("file", row->source);
+	write_member("file", row->source);
 	write_number("line", row->line != 0, row->line);
 	/* 64-bit numbers are strings, since many JSON readers keep only 53 bits. */
 	printf(",\"address\":\"0x%" PRIx64 "\"", function->va);
 	write_number("bytes", true, (int64_t)function->bytes);
-	write_string("cost", row->cost);
-	write_string("reason", row->reason);
+	write_member("cost", row->cost);
+	write_member("reason", row->reason);
 	if (has_images)
-		write_string("image", row->image);
+		write_member("image", row->image);
 	putchar('}');
 }
 
@@ -130,7 +138,7 @@ void functions_print_json(const struct function_row *rows, size_t n, const char 
 	fputs("{\"version\":1", stdout);
 	if (pid)
 		printf(",\"pid\":%d", pid);
-	write_string(pid ? "exe" : "prog", prog);
+	write_member(pid ? "exe" : "prog", prog);
 	fputs(",\"functions\":[", stdout);
 	for (size_t i = 0; i < n; i++) {
 		if (i)

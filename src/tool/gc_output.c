@@ -89,8 +89,7 @@ static void print_phase(const char *name, const struct ocp_pair *pair, int64_t s
 }
 
 /*
- * Print the pauses of phase number PHASE for each domain that had some, if there are several
- * domains.
+ * If several domains had pauses of phase number PHASE, print the pauses of each of these domains.
  */
 static void print_phase_by_domain(const struct gc_report *report, size_t phase)
 {
@@ -177,12 +176,12 @@ void gc_write_table(const struct gc_report *report)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_uint(struct json_object *object, const char *name, uint64_t value)
+static void add_gc_uint(struct json_object *object, const char *name, uint64_t value)
 {
 	json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
-static void add_double(struct json_object *object, const char *name, double value)
+static void add_gc_double(struct json_object *object, const char *name, double value)
 {
 	json_object_object_add(object, name, json_object_new_double(value));
 }
@@ -190,11 +189,11 @@ static void add_double(struct json_object *object, const char *name, double valu
 /* Add the figures in words. Sums of words are whole numbers. */
 static void add_words(struct json_object *object, const struct gc_words *words)
 {
-	add_uint(object, "minor_words", (uint64_t)words->minor);
-	add_uint(object, "promoted_words", (uint64_t)words->promoted);
-	add_uint(object, "major_words", (uint64_t)words->major);
-	add_uint(object, "heap_words", words->heap);
-	add_uint(object, "top_heap_words", words->top_heap);
+	add_gc_uint(object, "minor_words", (uint64_t)words->minor);
+	add_gc_uint(object, "promoted_words", (uint64_t)words->promoted);
+	add_gc_uint(object, "major_words", (uint64_t)words->major);
+	add_gc_uint(object, "heap_words", words->heap);
+	add_gc_uint(object, "top_heap_words", words->top_heap);
 }
 
 static struct json_object *domains_json(const struct gc_gauges *now)
@@ -204,7 +203,7 @@ static struct json_object *domains_json(const struct gc_gauges *now)
 	for (size_t i = 0; i < now->n_domains; i++) {
 		struct json_object *domain = json_object_new_object();
 
-		add_uint(domain, "domain", now->domains[i].unique_id);
+		add_gc_uint(domain, "domain", now->domains[i].unique_id);
 		add_words(domain, &now->domains[i].words);
 		json_object_array_add(array, domain);
 	}
@@ -219,10 +218,10 @@ static struct json_object *rates_json(const struct gc_report *report)
 
 	if (seconds <= 0 || report->now->lacks_ended_domains)
 		return object;
-	add_double(object, "allocated_words", (allocated(now) - allocated(before)) / seconds);
-	add_double(object, "minor_words", (now->minor - before->minor) / seconds);
-	add_double(object, "promoted_words", (now->promoted - before->promoted) / seconds);
-	add_double(object, "major_words", (now->major - before->major) / seconds);
+	add_gc_double(object, "allocated_words", (allocated(now) - allocated(before)) / seconds);
+	add_gc_double(object, "minor_words", (now->minor - before->minor) / seconds);
+	add_gc_double(object, "promoted_words", (now->promoted - before->promoted) / seconds);
+	add_gc_double(object, "major_words", (now->major - before->major) / seconds);
 	return object;
 }
 
@@ -238,7 +237,7 @@ static struct json_object *pauses_by_domain_json(const struct ocp_sample *pauses
 		if (rows->list[i].pair != phase)
 			continue;
 		object = json_of_pair(&rows->list[i].times);
-		add_uint(object, "domain", rows->list[i].domain);
+		add_gc_uint(object, "domain", rows->list[i].domain);
 		json_object_array_add(array, object);
 	}
 	return array;
@@ -253,7 +252,8 @@ static struct json_object *pauses_json(const struct gc_report *report)
 		struct json_object *object = json_of_pair(pair);
 
 		if (report->span_ns > 0)
-			add_double(object, "share", (double)pair->sum_ns / (double)report->span_ns);
+			add_gc_double(object, "share",
+				      (double)pair->sum_ns / (double)report->span_ns);
 		if (report->runtime->layout.has_domains)
 			json_object_object_add(object, "domains",
 					       pauses_by_domain_json(report->pauses, i));
@@ -267,8 +267,8 @@ static struct json_object *moments_json(const struct ocp_sample *pauses)
 	struct json_object *object = json_object_new_object();
 
 	for (size_t i = 0; i < ocp_sample_hits_count(pauses); i++)
-		add_uint(object, ocp_sample_hits(pauses, i)->probe,
-			 ocp_sample_hits(pauses, i)->hits);
+		add_gc_uint(object, ocp_sample_hits(pauses, i)->probe,
+			    ocp_sample_hits(pauses, i)->hits);
 	return object;
 }
 
@@ -280,17 +280,17 @@ void gc_write_json(const struct gc_report *report)
 	json_object_object_add(top, "version", json_object_new_int(GC_JSON_VERSION));
 	json_object_object_add(top, "type",
 			       json_object_new_string(report->is_total ? "total" : "interval"));
-	add_uint(top, "pid", (uint64_t)report->pid);
+	add_gc_uint(top, "pid", (uint64_t)report->pid);
 	json_object_object_add(top, "exe", json_object_new_string(report->exe));
 	json_object_object_add(top, "ocaml", json_object_new_string(report->runtime->version));
-	add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
-	add_double(top, "span_s", (double)report->span_ns / 1e9);
+	add_gc_double(top, "elapsed_s", (double)report->at_ns / 1e9);
+	add_gc_double(top, "span_s", (double)report->span_ns / 1e9);
 	if (!now->lacks_ended_domains)
 		add_words(gauges, &now->words);
-	add_uint(gauges, "minor_collections", now->minor_collections);
-	add_uint(gauges, "major_collections", now->major_collections);
+	add_gc_uint(gauges, "minor_collections", now->minor_collections);
+	add_gc_uint(gauges, "major_collections", now->major_collections);
 	if (now->has_compactions)
-		add_uint(gauges, "compactions", now->compactions);
+		add_gc_uint(gauges, "compactions", now->compactions);
 	json_object_object_add(top, "gauges", gauges);
 	json_object_object_add(top, "per_second", rates_json(report));
 	json_object_object_add(top, "domains", domains_json(now));

@@ -12,8 +12,8 @@
 #include "tracee/proc_file.h"
 
 /*
- * The maximum number of rows of 4 KB, one for each phase and domain. The pauses of further domains
- * are in the sums only.
+ * The maximum number of rows; a row has 4 KB, and counts one phase in one domain. The pauses of
+ * further domains are in the sums only.
  */
 enum { MAX_DOMAIN_ROWS = 1024 };
 
@@ -25,12 +25,12 @@ struct gc_pauses {
 };
 
 /*
- * Request the phases at PLACES that can be measured: count moments, and time the others. Leave out
- * phases whose functions mostly return at once: OCaml 5 domains poll for gc:stw, up to a thousand
- * times for each pause.
+ * Request the phases at PLACES that can be measured: count the phases that are moments, and time
+ * the other phases. Leave out phases whose functions mostly return at once: OCaml 5 domains poll
+ * for gc:stw, up to a thousand times for each pause.
  */
-static int ask_for(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
-		   const struct runtime *runtime, const struct gc_phase_place *places)
+static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
+			  const struct runtime *runtime, const struct gc_phase_place *places)
 {
 	size_t n = 0;
 	int err = 0;
@@ -61,7 +61,7 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	if (!err)
 		err = gc_phases_find(ctx, prog->elf, &runtime, places);
 	if (!err)
-		err = ask_for(ctx, meter, prog->elf, &runtime, places);
+		err = request_phases(ctx, meter, prog->elf, &runtime, places);
 	ocp_program_free(prog);
 	if (!err && runtime.layout.has_domains && runtime.places.state_tls)
 		meter_split_by_domain(meter, &(struct engine_domains){

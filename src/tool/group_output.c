@@ -18,20 +18,20 @@ enum { TOP_GROUPS = 20, MIN_VALUE_WIDTH = 16, OTHERS_BYTES = 80 };
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /* The groups of one probe or pair in the list of a sample. */
-struct run {
+struct group_run {
 	const struct value_group *list;
 	size_t n;
 };
 
 /* A row to sort: larger weights come first, and equal ones stay in the order of the sample. */
-struct weighted {
+struct weighted_group {
 	uint64_t weight;
 	const struct value_group *group;
 };
 
 static int compare_weights(const void *a, const void *b)
 {
-	const struct weighted *x = a, *y = b;
+	const struct weighted_group *x = a, *y = b;
 
 	if (x->weight != y->weight)
 		return x->weight < y->weight ? 1 : -1;
@@ -91,8 +91,8 @@ static const char *others_text(const struct others *others, char text[OTHERS_BYT
 	return text;
 }
 
-static void print_head(const struct report *report, const struct run *run, const char *arg,
-		       int width)
+static void print_group_heading(const struct report *report, const struct group_run *run,
+				const char *arg, int width)
 {
 	const struct ocp_pair *pair =
 		run->list->times ? ocp_sample_pair(report->sample, run->list->number) : NULL;
@@ -109,8 +109,8 @@ static void print_head(const struct report *report, const struct run *run, const
 	}
 }
 
-static void print_row(const struct report *report, const char *text, int width,
-		      const struct value_group *group)
+static void print_group_row(const struct report *report, const char *text, int width,
+			    const struct value_group *group)
 {
 	char time[TIME_BYTES];
 	struct ocp_pair pair;
@@ -135,23 +135,24 @@ static void print_row(const struct report *report, const char *text, int width,
  * weight unless the order is by name. ROWS must have room for all groups of RUN. Return the number
  * of rows.
  */
-static size_t sort_run(const struct report *report, const struct run *run, struct weighted *rows)
+static size_t sort_run(const struct report *report, const struct group_run *run,
+		       struct weighted_group *rows)
 {
 	const struct table_view *view = report->view;
 	size_t n = 0;
 
 	for (size_t i = 0; i < run->n; i++)
 		if (!run->list[i].is_others)
-			rows[n++] =
-				(struct weighted){ weight_of(view, &run->list[i]), &run->list[i] };
+			rows[n++] = (struct weighted_group){ weight_of(view, &run->list[i]),
+							     &run->list[i] };
 	if (!view->has_order || view->order != ORDER_NAME)
 		qsort(rows, n, sizeof(*rows), compare_weights);
 	return n;
 }
 
-static void print_run(const struct report *report, const struct run *run, const char *arg)
+static void print_run(const struct report *report, const struct group_run *run, const char *arg)
 {
-	struct weighted *rows = calloc(run->n + 1, sizeof(*rows));
+	struct weighted_group *rows = calloc(run->n + 1, sizeof(*rows));
 	char **texts = calloc(run->n + 1, sizeof(*texts)), last[OTHERS_BYTES];
 	size_t n = rows && texts ? sort_run(report, run, rows) : 0, n_top = TOP_GROUPS;
 	struct others others = { 0 };
@@ -171,13 +172,13 @@ static void print_run(const struct report *report, const struct run *run, const 
 	}
 	if (others.sum.hits && (int)strlen(others_text(&others, last)) > width)
 		width = (int)strlen(last);
-	print_head(report, run, arg, width);
+	print_group_heading(report, run, arg, width);
 	for (size_t i = 0; i < n_top; i++) {
-		print_row(report, texts[i] ? texts[i] : "?", width, rows[i].group);
+		print_group_row(report, texts[i] ? texts[i] : "?", width, rows[i].group);
 		free(texts[i]);
 	}
 	if (others.sum.hits)
-		print_row(report, last, width, &others.sum);
+		print_group_row(report, last, width, &others.sum);
 	free(texts);
 	free(rows);
 }
@@ -196,13 +197,14 @@ void print_groups(const struct report *report)
 		for (next = i;
 		     next < groups->n && is_same_run(&groups->list[i], &groups->list[next]); next++)
 			;
-		print_run(report, &(const struct run){ &groups->list[i], next - i }, groups->arg);
+		print_run(report, &(const struct group_run){ &groups->list[i], next - i },
+			  groups->arg);
 	}
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_uint(struct json_object *object, const char *name, uint64_t value)
+static void add_group_uint(struct json_object *object, const char *name, uint64_t value)
 {
 	json_object_object_add(object, name, json_object_new_uint64(value));
 }
@@ -225,7 +227,7 @@ static struct json_object *string_json(const struct value_group *group, const ch
 				       json_object_new_string_len(bytes, (int)n_text));
 	else
 		json_object_object_add(object, "hex", json_object_new_string(hex));
-	add_uint(object, "bytes", group->value.number);
+	add_group_uint(object, "bytes", group->value.number);
 	if (is_cut)
 		json_object_object_add(object, "cut", json_object_new_boolean(true));
 	return object;
@@ -267,14 +269,14 @@ static void add_times(struct json_object *object, const struct value_group *grou
 {
 	const struct ocp_pair pair = value_group_pair(group);
 
-	add_uint(object, "count", pair.count);
-	add_uint(object, "sum_ns", pair.sum_ns);
+	add_group_uint(object, "count", pair.count);
+	add_group_uint(object, "sum_ns", pair.sum_ns);
 	json_object_object_add(object, "mean_ns",
 			       json_object_new_double((double)pair.sum_ns / (double)pair.count));
-	add_uint(object, "min_ns", pair.min_ns);
-	add_uint(object, "max_ns", pair.max_ns);
-	add_uint(object, "p50_ns", ocp_pair_quantile_ns(&pair, 0.5));
-	add_uint(object, "p99_ns", ocp_pair_quantile_ns(&pair, 0.99));
+	add_group_uint(object, "min_ns", pair.min_ns);
+	add_group_uint(object, "max_ns", pair.max_ns);
+	add_group_uint(object, "p50_ns", ocp_pair_quantile_ns(&pair, 0.5));
+	add_group_uint(object, "p99_ns", ocp_pair_quantile_ns(&pair, 0.99));
 }
 
 static struct json_object *group_json(const struct report *report, const struct value_group *group,
@@ -304,7 +306,7 @@ static struct json_object *group_json(const struct report *report, const struct 
 		add_times(object, group);
 		return object;
 	}
-	add_uint(object, "hits", group->hits);
+	add_group_uint(object, "hits", group->hits);
 	json_object_object_add(object, "hits_per_s",
 			       json_object_new_double(report_rate(report, group->hits)));
 	return object;

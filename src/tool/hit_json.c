@@ -66,7 +66,7 @@ size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
 }
 
 /* Return false for characters that JSON escapes, that control a terminal, or that reverse text. */
-static bool is_plain(uint32_t code)
+static bool is_written_as_is(uint32_t code)
 {
 	return code >= ' ' && code != '"' && code != '\\' && !(code >= 0x7f && code < 0xa0) &&
 	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
@@ -88,7 +88,7 @@ void write_json_text(const char *bytes, size_t n)
 		}
 		if (code == '"' || code == '\\')
 			printf("\\%c", (int)code);
-		else if (is_plain(code) && code != 0xfffd)
+		else if (is_written_as_is(code) && code != 0xfffd)
 			fwrite(at, 1, length, stdout);
 		else
 			printf("\\u%04" PRIx32, code);
@@ -104,7 +104,7 @@ static void write_cut(const struct ocp_value *value)
 		fputs(",\"cut\":true", stdout);
 }
 
-static void write_string(const struct ocp_value *value)
+static void write_string_value(const struct ocp_value *value)
 {
 	const size_t n = utf8_bytes(value->bytes, value->n_bytes, value->is_cut);
 
@@ -137,7 +137,7 @@ static void write_float(double real)
 		printf("{\"float\":\"%s\"}", text);
 }
 
-static void write_value(const struct ocp_value *value);
+static void write_hit_value(const struct ocp_value *value);
 
 static void write_items(const struct ocp_value *value, const char *name)
 {
@@ -147,14 +147,14 @@ static void write_items(const struct ocp_value *value, const char *name)
 
 		if (i)
 			putchar(',');
-		write_value(&item);
+		write_hit_value(&item);
 	}
 	putchar(']');
 	write_cut(value);
 	putchar('}');
 }
 
-/* Write a value that has only its kind recorded. */
+/* Write a value of which only the kind was recorded. */
 static void write_kind(const struct ocp_value *value)
 {
 	printf("{\"kind\":\"%s\"", ocp_value_kind_name(value->kind));
@@ -175,11 +175,11 @@ static void write_forced(const struct ocp_value *value)
 	}
 	item = ocp_value_item(value, 0);
 	fputs("{\"lazy\":", stdout);
-	write_value(&item);
+	write_hit_value(&item);
 	putchar('}');
 }
 
-static void write_value(const struct ocp_value *value)
+static void write_hit_value(const struct ocp_value *value)
 {
 	switch (value->kind) {
 	case OCP_INT:
@@ -193,7 +193,7 @@ static void write_value(const struct ocp_value *value)
 		write_float(value->real);
 		break;
 	case OCP_STRING:
-		write_string(value);
+		write_string_value(value);
 		break;
 	case OCP_BLOCK:
 		printf("{\"tag\":%u,\"size\":%" PRIu64 ",", value->tag, value->size);
@@ -227,10 +227,10 @@ static void write_typed(const struct ocp_value *value, enum ocp_arg_type type)
 		fputs(value->number ? "true" : "false", stdout);
 	else if (value->kind == OCP_INT && type == OCP_ARG_CHAR && value->number >= 0 &&
 		 value->number <= UINT8_MAX)
-		write_string(&(const struct ocp_value){
+		write_string_value(&(const struct ocp_value){
 			.kind = OCP_STRING, .bytes = &byte, .n_bytes = 1, .size = 1 });
 	else
-		write_value(value);
+		write_hit_value(value);
 }
 
 /* Write the arguments that have names, by name. */
@@ -261,7 +261,7 @@ void write_args_json(const struct ocp_hit *hit)
 
 		if (i)
 			putchar(',');
-		write_value(&value);
+		write_hit_value(&value);
 	}
 	putchar(']');
 	write_named(hit);

@@ -9,7 +9,7 @@
 #include "program/places.h"
 #include "program/program.h"
 
-enum column {
+enum arg_column {
 	COLUMN_PROBE,
 	COLUMN_SITE,
 	COLUMN_SOURCE,
@@ -24,7 +24,7 @@ static const char *const headings[N_PADDED] = { "PROBE", "SITE", "SOURCE", "ARG"
 enum { MAX_WIDTH = 48, TEXT_BYTES = 32 };
 
 /* The sites that have code, with the places of their probes in the source. */
-struct listing {
+struct site_listing {
 	const struct ocp_program *prog;
 	struct probe_place *places; /* sorted by probe, then by address */
 	size_t n;
@@ -32,9 +32,9 @@ struct listing {
 	int widths[N_PADDED];
 };
 
-static int open_listing(const struct ocp_program *prog, struct listing *listing)
+static int open_listing(const struct ocp_program *prog, struct site_listing *listing)
 {
-	*listing = (struct listing){ .prog = prog };
+	*listing = (struct site_listing){ .prog = prog };
 	listing->places = calloc(prog->n_sites + 1, sizeof(*listing->places));
 	if (!listing->places)
 		return ctx_no_memory(prog->ctx);
@@ -44,7 +44,7 @@ static int open_listing(const struct ocp_program *prog, struct listing *listing)
 	return places_find(prog, listing->places, listing->n, &listing->names);
 }
 
-static void close_listing(struct listing *listing)
+static void close_listing(struct site_listing *listing)
 {
 	free(listing->places);
 	free(listing->names);
@@ -81,7 +81,7 @@ static const char *place_in(const char *operand, size_t *n)
 	return at + 1;
 }
 
-static void put_cells(struct listing *listing, const char *const cells[N_PADDED],
+static void put_cells(struct site_listing *listing, const char *const cells[N_PADDED],
 		      const char *operand, size_t n, bool print)
 {
 	for (int c = 0; c < N_PADDED; c++) {
@@ -104,7 +104,7 @@ static void put_cells(struct listing *listing, const char *const cells[N_PADDED]
  * Print a line for each argument of the site, or without PRINT only widen the columns for it. A
  * site without arguments has one line.
  */
-static void put_site(struct listing *listing, const struct probe_place *place, bool print)
+static void put_site(struct site_listing *listing, const struct probe_place *place, bool print)
 {
 	const struct site *site = place->site;
 	char va[TEXT_BYTES], arg[TEXT_BYTES], name[OCP_ARG_NAME_BYTES], *source = NULL;
@@ -134,7 +134,7 @@ static void put_site(struct listing *listing, const struct probe_place *place, b
 
 int list_args_print(struct options *options, const struct ocp_program *prog)
 {
-	struct listing listing;
+	struct site_listing listing;
 	int err = open_listing(prog, &listing);
 
 	if (err) {
@@ -178,7 +178,7 @@ char *args_text(const char *arg_names, const char *operands)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_string(struct json_object *to, const char *key, const char *text)
+static void add_filled_string(struct json_object *to, const char *key, const char *text)
 {
 	json_object_object_add(to, key, text && *text ? json_object_new_string(text) : NULL);
 }
@@ -194,8 +194,8 @@ struct json_object *args_json(const char *arg_names, const char *operands)
 		char name[OCP_ARG_NAME_BYTES];
 		const enum ocp_arg_type type = ocp_arg_name(arg_names, i, name);
 
-		add_string(to, "name", name);
-		add_string(to, "type", ocp_arg_type_name(type));
+		add_filled_string(to, "name", name);
+		add_filled_string(to, "type", ocp_arg_type_name(type));
 		json_object_object_add(to, "place", json_object_new_string_len(operand, (int)n));
 		json_object_array_add(array, to);
 	}
@@ -208,8 +208,8 @@ static struct json_object *site_json(const struct probe_place *place)
 	char va[TEXT_BYTES];
 
 	snprintf(va, sizeof(va), "0x%" PRIx64, place->site->va);
-	add_string(to, "linked", va);
-	add_string(to, "source", place->file);
+	add_filled_string(to, "linked", va);
+	add_filled_string(to, "source", place->file);
 	json_object_object_add(to, "line", place->file ? json_object_new_int(place->line) : NULL);
 	json_object_object_add(to, "args", args_json(place->site->arg_names, place->site->args));
 	return to;
@@ -218,7 +218,7 @@ static struct json_object *site_json(const struct probe_place *place)
 struct json_object *list_args_json(const struct ocp_program *prog)
 {
 	struct json_object *all = json_object_new_array();
-	struct listing listing;
+	struct site_listing listing;
 	int err = open_listing(prog, &listing);
 
 	for (size_t i = 0; !err && i < prog->n_probes; i++)

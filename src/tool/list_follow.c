@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `list --follow`. For root, the kernel reports when a process executes a file, forks or ends. For
- * other users, and from time to time for root, all processes are listed: ten times per second, or
- * less often if that would take more than a twentieth of the time. A process that is new, or has
+ * `list --follow`: print when OCaml programs start and end. For root, the kernel reports when a
+ * process executes a file, forks or ends. For other users all processes are listed ten times per
+ * second, or less often if that would take more than a twentieth of the time. For root they are
+ * listed from time to time, in case the kernel has lost events. A process that is new, or has
  * executed another file, is examined at once. A process that runs an OCaml program gets a pidfd,
  * which reports the end of the process.
  */
@@ -43,7 +44,7 @@ enum {
 };
 
 /* A process that runs an OCaml program. */
-struct followed {
+struct ocaml_process {
 	pid_t pid;
 	int pidfd;
 	char *exe;
@@ -70,7 +71,7 @@ struct follower {
 	struct options *options;
 	struct find_memory memory;
 	struct follow_files files;
-	struct followed *followed; /* in no order */
+	struct ocaml_process *followed; /* in no order */
 	size_t n_followed;
 	struct looked_at *looked_at; /* in ascending order of the pids */
 	size_t n_looked_at;
@@ -96,8 +97,8 @@ static struct json_object *text_or_null(const char *text)
 	return *text ? json_object_new_string(text) : NULL;
 }
 
-static void write_json(const char *event, const struct followed *process,
-		       const struct ending_of *ending)
+static void write_event_json(const char *event, const struct ocaml_process *process,
+			     const struct ending_of *ending)
 {
 	struct json_object *top = json_object_new_object();
 	const int64_t now_ms = clock_ns(CLOCK_REALTIME) / 1000000;
@@ -140,7 +141,7 @@ static void write_ending(const struct ending_of *ending)
 		       sigabbrev_np(WTERMSIG(ending->status)) ?: "?");
 }
 
-static void write_line(const char *event, const struct followed *process,
+static void write_line(const char *event, const struct ocaml_process *process,
 		       const struct ending_of *ending)
 {
 	const time_t now = time(NULL);
@@ -160,11 +161,11 @@ static void write_line(const char *event, const struct followed *process,
 }
 
 /* Write an event and flush it, so that a pipe gets each line at once. */
-static void write_event(struct follower *f, const char *event, const struct followed *process,
+static void write_event(struct follower *f, const char *event, const struct ocaml_process *process,
 			const struct ending_of *ending)
 {
 	if (f->options->json)
-		write_json(event, process, ending);
+		write_event_json(event, process, ending);
 	else
 		write_line(event, process, ending);
 	if (fflush(stdout) != 0 && !f->write_error)
@@ -173,7 +174,7 @@ static void write_event(struct follower *f, const char *event, const struct foll
 
 /* ---- processes that end --------------------------------------------------------------------- */
 
-static void forget(struct follower *f, size_t i)
+static void remove_followed(struct follower *f, size_t i)
 {
 	close(f->followed[i].pidfd);
 	free(f->followed[i].exe);
@@ -190,7 +191,7 @@ static void forget_look(struct follower *f, pid_t pid)
 
 static void end(struct follower *f, size_t i, bool runs_another)
 {
-	const struct followed *process = &f->followed[i];
+	const struct ocaml_process *process = &f->followed[i];
 	struct ending_of ending = { .runs_another = runs_another };
 
 	if (!runs_another)
@@ -201,7 +202,7 @@ static void end(struct follower *f, size_t i, bool runs_another)
 	}
 	write_event(f, "ended", process, &ending);
 	forget_look(f, process->pid);
-	forget(f, i);
+	remove_followed(f, i);
 }
 
 static void end_those_that_ended(struct follower *f)
@@ -220,8 +221,8 @@ static void end_those_that_ended(struct follower *f)
  * Set *EXE to the path of the executable; the caller frees it. Return -ESRCH if the process no
  * longer runs PROGRAM.
  */
-static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program *program,
-		    char **exe)
+static int read_exe_path(struct ocp_ctx *ctx, pid_t pid, const struct follow_program *program,
+			 char **exe)
 {
 	char path[PROC_PATH_BYTES], target[PATH_MAX];
 	struct stat st;
@@ -238,17 +239,17 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program 
 
 /*
  * Add PROCESS, whose program must be set, to the followed processes: open its pidfd, and read its
- * path and container. forget() frees them.
+ * path and container. remove_followed() frees them.
  */
-static int add_followed(struct follower *f, struct followed *process)
+static int add_followed(struct follower *f, struct ocaml_process *process)
 {
-	struct followed *new;
+	struct ocaml_process *new;
 	int err;
 
 	process->pidfd = pidfd_open(process->pid, 0);
 	if (process->pidfd < 0)
 		return -ESRCH;
-	err = read_exe(f->options->ctx, process->pid, &process->program, &process->exe);
+	err = read_exe_path(f->options->ctx, process->pid, &process->program, &process->exe);
 	new = err ? NULL : array_add(f->followed, f->n_followed);
 	if (!new) {
 		free(process->exe);
@@ -262,9 +263,9 @@ static int add_followed(struct follower *f, struct followed *process)
 }
 
 /* Examine a process that is new, or runs another file than before. Only -ENOMEM is an error. */
-static int look_at(struct follower *f, const struct known_process *known)
+static int examine_known_process(struct follower *f, const struct known_process *known)
 {
-	struct followed process = { .pid = known->pid };
+	struct ocaml_process process = { .pid = known->pid };
 	int err = follow_files_look(f->options->ctx, &f->files, known->pid, &process.program);
 
 	if (!err && process.program.is_one) {
@@ -276,7 +277,7 @@ static int look_at(struct follower *f, const struct known_process *known)
 	return err == -ENOMEM ? err : 0;
 }
 
-static struct followed *find_followed(const struct follower *f, pid_t pid)
+static struct ocaml_process *find_followed(const struct follower *f, pid_t pid)
 {
 	for (size_t i = 0; i < f->n_followed; i++)
 		if (f->followed[i].pid == pid)
@@ -292,7 +293,7 @@ static int follow_process(struct follower *f, const struct known_process *proces
 			  const struct looked_at *before)
 {
 	const bool is_same = before && before->dev == process->dev && before->ino == process->ino;
-	struct followed *followed = is_same ? NULL : find_followed(f, process->pid);
+	struct ocaml_process *followed = is_same ? NULL : find_followed(f, process->pid);
 
 	if (is_same || process->hidden[0])
 		return 0;
@@ -301,7 +302,7 @@ static int follow_process(struct follower *f, const struct known_process *proces
 		return 0;
 	if (followed)
 		end(f, (size_t)(followed - f->followed), true);
-	return process->dev ? look_at(f, process) : 0;
+	return process->dev ? examine_known_process(f, process) : 0;
 }
 
 static int follow_processes(struct follower *f)
@@ -416,7 +417,7 @@ static int follow_children(struct follower *f)
 
 static void note_ending(const struct follower *f, const struct proc_event_seen *event)
 {
-	struct followed *process = find_followed(f, event->pid);
+	struct ocaml_process *process = find_followed(f, event->pid);
 
 	if (process && event->has_status) {
 		process->has_status = true;
@@ -490,7 +491,7 @@ static enum ending wait_for_round(struct follower *f, struct session *session, i
 			       session_now_ns() + (int64_t)ROUND_WITH_EVENTS_MS * 1000000, err);
 }
 
-static int follow(struct follower *f, struct session *session)
+static int follow_until_end(struct follower *f, struct session *session)
 {
 	int64_t begin_ns;
 	int err;
@@ -536,10 +537,10 @@ int list_follow(struct options *options)
 	if (options->for_ns)
 		f.end_ns = session_now_ns() + options->for_ns;
 	if (code == EXIT_DONE)
-		code = follow(&f, &session);
+		code = follow_until_end(&f, &session);
 	session_close(&session);
 	while (f.n_followed)
-		forget(&f, f.n_followed - 1);
+		remove_followed(&f, f.n_followed - 1);
 	if (f.events >= 0)
 		close(f.events);
 	free(f.followed);

@@ -3,8 +3,9 @@
  * The tool selects the subcommand and prints errors. The library implements the commands; src/cli
  * parses their options.
  *
- * The dashboards are separate programs beside this one, like those of git. So counting does not
- * load the libraries of a web server, and a service manager can give privileges to `serve` alone.
+ * The dashboards are separate programs beside this one, like those of git. So the commands that
+ * count do not load the libraries of a web server, and a service manager can give privileges to
+ * `serve` alone.
  */
 #include "tool/commands.h"
 

@@ -10,8 +10,8 @@
 #include "tool/measure_session.h"
 
 /*
- * Probes have a higher limit, since somebody chose their places. Nobody chose the places of
- * functions and lines. With --stack, the lower limit applies, too.
+ * Limits of the share of CPU time. The limit for probes is higher, since somebody chose their
+ * places. The lower limit applies to functions and lines, and to all measurements with --stack.
  */
 static const double LIMIT_OF_PROBES = 0.5, LIMIT_OF_CODE = 0.2;
 

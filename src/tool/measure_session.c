@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measuring from the command line: attach, wait for the time limit, a signal or the end of the
- * processes, detach, and write the exact totals.
+ * Carry out a measurement for the command line: attach, wait for the time limit, a signal or the
+ * end of the processes, detach, and write the exact totals.
  *
  * Every event that can end the session is a descriptor, set up before the attach. So no signal
  * interrupts the time between attach and detach, except SIGKILL. After SIGKILL the kernel detaches;
@@ -319,7 +319,7 @@ static enum ending check_limit(struct measure_session *s)
 
 /* ---- the session ---------------------------------------------------------------------------- */
 
-static enum ending run(struct measure_session *s, struct session *session)
+static enum ending measure_until_end(struct measure_session *s, struct session *session)
 {
 	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, LIMIT, PRINT, N_TIMERS };
 	const struct options *o = s->options;
@@ -356,7 +356,7 @@ static enum ending run(struct measure_session *s, struct session *session)
 	}
 }
 
-static int finish(struct measure_session *s)
+static int finish_measuring(struct measure_session *s)
 {
 	struct ocp_sample *sample = NULL;
 	struct stack_rows stacks = { 0 };
@@ -422,7 +422,7 @@ int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
 	return err ? err : ocp_meter_open(*meter);
 }
 
-static int prepare(struct measure_session *s, struct ocp_process **procs, size_t n)
+static int prepare_meter(struct measure_session *s, struct ocp_process **procs, size_t n)
 {
 	const struct options *options = s->options;
 	int err;
@@ -461,7 +461,7 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 			  : options->csv ? &csv_writer
 					 : &table_writer,
 	};
-	err = prepare(s, procs, n);
+	err = prepare_meter(s, procs, n);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
@@ -549,7 +549,7 @@ static bool has_outlived(const struct session *session)
 
 int measure_wait(struct measure_session *s, struct session *session)
 {
-	enum ending ending = run(s, session);
+	enum ending ending = measure_until_end(s, session);
 
 	end_progress(s);
 	if (ending == ENDED_BY_ERROR) {
@@ -558,7 +558,7 @@ int measure_wait(struct measure_session *s, struct session *session)
 	}
 	if (ending == ENDED_WITH_PROCESS || (ending == ENDED_WITH_COMMAND && has_outlived(session)))
 		say_ended(s->options);
-	return finish(s);
+	return finish_measuring(s);
 }
 
 int measure_keep(struct measure_session *s)

@@ -38,8 +38,8 @@ struct measure_session {
 /*
  * The phases of a measurement; call each once. measure_open() loads the meter. measure_attach()
  * starts measuring. measure_wait() waits until SESSION ends or the time is over, then detaches and
- * writes the totals. Each returns EXIT_DONE, or another code after printing the error.
- * measure_close() frees the memory: always call it.
+ * writes the totals. Each of these three returns EXIT_DONE, or another code after printing the
+ * error. measure_close() frees the memory: call it in all cases.
  */
 int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		 size_t n);

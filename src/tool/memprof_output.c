@@ -69,7 +69,7 @@ void memprof_print_losses(const struct memprof_report *report, FILE *to)
 		fprintf(to, "%" PRIu64 " forks: children are not profiled\n", losses->forks);
 }
 
-static void print_head(const struct memprof_report *report)
+static void print_heap_totals(const struct memprof_report *report)
 {
 	const struct heap_totals totals = heap_totals(report->heap);
 	const double words = (double)totals.samples / report->rate;
@@ -144,7 +144,7 @@ int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report *report
 
 	if (err)
 		return err;
-	print_head(report);
+	print_heap_totals(report);
 	if (n)
 		print_sites(report, sites, n);
 	if (n && report->lifetimes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Output of `memprof`. */
+/* Output of `memprof`: a table at the end, or JSON lines while events come. */
 #ifndef TOOL_MEMPROF_OUTPUT_H
 #define TOOL_MEMPROF_OUTPUT_H
 

@@ -137,12 +137,12 @@ void profile_diff_print_folded(const struct profile_diff *diff)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_int(struct json_object *to, const char *name, uint64_t value)
+static void add_diff_uint(struct json_object *to, const char *name, uint64_t value)
 {
 	json_object_object_add(to, name, json_object_new_uint64(value));
 }
 
-static void add_double(struct json_object *to, const char *name, double value)
+static void add_percentage(struct json_object *to, const char *name, double value)
 {
 	char text[32];
 
@@ -162,15 +162,15 @@ static struct json_object *json_of_side(const struct profile *profile)
 	struct json_object *object = json_object_new_object();
 
 	if (profile->hz && profile_is_sampled(profile->kind))
-		add_int(object, "hz", profile->hz);
+		add_diff_uint(object, "hz", profile->hz);
 	if (profile->duration_ns)
-		add_int(object, "duration_ns", profile->duration_ns);
+		add_diff_uint(object, "duration_ns", profile->duration_ns);
 	if (profile->large_ns)
-		add_int(object, "large_blocks_ns", profile->large_ns);
-	add_int(object, "samples", profile->samples);
-	add_int(object, unit_of(profile), profile->value);
-	add_int(object, "truncated", profile->truncated);
-	add_int(object, "lost", profile->lost);
+		add_diff_uint(object, "large_blocks_ns", profile->large_ns);
+	add_diff_uint(object, "samples", profile->samples);
+	add_diff_uint(object, unit_of(profile), profile->value);
+	add_diff_uint(object, "truncated", profile->truncated);
+	add_diff_uint(object, "lost", profile->lost);
 	return object;
 }
 
@@ -179,11 +179,11 @@ static struct json_object *json_of_change(const struct profile_diff *diff,
 {
 	struct json_object *object = json_object_new_object();
 
-	add_int(object, "old", change->old_value);
-	add_int(object, "new", change->new_value);
-	add_double(object, "old_percent", profile_share(diff->old_profile, change->old_value));
-	add_double(object, "new_percent", profile_share(diff->new_profile, change->new_value));
-	add_double(object, "points", points);
+	add_diff_uint(object, "old", change->old_value);
+	add_diff_uint(object, "new", change->new_value);
+	add_percentage(object, "old_percent", profile_share(diff->old_profile, change->old_value));
+	add_percentage(object, "new_percent", profile_share(diff->new_profile, change->new_value));
+	add_percentage(object, "points", points);
 	if (diff->has_times) {
 		const double value = profile_change_value(diff, change);
 
@@ -230,7 +230,7 @@ void profile_diff_print_json(const struct profile_diff *diff)
 	struct json_object *root = json_object_new_object(), *functions = json_object_new_array(),
 			   *stacks = json_object_new_array();
 
-	add_int(root, "version", PROFILE_JSON_VERSION);
+	add_diff_uint(root, "version", PROFILE_JSON_VERSION);
 	json_object_object_add(root, "diff",
 			       json_object_new_string(profile_kind_name(diff->new_profile->kind)));
 	json_object_object_add(root, "old", json_of_side(diff->old_profile));

@@ -43,7 +43,7 @@ static void print_value(const struct profile *profile)
 	}
 }
 
-static void print_head(const struct profile *profile)
+static void print_profile_totals(const struct profile *profile)
 {
 	printf("%.3f s, ", (double)profile->duration_ns / 1e9);
 	if (profile->processes > 1)
@@ -142,7 +142,7 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 
 	if (err)
 		return err;
-	print_head(profile);
+	print_profile_totals(profile);
 	if (n)
 		print_functions(profile, functions, n);
 	free(functions);
@@ -162,7 +162,7 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_int(struct json_object *to, const char *name, uint64_t value)
+static void add_profile_uint(struct json_object *to, const char *name, uint64_t value)
 {
 	json_object_object_add(to, name, json_object_new_uint64(value));
 }
@@ -171,8 +171,8 @@ static struct json_object *json_of_stack(const struct named_stack *stack, const 
 {
 	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
 
-	add_int(object, "samples", stack->samples);
-	add_int(object, unit, stack->value);
+	add_profile_uint(object, "samples", stack->samples);
+	add_profile_uint(object, unit, stack->value);
 	for (size_t i = 0; i < stack->n; i++)
 		json_object_array_add(frames, json_of_frame(stack->frames[i]));
 	json_object_object_add(object, "frames", frames);
@@ -183,12 +183,12 @@ static struct json_object *json_of_losses(const struct profile *profile)
 {
 	struct json_object *object = json_object_new_object();
 
-	add_int(object, "stacks_full", profile->stack_losses.full);
-	add_int(object, "counts_full", profile->losses.counts_full);
-	add_int(object, "waits_full", profile->losses.waits_full);
-	add_int(object, "collisions", profile->stack_losses.collisions);
-	add_int(object, "busy", profile->stack_losses.ended[WALK_BUSY]);
-	add_int(object, "others", profile->lost_otherwise);
+	add_profile_uint(object, "stacks_full", profile->stack_losses.full);
+	add_profile_uint(object, "counts_full", profile->losses.counts_full);
+	add_profile_uint(object, "waits_full", profile->losses.waits_full);
+	add_profile_uint(object, "collisions", profile->stack_losses.collisions);
+	add_profile_uint(object, "busy", profile->stack_losses.ended[WALK_BUSY]);
+	add_profile_uint(object, "others", profile->lost_otherwise);
 	return object;
 }
 
@@ -196,10 +196,10 @@ static struct json_object *json_of_collector(const struct profile *profile)
 {
 	struct json_object *object = json_object_new_object();
 
-	add_int(object, "cpu_ns", profile->collector.all);
-	add_int(object, "collector_ns", profile->collector.collector);
-	add_int(object, "minor_ns", profile->collector.minor);
-	add_int(object, "major_ns", profile->collector.major);
+	add_profile_uint(object, "cpu_ns", profile->collector.all);
+	add_profile_uint(object, "collector_ns", profile->collector.collector);
+	add_profile_uint(object, "minor_ns", profile->collector.minor);
+	add_profile_uint(object, "major_ns", profile->collector.major);
 	return object;
 }
 
@@ -209,27 +209,27 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	const char *unit = profile->kind == PROFILE_WORDS ? "words" : "ns";
 
 	(void)ctx;
-	add_int(root, "version", PROFILE_JSON_VERSION);
+	add_profile_uint(root, "version", PROFILE_JSON_VERSION);
 	json_object_object_add(root, "profile",
 			       json_object_new_string(profile_kind_name(profile->kind)));
 	if (profile_is_sampled(profile->kind))
-		add_int(root, "hz", profile->hz);
-	add_int(root, "duration_ns", profile->duration_ns);
+		add_profile_uint(root, "hz", profile->hz);
+	add_profile_uint(root, "duration_ns", profile->duration_ns);
 	if (profile->large_ns)
-		add_int(root, "large_blocks_ns", profile->large_ns);
-	add_int(root, "processes", profile->processes);
+		add_profile_uint(root, "large_blocks_ns", profile->large_ns);
+	add_profile_uint(root, "processes", profile->processes);
 	if (profile->kind == PROFILE_WAITS)
-		add_int(root, "always_waiting", profile->always_waiting);
-	add_int(root, "samples", profile->samples);
-	add_int(root, unit, profile->value);
+		add_profile_uint(root, "always_waiting", profile->always_waiting);
+	add_profile_uint(root, "samples", profile->samples);
+	add_profile_uint(root, unit, profile->value);
 	if (profile_knows_collector(profile))
 		json_object_object_add(root, "collector", json_of_collector(profile));
-	add_int(root, "truncated", profile->truncated);
+	add_profile_uint(root, "truncated", profile->truncated);
 	if (profile->unsure_words)
-		add_int(root, "unsure_words", profile->unsure_words);
+		add_profile_uint(root, "unsure_words", profile->unsure_words);
 	if (profile->missing_words)
-		add_int(root, "missing_words", profile->missing_words);
-	add_int(root, "lost", profile->lost);
+		add_profile_uint(root, "missing_words", profile->missing_words);
+	add_profile_uint(root, "lost", profile->lost);
 	json_object_object_add(root, "losses", json_of_losses(profile));
 	for (size_t i = 0; i < profile->n; i++)
 		json_object_array_add(stacks, json_of_stack(&profile->stacks[i], unit));

@@ -27,7 +27,7 @@ static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
 			  : html_write(ctx, page->profile, page->title, to);
 }
 
-static int write_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
+static int write_page_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
 	const struct page *page = data;
 
@@ -42,7 +42,7 @@ static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
 	if (!err && report->html && !report->quiet)
 		say("%s: written", report->html);
 	if (!err && report->pprof)
-		err = profile_file_write(ctx, report->pprof, write_pprof, page);
+		err = profile_file_write(ctx, report->pprof, write_page_pprof, page);
 	if (!err && report->pprof && !report->quiet)
 		say("%s: written", report->pprof);
 	return err;

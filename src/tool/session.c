@@ -69,11 +69,12 @@ void session_close(struct session *s)
 }
 
 /*
- * Take the pending signal, which would otherwise kill this process when it is unblocked, before the
- * output is complete. Return true if the signal ends the session, false if it is meant for the
- * command and the session continues. A signal from a terminal is not passed on, since the terminal
- * has sent it to the command, too. With SENDS_ALL, it is passed on as well, since the command did
- * not exist when the signal came.
+ * Read the pending signal. (Left pending, it would kill this process when signals are unblocked,
+ * before the output is complete.) Return true if the signal ends the session: SIGPIPE always does,
+ * and so does each signal if there is no command or it has ended. Otherwise pass the signal on to
+ * the command, and return false. A signal from a terminal is not passed on, since the terminal has
+ * sent it to the command, too. But pass it on if SENDS_ALL: the command did not exist when the
+ * signal came.
  */
 static bool take_signal(struct session *s, bool sends_all)
 {

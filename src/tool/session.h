@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting from the command line for a time limit, a terminating signal, or the end of all
- * processes. From session_open() on, signals are read from descriptors, so that no signal ends the
- * tool between a change and the undoing of this change.
+ * Wait for a time limit, a terminating signal, or the end of all processes. From session_open() on,
+ * signals are read from descriptors, so that no signal ends the tool between a change and the
+ * undoing of this change.
  */
 #ifndef TOOL_SESSION_H
 #define TOOL_SESSION_H

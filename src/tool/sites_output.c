@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "tool/list_args.h"
 
-enum column {
+enum site_column {
 	COLUMN_PROBE,
 	COLUMN_STATE,
 	COLUMN_NOP,
@@ -71,7 +71,8 @@ static char *source_text(const struct ocp_site *site)
 }
 
 /* Return the text of column C: a constant, or a text in BUF. */
-static const char *number_text(const struct ocp_site *site, enum column c, char buf[MAX_NUMBER])
+static const char *number_text(const struct ocp_site *site, enum site_column c,
+			       char buf[MAX_NUMBER])
 {
 	bool present = site->has_code;
 
@@ -115,8 +116,8 @@ static const char *or_dash(const char *text)
 	return text && *text ? text : "-";
 }
 
-static const char *cell(const struct ocp_process *proc, const struct ocp_site *site, enum column c,
-			const struct texts *texts, char buf[MAX_NUMBER])
+static const char *cell(const struct ocp_process *proc, const struct ocp_site *site,
+			enum site_column c, const struct texts *texts, char buf[MAX_NUMBER])
 {
 	switch (c) {
 	case COLUMN_PROBE:
@@ -157,7 +158,7 @@ static void row(const struct ocp_process *proc, const struct ocp_site *site, int
 	for (int c = 0; c < N_COLUMNS; c++) {
 		char buf[MAX_NUMBER];
 		const char *text =
-			site ? cell(proc, site, (enum column)c, &texts, buf) : headings[c];
+			site ? cell(proc, site, (enum site_column)c, &texts, buf) : headings[c];
 		size_t bytes = strlen(text);
 
 		if (!print) {
@@ -204,7 +205,7 @@ void sites_print_table(const struct ocp_process *proc, const struct ocp_sites *s
 		row(proc, ocp_sites_get(sites, i), widths, true);
 }
 
-static void add_string(struct json_object *to, const char *key, const char *text)
+static void add_site_string(struct json_object *to, const char *key, const char *text)
 {
 	json_object_object_add(to, key, text ? json_object_new_string(text) : NULL);
 }
@@ -215,7 +216,7 @@ static void add_address(struct json_object *to, const char *key, bool present, u
 	char text[MAX_NUMBER];
 
 	snprintf(text, sizeof(text), "0x%" PRIx64, address);
-	add_string(to, key, present ? text : NULL);
+	add_site_string(to, key, present ? text : NULL);
 }
 
 static void add_byte(struct json_object *to, const char *key, bool present, uint8_t byte)
@@ -223,7 +224,7 @@ static void add_byte(struct json_object *to, const char *key, bool present, uint
 	char text[MAX_NUMBER];
 
 	snprintf(text, sizeof(text), "0x%02x", byte);
-	add_string(to, key, present ? text : NULL);
+	add_site_string(to, key, present ? text : NULL);
 }
 
 static struct json_object *site_json(const struct ocp_process *proc, const struct ocp_site *site)
@@ -231,14 +232,14 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	struct json_object *to = json_object_new_object();
 	char *symbol = symbol_text(site);
 
-	add_string(to, "probe", ocp_process_probe_name(proc, site->probe));
-	add_string(to, "state", site_state_name(site->state));
-	add_string(to, "fault", site->fault);
+	add_site_string(to, "probe", ocp_process_probe_name(proc, site->probe));
+	add_site_string(to, "state", site_state_name(site->state));
+	add_site_string(to, "fault", site->fault);
 	add_address(to, "address", site->has_code, site->addr);
 	add_address(to, "linked", site->has_code, site->va);
 	add_byte(to, "nop", site->has_code, site->has_code ? site->code[0] : 0);
 	add_byte(to, "opcode", site->has_code, site->has_code ? site->code[site->opcode_at] : 0);
-	add_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
+	add_site_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
 	json_object_object_add(to, "inside", json_object_new_boolean(site->has_trampoline));
 	add_address(to, "semaphore_address", site->semaphore >= 0, site->semaphore_addr);
 	json_object_object_add(to, "semaphore",
@@ -248,16 +249,16 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	json_object_object_add(
 		to, "tracer_semaphore",
 		site->tracer_semaphore >= 0 ? json_object_new_int(site->tracer_semaphore) : NULL);
-	add_string(to, "abi", site->abi);
-	add_string(to, "symbol", symbol);
-	add_string(to, "source", site->source);
+	add_site_string(to, "abi", site->abi);
+	add_site_string(to, "symbol", symbol);
+	add_site_string(to, "source", site->source);
 	json_object_object_add(to, "line", site->source ? json_object_new_int(site->line) : NULL);
 	json_object_object_add(to, "column",
 			       site->source ? json_object_new_int(site->column) : NULL);
-	add_string(to, "args", site->args);
+	add_site_string(to, "args", site->args);
 	json_object_object_add(to, "arguments", args_json(site->arg_names, site->args));
-	add_string(to, "args_fault", site->args_fault);
-	add_string(to, "file", site->image);
+	add_site_string(to, "args_fault", site->args_fault);
+	add_site_string(to, "file", site->image);
 	free(symbol);
 	return to;
 }

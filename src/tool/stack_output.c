@@ -54,7 +54,7 @@ static size_t count_rows(const struct stack_rows *rows, size_t first)
 	return n;
 }
 
-static void print_row(const struct stack_row *row, double share)
+static void print_stack_row(const struct stack_row *row, double share)
 {
 	char sum[TIME_BYTES], mean[TIME_BYTES], max[TIME_BYTES];
 
@@ -97,7 +97,7 @@ static void print_group(const struct stack_row *rows, size_t n)
 	for (size_t i = 0; i < n && i < SHOWN_STACKS; i++) {
 		const uint64_t its = rows[i].probe ? rows[i].n : rows[i].sum_ns;
 
-		print_row(&rows[i], all ? (double)its / (double)all : 0);
+		print_stack_row(&rows[i], all ? (double)its / (double)all : 0);
 		print_frames(&rows[i].frames, SHOWN_FRAMES);
 	}
 	if (n > SHOWN_STACKS)
@@ -152,7 +152,7 @@ void write_frames_json(const struct named_frames *frames)
 	putchar(']');
 }
 
-static void add_uint(struct json_object *to, const char *name, uint64_t value)
+static void add_stack_uint(struct json_object *to, const char *name, uint64_t value)
 {
 	json_object_object_add(to, name, json_object_new_uint64(value));
 }
@@ -165,7 +165,7 @@ struct json_object *json_of_frame(const struct named_frame *frame)
 	json_object_object_add(object, "kind", json_object_new_string(kind_text(frame->kind)));
 	if (frame->file) {
 		json_object_object_add(object, "file", json_object_new_string(frame->file));
-		add_uint(object, "line", frame->line);
+		add_stack_uint(object, "line", frame->line);
 	}
 	if (frame->is_inlined)
 		json_object_object_add(object, "inlined", json_object_new_boolean(true));
@@ -178,15 +178,15 @@ static struct json_object *json_of_row(const struct report *report, const struct
 
 	if (row->probe) {
 		json_object_object_add(object, "name", json_object_new_string(row->probe));
-		add_uint(object, "hits", row->n);
+		add_stack_uint(object, "hits", row->n);
 	} else {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, row->pair);
 
 		json_object_object_add(object, "start", json_object_new_string(pair->start));
 		json_object_object_add(object, "stop", json_object_new_string(pair->stop));
-		add_uint(object, "count", row->n);
-		add_uint(object, "sum_ns", row->sum_ns);
-		add_uint(object, "max_ns", row->max_ns);
+		add_stack_uint(object, "count", row->n);
+		add_stack_uint(object, "sum_ns", row->sum_ns);
+		add_stack_uint(object, "max_ns", row->max_ns);
 	}
 	for (size_t i = 0; i < row->frames.n; i++)
 		json_object_array_add(frames, json_of_frame(row->frames.list[i]));
@@ -202,9 +202,9 @@ void add_stacks_json(struct json_object *top, const struct report *report)
 	for (size_t i = 0; i < rows->n; i++)
 		json_object_array_add(stacks, json_of_row(report, &rows->list[i]));
 	json_object_object_add(top, "stacks", stacks);
-	add_uint(walks, "walked", rows->walks);
-	add_uint(walks, "truncated", rows->truncated);
-	add_uint(walks, "lost", rows->lost);
-	add_uint(walks, "rows_full", rows->not_counted);
+	add_stack_uint(walks, "walked", rows->walks);
+	add_stack_uint(walks, "truncated", rows->truncated);
+	add_stack_uint(walks, "lost", rows->lost);
+	add_stack_uint(walks, "rows_full", rows->not_counted);
 	json_object_object_add(top, "walks", walks);
 }

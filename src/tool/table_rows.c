@@ -8,14 +8,14 @@
 #include "cli/cli.h"
 
 /* A row to sort: larger weights come first, and equal ones stay in the order of the sample. */
-struct weighted {
+struct weighted_row {
 	uint64_t weight;
 	size_t row;
 };
 
 static int compare_weights(const void *a, const void *b)
 {
-	const struct weighted *x = a, *y = b;
+	const struct weighted_row *x = a, *y = b;
 
 	if (x->weight != y->weight)
 		return x->weight < y->weight ? 1 : -1;
@@ -28,7 +28,10 @@ static bool is_wildcard(const struct item *item)
 	       item->kind == ITEM_FUNCTION_REGEXP || item->kind == ITEM_FILE_LINES;
 }
 
-/* Return true if the user named this probe, rather than all probes or a regular expression. */
+/*
+ * Return true if the user named PROBE itself: it was not chosen by "all probes", a regular
+ * expression or "all lines of a file".
+ */
 static bool is_named(const struct report *report, const char *probe)
 {
 	const struct items *items = report->counted;
@@ -52,7 +55,8 @@ static bool is_hidden(const struct report *report, const struct ocp_hits *row, s
 }
 
 /* Sort the N rows of ALL, and return the numbers of the rows to show. */
-static struct table_rows take(const struct table_view *view, struct weighted *all, size_t n)
+static struct table_rows take_top_rows(const struct table_view *view, struct weighted_row *all,
+				       size_t n)
 {
 	struct table_rows rows = { .list = calloc(n + 1, sizeof(*rows.list)) };
 
@@ -69,7 +73,7 @@ static struct table_rows take(const struct table_view *view, struct weighted *al
 struct table_rows table_rows_of_hits(const struct report *report)
 {
 	const size_t n_rows = ocp_sample_hits_count(report->sample);
-	struct weighted *all = calloc(n_rows + 1, sizeof(*all));
+	struct weighted_row *all = calloc(n_rows + 1, sizeof(*all));
 	struct table_rows rows;
 	size_t n = 0, n_hidden = 0;
 	uint64_t hits = 0;
@@ -80,10 +84,10 @@ struct table_rows table_rows_of_hits(const struct report *report)
 		if (is_hidden(report, row, n_rows))
 			n_hidden++;
 		else
-			all[n++] = (struct weighted){ row->hits, i };
+			all[n++] = (struct weighted_row){ row->hits, i };
 		hits += row->hits;
 	}
-	rows = take(report->view, all, n);
+	rows = take_top_rows(report->view, all, n);
 	rows.n_hidden = n_hidden;
 	for (size_t i = 0; i < rows.n; i++)
 		hits -= ocp_sample_hits(report->sample, rows.list[i])->hits;
@@ -95,18 +99,18 @@ struct table_rows table_rows_of_hits(const struct report *report)
 struct table_rows table_rows_of_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
-	struct weighted *all = calloc(n + 1, sizeof(*all));
+	struct weighted_row *all = calloc(n + 1, sizeof(*all));
 	struct table_rows rows;
 
 	for (size_t i = 0; all && i < n; i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
 
-		all[i] = (struct weighted){ report->view->order == ORDER_P99
-						    ? ocp_pair_quantile_ns(pair, 0.99)
-						    : pair->count,
-					    i };
+		all[i] = (struct weighted_row){ report->view->order == ORDER_P99
+							? ocp_pair_quantile_ns(pair, 0.99)
+							: pair->count,
+						i };
 	}
-	rows = take(report->view, all, all ? n : 0);
+	rows = take_top_rows(report->view, all, all ? n : 0);
 	free(all);
 	return rows;
 }

@@ -15,9 +15,9 @@ struct table_rows {
 };
 
 /*
- * Choose rows to show, from the counts or from the pairs of REPORT. A row without hits is left out,
- * unless the user named its probe or it is the only row. Pairs without hits are not left out. If
- * memory runs out, no row is chosen. The caller frees the rows.
+ * Choose rows to show, from the counts or from the pairs of REPORT. A row of counts without hits is
+ * left out, unless --all is given, the user named its probe, or it is the only row. Pairs are not
+ * left out for lack of hits. If memory runs out, no row is chosen. The caller frees the rows.
  */
 struct table_rows table_rows_of_hits(const struct report *report);
 struct table_rows table_rows_of_pairs(const struct report *report);

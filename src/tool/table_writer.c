@@ -77,8 +77,8 @@ static const char *part_title(enum ocp_split split)
 	}
 }
 
-static void print_row(const char *name, int name_width, const char *part, int part_width,
-		      const struct report *report, uint64_t hits)
+static void print_hits_row(const char *name, int name_width, const char *part, int part_width,
+			   const struct report *report, uint64_t hits)
 {
 	if (part_width)
 		printf("%-*s %-*s %14" PRIu64 " %14.1f\n", name_width, name, part_width, part, hits,
@@ -131,15 +131,15 @@ static void print_hits(const struct report *report)
 		const struct ocp_hits *row = ocp_sample_hits(report->sample, rows.list[i]);
 
 		print_part(part, sizeof(part), report, row);
-		print_row(row->probe, name_width, part, part_width, report, row->hits);
+		print_hits_row(row->probe, name_width, part, part_width, report, row->hits);
 		all += row->hits;
 	}
 	if (rows.n_others) {
 		snprintf(part, sizeof(part), "(%zu other%s)", rows.n_others, plural(rows.n_others));
-		print_row(part, name_width, "", part_width, report, rows.other_hits);
+		print_hits_row(part, name_width, "", part_width, report, rows.other_hits);
 	}
 	if (ocp_sample_hits_count(report->sample) > 1)
-		print_row("(all)", name_width, "", part_width, report, all);
+		print_hits_row("(all)", name_width, "", part_width, report, all);
 	print_hidden(report, rows.n_hidden);
 	table_rows_free(&rows);
 }
@@ -191,8 +191,8 @@ static void print_pair(const struct ocp_pair *pair, int width)
 }
 
 /*
- * Buckets to draw. LABEL writes the range from bucket FIRST to below NEXT. NONE is the number of a
- * bucket that can have no values; N if there is no such bucket.
+ * Buckets to draw. LABEL writes the range from bucket FIRST to below NEXT. NONE is the number of
+ * the bucket that cannot have values, or N if all buckets can.
  */
 struct drawing {
 	const uint64_t *buckets;
@@ -242,7 +242,7 @@ static void label_floats(char *text, size_t size, size_t first, size_t next)
 }
 
 /* Return the first bucket of the next line. */
-static size_t next_line(const struct drawing *d, size_t i, size_t step)
+static size_t next_bucket_line(const struct drawing *d, size_t i, size_t step)
 {
 	return d->is_alone && d->is_alone(i) ? i + 1 : i + step;
 }
@@ -250,7 +250,7 @@ static size_t next_line(const struct drawing *d, size_t i, size_t step)
 /* Return the sum of the counts of one line. */
 static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
-	const size_t next = next_line(d, first, step);
+	const size_t next = next_bucket_line(d, first, step);
 	uint64_t sum = 0;
 
 	for (size_t i = first; i < next && i < d->n; i++)
@@ -266,7 +266,7 @@ static size_t behind_gap(const struct drawing *d, size_t i, size_t step)
 	size_t n = 0, end = i;
 
 	for (; d->is_alone && end < d->n && !sum_of(d, end, step); n++)
-		end = next_line(d, end, step);
+		end = next_bucket_line(d, end, step);
 	return n > GAP_LINES ? end : i;
 }
 
@@ -278,7 +278,7 @@ static void draw_line(const struct drawing *d, size_t i, size_t step, uint64_t m
 	const int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
 	char label[LABEL_BYTES];
 
-	d->label(label, sizeof(label), i, next_line(d, i, step));
+	d->label(label, sizeof(label), i, next_bucket_line(d, i, step));
 	printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
 	       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
 }
@@ -289,14 +289,14 @@ static void draw_lines(const struct drawing *d, size_t step)
 	size_t first = d->n, last = 0;
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < d->n; i = next_line(d, i, step)) {
+	for (size_t i = 0; i < d->n; i = next_bucket_line(d, i, step)) {
 		uint64_t count = sum_of(d, i, step);
 
 		first = count && first == d->n ? i : first;
 		last = count ? i : last;
 		most = count > most ? count : most;
 	}
-	for (size_t i = first; i <= last && i < d->n; i = next_line(d, i, step)) {
+	for (size_t i = first; i <= last && i < d->n; i = next_bucket_line(d, i, step)) {
 		const size_t end = behind_gap(d, i, step);
 
 		if (end != i)

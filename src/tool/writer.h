@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writers print samples to standard output in one of several formats. They do not know the meter;
- * the reader of the meter (measure_session.c) uses this interface and does not know the format.
+ * Writers print samples to standard output in one of several formats. They do not know the meter.
+ * measure_session.c reads the meter and passes the samples to a writer through this interface; it
+ * does not know the format.
  */
 #ifndef TOOL_WRITER_H
 #define TOOL_WRITER_H
