@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. User
- * space opens files in /proc/PID to check the processes that it finds. The check here is for
- * processes that start later or that are hidden.
+ * space checks the processes that it finds by opening files in /proc/PID. The check in this file is
+ * for processes that start later or that are hidden.
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
  * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
- * real, effective and saved ids of the task, of user and group, equal the user's ids, its memory is
- * dumpable, it is in the user's user namespace, and it has no capability that the user lacks.
+ * task's real, effective and saved user and group ids equal the user's ids; the task's memory is
+ * dumpable; the task is in the user's user namespace, and has no capability that the user lacks.
  * Security modules (SELinux, AppArmor) are not considered.
  *
- * The fields are read directly, without a helper, in a few ns. If the layout of the kernel's
- * structures is not known, the program cannot be loaded; only the place of the dumpable bits may be
- * unknown.
+ * The fields are read directly, without a helper, in a few ns. If the kernel's structures lack one
+ * of the fields, the program cannot be loaded. The field with the dumpable bits is an exception:
+ * without it, each task with user memory counts as dumpable.
  */
 #ifndef ACCESS_BPF_H
 #define ACCESS_BPF_H

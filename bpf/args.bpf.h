@@ -18,8 +18,8 @@
  *
  * Memory is first read without page faults. If this fails, the page is fetched as if the program
  * had read it: a constant string is often in a page of the file that was never touched. Programs
- * that include this file must therefore be sleepable (SEC "uprobe.multi.s"), which has no
- * measurable cost, neither per hit nor when detaching.
+ * that include this file must therefore be sleepable (SEC "uprobe.multi.s"). It has no measurable
+ * cost that a program is sleepable, neither per hit nor when detaching.
  *
  * Functions return 1 if they succeed, else 0, unless their comments say otherwise. The larger
  * functions must not be inlined (but see few_functions.bpf.h): this would exceed the stack and give
@@ -68,7 +68,10 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 
 /* ---- arguments of a site -------------------------------------------------------------------- */
 
-/* Prevents the compiler from losing the bounds of a number by computing it in another way. */
+/*
+ * Makes the compiler keep NUMBER. It could otherwise compute the number again in another way, so
+ * that the verifier would no longer know its bounds.
+ */
 #define args_keep(number) asm volatile("" : "+r"(number))
 
 #define ARGS_LOAD(reg, off)                                                                        \
@@ -196,8 +199,10 @@ static __within_stacks __s64 ocaml_string_length(__u64 value, __u64 words)
 }
 
 /*
- * Read a custom block. Returns the kind of number and sets *NUMBER; or NODE_CUSTOM and sets
- * *IDENTIFIER to its address; or NODE_UNREADABLE.
+ * Read the custom block at VALUE. If it is a boxed integer, set *NUMBER and return its kind:
+ * NODE_INT64, NODE_INT32 or NODE_NATIVEINT. For any other custom block, set *IDENTIFIER to the
+ * address of its identifier and return NODE_CUSTOM. Return NODE_UNREADABLE if the block cannot be
+ * read.
  */
 static __noinline int ocaml_read_custom(__u64 value, __u64 *identifier, __u64 *number)
 {
@@ -248,8 +253,9 @@ static __noinline int ocaml_number(__u64 value, __s64 *number)
 }
 
 /*
- * Read a number. Returns FILTER_TYPE_INT for an OCaml int, a boxed integer, or a C integer;
- * FILTER_TYPE_FLOAT, and the bits, for a float; FILTER_TYPE_OTHER for everything else.
+ * Read the argument SPEC into *NUMBER if it is a number. Return FILTER_TYPE_INT for an OCaml int, a
+ * boxed integer, or a C integer. For a float, *NUMBER are its bits: return FILTER_TYPE_FLOAT.
+ * Return FILTER_TYPE_OTHER for everything else.
  */
 static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spec *spec,
 				      __s64 *number)

@@ -10,9 +10,9 @@
 /* ---- where the arguments of a site are ------------------------------------------------------ */
 
 /*
- * A site has up to ARGS_MAX arguments by position. After these, the array has the arguments that
- * the filter, the key and the histogram give by name: a place in the array has the same name at all
- * sites.
+ * A site has up to ARGS_MAX arguments by position. Behind these, the array has the arguments that
+ * the filter, the key and the histogram name. An argument with the same name has the same place in
+ * the arrays of all sites.
  */
 enum {
 	ARGS_MAX = 16,
@@ -120,9 +120,9 @@ enum filter_comparison {
 
 /*
  * A number is compared with ints and with floats. BPF has no floating point, so filter.c prepares
- * two integer comparisons that are equivalent to the one in the text. Ints are compared with
- * `number` by `int_comparison`: x < 1.5 becomes x <= 1. Floats are compared with `ordered` by
- * `comparison`, after filter_order() has been applied to both sides.
+ * two integer comparisons that are equivalent to the comparison in the text of the filter. Ints are
+ * compared with `number` by `int_comparison`: x < 1.5 becomes x <= 1. Floats are compared with
+ * `ordered` by `comparison`, after filter_order() has been applied to both sides.
  */
 struct filter_op {
 	__u8 kind;
@@ -206,9 +206,10 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
 
 /*
  * The arguments of a hit as a tree. The nodes are in one array in breadth-first order: the
- * arguments first, then the fields of the first block, of the second, and so on. The rest of the
- * array is the queue of the search. If room gets short, all arguments are cut at about the same
- * depth. Children have higher numbers than their parents.
+ * arguments first, then the fields of the first block, of the second, and so on. While the tree is
+ * read, the nodes at the end of the array that are not read yet (NODE_PENDING) are the queue of the
+ * search. If room gets short, all arguments are cut at about the same depth. Children have higher
+ * numbers than their parents.
  */
 enum {
 	RECORD_NODES = 64,

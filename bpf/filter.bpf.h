@@ -120,8 +120,8 @@ struct args_filtering {
 	const struct filter *filter;
 	__u64 stack; /* one bit per result; the newest is the lowest */
 	/*
-	 * One bit per result: it could be true (may), or false (may_not), if every comparison had
-	 * an answer.
+	 * One bit per result, as in `stack`: whether the result could be true (may), or false
+	 * (may_not), if the comparisons without an answer had one.
 	 */
 	__u64 may, may_not;
 	__u32 mismatch; /* filter_mismatch() of one of the comparisons, or 0 */
@@ -219,7 +219,10 @@ static __within_stacks int filter_matches(struct pt_regs *regs, const struct sit
 	};
 
 	bpf_loop(filter->n_ops, filter_step, &f, 0);
-	/* Without a branch: the verifier would follow each loop to its end. */
+	/*
+	 * This is computed without a branch: with one, the verifier would follow each loop to its
+	 * end.
+	 */
 	*mismatch = f.mismatch & -(__u32)(f.may & f.may_not & 1);
 	return f.stack & 1;
 }

@@ -66,7 +66,7 @@ static __always_inline void pass_over(void)
 	struct measure_losses *lost = our_losses();
 
 	if (lost)
-		add(&lost->passed_over, 1);
+		add_atomically(&lost->passed_over, 1);
 }
 
 SEC(UPROBE_SECTION)
@@ -113,7 +113,7 @@ int hit(struct pt_regs *regs)
 			return 0;
 		}
 	}
-	if (!is_wanted(&ids, site)) {
+	if (!is_wanted_process(&ids, site)) {
 		pass_over();
 		return 0;
 	}
@@ -132,7 +132,7 @@ int hit(struct pt_regs *regs)
 	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (site) {
-		stack = take_stack(site, &ids);
+		stack = take_hit_stack(site, &ids);
 		count_stack(site, stack);
 	}
 	if (config.n_pairs && site)
@@ -273,7 +273,7 @@ int process_fork(struct bpf_raw_tracepoint_args *args)
 		struct measure_losses *lost = our_losses();
 
 		if (lost)
-			add(&lost->children_full, 1);
+			add_atomically(&lost->children_full, 1);
 	}
 	return 0;
 }

@@ -82,7 +82,8 @@ enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
  *
  * A link can outlive its closing: another process that has a descriptor of the link, as `bpftool
  * link` has for a moment, keeps the uprobes of the link in place. So a link counts a site only
- * while `serials` has its serial for the site. This changes when the old link is closed.
+ * while `serials` has its serial for the site. User space writes the serial of the new link there
+ * as soon as it has closed the old link.
  *
  * While the old link is being closed, hits leave their bits set. This is harmless while the new
  * link is on all sites, but the next handover must not find any bit set. So all bits are cleared
@@ -203,7 +204,7 @@ struct measure_site {
 /* The condition for a hit to count, like enum site_condition of src/program/program.h. */
 enum measure_condition {
 	MEASURE_ALWAYS,
-	MEASURE_ARGUMENT_1, /* the argument in edi must differ from `unless`; then esi, and so on */
+	MEASURE_ARGUMENT_1, /* edi must differ from `unless`; next value: esi, and so on */
 	MEASURE_ARGUMENT_6 = MEASURE_ARGUMENT_1 + 5,
 	MEASURE_IF_TRUE, /* eax must not be 0 */
 };

@@ -152,8 +152,8 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	if (key->tgid != *ended || bpf_map_delete_elem(map, key))
 		return 0;
 	stats = bpf_map_lookup_elem(&pair_stats, &pair);
-	if (stats && gate.open && !is_marker(ns))
-		add(&stats->orphan_starts, 1);
+	if (stats && gate.open && !marks_rejected_start(ns))
+		add_atomically(&stats->orphan_starts, 1);
 	return 0;
 }
 
@@ -173,18 +173,18 @@ static __always_inline void end_keys(__u32 *tgid)
 
 /* ---- histograms ----------------------------------------------------------------------------- */
 
-static __always_inline void add_number(struct measure_histogram *histogram, __s64 number)
+static __always_inline void count_number(struct measure_histogram *histogram, __s64 number)
 {
 	__u64 low = (__u64)number, size = number < 0 ? -low : low;
 	__u32 bucket = measure_bucket_of(size);
 
-	add(&histogram->count, 1);
+	add_atomically(&histogram->count, 1);
 	add_to_sum(histogram->sum, number);
-	raise_to(&histogram->max, measure_ordered(low));
-	raise_to(&histogram->min_not, ~measure_ordered(low));
+	raise_highest(&histogram->max, measure_ordered(low));
+	raise_highest(&histogram->min_not, ~measure_ordered(low));
 	if (bucket >= MEASURE_BUCKETS)
 		return;
-	add(number < 0 ? &histogram->below_0[bucket] : &histogram->buckets[bucket], 1);
+	add_atomically(number < 0 ? &histogram->below_0[bucket] : &histogram->buckets[bucket], 1);
 }
 
 static __always_inline void add_to_histogram(struct pt_regs *regs, const struct site_args *args,
@@ -199,11 +199,11 @@ static __always_inline void add_to_histogram(struct pt_regs *regs, const struct 
 		return;
 	type = arg_number(regs, &args->args[config.hist_arg & (ARGS_ALL - 1)], &number);
 	if (type == FILTER_TYPE_INT)
-		add_number(histogram, number);
+		count_number(histogram, number);
 	else if (type == FILTER_TYPE_FLOAT)
 		add_float(place, (__u64)number);
 	else
-		add(&histogram->not_number, 1);
+		add_atomically(&histogram->not_number, 1);
 }
 
 /* ---- printing ------------------------------------------------------------------------------- */
@@ -265,12 +265,12 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 	if (!lost)
 		return;
 	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns())) {
-		add(&lost->prints_limited, 1);
+		add_atomically(&lost->prints_limited, 1);
 		return;
 	}
 	record = reserve_record(ids, stack);
 	if (!record) {
-		add(&lost->prints_dropped, 1);
+		add_atomically(&lost->prints_dropped, 1);
 		return;
 	}
 	/* The time must be taken after the reservation: see engine_bpf_print.c. */
@@ -303,7 +303,7 @@ static __always_inline void count_match(__u32 number, int matches)
 	}
 	lost = our_losses();
 	if (lost)
-		add(&lost->filtered, 1);
+		add_atomically(&lost->filtered, 1);
 }
 
 static __always_inline void count_mismatch(const struct measure_site *site, __u32 mismatch)
@@ -312,7 +312,7 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 
 	if (!lost)
 		return;
-	add(&lost->filter_mismatches, 1);
+	add_atomically(&lost->filter_mismatches, 1);
 	lost->last_mismatch = measure_mismatch(site->probe_index, mismatch);
 }
 
@@ -366,7 +366,7 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 	if (config.n_pairs)
 		play_roles_by_value(regs, args, site, ids, now_ns, matches);
 #endif
-	stack = matches ? take_stack(site, ids) : (void *)0;
+	stack = matches ? take_hit_stack(site, ids) : (void *)0;
 	if (matches)
 		count_stack(site, stack);
 #if defined(MEASURE_SLOWER)

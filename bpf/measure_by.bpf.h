@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits and times by the value of an argument, in object measure_by; see measure_by.h for the maps.
- * The other objects have no code for them.
+ * Groups hits and times by the value of an argument. Only object measure_by has this code;
+ * measure_by.h describes its maps.
  *
  * Every hit and every time is in exactly one group, or in the sum of the values for which there was
  * no room. A pair belongs to the value that the argument has at its start. The start stores the
@@ -9,7 +9,7 @@
  * by_key_open, under the same key. The stop reads the index from there.
  *
  * An index is taken before its group is in by_pairs. If two threads meet a new value at the same
- * moment, one of the two indices is never used, and there is room for one group less.
+ * moment, both take an index. One of the two is never used, and there is room for one group less.
  */
 #ifndef MEASURE_BY_BPF_H
 #define MEASURE_BY_BPF_H
@@ -77,7 +77,7 @@ static __always_inline __u64 by_float(__u64 bits)
 	return bits << 1 ? bits : 0;
 }
 
-/* Set BY to the value of argument SPEC. Before the call, only `what` is set, and the rest is 0. */
+/* Store the value of argument SPEC in BY. The caller has set `what`, and the rest to 0. */
 static __noinline int by_read(struct pt_regs *regs, const struct arg_spec *spec,
 			      struct measure_by *by)
 {
@@ -119,16 +119,16 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 	by_read(regs, by_spec(args), &by);
 	hits = bpf_map_lookup_elem(&by_hits, &by);
 	if (!hits) {
-		/* This also fails if another task has just made the entry. */
+		/* This fails if there is no room, or if another task has just made the entry. */
 		bpf_map_update_elem(&by_hits, &by, &none, 1 /* BPF_NOEXIST */);
 		hits = bpf_map_lookup_elem(&by_hits, &by);
 	}
 	if (!hits)
 		hits = bpf_map_lookup_elem(&by_others, &probe_index);
 	if (hits)
-		add(hits, 1);
+		add_atomically(hits, 1);
 	else if (lost)
-		add(&lost->rows_full, 1);
+		add_atomically(&lost->rows_full, 1);
 	return 0;
 }
 
@@ -191,12 +191,12 @@ __noinline int by_add_time(__u32 group, __u64 ns)
 
 	if (!times)
 		return 0;
-	add(&times->count, 1);
-	add(&times->sum_ns, ns);
-	raise_to(&times->max_ns, ns);
-	raise_to(&times->min_ns_not, ~ns);
+	add_atomically(&times->count, 1);
+	add_atomically(&times->sum_ns, ns);
+	raise_highest(&times->max_ns, ns);
+	raise_highest(&times->min_ns_not, ~ns);
 	if (bucket < MEASURE_BUCKETS)
-		add(&times->buckets[bucket], 1);
+		add_atomically(&times->buckets[bucket], 1);
 	return 0;
 }
 

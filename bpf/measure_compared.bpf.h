@@ -34,7 +34,9 @@ struct role_key {
 
 static __always_inline int role_is_keyed(const struct measure_role *role)
 {
-	/* If all pairs are of one kind, the verifier removes the code for the other kind. */
+	/*
+	 * If all pairs are matched by thread, or all by key, the verifier removes the other code.
+	 */
 	if (!(config.matching & MEASURE_SOME_BY_KEY))
 		return 0;
 	if (!(config.matching & MEASURE_SOME_BY_THREAD))
@@ -71,10 +73,10 @@ static __always_inline void miss_key(const struct measure_role *role, struct mea
 				     int matches)
 {
 	if (role->flags & MEASURE_ROLE_STOP) {
-		add(&stats->orphan_stops, 1);
+		add_atomically(&stats->orphan_stops, 1);
 	} else if (matches) {
-		add(&stats->starts, 1);
-		add(&stats->not_keyed, 1);
+		add_atomically(&stats->starts, 1);
+		add_atomically(&stats->not_keyed, 1);
 	}
 }
 
@@ -116,7 +118,7 @@ static __always_inline void compared_check(const struct measure_open_key *key, _
 		return;
 	its = entry->values[place & (MEASURE_DEPTH - 1)];
 	if (its && value && its != value)
-		add(&stats->mismatched, 1);
+		add_atomically(&stats->mismatched, 1);
 }
 
 /* Store the argument of the start of KEY that has just begun. */

@@ -115,7 +115,7 @@ struct {
 	__uint(max_entries, 1);
 } serials SEC(".maps");
 
-static __always_inline void add(__u64 *sum, __u64 n)
+static __always_inline void add_atomically(__u64 *sum, __u64 n)
 {
 	__sync_fetch_and_add(sum, n);
 }
@@ -124,7 +124,7 @@ static __always_inline void add(__u64 *sum, __u64 n)
  * Raise *HIGHEST to VALUE if *HIGHEST is lower. Give up only if other tasks interfere with each of
  * MINMAX_TRIES tries.
  */
-static __always_inline void raise_to(__u64 *highest, __u64 value)
+static __always_inline void raise_highest(__u64 *highest, __u64 value)
 {
 	for (int i = 0; i < MINMAX_TRIES; i++) {
 		__u64 seen = *(volatile __u64 *)highest;
@@ -140,7 +140,7 @@ static __always_inline void count_hit(__u32 site)
 	__u64 *slot = bpf_map_lookup_elem(&hits, &place);
 
 	if (slot)
-		add(slot, 1);
+		add_atomically(slot, 1);
 }
 
 static __always_inline struct measure_losses *our_losses(void)
@@ -195,8 +195,8 @@ static __always_inline int runs_our_exe(void)
 }
 #endif
 
-static __always_inline int is_wanted(const struct bpf_pidns_info *ids,
-				     const struct measure_site *site)
+static __always_inline int is_wanted_process(const struct bpf_pidns_info *ids,
+					     const struct measure_site *site)
 {
 	if (config.only_tgids)
 		return bpf_map_lookup_elem(&tgids, &ids->tgid) != (void *)0;
@@ -253,17 +253,17 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		struct measure_losses *lost;
 
 		bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-		/* This also fails if another task has just made the entry. */
+		/* This fails if there is no room, or if another task has just made the entry. */
 		bpf_map_update_elem(&keyed, &key, &fresh, 1 /* BPF_NOEXIST */);
 		slot = bpf_map_lookup_elem(&keyed, &key);
 		if (!slot) {
 			lost = our_losses();
 			if (lost)
-				add(&lost->rows_full, 1);
+				add_atomically(&lost->rows_full, 1);
 			return;
 		}
 	}
-	add(&slot->hits, 1);
+	add_atomically(&slot->hits, 1);
 }
 
 /*
@@ -280,7 +280,7 @@ static __always_inline void count_process(const struct bpf_pidns_info *ids)
 		slot = bpf_map_lookup_elem(&process_hits, &ids->tgid);
 	}
 	if (slot)
-		add(slot, 1);
+		add_atomically(slot, 1);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls by domain of OCaml 5. A thread that runs a function of the runtime has the state of its
- * domain in the thread-local variable caml_state, at a fixed distance from the base of the FS
- * segment. This holds for the threads of the program, and for the backup thread, which stands in
- * for the domain while its threads wait.
+ * Splits the calls of functions of the runtime by the domain of OCaml 5 in which they run. A thread
+ * that runs a function of the runtime has the state of its domain in the thread-local variable
+ * caml_state, at a fixed distance from the base of the FS segment. This holds for the threads of
+ * the program, and for the backup thread, which stands in for the domain while its threads wait.
  */
 #ifndef MEASURE_DOMAINS_BPF_H
 #define MEASURE_DOMAINS_BPF_H
@@ -54,7 +54,7 @@ static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 	found = bpf_map_lookup_elem(&domain_pairs, &key);
 	none = found ? (void *)0 : bpf_map_lookup_elem(&no_pair, &zero);
 	if (none) {
-		/* This also fails if another thread of the domain has just made the entry. */
+		/* This fails if there is no room, or if another thread has just made the entry. */
 		bpf_map_update_elem(&domain_pairs, &key, none, 1 /* BPF_NOEXIST */);
 		found = bpf_map_lookup_elem(&domain_pairs, &key);
 	}

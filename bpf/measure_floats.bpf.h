@@ -26,7 +26,7 @@ static __always_inline void add_to_sum(__u64 *sum, __s64 number)
 	if (before + low < before)
 		high++;
 	if (high)
-		add(&sum[1], (__u64)high);
+		add_atomically(&sum[1], (__u64)high);
 }
 
 static __always_inline void add_finite(struct measure_floats *floats, __u64 bits)
@@ -36,15 +36,15 @@ static __always_inline void add_finite(struct measure_floats *floats, __u64 bits
 	__s64 number;
 	__u32 group = measure_float_group(bits, &number);
 
-	add(&floats->count, 1);
+	add_atomically(&floats->count, 1);
 	args_keep(group);
 	if (group < MEASURE_FLOAT_GROUPS)
 		add_to_sum(floats->sums[group], number);
-	raise_to(&floats->max, ordered);
-	raise_to(&floats->min_not, ~ordered);
+	raise_highest(&floats->max, ordered);
+	raise_highest(&floats->min_not, ~ordered);
 	args_keep(bucket);
 	if (bucket < MEASURE_FLOAT_BUCKETS)
-		add(&floats->buckets[bucket], 1);
+		add_atomically(&floats->buckets[bucket], 1);
 }
 
 static __always_inline void add_float(__u32 histogram, __u64 bits)
@@ -59,11 +59,11 @@ static __always_inline void add_float(__u32 histogram, __u64 bits)
 	if (size < FILTER_INFINITY_BITS)
 		add_finite(floats, bits);
 	else if (size > FILTER_INFINITY_BITS)
-		add(&floats->nan, 1);
+		add_atomically(&floats->nan, 1);
 	else if (size == bits)
-		add(&floats->inf, 1);
+		add_atomically(&floats->inf, 1);
 	else
-		add(&floats->minus_inf, 1);
+		add_atomically(&floats->minus_inf, 1);
 }
 
 #endif

@@ -5,9 +5,9 @@
  *
  *	float_histograms  per-CPU array  number  struct measure_floats
  *
- * Buckets. Each power of 2 from 2^-32 to 2^63 has 8 buckets of equal width, on both sides of 0.
- * Between these are one bucket for 0.0 and -0.0, and one on each side for floats closer to 0;
- * beyond them is one on each side for all other floats. Buckets are sorted by value. A bucket
+ * Buckets. On each side of 0, each power of 2 from 2^-32 to 2^63 has 8 buckets of equal width; one
+ * more bucket has the floats that are closer to 0, and one the floats that are farther from 0.
+ * Between the two sides is the bucket of 0.0 and -0.0. Buckets are sorted by value. A bucket
  * contains its smallest value, but not the smallest value of the next bucket.
  *
  * Sums. BPF has no floating point, and a sum that is rounded at each addition depends on the order.

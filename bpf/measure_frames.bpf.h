@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of functions, from the entry to an exit, matched by their frames.
+ * Times the calls of functions, from the entry to an exit. An exit is matched with its entry by the
+ * frame of the call.
  *
  * A frame is the stack pointer at the entry of the function. A site may be behind instructions that
  * move the stack pointer; `frame_depth` of the site undoes this. In one thread two calls of a
@@ -8,9 +9,10 @@
  * deep recursion, and after exceptions have skipped exits.
  *
  * OCaml 5 runs OCaml code on separate stacks. A stack moves when it grows, and effects switch
- * between stacks. Here a frame is the number of the stack, and the distance from its base; it
- * belongs to the process, since a fibre may continue in another thread. The runtime keeps the
- * domain's state in r14 while OCaml code runs (amd64.S), and the state has the current stack.
+ * between stacks. So for a call on such a stack, the frame is the number of the stack and the
+ * distance from the base of the stack. This frame belongs to the process instead of the thread,
+ * since a fibre may continue in another thread. The runtime keeps the domain's state in r14 while
+ * OCaml code runs (amd64.S), and the state has the current stack.
  *
  * A call that an exception ends has no exit, and its entry stays open. It becomes an orphan when
  * another call has the same frame, or when its owner ends: the thread, or with OCaml 5 the process.
@@ -57,7 +59,7 @@ static __always_inline __u64 read_word(__u64 at)
 	return word;
 }
 
-/* Return the frame of the call that is at SITE with these registers. */
+/* Return the frame of the call that has hit SITE with the registers REGS. */
 static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct measure_site *site)
 {
 	const __u64 sp = regs->sp + (__u64)(__s64)site->frame_depth;
@@ -70,9 +72,9 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 }
 
 /*
- * The frame in the key of an entry of frame_open which records that the active call of a pair is
- * confirmed. A thread has one such call per pair. The value of the entry is MEASURE_MARKER, so that
- * it does not count as an open call.
+ * An entry of frame_open with this frame in its key records that the active call of a pair is
+ * confirmed. A thread has at most one confirmed call per pair. The value of the entry is
+ * MEASURE_MARKER, so that it does not count as an open call.
  */
 #define CONFIRMED_FRAME (~0ULL)
 
@@ -104,11 +106,11 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 	if (!stats || !key)
 		return 0;
 	if (matches)
-		add(&stats->starts, 1);
+		add_atomically(&stats->starts, 1);
 	entered = bpf_map_lookup_elem(&frame_open, key);
 	if (entered) {
-		if (!is_marker(*entered))
-			add(&stats->orphan_starts, 1);
+		if (!marks_rejected_start(*entered))
+			add_atomically(&stats->orphan_starts, 1);
 		*entered = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 		return 0;
 	}
@@ -122,8 +124,8 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 	 * There is no room for a marker. The exit will be an orphan, so the entry must be counted.
 	 */
 	if (!matches)
-		add(&stats->starts, 1);
-	add(&stats->map_full, 1);
+		add_atomically(&stats->starts, 1);
+	add_atomically(&stats->map_full, 1);
 	return 0;
 }
 
@@ -141,7 +143,7 @@ __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_fr
 		return 0;
 	entered = bpf_map_lookup_elem(&frame_open, key);
 	if (!entered) {
-		add(&stats->orphan_stops, 1);
+		add_atomically(&stats->orphan_stops, 1);
 		return 0;
 	}
 	ns = *entered;
@@ -149,13 +151,13 @@ __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_fr
 	n = bpf_map_lookup_elem(&frame_users, &key->owner);
 	if (n)
 		__sync_fetch_and_add(n, -1);
-	if (is_marker(ns))
+	if (marks_rejected_start(ns))
 		return 0;
 	if (!was_call) {
-		add(&stats->starts, -1ULL);
+		add_atomically(&stats->starts, -1ULL);
 		return 0;
 	}
-	add_pair(stats, key->pair, now_ns - ns);
+	count_pair(stats, key->pair, now_ns - ns);
 	return now_ns - ns + 1;
 }
 
@@ -233,8 +235,8 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
 	if (key->owner != *owner || bpf_map_delete_elem(map, key))
 		return 0;
 	stats = bpf_map_lookup_elem(&pair_stats, &pair);
-	if (stats && gate.open && !is_marker(ns))
-		add(&stats->orphan_starts, 1);
+	if (stats && gate.open && !marks_rejected_start(ns))
+		add_atomically(&stats->orphan_starts, 1);
 	return 0;
 }
 

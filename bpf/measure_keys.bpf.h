@@ -62,15 +62,15 @@ static __always_inline __u64 start_by_key(struct measure_pair *stats,
 	__u64 ns = 0, old_ns = 0;
 
 	if (!err) {
-		add(&stats->starts, 1);
-		add(&stats->map_full, 1);
+		add_atomically(&stats->starts, 1);
+		add_atomically(&stats->map_full, 1);
 		return 0;
 	}
 	if (matches)
-		add(&stats->starts, 1);
+		add_atomically(&stats->starts, 1);
 	for (int i = 0; err == ERROR_EXISTS && i < KEY_TRIES; i++) {
-		if (take_start(key, &old_ns) && !is_marker(old_ns))
-			add(&stats->orphan_starts, 1);
+		if (take_start(key, &old_ns) && !marks_rejected_start(old_ns))
+			add_atomically(&stats->orphan_starts, 1);
 		ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 		err = bpf_map_update_elem(&key_open, key, &ns, 1 /* BPF_NOEXIST */);
 	}
@@ -79,12 +79,12 @@ static __always_inline __u64 start_by_key(struct measure_pair *stats,
 	/* Other threads keep starting with this key: their starts have replaced this one. */
 	if (err == ERROR_EXISTS) {
 		if (matches)
-			add(&stats->orphan_starts, 1);
+			add_atomically(&stats->orphan_starts, 1);
 		return 0;
 	}
 	if (!matches)
-		add(&stats->starts, 1);
-	add(&stats->map_full, 1);
+		add_atomically(&stats->starts, 1);
+	add_atomically(&stats->map_full, 1);
 	return 0;
 }
 
@@ -95,10 +95,10 @@ static __always_inline __u64 stop_by_key(struct measure_pair *stats,
 	__u64 ns = 0;
 
 	if (!take_start(key, &ns)) {
-		add(&stats->orphan_stops, 1);
+		add_atomically(&stats->orphan_stops, 1);
 		return 0;
 	}
-	if (is_marker(ns))
+	if (marks_rejected_start(ns))
 		return 0;
 	ns = now_ns > ns ? now_ns - ns : 0;
 	add_time(stats, ns);

@@ -25,17 +25,17 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 
 	if (!stats)
 		return 0;
-	add(&stats->count, 1);
-	add(&stats->sum_ns, ns);
-	raise_to(&stats->max_ns, ns);
-	raise_to(&stats->min_ns_not, ~ns);
+	add_atomically(&stats->count, 1);
+	add_atomically(&stats->sum_ns, ns);
+	raise_highest(&stats->max_ns, ns);
+	raise_highest(&stats->min_ns_not, ~ns);
 	if (bucket < MEASURE_BUCKETS)
-		add(&stats->buckets[bucket], 1);
+		add_atomically(&stats->buckets[bucket], 1);
 	return 0;
 }
 
 /* Count a pair that took NS in STATS, and in the statistics of its domain. */
-static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u64 ns)
+static __always_inline void count_pair(struct measure_pair *stats, __u32 pair, __u64 ns)
 {
 	add_time(stats, ns);
 #ifdef MEASURE_FULL
@@ -47,7 +47,7 @@ static __always_inline void add_pair(struct measure_pair *stats, __u32 pair, __u
 }
 
 /* Return 1 if NS marks a start that the filter or a condition rejected. */
-static __always_inline int is_marker(__u64 ns)
+static __always_inline int marks_rejected_start(__u64 ns)
 {
 	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
 }
@@ -83,7 +83,7 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 	if (!open)
 		return 0;
 	for (__u32 age = 0; age < MEASURE_DEPTH && age < n; age++)
-		markers += is_marker(start_of(open, age)->ns);
+		markers += marks_rejected_start(start_of(open, age)->ns);
 	return markers;
 }
 
@@ -116,7 +116,7 @@ static __always_inline __u32 open_place(const struct measure_open_key *key, __u3
 static __always_inline void orphan_newest(struct measure_pair *stats, struct measure_open *open,
 					  __u32 n)
 {
-	add(&stats->orphan_starts, n - (__u32)count_markers(open, n));
+	add_atomically(&stats->orphan_starts, n - (__u32)count_markers(open, n));
 	open->n -= n;
 	open->next -= n;
 }
@@ -133,15 +133,15 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	 * counted.
 	 */
 	if (matches || !open)
-		add(&stats->starts, 1);
+		add_atomically(&stats->starts, 1);
 	if (!open) {
-		add(&stats->map_full, 1);
+		add_atomically(&stats->map_full, 1);
 		return;
 	}
 	if (open->n < config.depth)
 		open->n++;
-	else if (!is_marker(start_of(open, open->n - 1)->ns))
-		add(&stats->orphan_starts, 1);
+	else if (!marks_rejected_start(start_of(open, open->n - 1)->ns))
+		add_atomically(&stats->orphan_starts, 1);
 	open->next++;
 	start = start_of(open, 0);
 	start->sp = sp;
@@ -161,7 +161,7 @@ static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
 	__u64 ns;
 
 	if (!open || !open->n) {
-		add(&stats->orphan_stops, 1);
+		add_atomically(&stats->orphan_stops, 1);
 		return 0;
 	}
 	if (open->n > 1 && start_of(open, 0)->sp != sp) {
@@ -172,9 +172,9 @@ static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
 	ns = start_of(open, 0)->ns;
 	open->n--;
 	open->next--;
-	if (is_marker(ns))
+	if (marks_rejected_start(ns))
 		return 0;
-	add_pair(stats, key->pair, now_ns - ns);
+	count_pair(stats, key->pair, now_ns - ns);
 	return now_ns - ns + 1;
 }
 

@@ -2,8 +2,9 @@
 /*
  * The ring with records of hits and slow pairs, and how many of them may be made in a second.
  *
- * The time of a record is taken after its room is reserved: a record for which the reader sees no
- * reservation is newer than the moment of reading. The reader polls; it is not woken up.
+ * The time of a record is taken after the room for the record is reserved. So if the reader does
+ * not see the reservation of a record yet, the time of the record is later than the moment at which
+ * the reader looked. The reader polls; it is not woken up.
  */
 #ifndef MEASURE_RECORDS_BPF_H
 #define MEASURE_RECORDS_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Begins and ends the pairs of a site at a hit. */
+/* At a hit, begins and ends the pairs to which the site belongs. */
 #ifndef MEASURE_ROLES_BPF_H
 #define MEASURE_ROLES_BPF_H
 

@@ -73,8 +73,9 @@ __noinline int slow_record_hit(bpf_user_pt_regs_t *regs, const struct site_args 
 }
 
 /*
- * Keep the arguments of a start. Call this before the start takes its time. Returns the locked
- * entry, or NULL.
+ * Store the arguments of a start in its entry of slow_open. Call this before the time of the start
+ * is read, so that the pair's time does not include this work. Returns the entry, which stays
+ * locked until slow_began(), or NULL if it could not be made or locked.
  */
 static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32 number,
 						     const struct site_args *args,
@@ -108,8 +109,8 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 }
 
 /*
- * Copy the hit and the thread name of FROM to the start of TO. Copy by words: the compiler would
- * otherwise call memcpy(), which BPF lacks.
+ * Copy the hit and the thread name of FROM to TO->start and TO->start_comm. Copy by words: the
+ * compiler would otherwise call memcpy(), which BPF lacks.
  */
 __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
 {
@@ -144,18 +145,18 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 
 	if (!lost)
 		return;
-	add(&lost->slow, 1);
+	add_atomically(&lost->slow, 1);
 	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns())) {
-		add(&lost->slow_limited, 1);
+		add_atomically(&lost->slow_limited, 1);
 		return;
 	}
 	record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
 	if (!record) {
-		add(&lost->slow_dropped, 1);
+		add_atomically(&lost->slow_dropped, 1);
 		return;
 	}
 	if (!start)
-		add(&lost->slow_unkept, 1);
+		add_atomically(&lost->slow_unkept, 1);
 	/* The time must be taken after the reservation: see engine_bpf_print.c. */
 	record->stop.ts_ns = bpf_ktime_get_ns();
 	record->stop.pid = ids->tgid;

@@ -54,11 +54,11 @@ __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_ke
 		return 0;
 	walk_user(s, tgid, config.stack_depth, is_return);
 	if (s->stack.end < WALK_ENDS)
-		add(&lost->ended[s->stack.end], 1);
+		add_atomically(&lost->ended[s->stack.end], 1);
 	if (is_kept && keep_stack(&s->stack, lost))
 		s->stack.hash = MEASURE_STACK_LOST;
-	add(&costs->walks, 1);
-	add(&costs->ns, bpf_ktime_get_ns() - begin_ns);
+	add_atomically(&costs->walks, 1);
+	add_atomically(&costs->ns, bpf_ktime_get_ns() - begin_ns);
 	return 0;
 }
 
@@ -79,13 +79,13 @@ static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info
 	}
 	lost = bpf_map_lookup_elem(&stack_losses, &zero);
 	if (lost)
-		add(&lost->ended[WALK_BUSY], 1);
+		add_atomically(&lost->ended[WALK_BUSY], 1);
 	return s;
 }
 
 /* Like walk_hit(), for a hit that is counted or may end a pair. Return NULL for other hits. */
-static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
-						       const struct bpf_pidns_info *ids)
+static __always_inline struct walk_scratch *take_hit_stack(const struct measure_site *site,
+							   const struct bpf_pidns_info *ids)
 {
 	return site->flags & (MEASURE_KEYED | MEASURE_STOPS)
 		       ? walk_hit(ids, 1, site->flags & MEASURE_RETURN)
@@ -110,7 +110,7 @@ count_of_stack(const struct measure_stack_key *key)
 	count = bpf_map_lookup_elem(&stack_counts, key);
 	costs = count ? (void *)0 : our_walk_costs();
 	if (costs)
-		add(&costs->counts_full, 1);
+		add_atomically(&costs->counts_full, 1);
 	return count;
 }
 
@@ -126,7 +126,7 @@ static __always_inline void count_stack(const struct measure_site *site,
 		return;
 	count = count_of_stack(&key);
 	if (count)
-		add(&count->n, 1);
+		add_atomically(&count->n, 1);
 }
 
 /*
@@ -141,13 +141,13 @@ static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s,
 
 	if (!count)
 		return;
-	add(&count->n, 1);
-	add(&count->sum_ns, ended - 1);
-	raise_to(&count->max_ns, ended - 1);
+	add_atomically(&count->n, 1);
+	add_atomically(&count->sum_ns, ended - 1);
+	raise_highest(&count->max_ns, ended - 1);
 }
 #else
-static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
-						       const struct bpf_pidns_info *ids)
+static __always_inline struct walk_scratch *take_hit_stack(const struct measure_site *site,
+							   const struct bpf_pidns_info *ids)
 {
 	(void)site;
 	(void)ids;

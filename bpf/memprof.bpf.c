@@ -218,7 +218,7 @@ static __always_inline int record_event(struct pt_regs *regs, const struct site_
  * Return 1 if the current process is the profiled one. Before Linux 6.10, the kernel's filter does
  * not ensure this.
  */
-static __always_inline int is_wanted(void)
+static __always_inline int is_profiled_process(void)
 {
 	struct bpf_pidns_info ids = {};
 
@@ -236,7 +236,7 @@ int memprof_event(struct pt_regs *regs)
 	__u64 id = 0, n_samples = 0;
 	int known;
 
-	if (!site || !site->kind || !is_wanted())
+	if (!site || !site->kind || !is_profiled_process())
 		return 0;
 	kind = site->kind;
 	number = site->args;

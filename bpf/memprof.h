@@ -65,7 +65,10 @@ struct memprof_site {
 	__u32 args;
 };
 
-/* A record ends after the words of its kind, or after its call stack. */
+/*
+ * Only the first of these words are in the ring buffer: the words of the record's kind and, for an
+ * allocation, its call stack.
+ */
 struct memprof_record {
 	__u64 session;
 	__u64 words[EVENT_STACK + EVENT_MAX_DEPTH];

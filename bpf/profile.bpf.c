@@ -57,7 +57,7 @@ static __always_inline struct profile_losses *our_losses(void)
 	return bpf_map_lookup_elem(&losses, &zero);
 }
 
-static __always_inline void add(__u64 *sum, __u64 n)
+static __always_inline void add_atomically(__u64 *sum, __u64 n)
 {
 	__sync_fetch_and_add(sum, n);
 }
@@ -99,7 +99,7 @@ static __always_inline int store_current(void *ctx, const struct bpf_pidns_info 
 	return store_stack(ctx, &request, hash);
 }
 
-static __always_inline void count(const struct profile_key *key, __u64 sum, __u64 heaps)
+static __always_inline void count_for_key(const struct profile_key *key, __u64 sum, __u64 heaps)
 {
 	struct profile_count *slot = bpf_map_lookup_elem(&counts, key), none = {};
 	struct profile_losses *lost;
@@ -109,14 +109,14 @@ static __always_inline void count(const struct profile_key *key, __u64 sum, __u6
 		slot = bpf_map_lookup_elem(&counts, key);
 	}
 	if (slot) {
-		add(&slot->n, 1);
-		add(&slot->sum, sum);
-		add(&slot->heaps, heaps);
+		add_atomically(&slot->n, 1);
+		add_atomically(&slot->sum, sum);
+		add_atomically(&slot->heaps, heaps);
 		return;
 	}
 	lost = our_losses();
 	if (lost)
-		add(&lost->counts_full, 1);
+		add_atomically(&lost->counts_full, 1);
 }
 
 /* ---- cost ----------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static __always_inline void cost_end(__u64 start_ns)
 		return;
 	lost = our_losses();
 	if (lost)
-		add(&lost->run_ns, bpf_ktime_get_ns() - start_ns);
+		add_atomically(&lost->run_ns, bpf_ktime_get_ns() - start_ns);
 }
 
 /* ---- the programs --------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ int sample_cpu(void *ctx)
 	key.tgid = ids.tgid;
 	key.tid = ids.pid;
 	if (store_current(ctx, &ids, 0, &key.stack) == 0)
-		count(&key, 0, 0);
+		count_for_key(&key, 0, 0);
 	cost_end(start_ns);
 	return 0;
 }
@@ -175,7 +175,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 		return;
 	lost = our_losses();
 	if (lost)
-		add(&lost->waits_full, 1);
+		add_atomically(&lost->waits_full, 1);
 }
 
 /* Store the stack of the current thread, which begins to wait. */
@@ -191,9 +191,9 @@ static __always_inline void begin_wait(void *ctx)
 }
 
 /*
- * Count the wait of TASK, which has ended. Subtract the time that TASK has run since: some kernels
- * do not run BPF programs in some threads, and then a switch from such a thread to TASK is not
- * seen.
+ * Count the wait of TASK, which has ended. Some kernels do not run BPF programs in some threads, so
+ * that a switch from such a thread to TASK is not seen, and TASK may have run during this time. So
+ * subtract the CPU time that TASK has used since the wait began.
  */
 static __always_inline void end_wait(const struct task_struct *task)
 {
@@ -208,7 +208,7 @@ static __always_inline void end_wait(const struct task_struct *task)
 	ns = bpf_ktime_get_ns() - wait->since_ns;
 	ran_ns = cpu_time_of(task) - wait->cpu_ns;
 	if (bpf_map_delete_elem(&waits, &tid) == 0)
-		count(&key, ran_ns < ns ? ns - ran_ns : 0, 0);
+		count_for_key(&key, ran_ns < ns ? ns - ran_ns : 0, 0);
 }
 
 /* sched_switch(preempt, prev, next, prev_state); the current thread is prev. */
@@ -266,7 +266,7 @@ static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info 
 	struct profile_key key = { .tgid = ids->tgid, .tid = ids->pid };
 
 	if (store_current(ctx, ids, 0, &key.stack) == 0)
-		count(&key, words, heaps);
+		count_for_key(&key, words, heaps);
 }
 
 /*
@@ -328,9 +328,9 @@ int small_blocks(struct pt_regs *ctx)
 
 	if (!lost || !process)
 		return 0;
-	add(&lost->small_hits, 1);
+	add_atomically(&lost->small_hits, 1);
 	if (has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid)) {
-		add(&process->heaps, 1);
+		add_atomically(&process->heaps, 1);
 		heaps = weigh_minor_heap();
 		if (heaps)
 			sample_words(ctx, &ids, 0, heaps);
@@ -351,7 +351,7 @@ int large_block(struct pt_regs *ctx)
 
 	if (!sum || !lost || !sampled_process(&ids))
 		return 0;
-	add(&lost->large_hits, 1);
+	add_atomically(&lost->large_hits, 1);
 	if (__sync_fetch_and_add(sum, words) + words >= PROFILE_LARGE_WORDS)
 		sample_words(ctx, &ids, __sync_lock_test_and_set(sum, 0), 0);
 	cost_end(start_ns);

@@ -87,8 +87,9 @@ struct profile_pace {
 };
 
 /*
- * The allocation of a process is sampled while it has an entry in `sampled`: the uprobes for small
- * and for large blocks are not attached at the same moment.
+ * The allocation of a process is sampled while the process has an entry in `sampled`. So samples of
+ * small and of large blocks begin at the same moment, although their uprobes are attached one after
+ * the other.
  */
 struct profile_sampled {
 	__u64 heaps; /* minor heaps that ran out */

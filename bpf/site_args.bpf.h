@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of sites. The struct of a site has the index of its entry. User space sets
+ * The map site_args: where the arguments of each site are. The structs that describe sites,
+ * measure_site and memprof_site, have the index of the site's entry in `args`. User space sets
  * max_entries.
  */
 #ifndef SITE_ARGS_BPF_H

@@ -2,16 +2,15 @@
 /*
  * Finds the mapping of the current process at an address, in the kernel's own tree of mappings.
  *
- * The helper for this, bpf_find_vma(), cannot be used here: with interrupts off, as in a sample of
- * the CPU, it works only once. It leaves the lock of the mappings to be released after the
- * interrupt, so that the second call fails (-EBUSY, 1993 of 1993 times), and the first one takes 12
- * us.
+ * The helper for this, bpf_find_vma(), cannot be used here. If interrupts are off, as in a sample
+ * of the CPU, the helper defers the release of the mmap lock until after the interrupt. Until then,
+ * every further call fails (-EBUSY, 1993 of 1993 times). Also, the first call takes 12 us.
  *
- * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, which a BPF
- * program holds up; a node is replaced, not changed, where addresses move. A mapping counts only if
- * it holds the address both before and after its members are read. Members are found by name
- * (CO-RE). Only the encoding of pointers to nodes is fixed: the code knows the encoding of Linux
- * 6.1 and later, and finds no mapping on other kernels.
+ * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, so not while a
+ * BPF program runs. When the addresses of mappings change, the kernel replaces the node instead of
+ * modifying it. A mapping counts only if it holds the address both before and after its members are
+ * read. Members are found by name (CO-RE). Only the encoding of pointers to nodes is fixed: the
+ * code knows the encoding of Linux 6.1 and later, and finds no mapping on other kernels.
  */
 #ifndef VMA_BPF_H
 #define VMA_BPF_H

@@ -5,13 +5,13 @@
  * pointer and registers are. No frame is guessed: where a rule is missing, or something cannot be
  * read, the stack ends, and walk_walked.end says why.
  *
- * User space has read the mappings of processes beforehand, in walk_processes. For a process that
- * has started since, or code that has been loaded since, the walk searches the kernel's own tree of
- * mappings, and reports the process or file to user space in walk_news.
+ * User space reads the mappings of processes beforehand, and stores them in walk_processes. For a
+ * process that has started since, or code that has been loaded since, the walk searches the
+ * kernel's own tree of mappings, and reports the process or file to user space in walk_news.
  *
  * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes
  * about 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers
- * usually do, and take more than 1 % of it 99 times a second.
+ * usually do, and at 99 samples per second it would take more than 1 % of the CPU's time.
  *
  * A walk needs more memory than the stack of a BPF program has, so it takes a slot of its CPU. A
  * program can be preempted in the middle of a walk by another one, which takes another slot.
@@ -153,7 +153,7 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 
 /* ---- mappings that come late ---------------------------------------------------------------- */
 
-struct walk {
+struct stack_walk {
 	struct walk_scratch *scratch;
 	struct walk_process *process; /* NULL: the mappings of the process are not known */
 	__u32 depth;
@@ -198,7 +198,7 @@ static __always_inline void map_segment(struct walk_mapping *mapping, const stru
  * Find the mapping of ADDRESS in the kernel's tree and copy it to the scratch. Returns
  * WALK_COMPLETE, or the reason why there is none.
  */
-static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
+static __noinline __u32 find_late_mapping(struct stack_walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
 	struct walk_inode inode = { 0 };
@@ -235,7 +235,7 @@ static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
 }
 
 /* Like find_late_mapping(), but first search the mappings that user space has read. */
-static __always_inline __u32 find_any_mapping(struct walk *walk, __u64 address)
+static __always_inline __u32 find_any_mapping(struct stack_walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
 	const struct walk_mapping *mapping;
@@ -325,7 +325,7 @@ static __always_inline __u64 next_address(const struct walk_scratch *s)
 	return real ? real : rip;
 }
 
-static long step(__u32 i, struct walk *walk)
+static long step_walk(__u32 i, struct stack_walk *walk)
 {
 	struct walk_scratch *s = walk->scratch;
 	struct walk_walked *stack = &s->stack;
@@ -392,16 +392,16 @@ static __always_inline void walk_release(struct walk_scratch *s)
 }
 
 /*
- * Walk the stack of TASK, a thread of process TGID, into S, which walk_take() returned. Begin where
- * TASK left user space, or was interrupted in it. IS_CALLER: a call has just returned there. The
- * stack gets DEPTH frames at most, and none of the kernel. Without WALK_OTHERS, TASK is the current
- * thread.
+ * Walk the stack of TASK, a thread of process TGID, into S, which walk_take() returned. Begin at
+ * the instruction where TASK left user space, or was interrupted in it. IS_CALLER: a call has just
+ * returned to this instruction. The stack gets DEPTH frames at most, and none of the kernel. In
+ * objects without WALK_OTHERS, TASK must be the current thread.
  */
 static __always_inline void walk_thread(struct walk_scratch *s, struct task_struct *task,
 					__u32 tgid, __u32 depth, __u32 is_caller)
 {
 	const struct walk_inode process = { WALK_PROCESS, tgid };
-	struct walk walk = { .scratch = s, .depth = depth };
+	struct stack_walk walk = { .scratch = s, .depth = depth };
 	struct pt_regs regs = { 0 };
 
 	s->stack.hash = 0;
@@ -431,7 +431,7 @@ static __always_inline void walk_thread(struct walk_scratch *s, struct task_stru
 	walk.process = bpf_map_lookup_elem(&walk_processes, &tgid);
 	if (!walk.process)
 		tell_user(&process, tgid, regs.ip);
-	bpf_loop(WALK_MAX_DEPTH + 1, step, &walk, 0);
+	bpf_loop(WALK_MAX_DEPTH + 1, step_walk, &walk, 0);
 }
 
 static __always_inline void walk_user(struct walk_scratch *s, __u32 tgid, __u32 depth,

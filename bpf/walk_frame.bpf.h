@@ -141,15 +141,15 @@ static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_
 	return WALK_COMPLETE;
 }
 
-struct place {
+struct frame_bases {
 	__u64 cfa, rsp, rbp;
 };
 
 /*
  * Read the word at the place AT (enum walk_place) plus OFF. Returns nonzero if it cannot be read.
  */
-static __always_inline int load_place(struct walk_scratch *s, const struct place *place, __u32 at,
-				      __s32 off, __u64 *word)
+static __always_inline int load_place(struct walk_scratch *s, const struct frame_bases *place,
+				      __u32 at, __s32 off, __u64 *word)
 {
 	__u64 base = place->cfa;
 
@@ -161,7 +161,7 @@ static __always_inline int load_place(struct walk_scratch *s, const struct place
 }
 
 static __always_inline int restore_registers(struct walk_scratch *s, const struct walk_rule *rule,
-					     const struct place *place)
+					     const struct frame_bases *place)
 {
 	__u64 word = 0;
 
@@ -183,7 +183,7 @@ static __always_inline int restore_registers(struct walk_scratch *s, const struc
 /* Step to the caller of the frame. Returns WALK_COMPLETE, or the reason why the stack ends here. */
 static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct walk_rule *rule)
 {
-	struct place place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
+	struct frame_bases place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
 	const __u32 end = find_cfa(s, rule, &place.cfa);
 	struct frame_search frame = { s, place.cfa };
 	__u64 rip = 0;

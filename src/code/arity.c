@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A closure in the data contains the arity of its function (OCaml's runtime/caml/mlvalues.h,
+ * Find the arity of each function in its closure in the data of the file. A closure contains a
+ * pointer to the function and an info word with the arity (OCaml's runtime/caml/mlvalues.h,
  * "Closinfo"):
  *
  *	arity 1:    function, info
@@ -11,8 +12,9 @@
  * The arity is -N if the function takes one tuple of N elements. A function has no closure in the
  * data if it is only called directly, or if its closures are made while the program runs.
  *
- * In files with relocations (PIE, libraries) the relocations show which words are pointers; the
- * words themselves may be 0. In other files, all words of the data are compared with the functions.
+ * In files with relocations (PIE, libraries) the relocations show which words of the data are
+ * pointers to functions; the words themselves may be 0. In other files, each word of the data is
+ * compared with the addresses of the functions.
  */
 #include "code/arity.h"
 
@@ -52,7 +54,7 @@ struct pointer {
 	int8_t generated;
 };
 
-struct reader {
+struct arity_reader {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct function *list;
@@ -83,7 +85,7 @@ static int generated_arity(const char *symbol)
 	return (int)(is_curry ? n : -n);
 }
 
-static int list_goals(struct reader *r, size_t n)
+static int list_goals(struct arity_reader *r, size_t n)
 {
 	r->goals = calloc(n + 1, sizeof(*r->goals));
 	if (!r->goals)
@@ -101,7 +103,7 @@ static int list_goals(struct reader *r, size_t n)
 	return 0;
 }
 
-static const struct goal *goal_at(const struct reader *r, uint64_t va)
+static const struct goal *goal_at(const struct arity_reader *r, uint64_t va)
 {
 	const size_t at = SEARCH(i, r->n_goals, r->goals[i].va < va);
 
@@ -110,7 +112,7 @@ static const struct goal *goal_at(const struct reader *r, uint64_t va)
 
 /* ---- pointers ------------------------------------------------------------------------------- */
 
-static int add_pointer(struct reader *r, uint64_t place, uint32_t function, int generated)
+static int add_pointer(struct arity_reader *r, uint64_t place, uint32_t function, int generated)
 {
 	struct pointer *new;
 
@@ -124,7 +126,7 @@ static int add_pointer(struct reader *r, uint64_t place, uint32_t function, int 
 	return 0;
 }
 
-static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
+static int add_if_goal(struct arity_reader *r, uint64_t place, uint64_t va)
 {
 	const struct goal *goal = goal_at(r, va);
 
@@ -132,12 +134,13 @@ static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
 }
 
 /*
- * Add the pointer that RELOCATION stores, if it leads to a goal. Plugins and libraries refer by
- * symbol to functions that the program may define too (caml_curryN).
+ * Add the pointer that RELOCATION stores, if it leads to a goal. In plugins and libraries, the
+ * relocation of a pointer to caml_curryN has the symbol instead of an address, since the program
+ * may define the function, too.
  */
 static int take_relocation(void *data, const struct relocation *relocation)
 {
-	struct reader *r = data;
+	struct arity_reader *r = data;
 	int generated;
 
 	if (!relocation->symbol)
@@ -147,7 +150,7 @@ static int take_relocation(void *data, const struct relocation *relocation)
 }
 
 /* Add a pointer for each aligned word of SEGMENT that is the address of a goal. */
-static int scan_segment(struct reader *r, const struct elf_segment *segment)
+static int scan_segment(struct arity_reader *r, const struct elf_segment *segment)
 {
 	const uint64_t skip = -segment->va & 7;
 	uint64_t left = segment->file_bytes > skip ? (segment->file_bytes - skip) / 8 : 0;
@@ -172,7 +175,7 @@ static int scan_segment(struct reader *r, const struct elf_segment *segment)
 	return err;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_pointer_places(const void *a, const void *b)
 {
 	const struct pointer *x = a, *y = b;
 
@@ -185,7 +188,7 @@ static int is_relr(void *data, const struct elf_section *section)
 	return section->type == SHT_RELR_TYPE;
 }
 
-static int find_pointers(struct reader *r)
+static int find_pointers(struct arity_reader *r)
 {
 	const struct elf_segment *segments;
 	int err = relocations_each(r->elf, take_relocation, r);
@@ -203,21 +206,22 @@ static int find_pointers(struct reader *r)
 	for (size_t i = 1; i < r->n && is_sorted; i++)
 		is_sorted = r->pointers[i - 1].place <= r->pointers[i].place;
 	if (!is_sorted)
-		qsort(r->pointers, r->n, sizeof(*r->pointers), compare_places);
+		qsort(r->pointers, r->n, sizeof(*r->pointers), compare_pointer_places);
 	return err;
 }
 
 /* ---- closures ------------------------------------------------------------------------------- */
 
-/* A piece of a segment. */
-struct window {
+/* The part of a segment that was read last. */
+struct segment_window {
 	uint64_t va;
 	size_t bytes;
 	uint8_t *data;
 };
 
 /* Read the arity from the info word at VA. Return false if there is no valid info word at VA. */
-static bool read_info(struct reader *r, struct window *window, uint64_t va, int *arity)
+static bool read_info(struct arity_reader *r, struct segment_window *window, uint64_t va,
+		      int *arity)
 {
 	const struct elf_segment *segment;
 	uint64_t info;
@@ -250,9 +254,9 @@ static void set_arity(struct function *function, int arity)
 		function->arity = ARITY_CONTRADICTORY;
 }
 
-static int read_closures(struct reader *r)
+static int read_closures(struct arity_reader *r)
 {
-	struct window window = { .data = malloc(WINDOW_BYTES) };
+	struct segment_window window = { .data = malloc(WINDOW_BYTES) };
 
 	if (!window.data)
 		return ctx_no_memory(r->ctx);
@@ -277,7 +281,7 @@ static int read_closures(struct reader *r)
 
 int arity_read(struct ocp_ctx *ctx, struct elf_file *elf, struct function *list, size_t n)
 {
-	struct reader r = { .ctx = ctx, .elf = elf, .list = list };
+	struct arity_reader r = { .ctx = ctx, .elf = elf, .list = list };
 	int err = list_goals(&r, n);
 
 	if (!err)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The name of a function is the common part of the paths in the debug information of its calls.
- * Calls in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
- * function, "Stdlib__List.iter.(fun)". Only the code that runs the top level of a unit has calls
- * with the paths of several functions. That code is recognised because the linker's code, whose
- * frame table is the first one, calls it.
+ * Find the functions in .eh_frame, and name them by the debug information of the calls in their
+ * code. The name of a function is the common start of the paths of these calls. Calls in List.iter
+ * have the path "Stdlib__List.iter" or, where the compiler has inlined a local function,
+ * "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a unit, has
+ * calls with the paths of several functions. Initialisers are recognised because the code that
+ * ocamlopt makes when it links calls them. The frame table of that code is the first one.
  */
 #include "code/bare_functions.h"
 
@@ -22,26 +23,26 @@ enum {
 	CALL = 0xe8, /* with a distance of 4 bytes */
 };
 
-struct extent {
+struct function_extent {
 	uint64_t va, bytes;
 	bool is_initialiser;
 };
 
-struct reader {
+struct bare_function_reader {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct frametable *table;
-	struct extent *list;
+	struct function_extent *list;
 	size_t n;
 };
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-static int add_extent(void *data, uint64_t va, uint64_t bytes)
+static int add_function_extent(void *data, uint64_t va, uint64_t bytes)
 {
-	struct reader *r = data;
+	struct bare_function_reader *r = data;
 	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
-	struct extent *new;
+	struct function_extent *new;
 
 	if (!segment || !segment->executable || va - segment->va > segment->file_bytes ||
 	    bytes > segment->file_bytes - (va - segment->va))
@@ -52,19 +53,19 @@ static int add_extent(void *data, uint64_t va, uint64_t bytes)
 	new = array_add(r->list, r->n);
 	if (!new)
 		return ctx_no_memory(r->ctx);
-	*new = (struct extent){ .va = va, .bytes = bytes };
+	*new = (struct function_extent){ .va = va, .bytes = bytes };
 	return 0;
 }
 
 static int compare_extents(const void *a, const void *b)
 {
-	const struct extent *x = a, *y = b;
+	const struct function_extent *x = a, *y = b;
 
 	return COMPARE(x->va, y->va);
 }
 
 /* Sort the functions, keep one at each address, and end each function where the next one begins. */
-static void sort_extents(struct reader *r)
+static void sort_extents(struct bare_function_reader *r)
 {
 	size_t n = 0;
 
@@ -81,10 +82,10 @@ static void sort_extents(struct reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* The call before the return address VA calls an initialiser: mark the function that it calls. */
-static void mark_called(struct reader *r, uint64_t va)
+/* Mark the function that is called by the call before the return address VA as an initialiser. */
+static void mark_called(struct bare_function_reader *r, uint64_t va)
 {
-	struct extent key = { 0 }, *called;
+	struct function_extent key = { 0 }, *called;
 	uint8_t code[5];
 	int32_t distance;
 	uint64_t off;
@@ -99,7 +100,7 @@ static void mark_called(struct reader *r, uint64_t va)
 		called->is_initialiser = true;
 }
 
-static void mark_initialisers(struct reader *r)
+static void mark_initialisers(struct bare_function_reader *r)
 {
 	size_t n;
 	const struct frame_descr *list = frametable_list(r->table, &n);
@@ -109,8 +110,8 @@ static void mark_initialisers(struct reader *r)
 			mark_called(r, list[i].va);
 }
 
-static int name_extent(struct reader *r, const struct extent *extent, bare_function_fn fn,
-		       void *data)
+static int name_extent(struct bare_function_reader *r, const struct function_extent *extent,
+		       bare_function_fn fn, void *data)
 {
 	const uint32_t stamp = (uint32_t)extent->va;
 	enum ocaml_name_kind kind = OCAML_NAMED;
@@ -133,8 +134,8 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 /*
- * Return true if the program is OCaml 5. The runtime's assembler code has one descriptor that is a
- * chunk end in OCaml 4, and a second one, for fibres, in OCaml 5.
+ * Return true if the program is OCaml 5. In OCaml 4, one frame descriptor of the runtime's
+ * assembler code is a chunk end. In OCaml 5 there is a second one, for fibres.
  */
 static bool has_ocaml_stacks(const struct frametable *table)
 {
@@ -146,7 +147,7 @@ static bool has_ocaml_stacks(const struct frametable *table)
 	return n_ends > 1;
 }
 
-static int list_entries(const struct reader *r, struct bare_functions *functions)
+static int list_entries(const struct bare_function_reader *r, struct bare_functions *functions)
 {
 	functions->entries = calloc(r->n + 1, sizeof(*functions->entries));
 	if (!functions->entries)
@@ -159,12 +160,12 @@ static int list_entries(const struct reader *r, struct bare_functions *functions
 int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function_fn fn, void *data,
 			struct bare_functions *functions)
 {
-	struct reader r = { .ctx = ctx, .elf = elf };
+	struct bare_function_reader r = { .ctx = ctx, .elf = elf };
 	int err = frametable_read(ctx, elf, &r.table);
 
 	*functions = (struct bare_functions){ 0 };
 	if (!err)
-		err = eh_frame_each_function(ctx, elf, add_extent, &r);
+		err = eh_frame_each_function(ctx, elf, add_function_extent, &r);
 	if (!err) {
 		sort_extents(&r);
 		mark_initialisers(&r);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * The depth of the stack before each instruction, found along all paths from the entry.
+ * Find the depth of the stack before each instruction, along all paths from the entry.
  *
- * All real paths to an instruction agree about its depth. Some paths are never taken: a call that
- * never returns seems to lead to the code behind it, and a jump table can be shorter than the
- * decoder assumes. A depth found along such a path is doubtful: a depth that is not doubtful
- * replaces it.
+ * All paths that a program can take to an instruction have the same depth. But some of the paths
+ * followed here can never be taken: the path behind a call that never returns, and a jump through
+ * an element that is behind the end of its jump table. So a depth is doubtful if its path goes
+ * through a jump table, or continues behind a call at an instruction that is also the target of a
+ * jump. If another path gives a depth that is not doubtful, that depth replaces the doubtful one.
  */
 #include "code/code_flow.h"
 
 /*
- * The `value` of DEPTH_HANDLER is the depth before rsp was loaded from memory; NO_VALUE: that depth
- * was not known.
+ * If a depth has the kind DEPTH_HANDLER, its `value` is the depth before rsp was loaded from
+ * memory; NO_VALUE: that depth was not known.
  */
 enum { NO_VALUE = INT32_MIN };
 
-static bool is_same(struct depth a, struct depth b)
+static bool is_same_depth(struct depth a, struct depth b)
 {
 	return a.kind == b.kind && a.value == b.value;
 }
@@ -25,14 +26,17 @@ static struct depth unknown(bool is_doubtful)
 	return (struct depth){ .kind = DEPTH_UNKNOWN, .is_doubtful = is_doubtful };
 }
 
-/* Return the depth before an instruction whose depth was OLD, when another path gives NEW. */
-static struct depth join(struct depth old, struct depth new)
+/*
+ * Combine two depths before the same instruction: OLD, from the paths so far, and NEW, from another
+ * path.
+ */
+static struct depth join_depths(struct depth old, struct depth new)
 {
 	struct depth it = old;
 
 	if (old.kind == DEPTH_NOT_REACHED || (old.is_doubtful && !new.is_doubtful))
 		it = new;
-	else if (old.is_doubtful == new.is_doubtful && !is_same(old, new))
+	else if (old.is_doubtful == new.is_doubtful && !is_same_depth(old, new))
 		it = unknown(old.is_doubtful);
 	it.is_queued = old.is_queued;
 	return it;
@@ -46,8 +50,9 @@ static bool reach(struct code_flow *flow, size_t i, struct depth depth)
 {
 	struct depth old = flow->depths[i];
 
-	flow->depths[i] = join(old, depth);
-	return !is_same(old, flow->depths[i]) || old.is_doubtful != flow->depths[i].is_doubtful;
+	flow->depths[i] = join_depths(old, depth);
+	return !is_same_depth(old, flow->depths[i]) ||
+	       old.is_doubtful != flow->depths[i].is_doubtful;
 }
 
 static size_t enqueue(struct code_flow *flow, size_t n, uint32_t i, struct depth depth)
@@ -101,7 +106,7 @@ static struct depth restored(const struct code_flow *flow, size_t i)
 }
 
 /* Return the depth after instruction I, given DEPTH before I. */
-static struct depth after(const struct code_flow *flow, size_t i, struct depth depth)
+static struct depth depth_after(const struct code_flow *flow, size_t i, struct depth depth)
 {
 	const struct insn *insn = &flow->insns[i];
 	struct depth it;
@@ -170,8 +175,8 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 }
 
 /*
- * Running past the last instruction is sound only after a call that never returns, possibly
- * followed by nops. In all other cases set flow->problem.
+ * A path runs past the last instruction. This is sound only after a call that never returns, which
+ * nops may follow. So set flow->problem if the function does not end with a call and nops.
  */
 static void check_end(struct code_flow *flow)
 {
@@ -184,8 +189,8 @@ static void check_end(struct code_flow *flow)
 }
 
 /*
- * Follow the code from instruction I until its depths are known already, or until it ends. Returns
- * the new length of the queue.
+ * Follow the code from instruction I on, until it ends or until it reaches an instruction whose
+ * depth does not change any more. Returns the new length of the queue.
  */
 static size_t walk(struct code_flow *flow, size_t n, size_t i)
 {
@@ -197,7 +202,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 		n = jump(flow, n, i, depth);
 		if (!code_flow_goes_on(insn))
 			return n;
-		depth = after(flow, i, depth);
+		depth = depth_after(flow, i, depth);
 		i++;
 		if (i == flow->n_insns) {
 			check_end(flow);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Code and other bytes are read through two windows. A window doubles whenever it moves: a caller
- * that reads one function causes little reading, and a caller that reads many functions, in the
- * order of their names, soon has a window with all of them.
+ * Read the bytes of a file through two windows, one for code and one for other bytes. The size of a
+ * window doubles each time it moves. So little is read for a caller that needs one function. For a
+ * caller that reads many functions, in the order of their names, the window soon contains all of
+ * them.
  */
 #include "code/code_file.h"
 
@@ -13,7 +14,7 @@
 
 enum { FIRST_WINDOW_BYTES = 64 * 1024, LARGEST_WINDOW_BYTES = 32 * 1024 * 1024 };
 
-struct window {
+struct byte_window {
 	uint8_t *bytes;
 	size_t room, n;
 	size_t wanted; /* the size of the window after its next move, in bytes */
@@ -26,7 +27,7 @@ struct code_file {
 	size_t n_parts;
 	const uint64_t *entries;
 	size_t n_entries;
-	struct window windows[2]; /* [0]: for bytes that need not be code, [1]: for code */
+	struct byte_window windows[2]; /* [0]: for bytes that need not be code, [1]: for code */
 	struct code_flow *flow;
 };
 
@@ -107,7 +108,10 @@ static int memory_bytes(const struct code_file *file, uint64_t va, size_t n, str
 	return -ENODATA;
 }
 
-/* Return the segment that stores the N bytes at VA in the file, or NULL. */
+/*
+ * Return the segment of the N bytes at VA, which must be executable if IS_CODE. Return NULL if
+ * there is none, or if the file does not store all of the bytes.
+ */
 static const struct elf_segment *find_segment(const struct elf_file *elf, bool is_code, uint64_t va,
 					      size_t n)
 {
@@ -123,7 +127,7 @@ static const struct elf_segment *find_segment(const struct elf_file *elf, bool i
 }
 
 /* Make room for BYTES in WINDOW, and read them from file offset OFF. */
-static int read_window(const struct elf_file *elf, struct window *window, uint64_t off,
+static int read_window(const struct elf_file *elf, struct byte_window *window, uint64_t off,
 		       size_t bytes)
 {
 	window->n = 0;
@@ -142,7 +146,7 @@ static int read_window(const struct elf_file *elf, struct window *window, uint64
 }
 
 /* Fill WINDOW with the N bytes at VA, which are in SEGMENT, and with more bytes around them. */
-static int move_window(const struct elf_file *elf, struct window *window,
+static int move_window(const struct elf_file *elf, struct byte_window *window,
 		       const struct elf_segment *segment, uint64_t va, size_t n)
 {
 	const size_t wanted = window->wanted ? window->wanted : FIRST_WINDOW_BYTES;
@@ -158,10 +162,7 @@ static int move_window(const struct elf_file *elf, struct window *window,
 	window->va = va - before;
 	err = read_window(elf, window, segment->off + (distance - before), bytes);
 	if (err == -ENODATA) {
-		/*
-		 * The file ends before the end of the segment: read only the bytes that were asked
-		 * for.
-		 */
+		/* The file ends before the end of the segment: read only the N bytes at VA. */
 		window->va = va;
 		err = read_window(elf, window, segment->off + distance, n);
 	}
@@ -171,7 +172,7 @@ static int move_window(const struct elf_file *elf, struct window *window,
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out)
 {
-	struct window *window = &file->windows[is_code];
+	struct byte_window *window = &file->windows[is_code];
 	const struct elf_segment *segment;
 	int err;
 

@@ -23,13 +23,14 @@ struct code_file;
 
 /*
  * Open ELF. ENTRIES[0..N), sorted, are the addresses where functions begin: a jump from another
- * function to an entry is a tail call. Parts of a function that a compiler put elsewhere
- * (NAME.cold) are not entries. ELF and ENTRIES must exist as long as the code_file.
+ * function to an entry is a tail call. ENTRIES must not contain parts of functions that a compiler
+ * put elsewhere (NAME.cold). ELF and ENTRIES must exist as long as the code_file.
  */
 int code_file_open(struct ocp_ctx *ctx, const struct elf_file *elf, const uint64_t *entries,
 		   size_t n, struct code_file **out);
 /*
- * Open PARTS[0..N_PARTS) in memory in place of a file. PARTS must exist as long as the code_file.
+ * Like code_file_open(), for the code PARTS[0..N_PARTS) in memory in place of a file. PARTS must
+ * exist as long as the code_file.
  */
 int code_file_open_memory(struct ocp_ctx *ctx, const struct code_bytes *parts, size_t n_parts,
 			  const uint64_t *entries, size_t n, struct code_file **out);
@@ -45,7 +46,7 @@ int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 
-/* The memory of the decoder, which all calls of code_function_decode() reuse. */
+/* Return the memory of the decoder, which all calls of code_function_decode() for FILE reuse. */
 struct code_flow;
 struct code_flow *code_file_flow(const struct code_file *file);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * All bytes of a function are instructions: compilers for x86-64 keep jump tables elsewhere. So the
- * decoder goes from the first to the last byte, and also sees code that only exceptions reach.
+ * Decode a function from its first to its last byte. This is possible because all its bytes are
+ * instructions: compilers for x86-64 keep jump tables elsewhere. In this way, code that only
+ * exceptions reach is decoded, too.
  */
 #include "code/code_flow.h"
 
@@ -110,7 +111,8 @@ static bool is_inside(const struct code_flow *flow, int64_t value)
 
 /*
  * Mark the instruction at offset VALUE as the target of a jump, or of a pointer that a jump can
- * use. VALUE is inside the function. If no instruction begins there, the function is not decoded.
+ * use. VALUE must be inside the function. If no instruction begins at VALUE, set is_decoded to
+ * false.
  */
 static void mark_target(struct code_flow *flow, int64_t value)
 {
@@ -153,9 +155,10 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 }
 
 /*
- * Check the kinds that code_flow_follow_jumps() found: at a tail call rsp must be as at the entry,
- * at a raise rsp must have been loaded from memory. Otherwise the jump is of another kind, which is
- * not known: a C function can jump to its own labels.
+ * Check that the kinds of the indirect jumps, which code_flow_follow_jumps() found, fit their
+ * depths: at a tail call rsp must be as at the entry, and at a raise rsp must have been loaded from
+ * memory. If a kind does not fit, the jump is of an unknown kind, for example a jump of a C
+ * function to one of its labels: note this as the problem of the function.
  */
 static void check_jumps(struct code_flow *flow)
 {

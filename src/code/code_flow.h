@@ -29,7 +29,8 @@ struct depth {
 };
 
 /*
- * Kinds of indirect jumps. They replace the kinds of enum insn_kind that code_jumps.c recognises.
+ * Kinds of indirect jumps. When code_jumps.c recognises an indirect jump, it replaces the jump's
+ * kind, of enum insn_kind, by one of these.
  */
 enum flow_kind {
 	FLOW_JMP_TABLE = 0x40, /* `value` is the number of the jump table */

@@ -4,9 +4,10 @@
  * which determine the kind of nearly all instructions. Where the raw parts may name rsp as an
  * operand, the full mode finds out whether rsp is written.
  *
- * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
- * its immediates. If they fit into the first four bytes, a memo stores the result of Zydis under
- * these bytes. Nine in ten instructions of a program begin like an earlier one.
+ * A memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
+ * instruction except its displacement and its immediates. If they fit into the first four bytes of
+ * the instruction, the memo stores the result of Zydis under these four bytes. Nine in ten
+ * instructions of a program begin with the same four bytes as an earlier one.
  */
 #include "code/code_insn.h"
 
@@ -56,13 +57,13 @@ static bool decode_quick(const struct insn_decoder *decoder, const uint8_t *byte
 
 /* ---- operands ------------------------------------------------------------------------------- */
 
-struct operands {
+struct full_insn {
 	ZydisDecodedInstruction insn;
 	ZydisDecodedOperand list[ZYDIS_MAX_OPERAND_COUNT];
 };
 
 static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
-			struct operands *to)
+			struct full_insn *to)
 {
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
 }
@@ -88,7 +89,7 @@ static bool is_wide_register(const ZydisDecodedOperand *operand, unsigned int *r
 bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int reg)
 {
-	struct operands it;
+	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it))
 		return true;
@@ -102,7 +103,7 @@ bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
-	struct operands it;
+	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it))
 		return true;
@@ -118,7 +119,7 @@ bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes
 			struct insn_table_load *load)
 {
 	const ZydisDecodedOperandMem *mem;
-	struct operands it;
+	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it) || it.insn.mnemonic != ZYDIS_MNEMONIC_MOVSXD ||
 	    it.list[1].type != ZYDIS_OPERAND_TYPE_MEMORY || it.list[1].size != 32 ||
@@ -136,7 +137,7 @@ bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes
 bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int *to, unsigned int *from)
 {
-	struct operands it;
+	struct full_insn it;
 
 	return decode_full(decoder, bytes, n, &it) && it.insn.mnemonic == ZYDIS_MNEMONIC_ADD &&
 	       is_wide_register(&it.list[0], to) && is_wide_register(&it.list[1], from);
@@ -145,7 +146,7 @@ bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int *to, unsigned int *from, bool *is_conditional)
 {
-	struct operands it;
+	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it))
 		return false;
@@ -157,7 +158,7 @@ bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size
 bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		      unsigned int *to, uint64_t *value)
 {
-	struct operands it;
+	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it) || it.insn.mnemonic != ZYDIS_MNEMONIC_MOV ||
 	    it.list[0].type != ZYDIS_OPERAND_TYPE_REGISTER || it.list[0].size < 32 ||
@@ -173,7 +174,7 @@ bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, 
 bool insn_is_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int reg)
 {
-	struct operands it;
+	struct full_insn it;
 	unsigned int to;
 
 	return decode_full(decoder, bytes, n, &it) && it.insn.mnemonic == ZYDIS_MNEMONIC_MOV &&
@@ -310,7 +311,7 @@ static bool may_name_rsp(const ZydisDecodedInstruction *it)
 	       (it->raw.modrm.mod == 3 && it->raw.modrm.rm == 4 && !it->raw.rex.B);
 }
 
-/* Decode all other instructions. */
+/* Decode an instruction that none of the other functions decodes. */
 static void decode_rest(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			const ZydisDecodedInstruction *it, struct insn *insn)
 {
@@ -433,8 +434,8 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 }
 
 /*
- * Return true if the kernel emulates the instruction under a uprobe. These are the opcodes of the
- * kernel's branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some kernel versions
+ * Return true if the kernel emulates the instruction under a uprobe: its opcode is in the kernel's
+ * branch_setup_xol_ops or push_setup_xol_ops, and it has no prefix that some kernel versions
  * refuse. Nops are left out: the nop of a probe can have a semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
@@ -481,8 +482,8 @@ static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t he
  * Decode the instruction at BYTES[0..N) from the memo; N is HEADER_BYTES or more. Return false if
  * the memo has no result for these bytes.
  */
-static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
-		   struct insn *insn)
+static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			uint32_t off, struct insn *insn)
 {
 	const struct insn_memo *memo;
 	uint32_t header;
@@ -504,8 +505,8 @@ static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, siz
 }
 
 /* Store INSN in the memo, if its first HEADER_BYTES bytes determine it. */
-static void remember(const struct insn_decoder *decoder, const uint8_t *bytes,
-		     const ZydisDecodedInstruction *it, const struct insn *insn)
+static void remember_insn(const struct insn_decoder *decoder, const uint8_t *bytes,
+			  const ZydisDecodedInstruction *it, const struct insn *insn)
 {
 	struct insn_memo memo = { .insn = *insn };
 
@@ -544,7 +545,7 @@ bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, u
 	ZydisDecodedInstruction it;
 	bool is_known = false;
 
-	if (n >= HEADER_BYTES && recall(decoder, bytes, n, off, insn))
+	if (n >= HEADER_BYTES && recall_insn(decoder, bytes, n, off, insn))
 		return true;
 	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it))
 		return false;
@@ -561,7 +562,7 @@ bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, u
 		decode_rest(decoder, bytes, n, &it, insn);
 	insn->is_emulated = is_emulated(bytes, it.length);
 	if (n >= HEADER_BYTES)
-		remember(decoder, bytes, &it, insn);
+		remember_insn(decoder, bytes, &it, insn);
 	return true;
 }
 

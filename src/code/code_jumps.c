@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Indirect jumps. OCaml's match, and gcc's switch, is
+ * Find where the indirect jumps of a function lead. OCaml compiles `match`, and gcc compiles
+ * `switch`, to the pattern
  *
  *	lea T(%rip),r; movslq (r,i,4),s; add r,s; jmp *s
  *
- * T holds int32 distances from T, without a count. The decoder ends T at the next address that the
- * function loads, or at a distance that leads to no instruction of the function. So T can seem
- * longer than it is: the decoder finds all its targets, and perhaps some more.
+ * T is a table of int32 distances from T. Its length is not stored. The decoder assumes that T ends
+ * before the next address that the function loads, and before the first distance that leads to no
+ * instruction of the function. So T can seem longer than it is: the decoder finds all targets of T,
+ * and perhaps some more.
  *
- * All other jumps to an address read from memory are tail calls: of closures, and through the GOT.
+ * A jump to an address that was popped is a raise. Any other jump to an address that was read from
+ * memory is a tail call: of a closure, or through the GOT.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,8 +48,8 @@ static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 }
 
 /*
- * Return true if the jump at I ends the pattern above. Then set *TABLE to the offset of its table
- * from the start of the function.
+ * Return true if the jump at I ends the pattern described at the top of this file. Then set *TABLE
+ * to the offset of its table from the start of the function.
  */
 static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 {
@@ -89,7 +92,7 @@ static bool is_loaded(const struct code_flow *flow, size_t i)
 	return false;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_lea_targets(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -110,11 +113,11 @@ static int find_leas(struct code_flow *flow)
 			return err;
 		flow->leas[flow->n_leas++] = flow->insns[i].value;
 	}
-	qsort(flow->leas, flow->n_leas, sizeof(*flow->leas), compare);
+	qsort(flow->leas, flow->n_leas, sizeof(*flow->leas), compare_lea_targets);
 	return 0;
 }
 
-/* Return the first loaded address above TABLE, or INT64_MAX. */
+/* Return the lowest address above TABLE that the function loads, or INT64_MAX. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
 	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);
@@ -138,7 +141,7 @@ static int add_target(struct code_flow *flow, uint32_t number)
  * Read the jump table at TABLE into a new element of `tables`. If TABLE has no valid targets, the
  * element is empty.
  */
-static int read_table(struct code_flow *flow, int64_t table)
+static int read_jump_table(struct code_flow *flow, int64_t table)
 {
 	int64_t end = next_lea(flow, table);
 	struct jump_table *it;
@@ -183,7 +186,7 @@ static int follow_jump(struct code_flow *flow, size_t i)
 			if (err)
 				return err;
 		}
-		err = read_table(flow, table);
+		err = read_jump_table(flow, table);
 		if (err || flow->tables[flow->n_tables - 1].n == 0)
 			return err;
 		jump->kind = FLOW_JMP_TABLE;
@@ -198,8 +201,8 @@ static int follow_jump(struct code_flow *flow, size_t i)
 }
 
 /*
- * Return true if what follow_jump() found at I is still right. Targets of a table that was read
- * later can be inside a pattern.
+ * Return true if the kind that follow_jump() gave the jump at I is still right. It is wrong if a
+ * table that was read later has a target among the instructions of the jump's pattern.
  */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {

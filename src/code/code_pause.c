@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A return probe costs twice as much as a probe on an emulated instruction, and a probe on a
- * single-stepped entry ten times as much. So calls are timed between two emulated instructions:
- * functions of the runtime have branches near their beginning and their end. The few moves and pops
- * before the first and behind the last branch are not timed.
+ * Calls are timed between two instructions that the kernel emulates, since a return probe costs
+ * twice as much as a probe on an emulated instruction, and a probe on a single-stepped entry ten
+ * times as much. Functions of the runtime have branches, which are emulated, near their beginning
+ * and their end. The few moves and pops before the first branch and behind the last one are not
+ * timed.
  *
  * The search follows all paths of the function. Some paths are never taken, such as the path behind
- * a call that never returns. Such paths can only make the search find less.
+ * a call that never returns. Because of such a path the search may find no instructions, or
+ * instructions that are less near to the beginning or the end, but never wrong ones.
  */
 #include "code/code_pause.h"
 
@@ -18,7 +20,7 @@
 
 #define NOWHERE SIZE_MAX
 
-struct search {
+struct pause_search {
 	const struct code_flow *flow;
 	bool *seen; /* by instruction: the search has visited it */
 	uint32_t *queue;
@@ -26,7 +28,7 @@ struct search {
 	size_t avoided;
 };
 
-static void visit(struct search *s, size_t i)
+static void visit(struct pause_search *s, size_t i)
 {
 	if (i < s->flow->n_insns && i != s->avoided && !s->seen[i]) {
 		s->seen[i] = true;
@@ -37,7 +39,7 @@ static void visit(struct search *s, size_t i)
 /*
  * Visit the instructions that can be executed right after I. Returns whether a call can end with I.
  */
-static bool visit_next(struct search *s, size_t i)
+static bool visit_next(struct pause_search *s, size_t i)
 {
 	const struct code_flow *flow = s->flow;
 	const struct insn *insn = &flow->insns[i];
@@ -64,10 +66,10 @@ static bool visit_next(struct search *s, size_t i)
 }
 
 /*
- * Mark in `seen` all instructions on paths from FIRST that avoid AVOIDED. LEAVE_OUT: start at the
- * successors of FIRST. Returns whether a call can end on one of these paths.
+ * Mark in `seen` all instructions on paths from FIRST that avoid AVOIDED. If LEAVE_OUT, the paths
+ * start at the successors of FIRST. Returns whether a call can end on one of these paths.
  */
-static bool explore(struct search *s, size_t first, bool leave_out, size_t avoided)
+static bool explore(struct pause_search *s, size_t first, bool leave_out, size_t avoided)
 {
 	bool ends = false;
 
@@ -83,7 +85,7 @@ static bool explore(struct search *s, size_t first, bool leave_out, size_t avoid
 	return ends;
 }
 
-static bool is_usable(struct search *s, size_t i)
+static bool is_usable(struct pause_search *s, size_t i)
 {
 	const struct depth *depth = &s->flow->depths[i];
 
@@ -94,17 +96,18 @@ static bool is_usable(struct search *s, size_t i)
 }
 
 /* Return true if a call can execute J after I. */
-static bool leads_to(struct search *s, size_t i, size_t j)
+static bool leads_to(struct pause_search *s, size_t i, size_t j)
 {
 	explore(s, i, true, NOWHERE);
 	return s->seen[j];
 }
 
 /*
- * Return true if each call executes I. With THROUGH, return true if I is executed by exactly the
- * calls that execute THROUGH, and before THROUGH.
+ * If THROUGH is NOWHERE, return true if each call executes I. Otherwise return true if the calls
+ * that execute I are exactly the calls that execute THROUGH, and if they execute I before THROUGH,
+ * or I is THROUGH.
  */
-static bool begins(struct search *s, size_t i, size_t through)
+static bool begins(struct pause_search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)
 		return !explore(s, 0, false, i);
@@ -114,8 +117,8 @@ static bool begins(struct search *s, size_t i, size_t through)
 	return !s->seen[through] && !explore(s, i, true, through);
 }
 
-/* Like begins(), except that with THROUGH, I must be executed after THROUGH. */
-static bool ends(struct search *s, size_t i, size_t through)
+/* Like begins(), except that if THROUGH is not NOWHERE, I must be executed after THROUGH. */
+static bool ends(struct pause_search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)
 		return !explore(s, 0, false, i);
@@ -141,7 +144,7 @@ static size_t find_call(const struct code_flow *flow, uint64_t va)
 	return found;
 }
 
-static int find(struct search *s, size_t through, struct code_pause *out)
+static int find_pause_bounds(struct pause_search *s, size_t through, struct code_pause *out)
 {
 	const struct code_flow *flow = s->flow;
 	size_t begin = NOWHERE, end = NOWHERE;
@@ -168,7 +171,7 @@ int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, stru
 {
 	enum { MOST_BYTES = 16384 };
 	struct code_flow *flow = code_file_flow(file);
-	struct search search = { .flow = flow };
+	struct pause_search search = { .flow = flow };
 	size_t through = NOWHERE;
 	int err;
 
@@ -182,7 +185,8 @@ int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, stru
 		return -ENODATA;
 	search.seen = calloc(flow->n_insns, sizeof(*search.seen));
 	search.queue = calloc(flow->n_insns, sizeof(*search.queue));
-	err = search.seen && search.queue ? find(&search, through, out) : ctx_no_memory(ctx);
+	err = search.seen && search.queue ? find_pause_bounds(&search, through, out)
+					  : ctx_no_memory(ctx);
 	free(search.seen);
 	free(search.queue);
 	return err;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Find where the calls of a C function begin and end: at instructions that the kernel emulates. */
+/*
+ * Find the two instructions of a C function between which its calls are timed. The kernel emulates
+ * both.
+ */
 #ifndef CODE_CODE_PAUSE_H
 #define CODE_CODE_PAUSE_H
 

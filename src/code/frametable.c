@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A frame table (OCaml's runtime/caml/stack.h or frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to
- * 5.3):
+ * Read the frame tables. The format of a table (OCaml's runtime/caml/stack.h or
+ * frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to 5.3):
  *
  *	i64 number of descriptors, each of them aligned to 8:
  *	  u64 return address
@@ -17,8 +17,8 @@
  *
  *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: it raises
  *
- * Bits 2 to 25 of low are the offset, from the entry, of a name. The other bits, here of the number
- * high << 32 | low, are a place, written in one of two forms:
+ * Bits 2 to 25 of low are the offset, from the entry, of a name. The other bits of the number high
+ * << 32 | low are a place, written in one of two forms:
  *
  *	to 5.1	63-44 line, 43-36 first column, 35-26 last column, counted from the first line's
  *		start
@@ -67,7 +67,7 @@ struct frametable {
 	bool has_end_lines;
 };
 
-struct reader {
+struct frametable_reader {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct frametable *table;
@@ -77,7 +77,7 @@ struct reader {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-static int add_table(struct reader *r, uint64_t va)
+static int add_table(struct frametable_reader *r, uint64_t va)
 {
 	uint64_t *new;
 
@@ -92,7 +92,7 @@ static int add_table(struct reader *r, uint64_t va)
 }
 
 /* Add all tables of the list at VA. */
-static int list_tables(struct reader *r, uint64_t va)
+static int list_tables(struct frametable_reader *r, uint64_t va)
 {
 	const struct data_part *part = data_image_part(&r->table->image, va);
 	uint64_t table_va;
@@ -121,7 +121,7 @@ static int take_mark(void *data, const char *name, uint64_t va)
 	return ocaml_name_is_mark(name, "frametable", &bytes) ? add_table(data, va) : 0;
 }
 
-static int find_tables(struct reader *r)
+static int find_tables(struct frametable_reader *r)
 {
 	struct named_symbol list = { .name = "caml_frametable" };
 	bool is_stripped;
@@ -145,21 +145,21 @@ static int find_tables(struct reader *r)
 
 /* ---- descriptors ---------------------------------------------------------------------------- */
 
-static bool is_code(struct reader *r, uint64_t va)
+static bool is_code(struct frametable_reader *r, uint64_t va)
 {
 	if (!r->code || va - r->code->va >= r->code->mem_bytes)
 		r->code = elf_file_segment_of(r->elf, va, 1);
 	return r->code && r->code->executable;
 }
 
-static int damaged(const struct reader *r, uint64_t table_va, const char *why)
+static int damaged(const struct frametable_reader *r, uint64_t table_va, const char *why)
 {
 	return ctx_error(r->ctx, -EBADMSG, "%s: frame table at 0x%" PRIx64 ": %s",
 			 elf_file_name(r->elf), table_va, why);
 }
 
 /* Count the descriptors of all tables. Refuse more than a file of this size can contain. */
-static int count_descriptors(struct reader *r)
+static int count_descriptors(struct frametable_reader *r)
 {
 	uint64_t room = 0;
 
@@ -192,7 +192,7 @@ static void put_in_order(struct frame_descr *list, size_t n)
 	}
 }
 
-static int read_table(struct reader *r, uint32_t number)
+static int read_frame_table(struct frametable_reader *r, uint32_t number)
 {
 	const uint64_t table_va = r->table->tables[number];
 	struct frame_cursor c = frame_cursor_at(&r->table->image, table_va);
@@ -370,7 +370,7 @@ size_t frametable_locations(const struct frametable *table, const struct frame_d
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static int read_all(struct reader *r)
+static int read_frame_tables(struct frametable_reader *r)
 {
 	struct frametable *table = r->table;
 	int err = data_image_read(r->ctx, r->elf, &table->image);
@@ -385,7 +385,7 @@ static int read_all(struct reader *r)
 	if (!table->list)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; !err && i < r->table->n_tables; i++)
-		err = read_table(r, (uint32_t)i);
+		err = read_frame_table(r, (uint32_t)i);
 	if (err)
 		return err;
 	sort_descriptors(table);
@@ -395,8 +395,10 @@ static int read_all(struct reader *r)
 
 int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable **out)
 {
-	struct reader r = { .ctx = ctx, .elf = elf, .table = calloc(1, sizeof(*r.table)) };
-	int err = r.table ? read_all(&r) : ctx_no_memory(ctx);
+	struct frametable_reader r = { .ctx = ctx,
+				       .elf = elf,
+				       .table = calloc(1, sizeof(*r.table)) };
+	int err = r.table ? read_frame_tables(&r) : ctx_no_memory(ctx);
 
 	if (err) {
 		frametable_free(r.table);

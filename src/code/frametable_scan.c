@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The list (caml_frametable) is a sequence of addresses in the data, ended by 0. Each address leads
- * to a table, which begins with its number of descriptors, a small number, and, if that is not 0,
- * an address in the code. Few sequences pass this test. If one does, each of its tables is read
- * completely.
+ * Find the list of frame tables (caml_frametable): a sequence of addresses in the data that ends
+ * with 0. Each address must lead to something that looks like a table: a number of descriptors that
+ * is not too large for the data, followed by an address in the code, unless the number is 0. Few
+ * sequences pass this test. If one does, each of its tables is read completely, to be sure.
  */
 #include "code/frametable_scan.h"
 
@@ -14,7 +14,7 @@
 
 enum { MAX_CODE_BYTES = 1 << 28, MIN_TABLES = 2 };
 
-struct scan {
+struct table_scan {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct data_image *image;
@@ -22,7 +22,7 @@ struct scan {
 	uint64_t left; /* how many tables and descriptors may still be read: limits the work */
 };
 
-static bool load_code(struct scan *scan, uint64_t va)
+static bool load_code(struct table_scan *scan, uint64_t va)
 {
 	const struct elf_segment *segment = elf_file_segment_of(scan->elf, va, 1);
 	struct data_part code;
@@ -48,7 +48,7 @@ static bool load_code(struct scan *scan, uint64_t va)
  * Return true if the instruction before VA is a call: e8 with a distance, or ff /2 with an operand
  * of any length.
  */
-static bool is_behind_call(struct scan *scan, uint64_t va)
+static bool is_behind_call(struct table_scan *scan, uint64_t va)
 {
 	static const uint8_t call_bytes[] = { 2, 3, 4, 6, 7 };
 	const uint8_t *end;
@@ -67,7 +67,7 @@ static bool is_behind_call(struct scan *scan, uint64_t va)
 	return false;
 }
 
-static bool is_in_code(const struct scan *scan, uint64_t va)
+static bool is_in_code(const struct table_scan *scan, uint64_t va)
 {
 	const struct elf_segment *segment = elf_file_segment_of(scan->elf, va, 1);
 
@@ -75,7 +75,7 @@ static bool is_in_code(const struct scan *scan, uint64_t va)
 }
 
 /* Return true if VA looks like the address of a table. */
-static bool may_be_table(const struct scan *scan, uint64_t va)
+static bool may_be_table(const struct table_scan *scan, uint64_t va)
 {
 	struct frame_cursor c = frame_cursor_at(scan->image, va);
 	uint64_t n, first;
@@ -91,7 +91,7 @@ static bool may_be_table(const struct scan *scan, uint64_t va)
 	return !c.is_damaged && is_in_code(scan, first);
 }
 
-static bool spend(struct scan *scan)
+static bool spend(struct table_scan *scan)
 {
 	scan->left -= scan->left > 0;
 	return scan->left > 0;
@@ -101,7 +101,7 @@ static bool spend(struct scan *scan)
  * Return true if VA is the address of a table all of whose descriptors are valid. Sets *HAS_END if
  * one of them is a chunk end.
  */
-static bool is_table(struct scan *scan, uint64_t va, bool *has_end)
+static bool is_table(struct table_scan *scan, uint64_t va, bool *has_end)
 {
 	struct frame_cursor c = frame_cursor_at(scan->image, va);
 
@@ -126,7 +126,8 @@ static uint64_t word_at(const struct data_part *part, uint64_t at)
 }
 
 /* Return true if the words from AT to END are the list. The word at END is 0. */
-static bool is_list(struct scan *scan, const struct data_part *part, uint64_t at, uint64_t end)
+static bool is_list(struct table_scan *scan, const struct data_part *part, uint64_t at,
+		    uint64_t end)
 {
 	bool has_end = false;
 
@@ -138,7 +139,7 @@ static bool is_list(struct scan *scan, const struct data_part *part, uint64_t at
 	return has_end;
 }
 
-static bool scan_part(struct scan *scan, const struct data_part *part, uint64_t *va)
+static bool scan_part(struct table_scan *scan, const struct data_part *part, uint64_t *va)
 {
 	uint64_t start = -part->va & 7;
 
@@ -161,7 +162,7 @@ static bool scan_part(struct scan *scan, const struct data_part *part, uint64_t 
 int frametable_scan(struct ocp_ctx *ctx, struct elf_file *elf, const struct data_image *image,
 		    uint64_t *va)
 {
-	struct scan scan = { .ctx = ctx, .elf = elf, .image = image };
+	struct table_scan scan = { .ctx = ctx, .elf = elf, .image = image };
 	bool is_found = false;
 
 	for (size_t i = 0; i < image->n_parts; i++)

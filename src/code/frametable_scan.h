@@ -7,8 +7,9 @@
 
 /*
  * Find the list in IMAGE, the data of ELF. Returns 1 and sets *VA to the list's address, or 0 if
- * IMAGE has no list. In the tables of the list, each return address follows a call instruction, and
- * at least one frame is a chunk end, where C has called OCaml: the runtime of each program has one.
+ * IMAGE has no list. A list is only accepted if in its tables each return address follows a call
+ * instruction, and if at least one frame is a chunk end, where C has called OCaml: the runtime of
+ * each program has such a frame.
  */
 int frametable_scan(struct ocp_ctx *ctx, struct elf_file *elf, const struct data_image *image,
 		    uint64_t *va);

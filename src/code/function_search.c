@@ -10,7 +10,10 @@
 #include "code/ocaml_name.h"
 #include "code/program_kind.h"
 
-/* the number of functions that may begin between the start of a function and an address in it */
+/*
+ * How many functions functions_at() looks at, backwards from an address: a function that contains
+ * the address may begin before others that end earlier.
+ */
 enum { MAX_STEPS_BACK = 16 };
 
 const struct function *functions_list(const struct functions *functions, size_t *n)
@@ -90,13 +93,13 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 }
 
 /* A requested name. */
-struct asked {
+struct requested_name {
 	const char *name, *full_name; /* full_name NULL: any */
 	int64_t stamp;		      /* negative: any */
 	bool flat;
 };
 
-static bool is_asked(const struct function *function, const struct asked *asked)
+static bool is_asked(const struct function *function, const struct requested_name *asked)
 {
 	const char *full_name = asked->flat ? function->full_flat_name : function->full_name;
 
@@ -104,8 +107,8 @@ static bool is_asked(const struct function *function, const struct asked *asked)
 	       (asked->stamp < 0 || function->stamp == asked->stamp);
 }
 
-static const struct function *const *find(const struct functions *f, const struct asked *asked,
-					  size_t *n)
+static const struct function *const *
+find_requested_functions(const struct functions *f, const struct requested_name *asked, size_t *n)
 {
 	const struct function *const *names = asked->flat ? f->by_flat_name : f->by_name;
 	const size_t n_names = asked->flat ? f->n_flat : f->n_ocaml;
@@ -125,7 +128,7 @@ const struct function *const *functions_find(const struct functions *functions, 
 					     size_t *n)
 {
 	const struct function *const *found = NULL;
-	struct asked asked;
+	struct requested_name asked;
 	char text[OCAML_NAME_BYTES];
 	int64_t stamp;
 
@@ -133,13 +136,13 @@ const struct function *const *functions_find(const struct functions *functions, 
 	if (!ocaml_name_normalise(name, text, &stamp))
 		return NULL;
 	for (int flat = 0; flat < 2 && !found; flat++) {
-		asked = (struct asked){ .name = text, .stamp = stamp, .flat = flat };
-		found = find(functions, &asked, n);
+		asked = (struct requested_name){ .name = text, .stamp = stamp, .flat = flat };
+		found = find_requested_functions(functions, &asked, n);
 		if (found)
 			break;
 		asked.name = text + ocaml_name_short_at(text);
 		asked.full_name = text;
-		found = find(functions, &asked, n);
+		found = find_requested_functions(functions, &asked, n);
 	}
 	return found;
 }
@@ -159,8 +162,9 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * Return true if A is preferred to B for a name without a version: the version that programs are
- * linked with is preferred, else the later version. A function without a version counts as linked.
+ * Return true if a name without a version means A rather than B. It means the version that programs
+ * are linked with or, if programs are linked with neither of them, the later version. Programs are
+ * linked with functions that have no version.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions of a file, from .symtab, or from .dynsym if the file is stripped. ocamlopt links
- * programs with -Wl,-E, so .dynsym has all functions of OCaml and the global ones of the runtime.
+ * Read the functions of a file from .symtab, or from .dynsym if the file is stripped; without any
+ * symbols, as bare_functions.h describes. ocamlopt links programs with -Wl,-E, so .dynsym has all
+ * functions of OCaml and the global ones of the runtime.
  *
  * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
- * Other code between the marks of a unit is glue: the unit that the linker makes (caml_startup) and
- * the assembler part of the runtime (caml_system) have marks, too. All else is C.
+ * Any other function between the marks of a unit is glue: the code that ocamlopt makes when it
+ * links (caml_startup) and the assembler part of the runtime (caml_system) have such marks, too.
+ * All other functions are C.
  *
- * The file may be hostile. The memory used depends on the real contents of the file: a table of
- * zeros, as in a sparse file, has no functions. Each OCaml function ends before the next function
- * begins: they share no code, and reading all of them reads the file at most once.
+ * The file may be hostile. Memory is used only for functions that are really in the file: a table
+ * of zeros, as in a sparse file, has none. Each OCaml function ends before the next function
+ * begins. So OCaml functions share no code, and a caller that reads all of them reads the file at
+ * most once.
  */
 #include "code/functions.h"
 
@@ -39,7 +42,7 @@ enum {
 /* ---- symbols -------------------------------------------------------------------------------- */
 
 /* Return the name of SYM in the symbol table; NULL if it has no usable name. */
-static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
+static const char *usable_symbol_name(const struct functions *f, const Elf64_Sym *sym)
 {
 	const char *name;
 
@@ -62,7 +65,7 @@ static void set_version(const struct functions *f, struct function *function)
 	function->is_hidden = version.is_hidden;
 }
 
-static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
+static int add_defined_function(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 {
 	const struct elf_segment *segment = elf_file_segment_of(f->elf, sym->st_value, 1);
 	uint64_t room_here;
@@ -100,7 +103,7 @@ static bool is_closure(const char *symbol)
 	       strcmp(symbol + bytes - its, suffix) == 0;
 }
 
-static int take(void *data, const Elf64_Sym *sym)
+static int take_function_symbol(void *data, const Elf64_Sym *sym)
 {
 	struct functions *f = data;
 	const unsigned int type = ELF64_ST_TYPE(sym->st_info);
@@ -111,7 +114,7 @@ static int take(void *data, const Elf64_Sym *sym)
 	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) ||
 	    sym->st_shndx == SHN_UNDEF)
 		return 0;
-	symbol = name_of(f, sym);
+	symbol = usable_symbol_name(f, sym);
 	if (!symbol)
 		return 0;
 	found = units_add(f->ctx, &f->units, symbol, sym->st_value);
@@ -120,7 +123,7 @@ static int take(void *data, const Elf64_Sym *sym)
 	if (found != 0 || type == STT_NOTYPE)
 		return found < 0 ? found : 0;
 	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
-	return add(f, sym, symbol);
+	return add_defined_function(f, sym, symbol);
 }
 
 /* Read all strings. Bytes after the last NUL are ignored. */
@@ -136,7 +139,7 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 	f->n_strings = section->bytes;
 	while (f->n_strings && f->strings[f->n_strings - 1])
 		f->n_strings--;
-	/* Names may be written to a terminal. */
+	/* Names may be written to a terminal: replace characters that are not printable ASCII. */
 	for (size_t i = 0; i < f->n_strings; i++)
 		if (f->strings[i] && (f->strings[i] <= ' ' || f->strings[i] >= 0x7f))
 			f->strings[i] = '?'; /* char is signed: this includes all non-ASCII */
@@ -144,8 +147,8 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 }
 
 /* Read one of the two tables of symbols. A missing table is not an error. */
-static int read_symbols(struct functions *f, const char *table_name, uint32_t type,
-			const char *strings_name)
+static int read_symbol_table(struct functions *f, const char *table_name, uint32_t type,
+			     const char *strings_name)
 {
 	struct elf_section table, strings;
 	int found = elf_file_find_section(f->elf, table_name, type, &table), err;
@@ -159,7 +162,7 @@ static int read_symbols(struct functions *f, const char *table_name, uint32_t ty
 		err = symbol_versions_read(f->ctx, f->elf, &f->versions);
 	f->n_taken = 0;
 	if (!err)
-		err = symbol_table_each(f->ctx, f->elf, &table, take, f);
+		err = symbol_table_each(f->ctx, f->elf, &table, take_function_symbol, f);
 	symbol_versions_free(f->versions);
 	f->versions = NULL;
 	return err;
@@ -167,7 +170,7 @@ static int read_symbols(struct functions *f, const char *table_name, uint32_t ty
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-static int compare_places(const void *a, const void *b)
+static int compare_functions_by_place(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
@@ -184,17 +187,17 @@ static void sort_by_place(struct functions *f)
 	size_t n = 0;
 
 	if (f->n)
-		qsort(f->list, f->n, sizeof(*f->list), compare_places);
+		qsort(f->list, f->n, sizeof(*f->list), compare_functions_by_place);
 	for (size_t i = 0; i < f->n; i++)
-		if (n == 0 || compare_places(&f->list[n - 1], &f->list[i]) != 0)
+		if (n == 0 || compare_functions_by_place(&f->list[n - 1], &f->list[i]) != 0)
 			f->list[n++] = f->list[i];
 	f->n = n;
 }
 
-static int keep_name(struct functions *f, const char *name, const char **kept)
+static int keep_function_name(struct functions *f, const char *name, const char **kept)
 {
 	const size_t bytes = strlen(name) + 1;
-	struct block *block = f->blocks;
+	struct name_block *block = f->blocks;
 
 	if (!block || FUNCTIONS_BLOCK_BYTES - block->used < bytes) {
 		if (f->n_blocks == MAX_NAMES / FUNCTIONS_BLOCK_BYTES)
@@ -248,7 +251,7 @@ static int split_version(struct functions *f, struct function *function)
 	function->version = at + (function->is_hidden ? 1 : 2);
 	memcpy(name, function->symbol, (size_t)(at - function->symbol));
 	name[at - function->symbol] = '\0';
-	err = keep_name(f, name, &function->name);
+	err = keep_function_name(f, name, &function->name);
 	function->full_name = function->flat_name = function->full_flat_name = function->name;
 	return err;
 }
@@ -268,7 +271,7 @@ static int name_function(struct functions *f, struct function *function)
 			function->language = FUNCTION_GLUE;
 		return split_version(f, function);
 	}
-	err = keep_name(f, name.text, &function->full_name);
+	err = keep_function_name(f, name.text, &function->full_name);
 	if (!err)
 		set_name(f, function, &name, unit && unit->keeps_prefix ? 0 : name.short_at);
 	return err;
@@ -309,16 +312,16 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 	    function->is_initialiser || !function_path_find(table, function, name) ||
 	    strcmp(name, function->full_name) == 0)
 		return 0;
-	err = keep_name(f, name, &function->full_name);
+	err = keep_function_name(f, name, &function->full_name);
 	if (!err)
 		function->name = function->full_name + short_at;
 	return err;
 }
 
 /*
- * Complete the names. Symbols do not show which modules of its file, or which functions, contain a
- * function. The collector's frame tables show this for all functions that call or allocate. Without
- * frame tables, the names in the symbols are used.
+ * Add to the name of each function the modules and functions of its file that contain it. Symbols
+ * do not show them. The collector's frame tables show them for all functions that call or allocate.
+ * Without frame tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -352,7 +355,7 @@ static int compare_two(const struct function *x, const struct function *y, bool 
 	return order ? order : COMPARE(x->va, y->va);
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_functions_by_name(const void *a, const void *b)
 {
 	return compare_two(*(const struct function *const *)a, *(const struct function *const *)b,
 			   false);
@@ -389,12 +392,14 @@ static int sort_by_name(struct functions *f)
 		if (f->by_name[i]->name != f->by_name[i]->flat_name)
 			f->by_flat_name[f->n_flat++] = f->by_name[i];
 	if (n_ocaml)
-		qsort(f->by_name, n_ocaml, sizeof(const struct function *), compare_names);
+		qsort(f->by_name, n_ocaml, sizeof(const struct function *),
+		      compare_functions_by_name);
 	if (f->n_flat)
 		qsort(f->by_flat_name, f->n_flat, sizeof(const struct function *),
 		      compare_flat_names);
 	if (n_others)
-		qsort(f->by_symbol, n_others, sizeof(const struct function *), compare_names);
+		qsort(f->by_symbol, n_others, sizeof(const struct function *),
+		      compare_functions_by_name);
 	for (size_t i = 1; i < n_ocaml; i++)
 		if (have_one_name(f->by_name[i - 1], f->by_name[i]))
 			f->list[f->by_name[i - 1] - f->list].is_unique =
@@ -428,12 +433,12 @@ static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_
 {
 	struct functions *f = data;
 	struct function *function;
-	int err = add(f, &(Elf64_Sym){ .st_value = va, .st_size = bytes }, NULL);
+	int err = add_defined_function(f, &(Elf64_Sym){ .st_value = va, .st_size = bytes }, NULL);
 
 	if (err)
 		return err;
 	function = &f->list[f->n - 1];
-	err = keep_name(f, name->text, &function->full_name);
+	err = keep_function_name(f, name->text, &function->full_name);
 	if (err)
 		return err;
 	set_name(f, function, name, name->short_at);
@@ -477,13 +482,13 @@ static int read_named(struct functions *f)
 	return err ? err : list_entries(f);
 }
 
-static int read_all(struct functions *f)
+static int read_functions(struct functions *f)
 {
-	int err = read_symbols(f, ".symtab", SHT_SYMTAB, ".strtab");
+	int err = read_symbol_table(f, ".symtab", SHT_SYMTAB, ".strtab");
 
 	if (!err && f->n == 0) {
 		f->source = FUNCTIONS_OF_DYNSYM;
-		err = read_symbols(f, ".dynsym", SHT_DYNSYM, ".dynstr");
+		err = read_symbol_table(f, ".dynsym", SHT_DYNSYM, ".dynstr");
 	}
 	if (!err && f->n == 0)
 		f->source = FUNCTIONS_WITHOUT_SYMBOLS;
@@ -504,7 +509,7 @@ int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions *
 		return ctx_no_memory(ctx);
 	f->ctx = ctx;
 	f->elf = elf;
-	err = read_all(f);
+	err = read_functions(f);
 	f->elf = NULL;
 	if (err)
 		functions_free(f);
@@ -515,11 +520,11 @@ int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions *
 
 void functions_free(struct functions *functions)
 {
-	struct block *next;
+	struct name_block *next;
 
 	if (!functions)
 		return;
-	for (struct block *block = functions->blocks; block; block = next) {
+	for (struct name_block *block = functions->blocks; block; block = next) {
 		next = block->next;
 		free(block);
 	}

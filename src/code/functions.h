@@ -13,9 +13,10 @@ enum function_language {
 	FUNCTION_OCAML,
 	FUNCTION_C,
 	/*
-	 * Between both: the code that ocamlopt generates when it links (caml_applyN, caml_curryN,
-	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). Such code is
-	 * called like OCaml functions; like OCaml functions, it must not have a return probe.
+	 * Neither OCaml nor C: the code that ocamlopt generates when it links (caml_applyN,
+	 * caml_curryN, caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call).
+	 * Such code is called like OCaml functions; like OCaml functions, it must not have a return
+	 * probe.
 	 */
 	FUNCTION_GLUE,
 };
@@ -40,7 +41,7 @@ struct function {
 	uint64_t bytes;	     /* the size of its code, all of which is in the file */
 	/*
 	 * The number that the compiler gave the function, unique in the compilation unit; 0: none.
-	 * In a file without symbols, the address.
+	 * In a file without symbols, the lower 32 bits of the address.
 	 */
 	uint32_t stamp;
 	/* OCaml: length of the unit's path in the full names: "Stdlib.List" */
@@ -100,8 +101,8 @@ size_t functions_ocaml_count(const struct functions *functions);
 bool functions_have_runtime(const struct functions *functions);
 
 /*
- * Return true if Flambda compiled some of the file. Then a function may have a wrapper of the same
- * name.
+ * Return true if Flambda, an optimiser of ocamlopt, compiled code of the file. A function can then
+ * have a wrapper with the same name.
  */
 bool functions_are_of_flambda(const struct functions *functions);
 

@@ -10,8 +10,8 @@
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
 /* Memory for names, which are written one behind the other. */
-struct block {
-	struct block *next;
+struct name_block {
+	struct name_block *next;
 	size_t used;
 	char bytes[FUNCTIONS_BLOCK_BYTES];
 };
@@ -34,7 +34,7 @@ struct functions {
 	uint64_t *entries;
 	size_t n_entries;
 	struct units units;
-	struct block *blocks;
+	struct name_block *blocks;
 	size_t n_blocks;
 	enum functions_source source;
 	bool has_runtime, is_flambda;

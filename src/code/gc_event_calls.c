@@ -19,7 +19,7 @@ struct event_call {
 	unsigned int n;
 };
 
-struct search {
+struct event_call_search {
 	const uint8_t *bytes;
 	size_t n_bytes;
 	int64_t targets[2]; /* the called functions, as offsets from the start of the function */
@@ -29,7 +29,8 @@ struct search {
 	uint32_t mov;
 };
 
-static void see_insn(struct search *s, const struct insn_decoder *decoder, const struct insn *insn)
+static void see_insn(struct event_call_search *s, const struct insn_decoder *decoder,
+		     const struct insn *insn)
 {
 	const uint8_t *bytes = s->bytes + insn->off;
 
@@ -52,7 +53,7 @@ static void see_insn(struct search *s, const struct insn_decoder *decoder, const
  * Return true if the jump INSN leads between a call and the instruction that sets the call's
  * argument.
  */
-static bool enters(const struct search *s, const struct insn *insn)
+static bool enters(const struct event_call_search *s, const struct insn *insn)
 {
 	for (int i = 0; i < 2; i++)
 		if ((insn->kind == INSN_JCC || insn->kind == INSN_JMP) &&
@@ -61,7 +62,7 @@ static bool enters(const struct search *s, const struct insn *insn)
 	return false;
 }
 
-static int search(struct search *s, struct insn_decoder *decoder)
+static int search(struct event_call_search *s, struct insn_decoder *decoder)
 {
 	struct insn insn;
 
@@ -82,7 +83,7 @@ int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_
 			struct gc_event_calls *calls)
 {
 	uint8_t bytes[MOST_BYTES];
-	struct search s = {
+	struct event_call_search s = {
 		.bytes = bytes,
 		.n_bytes = n_bytes && n_bytes < MOST_BYTES ? n_bytes : MOST_BYTES,
 		.targets = { (int64_t)(ev_begin - va), (int64_t)(ev_end - va) },

@@ -8,12 +8,12 @@
  * no symbol has its plain name; then the next row of the phase is tried.
  *
  * Checked with uprobes: on 4.13.1 and 4.14.1 the events equal what the programs print at their end
- * with OCAMLRUNPARAM=v=0x400 (caml_compact_heap itself: 3 calls, 6 compactions); on 5.3.0, in three
- * domains, they equal runtime_events. A waiting domain calls two of these functions very often
- * without any work to do: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice.
- * So on 5.3 a pause lasts from the call of caml_ev_begin to the call of caml_ev_end; the runtime
- * makes these calls whether or not runtime_events is on. The rows for 5.1 to 5.3 are for files
- * without such calls.
+ * with OCAMLRUNPARAM=v=0x400 (calls of caml_compact_heap cannot be counted in place of compactions:
+ * 3 calls made 6 compactions); on 5.3.0, in three domains, they equal runtime_events. A waiting
+ * domain calls two of these functions very often without any work to do: handle_incoming (311 000
+ * calls, 323 pauses) and major_collection_slice. So on 5.3 a pause lasts from the call of
+ * caml_ev_begin to the call of caml_ev_end; the runtime makes these calls whether or not
+ * runtime_events is on. The rows for 5.1 to 5.3 are for files without such calls.
  */
 #include "code/gc_phases.h"
 
@@ -27,13 +27,13 @@ const char *const gc_phase_names[N_GC_PHASES] = {
 	"gc:minor", "gc:major_slice", "gc:major_cycle", "gc:compact", "gc:stw",
 };
 
-struct row {
+struct phase_versions {
 	int first, last; /* versions: 100 x major + minor */
 	struct gc_phase phase;
 };
 
 /* For each phase and version, the first row whose symbols exist is used. */
-static const struct row rows[] = {
+static const struct phase_versions rows[] = {
 	{ 413,
 	  414,
 	  { .name = "gc:minor",
@@ -138,7 +138,7 @@ enum {
 	SYMBOLS_PER_ROW = 7,
 };
 
-struct finder {
+struct phase_finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct runtime *runtime;
@@ -147,14 +147,14 @@ struct finder {
 	size_t n_symbols;
 };
 
-static bool is_row_of(const struct row *row, const struct runtime *runtime)
+static bool is_row_of(const struct phase_versions *row, const struct runtime *runtime)
 {
 	const int version = 100 * runtime->major + runtime->minor;
 
 	return row->first <= version && version <= row->last;
 }
 
-static const struct named_symbol *find_symbol(const struct finder *f, const char *name)
+static const struct named_symbol *find_symbol(const struct phase_finder *f, const char *name)
 {
 	for (size_t i = 0; i < f->n_symbols; i++)
 		if (strcmp(f->symbols[i].name, name) == 0)
@@ -162,7 +162,7 @@ static const struct named_symbol *find_symbol(const struct finder *f, const char
 	return NULL;
 }
 
-static void ask_for(struct finder *f, const char *name)
+static void look_for_symbol(struct phase_finder *f, const char *name)
 {
 	if (name && !find_symbol(f, name))
 		f->symbols[f->n_symbols++].name = name;
@@ -172,7 +172,7 @@ static void ask_for(struct finder *f, const char *name)
  * Return the address of function NAME; 0 if it has no symbol, or if several functions have the
  * symbol.
  */
-static uint64_t va_of(const struct finder *f, const char *name)
+static uint64_t va_of(const struct phase_finder *f, const char *name)
 {
 	const struct named_symbol *symbol = name ? find_symbol(f, name) : NULL;
 
@@ -183,7 +183,7 @@ static uint64_t va_of(const struct finder *f, const char *name)
  * Return the target of the jump at the end of the function NAME; 0 if NAME does not end with such a
  * jump.
  */
-static uint64_t jump_target(const struct finder *f, const char *name)
+static uint64_t jump_target(const struct phase_finder *f, const char *name)
 {
 	enum { JMP_REL32 = 0xe9, JMP_BYTES = 5 };
 	const struct named_symbol *symbol = name ? find_symbol(f, name) : NULL;
@@ -209,7 +209,7 @@ static uint64_t jump_target(const struct finder *f, const char *name)
  * Find the calls that begin and end the pauses of timed function I. Return false if they are not
  * found.
  */
-static bool find_calls(const struct finder *f, const struct gc_phase *phase, int i,
+static bool find_calls(const struct phase_finder *f, const struct gc_phase *phase, int i,
 		       struct gc_phase_place *place)
 {
 	const uint64_t begin = va_of(f, "caml_ev_begin"), end = va_of(f, "caml_ev_end");
@@ -223,8 +223,8 @@ static bool find_calls(const struct finder *f, const struct gc_phase *phase, int
 }
 
 /* Fill PLACE from PHASE. Set `missing` to a symbol that was not found, or NULL. */
-static void take_row(const struct finder *f, const struct gc_phase *phase,
-		     struct gc_phase_place *place)
+static void fill_phase_place(const struct phase_finder *f, const struct gc_phase *phase,
+			     struct gc_phase_place *place)
 {
 	place->phase = phase;
 	place->missing = NULL;
@@ -244,7 +244,7 @@ static void take_row(const struct finder *f, const struct gc_phase *phase,
 int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
 		   struct gc_phase_place places[N_GC_PHASES])
 {
-	struct finder f = { .ctx = ctx, .elf = elf, .runtime = runtime };
+	struct phase_finder f = { .ctx = ctx, .elf = elf, .runtime = runtime };
 	bool is_stripped;
 	int err;
 
@@ -254,12 +254,12 @@ int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runti
 		if (!is_row_of(&rows[i], runtime))
 			continue;
 		for (int j = 0; j < 2; j++) {
-			ask_for(&f, phase->timed_symbols[j]);
-			ask_for(&f, phase->jumps_to[j]);
+			look_for_symbol(&f, phase->timed_symbols[j]);
+			look_for_symbol(&f, phase->jumps_to[j]);
 		}
-		ask_for(&f, phase->counted_symbol);
-		ask_for(&f, phase->events[0] ? "caml_ev_begin" : NULL);
-		ask_for(&f, phase->events[0] ? "caml_ev_end" : NULL);
+		look_for_symbol(&f, phase->counted_symbol);
+		look_for_symbol(&f, phase->events[0] ? "caml_ev_begin" : NULL);
+		look_for_symbol(&f, phase->events[0] ? "caml_ev_end" : NULL);
 	}
 	err = named_symbols_find(ctx, elf, f.symbols, f.n_symbols, &is_stripped);
 	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
@@ -268,7 +268,7 @@ int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runti
 			if (is_row_of(&rows[j], runtime) &&
 			    strcmp(rows[j].phase.name, places[i].name) == 0 &&
 			    (!places[i].phase || places[i].missing))
-				take_row(&f, &rows[j].phase, &places[i]);
+				fill_phase_place(&f, &rows[j].phase, &places[i]);
 	}
 	return err;
 }

@@ -17,7 +17,7 @@ struct gc_phase {
 	const char *name; /* "gc:minor" */
 	/*
 	 * The functions whose calls are pauses. Both NULL: the phase is a moment, without a
-	 * duration. Some phases have two such functions, whose pauses are never nested.
+	 * duration. Some phases have two timed functions. Their pauses are never nested.
 	 */
 	const char *timed_symbols[2];
 	/* Each call of this function is one event. NULL: each pause is one event. */
@@ -40,7 +40,7 @@ struct gc_phase {
 	const char *jumps_to[2];
 	/*
 	 * 0, or the numbers of enum ev_runtime_phase that the timed functions pass to caml_ev_begin
-	 * and caml_ev_end: a pause lasts from the one call to the other.
+	 * and caml_ev_end: a pause lasts from the call of caml_ev_begin to the call of caml_ev_end.
 	 */
 	uint32_t events[2];
 };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The code of an IFUNC's resolver loads the addresses of all candidates (lea, or a constant in a
- * program at a fixed address), moves some between registers, and returns one. Which one depends on
- * the processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the chosen one, in running
- * and in future processes.
+ * Find the candidates of an IFUNC: the functions that its resolver may choose. The code of the
+ * resolver loads the addresses of all candidates (lea, or a constant in a program at a fixed
+ * address), moves some between registers, and returns one of them. Which one depends on the
+ * processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the chosen one, in running and
+ * in future processes.
  *
- * This is sound only if the resolver can return nothing else. So the registers that possibly hold
- * something other than the address of a candidate are computed for each instruction. If rax is such
- * a register at a return, the choice is not known. Candidates are functions according to .eh_frame:
- * they are local, and stripped libraries have no names for them.
+ * This is sound only if the resolver can return nothing but the address of a candidate. So for each
+ * instruction, the registers that possibly hold something else are computed. If rax is one of them
+ * at a return, the candidates are not known. Candidates are functions according to .eh_frame: they
+ * are local, and stripped libraries have no names for them.
  */
 #include "code/ifunc.h"
 
@@ -42,7 +43,7 @@ struct ifuncs {
 
 /* ---- the functions of the file -------------------------------------------------------------- */
 
-static int add_extent(void *data, uint64_t va, uint64_t bytes)
+static int add_executable_function(void *data, uint64_t va, uint64_t bytes)
 {
 	struct ifuncs *ifuncs = data;
 	const struct elf_segment *segment = elf_file_segment_of(ifuncs->elf, va, bytes);
@@ -77,7 +78,7 @@ int ifuncs_read(struct ocp_ctx *ctx, struct elf_file *elf, struct ifuncs **out)
 		return ctx_no_memory(ctx);
 	ifuncs->ctx = ctx;
 	ifuncs->elf = elf;
-	err = eh_frame_each_function(ctx, elf, add_extent, ifuncs);
+	err = eh_frame_each_function(ctx, elf, add_executable_function, ifuncs);
 	ifuncs->elf = NULL;
 	if (err) {
 		ifuncs_free(ifuncs);
@@ -111,8 +112,8 @@ struct chooser {
 	const struct ifuncs *ifuncs;
 	const struct code_flow *flow;
 	/*
-	 * For each instruction: the registers that possibly hold something other than a candidate's
-	 * address before it.
+	 * For each instruction: the registers that, before the instruction, possibly hold something
+	 * other than a candidate's address.
 	 */
 	uint16_t *unknown;
 	bool *is_reached;
@@ -139,10 +140,10 @@ static const struct ifunc_choice *loaded_by(const struct chooser *c, size_t i, u
 }
 
 /*
- * Return the registers that possibly hold something other than a candidate's address after
- * instruction I.
+ * Return the registers that, after instruction I, possibly hold something other than a candidate's
+ * address.
  */
-static uint16_t after(const struct chooser *c, size_t i)
+static uint16_t unknown_after(const struct chooser *c, size_t i)
 {
 	const struct insn *insn = &c->flow->insns[i];
 	const uint8_t *bytes = code_flow_bytes(c->flow, i);
@@ -176,10 +177,10 @@ static void reach(struct chooser *c, size_t i, uint16_t unknown)
 	c->unknown[i] |= unknown;
 }
 
-static void follow(struct chooser *c, size_t i)
+static void follow_insn(struct chooser *c, size_t i)
 {
 	const struct insn *insn = &c->flow->insns[i];
-	const uint16_t unknown = after(c, i);
+	const uint16_t unknown = unknown_after(c, i);
 	uint32_t target;
 
 	switch (insn->kind) {
@@ -213,7 +214,7 @@ static void add_choice(struct chooser *c, const struct ifunc_choice *choice)
 		c->list[c->n++] = *choice;
 }
 
-static void choose(struct chooser *c)
+static void find_choices(struct chooser *c)
 {
 	unsigned int reg;
 
@@ -223,7 +224,7 @@ static void choose(struct chooser *c)
 		c->is_lost = pass == MAX_PASSES;
 		for (size_t i = 0; i < c->flow->n_insns; i++)
 			if (c->is_reached[i])
-				follow(c, i);
+				follow_insn(c, i);
 	}
 	for (size_t i = 0; i < c->flow->n_insns; i++) {
 		const struct ifunc_choice *choice = c->is_reached[i] ? loaded_by(c, i, &reg) : NULL;
@@ -254,7 +255,7 @@ int ifuncs_choices(struct ocp_ctx *ctx, const struct ifuncs *ifuncs, struct code
 	c.is_reached = calloc(flow->n_insns, sizeof(*c.is_reached));
 	err = c.unknown && c.is_reached ? 0 : ctx_no_memory(ctx);
 	if (!err)
-		choose(&c);
+		find_choices(&c);
 	free(c.unknown);
 	free(c.is_reached);
 	*n = err || c.is_lost ? 0 : c.n;

@@ -165,7 +165,7 @@ static bool begins(struct ways *ways, const struct line_place *place, uint32_t n
 	return false;
 }
 
-static uint32_t number_of(const struct code_flow *flow, const struct line_place *place)
+static uint32_t insn_number_of(const struct code_flow *flow, const struct line_place *place)
 {
 	uint32_t number = 0;
 
@@ -182,14 +182,14 @@ static size_t reduce_line(struct ways *ways, struct line_place *list, size_t n)
 	size_t n_left = 0;
 
 	for (size_t i = 0; n > 1 && i < n; i++)
-		ways->kept[number_of(ways->flow, &list[i])] = &list[i];
+		ways->kept[insn_number_of(ways->flow, &list[i])] = &list[i];
 	for (size_t i = 0; i < n; i++)
-		if (n > 1 && !begins(ways, &list[i], number_of(ways->flow, &list[i]))) {
-			ways->kept[number_of(ways->flow, &list[i])] = NULL;
+		if (n > 1 && !begins(ways, &list[i], insn_number_of(ways->flow, &list[i]))) {
+			ways->kept[insn_number_of(ways->flow, &list[i])] = NULL;
 			list[i].line = 0;
 		}
 	for (size_t i = 0; i < n; i++) {
-		ways->kept[number_of(ways->flow, &list[i])] = NULL;
+		ways->kept[insn_number_of(ways->flow, &list[i])] = NULL;
 		if (list[i].line)
 			list[n_left++] = list[i];
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Read the rows of all units once, and keep the rows that may belong to the requested source. When
- * the source is chosen, drop the rows of other sources. Then decode each function that has rows, to
- * find the rows that are places.
+ * Read the rows of the line tables of all units once, and keep the rows that may belong to the
+ * requested source. Several sources can have the requested name: choose one, and drop the rows of
+ * the others. Then decode each function that has rows, to find the rows that are places.
  */
 #include "code/line_places.h"
 
@@ -81,7 +81,7 @@ void line_places_free(struct line_places *places)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static int make_room(struct gatherer *g)
+static int make_room_for_place(struct gatherer *g)
 {
 	struct line_place *list = array_grow(g->list, g->n, sizeof(*list));
 	uint32_t *sources;
@@ -96,12 +96,13 @@ static int make_room(struct gatherer *g)
 	return 0;
 }
 
-static int add_place(struct gatherer *g, const struct line_row *row, size_t source, bool goes_on)
+static int add_line_place(struct gatherer *g, const struct line_row *row, size_t source,
+			  bool goes_on)
 {
 	if (g->n == MAX_PLACES)
 		return ctx_error(g->ctx, -EBADMSG, "'%s': its lines begin at more than %d places",
 				 g->sources.wanted, MAX_PLACES);
-	if (make_room(g))
+	if (make_room_for_place(g))
 		return -ENOMEM;
 	g->source[g->n] = (uint32_t)source;
 	g->list[g->n++] = (struct line_place){
@@ -156,7 +157,7 @@ static bool is_in_span(const struct line_spans *spans, const struct line_row *ro
 	return false;
 }
 
-static int take_row(void *data, const struct line_row *row)
+static int take_line_row(void *data, const struct line_row *row)
 {
 	struct gatherer *g = data;
 	ptrdiff_t source;
@@ -179,7 +180,7 @@ static int take_row(void *data, const struct line_row *row)
 		g->last_line = 0;
 		return 0;
 	}
-	return err || source < 0 ? err : add_place(g, row, (size_t)source, goes_on);
+	return err || source < 0 ? err : add_line_place(g, row, (size_t)source, goes_on);
 }
 
 /* ---- places --------------------------------------------------------------------------------- */
@@ -278,13 +279,14 @@ static int name_sources(struct gatherer *g, const struct line_choice *choice,
 	return 0;
 }
 
-static int find(struct gatherer *g, struct elf_file *elf, int fd, struct line_places *out)
+static int find_line_places(struct gatherer *g, struct elf_file *elf, int fd,
+			    struct line_places *out)
 {
 	struct code_file *file = NULL;
 	struct line_choice choice;
 	const uint64_t *entries;
 	size_t n_entries;
-	int err = lines_each(g->ctx, fd, elf_file_name(elf), take_row, g);
+	int err = lines_each(g->ctx, fd, elf_file_name(elf), take_line_row, g);
 
 	if (err)
 		return err;
@@ -307,7 +309,7 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 
 	*out = (struct line_places){ 0 };
 	if (!err)
-		err = find(&g, elf, fd, out);
+		err = find_line_places(&g, elf, fd, out);
 	line_sources_close(&g.sources);
 	free(g.source);
 	out->has_rows = g.has_rows;

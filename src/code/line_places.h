@@ -8,8 +8,9 @@
  *
  * A compiler interleaves the code of lines, so execution can come back to a line that it has begun.
  * If every path to a place leads through another place of the line, the place continues the line
- * and is left out. Code that is inlined twice begins with the same column each time: such a place
- * begins the line again and is kept.
+ * and is left out. But if the place is in inlined code, and a path to it comes from a place with
+ * the same column, then the code is inlined twice in a row: the place begins the line again and is
+ * kept.
  *
  * ocamlopt gives the jump through the table of a `match` the line of its first case. This jump is
  * left out. The first case begins at its next row.
@@ -68,8 +69,8 @@ struct line_spans {
 
 /*
  * Find the places of all lines of the source called FILE in ELF, which is the file of FD. FUNCTIONS
- * are the functions of ELF and live as long as *OUT. Rows that begin in one of the SPANS, which may
- * be NULL, are left out. Returns -EBADMSG if there are too many places.
+ * are the functions of ELF and must exist as long as *OUT. Rows that begin in one of the SPANS,
+ * which may be NULL, are left out. Returns -EBADMSG if there are too many places.
  */
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,

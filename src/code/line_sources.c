@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler gets a name such as "src/service.ml", relative to its folder. The rows of a unit
- * have that name for the unit's own code. For code that was inlined from another unit they have the
- * name with which that unit was compiled, but not its folder. So inlined code is taken to belong to
- * the file of the unit with that name, if there is only one such unit.
+ * Find the source of each row. A unit is compiled from a file with a name such as "src/service.ml",
+ * relative to the folder in which the compiler runs. In the rows of a unit, the unit's own code has
+ * this name, and the unit's folder is known. Code that was inlined from another unit has the name
+ * with which the other unit was compiled, but the folder of the other unit is not known. So inlined
+ * code is taken to belong to the unit whose own code has this name, if there is only one such unit.
  */
 #include "code/line_sources.h"
 
@@ -95,7 +96,10 @@ static char *with_folder(const char *name, const char *folder)
 	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
 }
 
-/* Keep the name of PATH as a suggestion, in case no source has the requested name. */
+/*
+ * Keep the last component of PATH, if it is more similar to the requested name than the one kept so
+ * far. It is suggested to the user if no source has the requested name.
+ */
 static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
 {
 	struct suggestion suggestion = suggestion_for(base_of(sources->wanted));
@@ -115,8 +119,8 @@ static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *
 	return 0;
 }
 
-static ptrdiff_t find(const struct line_sources *sources, const char *path, const char *name,
-		      bool is_own)
+static ptrdiff_t find_line_source(const struct line_sources *sources, const char *path,
+				  const char *name, bool is_own)
 {
 	for (size_t i = 0; i < sources->n; i++) {
 		const struct line_source *it = &sources->list[i];
@@ -128,8 +132,8 @@ static ptrdiff_t find(const struct line_sources *sources, const char *path, cons
 	return -1;
 }
 
-static int add(struct ocp_ctx *ctx, struct line_sources *sources, const char *path,
-	       const char *name, bool is_own)
+static int add_line_source(struct ocp_ctx *ctx, struct line_sources *sources, const char *path,
+			   const char *name, bool is_own)
 {
 	struct line_source *it = array_add(sources->list, sources->n);
 	bool all_wanted, all;
@@ -168,12 +172,12 @@ static int know(struct ocp_ctx *ctx, struct line_sources *sources, const struct 
 	path = is_own ? with_folder(name, row->folder) : strdup(name);
 	if (!path)
 		return ctx_no_memory(ctx);
-	*number = find(sources, path, name, is_own);
+	*number = find_line_source(sources, path, name, is_own);
 	if (*number < 0 && sources->n == MAX_SOURCES)
 		err = ctx_error(ctx, -EBADMSG, "'%s': more than %d source files have this name",
 				sources->wanted, MAX_SOURCES);
 	else if (*number < 0)
-		err = add(ctx, sources, path, name, is_own);
+		err = add_line_source(ctx, sources, path, name, is_own);
 	if (!err && *number < 0)
 		*number = (ptrdiff_t)sources->n - 1;
 	free(path);
@@ -199,9 +203,10 @@ int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources, const str
 
 /*
  * Choose the best source among the sources with this IS_OWN, and set `other` if another source is
- * as good. Return false if there is none.
+ * as good. Return false if none of them fits the requested name.
  */
-static bool choose(const struct line_sources *sources, bool is_own, struct line_choice *choice)
+static bool choose_line_source(const struct line_sources *sources, bool is_own,
+			       struct line_choice *choice)
 {
 	choice->chosen = choice->other = -1;
 	for (size_t i = 0; i < sources->n; i++) {
@@ -226,7 +231,8 @@ void line_sources_choose(const struct line_sources *sources, struct line_choice 
 	size_t n_own = 0;
 
 	*choice = (struct line_choice){ 0 };
-	if (!choose(sources, true, choice) && !choose(sources, false, choice))
+	if (!choose_line_source(sources, true, choice) &&
+	    !choose_line_source(sources, false, choice))
 		return;
 	name = sources->list[choice->chosen].name;
 	for (size_t i = 0; i < sources->n; i++) {

@@ -32,31 +32,31 @@ static bool is_capital(char c)
 	return c >= 'A' && c <= 'Z';
 }
 
-static bool is_digit(char c)
+static bool is_name_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
 static bool is_letter_of_name(char c)
 {
-	return is_capital(c) || is_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || c == '\'' ||
-	       (unsigned char)c >= 0x80;
+	return is_capital(c) || is_name_digit(c) || (c >= 'a' && c <= 'z') || c == '_' ||
+	       c == '\'' || (unsigned char)c >= 0x80;
 }
 
-static bool begins_with(const char *text, const char *start)
+static bool text_begins_with(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-struct writer {
+struct name_writer {
 	char *to;
 	size_t at;
 	bool is_full;
 };
 
-static void put(struct writer *w, char c)
+static void put_char(struct name_writer *w, char c)
 {
 	if (w->at + 1 < OCAML_NAME_BYTES)
 		w->to[w->at++] = c;
@@ -65,15 +65,15 @@ static void put(struct writer *w, char c)
 	w->to[w->at] = '\0';
 }
 
-static void put_plain(struct writer *w, const char *text, size_t bytes)
+static void put_plain(struct name_writer *w, const char *text, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
-		put(w, text[i]);
+		put_char(w, text[i]);
 }
 
 static int hex_digit(char c)
 {
-	if (is_digit(c))
+	if (is_name_digit(c))
 		return c - '0';
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -142,7 +142,7 @@ static bool escapes_are_utf8(const char *text, size_t bytes)
  * Write TEXT with its escapes decoded. Returns true if it has a character that is not allowed in
  * identifiers.
  */
-static bool put_decoded(struct writer *w, const char *text, size_t bytes)
+static bool put_decoded(struct name_writer *w, const char *text, size_t bytes)
 {
 	const bool is_utf8 = escapes_are_utf8(text, bytes);
 	bool has_other = false;
@@ -157,14 +157,14 @@ static bool put_decoded(struct writer *w, const char *text, size_t bytes)
 		} else if (plain <= ' ' || plain >= 0x7f) { /* char is signed: non-ASCII, too */
 			plain = '?';
 		}
-		put(w, plain);
+		put_char(w, plain);
 		has_other |= !is_letter_of_name(plain);
 	}
 	return has_other;
 }
 
 /* Write the path of a unit: "Mylib__Service" becomes "Mylib.Service". */
-static void put_path(struct writer *w, const char *unit, size_t bytes)
+static void put_path(struct name_writer *w, const char *unit, size_t bytes)
 {
 	size_t start = 0;
 
@@ -172,7 +172,7 @@ static void put_path(struct writer *w, const char *unit, size_t bytes)
 		if (unit[at] != '_' || unit[at + 1] != '_' || !is_capital(unit[at + 2]))
 			continue;
 		put_decoded(w, unit + start, at - start);
-		put(w, '.');
+		put_char(w, '.');
 		start = at + 2;
 		at = start;
 	}
@@ -199,7 +199,8 @@ static const char *end_of_unit(const char *symbol)
 	if (end && (!place || place > end))
 		return end;
 	while ((end = strstr(at + 1, "__"))) {
-		if (begins_with(symbol, "camlDune__exe__") && end == symbol + strlen("camlDune") &&
+		if (text_begins_with(symbol, "camlDune__exe__") &&
+		    end == symbol + strlen("camlDune") &&
 		    begins_with_module(end + strlen("__exe__")))
 			at = end + strlen("__exe__");
 		else if (begins_with_module(end + 2))
@@ -216,7 +217,7 @@ static bool take_stamp(const char *name, size_t *bytes, uint32_t *stamp)
 	size_t start = *bytes;
 	uint64_t value;
 
-	while (start > 0 && is_digit(name[start - 1]))
+	while (start > 0 && is_name_digit(name[start - 1]))
 		start--;
 	if (start == *bytes || *bytes - start > 10 || start < 2 || name[start - 1] != '_')
 		return false;
@@ -228,12 +229,12 @@ static bool take_stamp(const char *name, size_t *bytes, uint32_t *stamp)
 	return true;
 }
 
-static bool is_word(const char *text, size_t bytes, const char *word)
+static bool equals_word(const char *text, size_t bytes, const char *word)
 {
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Return true if IDENTIFIER belongs to a symbol of a unit that is not a function. */
+/* Return true if IDENTIFIER is that of a symbol which each unit has besides its functions. */
 static bool is_other_symbol(const char *identifier)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
@@ -251,11 +252,11 @@ static bool is_other_symbol(const char *identifier)
  */
 static bool is_anonymous(const char *identifier, size_t bytes)
 {
-	return is_word(identifier, bytes, "fun") || begins_with(identifier, "anon_fn$5b") ||
-	       begins_with(identifier, "fn$5b");
+	return equals_word(identifier, bytes, "fun") ||
+	       text_begins_with(identifier, "anon_fn$5b") || text_begins_with(identifier, "fn$5b");
 }
 
-static void put_identifier(struct writer *w, const char *identifier, size_t bytes)
+static void put_identifier(struct name_writer *w, const char *identifier, size_t bytes)
 {
 	const size_t at = w->at;
 
@@ -263,16 +264,16 @@ static void put_identifier(struct writer *w, const char *identifier, size_t byte
 		return;
 	/* An operator, in parentheses as OCaml writes it: (@). */
 	w->at = at;
-	put(w, '(');
+	put_char(w, '(');
 	put_decoded(w, identifier, bytes);
-	put(w, ')');
+	put_char(w, ')');
 }
 
 /*
  * Write the function name for IDENTIFIER, which ends with its stamp, and set the kind and the
  * stamp.
  */
-static void put_function(struct writer *w, const char *identifier, struct ocaml_name *name)
+static void put_function(struct name_writer *w, const char *identifier, struct ocaml_name *name)
 {
 	size_t bytes = strlen(identifier);
 	uint32_t first;
@@ -301,15 +302,15 @@ static void put_function(struct writer *w, const char *identifier, struct ocaml_
 
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name)
 {
-	struct writer w = { .to = name->text };
+	struct name_writer w = { .to = name->text };
 	const char *end, *identifier;
 
-	if (!begins_with(symbol, "caml") || !is_capital(symbol[4]))
+	if (!text_begins_with(symbol, "caml") || !is_capital(symbol[4]))
 		return false;
-	if (unit && !begins_with(symbol, unit))
+	if (unit && !text_begins_with(symbol, unit))
 		return false;
 	end = unit ? symbol + strlen(unit) : end_of_unit(symbol);
-	if (!end || (*end != '.' && !begins_with(end, "__")))
+	if (!end || (*end != '.' && !text_begins_with(end, "__")))
 		return false;
 	identifier = end + (*end == '.' ? 1 : 2);
 	if (!*identifier || is_other_symbol(identifier))
@@ -318,7 +319,7 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
 	name->kind = OCAML_NAMED;
 	put_path(&w, symbol + strlen("caml"), (size_t)(end - symbol) - strlen("caml"));
 	name->path_bytes = w.at;
-	put(&w, '.');
+	put_char(&w, '.');
 	put_function(&w, identifier, name);
 	name->short_at = ocaml_name_short_at(name->text);
 	return !w.is_full;
@@ -373,7 +374,7 @@ static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 	for (size_t i = 0; i < bytes; i++) {
 		const bool is_dot = unit[i] == '.';
 
-		if (is_dot ? !begins_with(path + at, "__") : path[at] != unit[i])
+		if (is_dot ? !text_begins_with(path + at, "__") : path[at] != unit[i])
 			return false;
 		at += is_dot ? 2 : 1;
 	}
@@ -391,13 +392,13 @@ static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 }
 
 /* Write the parts of PATH up to END, except "(fun)". */
-static void put_parts(struct writer *w, const char *path, const char *end)
+static void put_parts(struct name_writer *w, const char *path, const char *end)
 {
 	size_t bytes;
 
 	for (; path != end; path += bytes + 1) {
 		bytes = part_bytes(path);
-		if (!is_word(path, bytes, "(fun)"))
+		if (!equals_word(path, bytes, "(fun)"))
 			put_plain(w, path, bytes + 1);
 	}
 }
@@ -406,7 +407,7 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES])
 {
 	const char *identifier = text + path_bytes + 1, *at, *found = NULL;
-	struct writer w = { .to = longer };
+	struct name_writer w = { .to = longer };
 	size_t bytes;
 
 	if (!is_of_unit(text, path_bytes, path) || !is_harmless(path))
@@ -441,7 +442,7 @@ static const char *last_part(const char *path)
 bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
 			struct ocaml_name *name)
 {
-	struct writer w = { .to = name->text };
+	struct name_writer w = { .to = name->text };
 	const size_t unit_bytes = strcspn(path, ".");
 	const char *rest = path + unit_bytes + 1, *last;
 
@@ -450,7 +451,7 @@ bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t st
 	*name = (struct ocaml_name){ .kind = kind, .stamp = stamp };
 	put_path(&w, path, unit_bytes);
 	name->path_bytes = w.at;
-	put(&w, '.');
+	put_char(&w, '.');
 	if (kind == OCAML_INITIALISER) {
 		name->stamp = 0;
 		put_plain(&w, "entry", 5);
@@ -492,7 +493,8 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes)
 {
 	const size_t all = strlen(symbol), n = strlen(suffix);
 
-	if (!begins_with(symbol, "caml") || all < n + 5 || strcmp(symbol + all - n, suffix) != 0)
+	if (!text_begins_with(symbol, "caml") || all < n + 5 ||
+	    strcmp(symbol + all - n, suffix) != 0)
 		return false;
 	if (symbol[all - n - 1] == '.')
 		*bytes = all - n - 1;
@@ -538,7 +540,7 @@ size_t ocaml_name_short_at(const char *text)
 	static const char *const omitted[] = { "Stdlib.", DUNE "." };
 
 	for (size_t i = 0; i < sizeof(omitted) / sizeof(omitted[0]); i++)
-		if (begins_with(text, omitted[i]) && module_bytes(text + strlen(omitted[i])))
+		if (text_begins_with(text, omitted[i]) && module_bytes(text + strlen(omitted[i])))
 			return strlen(omitted[i]);
 	return 0;
 }
@@ -553,7 +555,7 @@ static size_t without_stamp(const char *text, int64_t *stamp)
 	size_t start = all;
 
 	*stamp = -1;
-	while (start > 0 && is_digit(text[start - 1]))
+	while (start > 0 && is_name_digit(text[start - 1]))
 		start--;
 	if (start == all || all - start > 10 || start < 2 || text[start - 1] != '/')
 		return all;
@@ -563,7 +565,7 @@ static size_t without_stamp(const char *text, int64_t *stamp)
 
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp)
 {
-	struct writer w = { .to = name };
+	struct name_writer w = { .to = name };
 	const size_t all = without_stamp(text, stamp);
 	bool has_other = false;
 	size_t at = 0, n;
@@ -574,18 +576,18 @@ bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t
 			put_path(&w, text + at, n);
 		else
 			put_plain(&w, text + at, n);
-		put(&w, text[at + n]);
+		put_char(&w, text[at + n]);
 		at += n + 1;
 	}
 	for (size_t i = at; i < all; i++)
 		has_other |= !is_letter_of_name(text[i]);
 	/* Accept "(@)" and "( @ )", as OCaml writes operators, as well as "@". */
 	if (has_other && text[at] != '(')
-		put(&w, '(');
+		put_char(&w, '(');
 	for (size_t i = at; i < all; i++)
 		if (text[i] != ' ')
-			put(&w, text[i]);
+			put_char(&w, text[i]);
 	if (has_other && text[at] != '(')
-		put(&w, ')');
+		put_char(&w, ')');
 	return !w.is_full;
 }

@@ -5,18 +5,18 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool begins_with(const char *at, const char *end, const char *word)
+static bool word_begins_at(const char *at, const char *end, const char *word)
 {
 	const size_t bytes = strlen(word);
 
 	return (size_t)(end - at) >= bytes && memcmp(at, word, bytes) == 0;
 }
 
-static bool is_word(const char *text, const char *at, const char *end, const char *word)
+static bool whole_word_at(const char *text, const char *at, const char *end, const char *word)
 {
 	const size_t bytes = strlen(word);
 
-	return begins_with(at, end, word) && (at == text || isspace((unsigned char)at[-1])) &&
+	return word_begins_at(at, end, word) && (at == text || isspace((unsigned char)at[-1])) &&
 	       (at + bytes == end || isspace((unsigned char)at[bytes]));
 }
 
@@ -54,7 +54,8 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 
 	while (at < end && isspace((unsigned char)*at))
 		at++;
-	*needs_arrow = is_word(text, at, end, "with"); /* without "->": `{ record with ... }` */
+	*needs_arrow =
+		whole_word_at(text, at, end, "with"); /* without "->": `{ record with ... }` */
 	if (*needs_arrow) {
 		for (at += strlen("with"); at < end && isspace((unsigned char)*at);)
 			at++;
@@ -85,7 +86,8 @@ bool pattern_next(struct pattern_reader *reader, int *from, int *to)
 	reader->at = NULL;
 	if (!start)
 		return false;
-	while (at < end && !begins_with(at, end, "->") && !is_word(reader->text, at, end, "when"))
+	while (at < end && !word_begins_at(at, end, "->") &&
+	       !whole_word_at(reader->text, at, end, "when"))
 		at = skip_one(at, end);
 	if (at == end && needs_arrow)
 		return false;

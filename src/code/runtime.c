@@ -3,14 +3,17 @@
  * Recognise the OCaml runtime of an executable.
  *
  * The version is the string Sys.ocaml_version, which is in the static data of the module
- * Stdlib.Sys. Nearly every program contains that module. Without it the names of the runtime's
- * functions show the version, as far as structures depend on it. OCaml links with --export-dynamic,
- * so .dynsym has the global names in stripped programs too.
+ * Stdlib.Sys. Nearly every program contains that module. Without it, the names of the runtime's
+ * functions show whether the version is 4.13 or 4.14, which have the same structures; other
+ * versions are then not recognised. OCaml links with --export-dynamic, so .dynsym has the global
+ * names in stripped programs too.
  *
  * A version determines the structures only if the runtime comes from the OCaml project: derived
- * compilers change the structures. So the code of caml_gc_minor_words_unboxed is searched for the
- * offset of minor_words; it has hardly more than the loads that compute Gc.minor_words (). The
- * members with statistics are neighbours: if one is where it should be, so are the others.
+ * compilers change the structures. So the offset of minor_words is checked: the code of
+ * caml_gc_minor_words_unboxed, which computes Gc.minor_words () and does hardly anything else, must
+ * contain it. The members with statistics are neighbours: if this one is where it should be, so are
+ * the others. For OCaml 5, the code of caml_heap_size must contain the offset of the statistics of
+ * a heap.
  */
 #include "code/runtime.h"
 
@@ -282,7 +285,7 @@ static int code_uses(const struct recogniser *r, int symbol, uint32_t value, boo
 /*
  * Find the variables that a function addresses relative to its code. Instructions are not decoded:
  * any four bytes that are a distance to aligned writable memory count, so callers must check the
- * results. LOADED: leave out variables whose address is taken.
+ * results. If LOADED, leave out variables whose address is taken.
  */
 static int code_variables(const struct recogniser *r, int symbol, bool loaded, uint64_t *variables,
 			  size_t room, size_t *n_variables)
@@ -566,8 +569,8 @@ static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struc
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
 {
 	/*
-	 * Members were added before the list of local roots in 5.3 (allocated_words_direct) and in
-	 * 5.4 (four, for ramp-ups).
+	 * OCaml 5.3 added a member in front of the list of local roots (allocated_words_direct),
+	 * and OCaml 5.4 added four more (for ramp-ups).
 	 */
 	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
 	struct runtime runtime;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each unit of a program has symbols that begin with its name: camlLwt__frametable, from OCaml 5.1
- * on camlLwt.frametable. `strip` leaves the symbols that the program exports to plugins.
+ * A library is in a program if the program contains certain units of the library. Each unit has
+ * symbols that begin with its name: camlLwt__frametable, from OCaml 5.1 on camlLwt.frametable.
+ * `strip` leaves the symbols that the program exports to plugins.
  *
  * Without symbols, search caml_globals_map: the marshalled list of the units, which is in the data
  * of each executable. A marshalled string of N < 32 bytes is the byte 0x20 + N, followed by the N

@@ -57,7 +57,7 @@ static const char *show(struct unit_files *files, const char *raw)
 }
 
 /* Combine two names that should be equal (NULL: unknown). Return "" if they differ. */
-static const char *join(const char *file, const char *other)
+static const char *join_file_names(const char *file, const char *other)
 {
 	return !file || !other || file == other || strcmp(file, other) == 0 ? (file ? file : other)
 									    : "";
@@ -83,7 +83,7 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 
 	for (size_t i = frametable_from(table, function->va + 1);
 	     i < n && list[i].va - function->va <= function->bytes; i++)
-		file = join(file, file_at(table, &list[i]));
+		file = join_file_names(file, file_at(table, &list[i]));
 	return file;
 }
 
@@ -99,8 +99,8 @@ static bool find_files_of_tables(struct unit_files *files)
 	frametable_tables(files->table, &n_tables);
 	files->of_tables = calloc(n_tables + 1, sizeof(*files->of_tables));
 	for (size_t i = 0; files->of_tables && i < n; i++)
-		files->of_tables[list[i].table] =
-			join(files->of_tables[list[i].table], file_at(files->table, &list[i]));
+		files->of_tables[list[i].table] = join_file_names(files->of_tables[list[i].table],
+								  file_at(files->table, &list[i]));
 	return files->of_tables;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The source file of each function, from the frame tables that OCaml's collector uses. These stay
- * when a program is stripped.
+ * Find the source file of each OCaml function in the frame tables. They stay when a program is
+ * stripped, since OCaml's collector needs them.
  */
 #ifndef CODE_UNIT_FILES_H
 #define CODE_UNIT_FILES_H

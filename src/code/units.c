@@ -40,7 +40,7 @@ int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint
 	return 1;
 }
 
-static int compare_symbols(const void *a, const void *b)
+static int compare_unit_symbols(const void *a, const void *b)
 {
 	const struct unit *x = a, *y = b;
 
@@ -83,7 +83,7 @@ static int compare_symbol(const struct unit *unit, const char *symbol, size_t by
 	return order ? order : unit->symbol_bytes > bytes;
 }
 
-static const struct unit *find(const struct units *units, const char *symbol, size_t bytes)
+static const struct unit *find_unit(const struct units *units, const char *symbol, size_t bytes)
 {
 	const struct unit *list = units->units;
 	const size_t at = SEARCH(i, units->n, compare_symbol(&list[i], symbol, bytes) < 0);
@@ -101,7 +101,7 @@ static const struct unit *find_without(const struct units *units, const struct u
 	    snprintf(symbol, sizeof(symbol), "%s%s", instead, unit->symbol + n) >=
 		    (int)sizeof(symbol))
 		return NULL;
-	return find(units, symbol, strlen(symbol));
+	return find_unit(units, symbol, strlen(symbol));
 }
 
 /*
@@ -118,7 +118,7 @@ static bool needs_prefix(const struct units *units, const struct unit *unit)
 int units_finish(struct ocp_ctx *ctx, struct units *units)
 {
 	if (units->n)
-		qsort(units->units, units->n, sizeof(*units->units), compare_symbols);
+		qsort(units->units, units->n, sizeof(*units->units), compare_unit_symbols);
 	join_marks(units);
 	units->by_va = calloc(units->n + 1, sizeof(const struct unit *));
 	if (!units->by_va)
@@ -149,7 +149,7 @@ const struct unit *units_of_symbol(const struct units *units, const char *symbol
 
 	for (const char *at = symbol; *at; at++)
 		if ((at[0] == '.' || (at[0] == '_' && at[1] == '_')) &&
-		    (unit = find(units, symbol, (size_t)(at - symbol))))
+		    (unit = find_unit(units, symbol, (size_t)(at - symbol))))
 			longest = unit;
 	return longest;
 }

@@ -53,8 +53,9 @@ static bool runs_on(const struct code_flow *flow, size_t i)
 }
 
 /*
- * Find the first instruction that the kernel emulates among the instructions that every call
- * executes exactly once: no jump leads to such an instruction or to an instruction before it.
+ * Find the first instruction that the kernel emulates in the straight-line code at the function's
+ * entry. This code ends before the first jump target and after the first instruction for which
+ * runs_on() is false, so every call executes each of its instructions exactly once.
  */
 static bool find_emulated(const struct code_flow *flow, size_t *number)
 {
@@ -70,8 +71,8 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 }
 
 /*
- * Return true if any bytes of the function can be a jump to its entry, wherever the instructions
- * begin.
+ * Return true if bytes at any offset of the function can be read as a jump to its entry. This is
+ * for functions of which it is not known where their instructions begin.
  */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
@@ -109,7 +110,7 @@ static const char *check_entry(const struct code_flow *flow, enum insn_cost cost
 	return NULL;
 }
 
-static void find_place(const struct code_flow *flow, struct code_function *out)
+static void find_count_place(const struct code_flow *flow, struct code_function *out)
 {
 	enum insn_cost entry_cost = cost_at(flow, 0);
 	size_t i;
@@ -270,7 +271,7 @@ int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *funct
 		out->no_entry = out->no_count = out->no_time = flow->problem;
 		return 0;
 	}
-	find_place(flow, out);
+	find_count_place(flow, out);
 	out->no_time = out->no_count ? out->no_count : flow->problem;
 	return 0;
 }

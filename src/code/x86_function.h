@@ -5,7 +5,7 @@
  *
  * The kernel emulates some instructions under a uprobe and single-steps all others, which takes ten
  * times as long. So the place of the uprobe is the first instruction that every call executes
- * exactly once and that the kernel emulates. If there is none, or if the code is not
+ * exactly once and that the kernel emulates. If there is no such instruction, or if the code is not
  * fully understood, the place is the first instruction of the function.
  */
 #ifndef CODE_X86_FUNCTION_H
@@ -77,8 +77,8 @@ struct code_function {
 int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 			 struct code_file *file, struct code_function *out);
 /*
- * Like code_function_decode(), but do not find the exits: no_time and time_from_entry do not depend
- * on them.
+ * Like code_function_decode(), but do not look at the exits: no_time and time_from_entry are set
+ * without them.
  */
 int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
 			     struct code_file *file, struct code_function *out);

@@ -2,8 +2,8 @@
 /*
  * Writes the table that src/program/arg_notes.c reads; the format is described there.
  *
- * A site that has the same string as the previous site shares the string of the previous site: the
- * copies of an inlined probe are next to each other in most programs.
+ * The copies of an inlined probe have equal strings, and are next to each other in most programs.
+ * So a site whose string equals the string of the previous site shares it.
  */
 #include "link/arg_notes.h"
 
@@ -15,7 +15,7 @@
 
 enum { ARG_NOTES_WORDS = (ARG_NOTES_ENTRY_BYTES - sizeof(uint64_t)) / sizeof(uint32_t) };
 
-struct entry {
+struct arg_note_entry {
 	uint64_t va;
 	const char *names; /* not terminated */
 	size_t names_bytes;
@@ -23,7 +23,8 @@ struct entry {
 	uint32_t names_off, operands_off;
 };
 
-static size_t collect(const struct note_draft *drafts, size_t n, struct entry *entries)
+static size_t collect_arg_drafts(const struct note_draft *drafts, size_t n,
+				 struct arg_note_entry *entries)
 {
 	size_t n_entries = 0;
 
@@ -35,7 +36,7 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 
 		if (!has_names && !drafts[i].all_args)
 			continue;
-		entries[n_entries++] = (struct entry){
+		entries[n_entries++] = (struct arg_note_entry){
 			.va = drafts[i].site_va,
 			.names = has_names ? marker->arg_names : "",
 			.names_bytes = has_names ? names_bytes : 0,
@@ -50,7 +51,7 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
  * Append TEXT[0..N) and a terminating 0 to STRINGS, and increase *BYTES. Returns the offset of TEXT
  * in STRINGS; 0, the offset of the empty string, if N is 0.
  */
-static uint32_t add_string(char *strings, size_t *bytes, const char *text, size_t n)
+static uint32_t append_note_string(char *strings, size_t *bytes, const char *text, size_t n)
 {
 	const size_t at = *bytes;
 
@@ -66,32 +67,32 @@ static uint32_t add_string(char *strings, size_t *bytes, const char *text, size_
  * Write the strings of ENTRIES to STRINGS, and set their offsets. The string at offset 0 is empty.
  * Returns the size of all strings.
  */
-static size_t put_strings(struct entry *entries, size_t n, char *strings)
+static size_t put_strings(struct arg_note_entry *entries, size_t n, char *strings)
 {
 	size_t bytes = 1;
 
 	strings[0] = '\0';
 	for (size_t i = 0; i < n; i++) {
-		struct entry *entry = &entries[i];
-		const struct entry *last = i ? entry - 1 : NULL;
+		struct arg_note_entry *entry = &entries[i];
+		const struct arg_note_entry *last = i ? entry - 1 : NULL;
 
 		if (last && last->names_bytes == entry->names_bytes &&
 		    memcmp(last->names, entry->names, entry->names_bytes) == 0)
 			entry->names_off = last->names_off;
 		else
-			entry->names_off =
-				add_string(strings, &bytes, entry->names, entry->names_bytes);
+			entry->names_off = append_note_string(strings, &bytes, entry->names,
+							      entry->names_bytes);
 		if (last && strcmp(last->operands, entry->operands) == 0)
 			entry->operands_off = last->operands_off;
 		else
-			entry->operands_off = add_string(strings, &bytes, entry->operands,
-							 strlen(entry->operands));
+			entry->operands_off = append_note_string(strings, &bytes, entry->operands,
+								 strlen(entry->operands));
 	}
 	return bytes;
 }
 
 /* Return an upper limit for the size of the strings. */
-static size_t strings_room(const struct entry *entries, size_t n)
+static size_t strings_room(const struct arg_note_entry *entries, size_t n)
 {
 	size_t room = 1;
 
@@ -100,13 +101,13 @@ static size_t strings_room(const struct entry *entries, size_t n)
 	return room;
 }
 
-static struct note_table_entry written_entry(const struct entry *entry)
+static struct note_table_entry written_entry(const struct arg_note_entry *entry)
 {
 	return (struct note_table_entry){ .va = entry->va,
 					  .words = { entry->names_off, entry->operands_off } };
 }
 
-int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int arg_notes_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		    uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
 	struct note_table table = { .section = ARG_NOTES_SECTION,
@@ -114,13 +115,13 @@ int arg_notes_build(const struct image *image, const struct note_draft *drafts, 
 				    .type = ARG_NOTES_TYPE,
 				    .n_words = ARG_NOTES_WORDS,
 				    .base_va = base_va };
-	struct entry *entries = calloc(n + 1, sizeof(*entries));
+	struct arg_note_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct note_table_entry *written = calloc(n + 1, sizeof(*written));
 	char *strings = NULL;
 	int err;
 
 	if (entries && written) {
-		table.n = collect(drafts, n, entries);
+		table.n = collect_arg_drafts(drafts, n, entries);
 		strings = malloc(strings_room(entries, table.n));
 	}
 	if (strings) {

@@ -14,7 +14,7 @@
  * cannot express. DRAFTS[0..N) are all sites. Sets *BYTES to the contents of the section; the
  * caller frees *BYTES. A table that IMAGE already has is replaced.
  */
-int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int arg_notes_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		    uint64_t base_va, struct layout_section *section, uint8_t **bytes);
 
 #endif

@@ -7,12 +7,13 @@
  *			it, and find the places of the arguments (dormant/code_scan.c)
  *	semaphores	choose their addresses (layout.c, semaphores.c)
  *	report		report all failures; with --strict they end the conversion
- *	apply		change the first bytes: sites, queries, erased stores of arguments
+ *	apply		change the code in place: sites, queries, erased stores of arguments
  *	layout		rebuild the file, with semaphores, notes, places and symbols
  *
  * The build-id stays the same. It identifies the debug information of the program, and this
- * information is still right: no code or data has moved, only bytes within the sites differ. With
- * another id, tools would not find debug files that were split off before the conversion.
+ * information is still right: no code or data has moved, only some instructions were replaced in
+ * place. With another id, tools would not find debug files that were split off before the
+ * conversion.
  */
 #include "link/convert.h"
 
@@ -34,7 +35,7 @@
 #include "link/x86_write.h"
 
 struct conversion {
-	struct image *image;
+	struct linked_file *image;
 	const struct convert_options *options;
 	struct convert_result *result;
 	struct marker_set set;
@@ -164,10 +165,10 @@ static void report_use(struct conversion *conv, const struct use *use)
 }
 
 /*
- * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe there
- * has its name, the name is probably misspelt: warn once per place of the source. Do not warn if
- * the file has a marker of that probe, but the compiler has left out its code, or if the marker has
- * a kind that only a newer ppx writes.
+ * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe of this
+ * file has the name in a query, the name is probably misspelt: warn once per place of the query in
+ * the source. It is enough that the file has a marker of a probe with this name, even if the
+ * compiler has left out the code of the probe, or if only a newer ppx writes this kind of marker.
  */
 static void report_queries(const struct conversion *conv)
 {
@@ -314,7 +315,7 @@ static int check_strict(const struct conversion *conv)
 static int convert_markers(struct conversion *conv)
 {
 	struct convert_result *result = conv->result;
-	struct image *image = conv->image;
+	struct linked_file *image = conv->image;
 	int err = code_scan_read(&conv->object, &conv->set, &conv->scan);
 
 	if (!err && !conv->functions)
@@ -351,8 +352,8 @@ static void count_external(void *data, uint64_t va)
 }
 
 /*
- * Report the inlined sites of probes that other files define. Such sites have no names here, since
- * the names and markers are in the other files.
+ * Report the inlined sites of probes that other files define. The names of these probes cannot be
+ * reported: names and markers are in the other files.
  */
 static int report_external(struct conversion *conv)
 {
@@ -375,7 +376,7 @@ static int report_external(struct conversion *conv)
 	return 0;
 }
 
-int convert(struct image *image, const struct convert_options *options,
+int convert(struct linked_file *image, const struct convert_options *options,
 	    struct convert_result *result)
 {
 	struct conversion conv = { .image = image, .options = options, .result = result };

@@ -12,8 +12,8 @@ struct convert_options {
 	bool show_all; /* log every conversion, not only failures */
 	bool check;    /* the result will not be written: log "can be converted" */
 	/*
-	 * Called with each warning: TEXT, and the place in the source of the probe that it is
-	 * about. FILE is NULL if the place is unknown. The callback may be NULL.
+	 * Called with each warning: its TEXT, and the place in the source of the probe that the
+	 * warning is about. FILE is NULL if the place is unknown. The callback may be NULL.
 	 */
 	void (*warn)(void *data, const char *file, int line, const char *text);
 	void *data;
@@ -27,14 +27,16 @@ struct convert_result {
 	size_t n_queries;  /* [%probe_is_enabled] that read a semaphore now */
 	size_t n_external; /* sites of other files' probes; they stay dormant */
 	/*
-	 * problems: probes that stay dormant, arguments noted as 0, names of which only some places
-	 * start enabled. All are reported as warnings.
+	 * Number of problems: sites and queries that stay dormant (including the sites in
+	 * n_external), arguments noted as 0, and probe names with ~enabled_at_init:true at some but
+	 * not all of their places in the source (then all start enabled). All are reported as
+	 * warnings.
 	 */
 	size_t n_failures;
 };
 
 /* Convert IMAGE in memory. It is not an error if IMAGE has no probes. */
-int convert(struct image *image, const struct convert_options *options,
+int convert(struct linked_file *image, const struct convert_options *options,
 	    struct convert_result *result);
 
 #endif

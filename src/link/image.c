@@ -26,7 +26,7 @@ static bool fits(uint64_t off, uint64_t bytes, uint64_t limit)
 	return off <= limit && bytes <= limit - off;
 }
 
-static int read_bytes(struct image *image, int fd)
+static int read_whole_file(struct linked_file *image, int fd)
 {
 	struct ocp_ctx *ctx = image->ctx;
 	struct interruptions interruptions = { 0 };
@@ -54,7 +54,7 @@ static int read_bytes(struct image *image, int fd)
 	return 0;
 }
 
-static int parse_header(struct image *image)
+static int parse_header(struct linked_file *image)
 {
 	struct ocp_ctx *ctx = image->ctx;
 	Elf64_Ehdr *header = &image->header;
@@ -74,7 +74,7 @@ static int parse_header(struct image *image)
 	return 0;
 }
 
-static int parse_tables(struct image *image)
+static int parse_tables(struct linked_file *image)
 {
 	const Elf64_Ehdr *header = &image->header;
 	struct ocp_ctx *ctx = image->ctx;
@@ -127,7 +127,7 @@ static int parse_tables(struct image *image)
 	return 0;
 }
 
-int image_read(struct ocp_ctx *ctx, const char *path, struct image *image)
+int image_read(struct ocp_ctx *ctx, const char *path, struct linked_file *image)
 {
 	int fd, err;
 
@@ -136,7 +136,7 @@ int image_read(struct ocp_ctx *ctx, const char *path, struct image *image)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return ctx_error(ctx, -errno, "%s", strerror(errno));
-	err = read_bytes(image, fd);
+	err = read_whole_file(image, fd);
 	close(fd);
 	if (!err)
 		err = parse_header(image);
@@ -147,7 +147,7 @@ int image_read(struct ocp_ctx *ctx, const char *path, struct image *image)
 	return err;
 }
 
-void image_release(struct image *image)
+void image_release(struct linked_file *image)
 {
 	free(image->bytes);
 	free(image->segments);
@@ -159,7 +159,8 @@ void image_release(struct image *image)
  * Return the string at INDEX of the string table section TABLE, or NULL if INDEX is outside of
  * TABLE or the string is not terminated.
  */
-static const char *table_string(const struct image *image, const Elf64_Shdr *table, uint64_t index)
+static const char *table_string(const struct linked_file *image, const Elf64_Shdr *table,
+				uint64_t index)
 {
 	const char *text;
 
@@ -170,7 +171,7 @@ static const char *table_string(const struct image *image, const Elf64_Shdr *tab
 }
 
 /* Return the name of section number SECTION; "" if it is not in the name table. */
-static const char *section_name(const struct image *image, size_t section)
+static const char *section_name(const struct linked_file *image, size_t section)
 {
 	const Elf64_Shdr *table = &image->sections[image->header.e_shstrndx];
 	const char *name = table_string(image, table, image->sections[section].sh_name);
@@ -178,7 +179,7 @@ static const char *section_name(const struct image *image, size_t section)
 	return name ? name : "";
 }
 
-const Elf64_Shdr *image_find_section(const struct image *image, const char *name)
+const Elf64_Shdr *image_find_section(const struct linked_file *image, const char *name)
 {
 	for (size_t i = 1; i < image->n_sections; i++)
 		if (strcmp(section_name(image, i), name) == 0)
@@ -187,7 +188,7 @@ const Elf64_Shdr *image_find_section(const struct image *image, const char *name
 }
 
 /* Return the *N PT_LOAD segments, or NULL if there is no memory. The caller frees the list. */
-static struct elf_segment *loaded_segments(const struct image *image, size_t *n)
+static struct elf_segment *loaded_segments(const struct linked_file *image, size_t *n)
 {
 	struct elf_segment *segments = calloc(image->n_segments + 1, sizeof(*segments));
 
@@ -209,7 +210,7 @@ static struct elf_segment *loaded_segments(const struct image *image, size_t *n)
 	return segments;
 }
 
-int image_object(const struct image *image, struct object *object)
+int image_object(const struct linked_file *image, struct object *object)
 {
 	size_t n_segments;
 	struct elf_segment *segments = loaded_segments(image, &n_segments);
@@ -244,14 +245,14 @@ int image_object(const struct image *image, struct object *object)
 	return err;
 }
 
-static int compare_symbols(const void *a, const void *b)
+static int compare_symbol_addresses(const void *a, const void *b)
 {
 	const struct image_symbol *x = a, *y = b;
 
 	return COMPARE(x->va, y->va);
 }
 
-size_t image_find_symbols(const struct image *image)
+size_t image_find_symbols(const struct linked_file *image)
 {
 	for (size_t i = 1; i < image->n_sections; i++) {
 		const Elf64_Shdr *table = &image->sections[i];
@@ -269,7 +270,7 @@ size_t image_find_symbols(const struct image *image)
 	return 0;
 }
 
-int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n)
+int image_read_functions(const struct linked_file *image, struct image_symbol **symbols, size_t *n)
 {
 	const Elf64_Shdr *table = &image->sections[image_find_symbols(image)], *strings;
 	size_t n_entries;
@@ -295,7 +296,7 @@ int image_read_functions(const struct image *image, struct image_symbol **symbol
 			(*symbols)[(*n)++] =
 				(struct image_symbol){ sym.st_value, sym.st_size, name };
 	}
-	qsort(*symbols, *n, sizeof(**symbols), compare_symbols);
+	qsort(*symbols, *n, sizeof(**symbols), compare_symbol_addresses);
 	return 0;
 }
 
@@ -317,7 +318,7 @@ static bool is_zero(const uint8_t *bytes, size_t n)
  * Write the image to FD, with holes in place of blocks of zeros: a .bss that has become part of the
  * file takes no space on disk.
  */
-static int write_sparse(const struct image *image, int fd)
+static int write_sparse(const struct linked_file *image, int fd)
 {
 	enum { CHUNK = 64 * 1024 };
 	struct interruptions interruptions = { 0 };
@@ -341,7 +342,7 @@ static int write_sparse(const struct image *image, int fd)
 	return ftruncate(fd, (off_t)image->n_bytes) ? -errno : 0;
 }
 
-static int write_bytes(const struct image *image, int fd)
+static int write_whole_file(const struct linked_file *image, int fd)
 {
 	mode_t mode = image->stat.st_mode & 07777;
 	int err = write_sparse(image, fd);
@@ -360,7 +361,7 @@ static int write_bytes(const struct image *image, int fd)
 	return fchmod(fd, mode) ? -errno : 0;
 }
 
-int image_write(const struct image *image, const char *path)
+int image_write(const struct linked_file *image, const char *path)
 {
 	struct ocp_ctx *ctx = image->ctx;
 	char *target = realpath(path, NULL);
@@ -386,7 +387,7 @@ int image_write(const struct image *image, const char *path)
 				strerror(errno));
 		goto out;
 	}
-	err = write_bytes(image, fd);
+	err = write_whole_file(image, fd);
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && rename(temporary, target))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The executable in memory, and writing it to disk. When image_read returns 0, every offset and
- * size in the headers has been checked.
+ * Read an executable into memory, and write it to disk after it was changed there. image_read()
+ * checks every offset and size in the headers.
  */
 #ifndef LINK_IMAGE_H
 #define LINK_IMAGE_H
@@ -14,7 +14,7 @@
 #include "base/ctx.h"
 #include "program/dormant/object.h"
 
-struct image {
+struct linked_file {
 	struct ocp_ctx *ctx;
 	struct stat stat; /* of the file that the image was read from */
 	uint8_t *bytes;
@@ -38,26 +38,26 @@ struct image_symbol {
  * Read PATH. Returns -ENOEXEC if it is not an x86-64 ELF executable, -EBADMSG if its headers are
  * inconsistent.
  */
-int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
-void image_release(struct image *image);
+int image_read(struct ocp_ctx *ctx, const char *path, struct linked_file *image);
+void image_release(struct linked_file *image);
 
 /* Return the first section with this name, or NULL. */
-const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
+const Elf64_Shdr *image_find_section(const struct linked_file *image, const char *name);
 
 /*
  * Make *OBJECT, the input of the search for dormant probes. The bytes that it refers to belong to
  * IMAGE.
  */
-int image_object(const struct image *image, struct object *object);
+int image_object(const struct linked_file *image, struct object *object);
 
 /* Return the index of .symtab if its entries and names are well-formed, else 0. */
-size_t image_find_symbols(const struct image *image);
+size_t image_find_symbols(const struct linked_file *image);
 
 /*
  * Read the function symbols, sorted by address. The caller frees *SYMBOLS. *N is 0 for a stripped
  * file.
  */
-int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n);
+int image_read_functions(const struct linked_file *image, struct image_symbol **symbols, size_t *n);
 /* Return the name of the function that contains VA, or NULL. */
 const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va);
 
@@ -65,6 +65,6 @@ const char *image_function_at(const struct image_symbol *symbols, size_t n, uint
  * Replace the file PATH by the image atomically. The new file gets the mode and, if permitted, the
  * owner of the file that was read. If PATH is a symbolic link, its target is replaced.
  */
-int image_write(const struct image *image, const char *path);
+int image_write(const struct linked_file *image, const char *path);
 
 #endif

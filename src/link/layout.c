@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
+ * Add data to a linked program: semaphores, which are loaded, and sections that are not loaded.
+ *
  * Semaphores must be in writable memory that is backed by the file: the kernel counts uprobes in
  * them and finds them by their offset in the file. They must be in a section called .probes, by
- * which bcc and bpftrace find that offset. No linker has left room for them. The one place that
+ * which bcc and bpftrace find that offset. The linker has left no room for them. The one place that
  * always exists is the end of the program's data: the last PT_LOAD segment is writable and ends
  * with .bss. That segment is extended. The zeros of .bss, which precedes the new data, then are in
  * the file, as if a linker had put a section with bytes after .bss. image_write writes runs of
@@ -40,9 +42,9 @@ static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * A limit for hostile files, whose sections or names may overlap. Apart from the bytes of .bss, a
- * file grows by its notes only: about a hundred bytes per site, while a site has at least 13 bytes
- * of code.
+ * A limit for the size of the new file: the sections or names of a hostile file may overlap, so
+ * that copies of them need much more space. Apart from the bytes of .bss, a file normally grows by
+ * its notes only: about a hundred bytes per site, while a site has at least 13 bytes of code.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -62,12 +64,12 @@ static uint64_t section_end(const Elf64_Shdr *section)
 	return section->sh_offset + section->sh_size;
 }
 
-static int no_room(const struct image *image, const char *why)
+static int no_room(const struct linked_file *image, const char *why)
 {
 	return ctx_error(image->ctx, -EOPNOTSUPP, "no room for semaphores: %s", why);
 }
 
-static const Elf64_Phdr *last_segment(const struct image *image)
+static const Elf64_Phdr *last_segment(const struct linked_file *image)
 {
 	const Elf64_Phdr *last = NULL;
 
@@ -81,7 +83,7 @@ static const Elf64_Phdr *last_segment(const struct image *image)
 }
 
 /* Check that all loaded parts are before END_OFF, since new data and all other parts go there. */
-static int check_order(const struct image *image, uint64_t end_off)
+static int check_order(const struct linked_file *image, uint64_t end_off)
 {
 	const Elf64_Ehdr *header = &image->header;
 
@@ -104,7 +106,7 @@ static int check_order(const struct image *image, uint64_t end_off)
 	return 0;
 }
 
-int layout_find_room(const struct image *image, struct layout_room *room)
+int layout_find_room(const struct linked_file *image, struct layout_room *room)
 {
 	const Elf64_Phdr *segment = last_segment(image);
 	uint64_t memory_end, hole_bytes;
@@ -133,7 +135,7 @@ int layout_find_room(const struct image *image, struct layout_room *room)
 /* ---- the new file ------------------------------------------------------------------------- */
 
 struct layout {
-	struct image *image;
+	struct linked_file *image;
 	const struct layout_room *room;
 	const struct layout_section *changes;
 	size_t n_changes;
@@ -169,7 +171,7 @@ static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
 /* Make the section names and the section table of the new file, still without offsets. */
 static int prepare_sections(struct layout *layout)
 {
-	const struct image *image = layout->image;
+	const struct linked_file *image = layout->image;
 	size_t table = image->header.e_shstrndx, old_bytes, room, next;
 	const struct layout_section *names_change = find_change(layout, table);
 	const uint8_t *old_names;
@@ -275,7 +277,7 @@ static int compare_moved(const void *a, const void *b)
  */
 static int place_moved(struct layout *layout, uint64_t *end)
 {
-	const struct image *image = layout->image;
+	const struct linked_file *image = layout->image;
 	struct moved *moved = calloc(layout->n_sections + 1, sizeof(*moved));
 	uint64_t limit = *end + image->n_bytes + layout->names_bytes;
 	size_t n = 0;
@@ -300,8 +302,8 @@ static int place_moved(struct layout *layout, uint64_t *end)
 		section->sh_offset = *end;
 		*end += section->sh_size;
 		/*
-		 * Except for padding, the moved sections need no more space than before, unless
-		 * they overlap.
+		 * Apart from padding, the moved sections need no more space than before. If they
+		 * need more, they overlap in the old file.
 		 */
 		if (*end > limit + (i + 1) * 4096) {
 			free(moved);
@@ -313,7 +315,7 @@ static int place_moved(struct layout *layout, uint64_t *end)
 }
 
 /* Return the end of the parts of the file that the headers describe. */
-static uint64_t known_end(const struct image *image)
+static uint64_t known_end(const struct linked_file *image)
 {
 	uint64_t end = image->header.e_shoff + image->n_sections * sizeof(Elf64_Shdr);
 
@@ -333,7 +335,7 @@ static void copy_section(const struct layout *layout, size_t index, uint8_t *byt
 {
 	const Elf64_Shdr *section = &layout->sections[index];
 	const struct layout_section *change = find_change(layout, index);
-	const struct image *image = layout->image;
+	const struct linked_file *image = layout->image;
 	const uint8_t *from;
 
 	if (index == image->header.e_shstrndx)
@@ -350,7 +352,7 @@ static void copy_section(const struct layout *layout, size_t index, uint8_t *byt
 /* Check the size N_BYTES of the new file against the limits. */
 static int check_growth(const struct layout *layout, uint64_t n_bytes)
 {
-	const struct image *image = layout->image;
+	const struct linked_file *image = layout->image;
 	const uint64_t hole_bytes = layout->room->off - layout->room->end_off;
 
 	if (n_bytes - hole_bytes <= image->n_bytes * MAX_GROWTH_FACTOR + free_growth_bytes)
@@ -363,7 +365,7 @@ static int check_growth(const struct layout *layout, uint64_t n_bytes)
 
 static int write_file(struct layout *layout, uint64_t sections_end)
 {
-	struct image *image = layout->image;
+	struct linked_file *image = layout->image;
 	Elf64_Phdr *segment = &image->segments[layout->room->segment];
 	size_t table_bytes = layout->n_sections * sizeof(Elf64_Shdr);
 	uint64_t table_off = align_up(sections_end, TABLE_ALIGN);
@@ -399,7 +401,7 @@ static int write_file(struct layout *layout, uint64_t sections_end)
 	return 0;
 }
 
-int layout_apply(struct image *image, const struct layout_room *room,
+int layout_apply(struct linked_file *image, const struct layout_room *room,
 		 const struct layout_section *sections, size_t n)
 {
 	struct layout layout = {

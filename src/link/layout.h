@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Add data after the program's own data, and sections that are not loaded, to a linked file. See
+ * Add to a linked file: data behind the program's own data, and sections that are not loaded. See
  * layout.c.
  */
 #ifndef LINK_LAYOUT_H
@@ -22,7 +22,7 @@ struct layout_room {
  * Find where data can be added to IMAGE. Returns -EOPNOTSUPP if the layout of the file leaves no
  * room.
  */
-int layout_find_room(const struct image *image, struct layout_room *room);
+int layout_find_room(const struct linked_file *image, struct layout_room *room);
 
 /* A section to add or to replace. */
 struct layout_section {
@@ -41,7 +41,7 @@ struct layout_section {
  * pointers into the old ones become invalid. Added sections get the indices after the existing
  * sections, in the order of SECTIONS.
  */
-int layout_apply(struct image *image, const struct layout_room *room,
+int layout_apply(struct linked_file *image, const struct layout_room *room,
 		 const struct layout_section *sections, size_t n);
 
 #endif

@@ -13,15 +13,15 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-struct options {
+struct link_options {
 	const char *input, *output;
 	bool quiet, verbose;
 	struct convert_options convert;
 };
 
-static void log_line(void *data, enum ocp_log_level level, const char *line)
+static void print_log_line(void *data, enum ocp_log_level level, const char *line)
 {
-	const struct options *options = data;
+	const struct link_options *options = data;
 
 	if (level == OCP_LOG_WARN)
 		fprintf(stderr, "ocaml-probes-link: %s: warning: %s\n", options->input, line);
@@ -37,11 +37,11 @@ static void warn(void *data, const char *file, int line, const char *text)
 {
 	if (file)
 		fprintf(stderr, "File \"%s\", line %d:\n", file, line);
-	log_line(data, OCP_LOG_WARN, text);
+	print_log_line(data, OCP_LOG_WARN, text);
 }
 
 /* Parse the command line. Returns -1 if the program shall continue, else its exit status. */
-static int parse_options(int argc, char **argv, struct options *options)
+static int parse_options(int argc, char **argv, struct link_options *options)
 {
 	enum { OPT_CHECK = 256, OPT_STRICT };
 	static const struct option longs[] = {
@@ -100,7 +100,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return -1;
 }
 
-static void say_result(const struct options *options, const struct convert_result *result)
+static void say_result(const struct link_options *options, const struct convert_result *result)
 {
 	const char *file = options->input;
 
@@ -119,10 +119,10 @@ static void say_result(const struct options *options, const struct convert_resul
 }
 
 /* Read, convert and write the file. */
-static int run(struct ocp_ctx *ctx, const struct options *options)
+static int convert_input(struct ocp_ctx *ctx, const struct link_options *options)
 {
 	struct convert_result result;
-	struct image image;
+	struct linked_file image;
 	int err;
 
 	err = image_read(ctx, options->input, &image);
@@ -140,7 +140,7 @@ static int run(struct ocp_ctx *ctx, const struct options *options)
 
 int main(int argc, char **argv)
 {
-	struct options options = { 0 };
+	struct link_options options = { 0 };
 	struct ocp_ctx *ctx;
 	int status;
 
@@ -152,8 +152,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "ocaml-probes-link: out of memory\n");
 		return EXIT_FAILED;
 	}
-	ocp_ctx_set_log(ctx, log_line, &options, OCP_LOG_INFO);
-	if (run(ctx, &options)) {
+	ocp_ctx_set_log(ctx, print_log_line, &options, OCP_LOG_INFO);
+	if (convert_input(ctx, &options)) {
 		fprintf(stderr, "ocaml-probes-link: %s: %s\n", options.input, ocp_error(ctx));
 		status = EXIT_FAILED;
 	} else {

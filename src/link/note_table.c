@@ -19,7 +19,7 @@ int note_table_compare_va(const void *a, const void *b)
 	return COMPARE(*x, *y);
 }
 
-static void put(uint8_t **to, const void *bytes, size_t n)
+static void put_table_bytes(uint8_t **to, const void *bytes, size_t n)
 {
 	memcpy(*to, bytes, n);
 	*to += n;
@@ -40,21 +40,21 @@ static void put_table(const struct note_table *table, uint8_t *to)
 				  table->type };
 	const uint32_t counts[] = { (uint32_t)table->n, (uint32_t)table->strings_bytes };
 
-	put(&to, &head, sizeof(head));
+	put_table_bytes(&to, &head, sizeof(head));
 	memcpy(to, table->owner, owner_bytes);
 	to += aligned(owner_bytes);
-	put(&to, &table->base_va, sizeof(table->base_va));
-	put(&to, counts, sizeof(counts));
+	put_table_bytes(&to, &table->base_va, sizeof(table->base_va));
+	put_table_bytes(&to, counts, sizeof(counts));
 	for (size_t i = 0; i < table->n; i++) {
 		const struct note_table_entry *entry = &table->entries[i];
 
-		put(&to, &entry->va, sizeof(entry->va));
-		put(&to, entry->words, table->n_words * sizeof(*entry->words));
+		put_table_bytes(&to, &entry->va, sizeof(entry->va));
+		put_table_bytes(&to, entry->words, table->n_words * sizeof(*entry->words));
 	}
-	put(&to, table->strings, table->strings_bytes);
+	put_table_bytes(&to, table->strings, table->strings_bytes);
 }
 
-int note_table_build(const struct image *image, const struct note_table *table,
+int note_table_build(const struct linked_file *image, const struct note_table *table,
 		     struct layout_section *section, uint8_t **bytes)
 {
 	const Elf64_Shdr *old = image_find_section(image, table->section);

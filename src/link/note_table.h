@@ -40,7 +40,7 @@ int note_table_compare_va(const void *a, const void *b);
  * Build *SECTION from TABLE. Sets *BYTES to the note; the caller frees *BYTES. A section of IMAGE
  * with the same name is replaced. Returns 0, or -ENOMEM with a message.
  */
-int note_table_build(const struct image *image, const struct note_table *table,
+int note_table_build(const struct linked_file *image, const struct note_table *table,
 		     struct layout_section *section, uint8_t **bytes);
 
 #endif

@@ -20,14 +20,14 @@ enum {
 	NOTE_ALIGN = 4,
 };
 
-static const Elf64_Shdr *find_section(const struct image *image)
+static const Elf64_Shdr *find_section(const struct linked_file *image)
 {
 	const Elf64_Shdr *section = image_find_section(image, section_name);
 
 	return section && section->sh_type == SHT_NOTE ? section : NULL;
 }
 
-int notes_find_ocaml(const struct image *image, bool *found)
+int notes_find_ocaml(const struct linked_file *image, bool *found)
 {
 	const Elf64_Shdr *section = find_section(image);
 	struct note_reader reader;
@@ -56,7 +56,7 @@ struct output {
 	size_t n;
 };
 
-static void put(struct output *out, const void *bytes, size_t n)
+static void put_note_bytes(struct output *out, const void *bytes, size_t n)
 {
 	memcpy(out->bytes + out->n, bytes, n);
 	out->n += n;
@@ -79,17 +79,17 @@ static void put_note(struct output *out, const struct note_draft *draft, uint64_
 	const Elf64_Nhdr head = { sizeof(owner), (Elf64_Word)descriptor_bytes(draft), NOTE_TYPE };
 	const uint64_t addresses[] = { draft->site_va, base_va, draft->semaphore_va };
 
-	put(out, &head, sizeof(head));
-	put(out, owner, sizeof(owner));
-	put(out, addresses, sizeof(addresses));
-	put(out, provider, sizeof(provider));
-	put(out, draft->marker->name, (size_t)draft->marker->name_bytes);
-	put(out, "", 1);
-	put(out, draft->args, strlen(draft->args) + 1);
+	put_note_bytes(out, &head, sizeof(head));
+	put_note_bytes(out, owner, sizeof(owner));
+	put_note_bytes(out, addresses, sizeof(addresses));
+	put_note_bytes(out, provider, sizeof(provider));
+	put_note_bytes(out, draft->marker->name, (size_t)draft->marker->name_bytes);
+	put_note_bytes(out, "", 1);
+	put_note_bytes(out, draft->args, strlen(draft->args) + 1);
 	put_padding(out, NOTE_ALIGN);
 }
 
-int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int notes_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
 	const Elf64_Shdr *old = find_section(image);
@@ -103,7 +103,7 @@ int notes_build(const struct image *image, const struct note_draft *drafts, size
 	if (!out.bytes)
 		return ctx_no_memory(image->ctx);
 	if (old)
-		put(&out, image->bytes + old->sh_offset, old->sh_size);
+		put_note_bytes(&out, image->bytes + old->sh_offset, old->sh_size);
 	put_padding(&out, NOTE_ALIGN);
 	for (size_t i = 0; i < n; i++)
 		put_note(&out, &drafts[i], base_va);

@@ -24,13 +24,13 @@ struct note_draft {
  * Set *FOUND if IMAGE already has notes of OCaml probes. Returns -EBADMSG if notes of IMAGE are
  * damaged, so that they cannot be kept.
  */
-int notes_find_ocaml(const struct image *image, bool *found);
+int notes_find_ocaml(const struct linked_file *image, bool *found);
 
 /*
  * Build *SECTION from the existing notes of IMAGE, followed by one note for each of the N drafts,
  * in the order of DRAFTS. Sets *BYTES to the contents of the section; the caller frees *BYTES.
  */
-int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int notes_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		uint64_t base_va, struct layout_section *section, uint8_t **bytes);
 
 #endif

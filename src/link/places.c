@@ -13,13 +13,13 @@
 
 enum { PLACES_WORDS = (PLACES_ENTRY_BYTES - sizeof(uint64_t)) / sizeof(uint32_t) };
 
-struct entry {
+struct place_note_entry {
 	uint64_t va;
 	struct marker_place place;
 	uint32_t name_off;
 };
 
-static int compare_files(const struct entry *x, const struct entry *y)
+static int compare_files(const struct place_note_entry *x, const struct place_note_entry *y)
 {
 	int bytes = x->place.file_bytes < y->place.file_bytes ? x->place.file_bytes
 							      : y->place.file_bytes;
@@ -37,14 +37,14 @@ static int compare_by_file(const void *a, const void *b)
  * Collect the drafts whose place in the source is known. Sets *ROOM to an upper limit for the size
  * of the file names.
  */
-static size_t collect(const struct note_draft *drafts, size_t n, struct entry *entries,
-		      size_t *room)
+static size_t collect_placed_drafts(const struct note_draft *drafts, size_t n,
+				    struct place_note_entry *entries, size_t *room)
 {
 	size_t n_entries = 0;
 
 	*room = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct entry *entry = &entries[n_entries];
+		struct place_note_entry *entry = &entries[n_entries];
 
 		entry->va = drafts[i].site_va;
 		n_entries += marker_read_place(drafts[i].marker, &entry->place);
@@ -59,7 +59,7 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 /*
  * Write the file names to NAMES, and set their offsets in ENTRIES. Returns the size of all names.
  */
-static size_t put_names(struct entry *entries, size_t n, char *names)
+static size_t put_names(struct place_note_entry *entries, size_t n, char *names)
 {
 	size_t bytes = 0, last = 0;
 
@@ -73,14 +73,14 @@ static size_t put_names(struct entry *entries, size_t n, char *names)
 	return bytes;
 }
 
-static struct note_table_entry written_entry(const struct entry *entry)
+static struct note_table_entry written_entry(const struct place_note_entry *entry)
 {
 	return (struct note_table_entry){ .va = entry->va,
 					  .words = { entry->name_off, (uint32_t)entry->place.line,
 						     (uint32_t)entry->place.column } };
 }
 
-int places_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int places_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
 	struct note_table table = { .section = PLACES_SECTION,
@@ -88,14 +88,14 @@ int places_build(const struct image *image, const struct note_draft *drafts, siz
 				    .type = PLACES_TYPE,
 				    .n_words = PLACES_WORDS,
 				    .base_va = base_va };
-	struct entry *entries = calloc(n + 1, sizeof(*entries));
+	struct place_note_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct note_table_entry *written = calloc(n + 1, sizeof(*written));
 	char *names = NULL;
 	size_t room;
 	int err;
 
 	if (entries && written) {
-		table.n = collect(drafts, n, entries, &room);
+		table.n = collect_placed_drafts(drafts, n, entries, &room);
 		names = malloc(room + 1);
 	}
 	if (names) {

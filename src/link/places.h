@@ -14,7 +14,7 @@
  * the section; the caller frees *BYTES. A table that IMAGE already has is replaced: it belongs to
  * no site, since the file was not converted before.
  */
-int places_build(const struct image *image, const struct note_draft *drafts, size_t n,
+int places_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes);
 
 #endif

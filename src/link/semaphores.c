@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cell {
+struct semaphore_cell {
 	uint64_t header;
 	uint16_t tracers, ocaml;
 	uint8_t padding[4];
@@ -37,11 +37,11 @@ enum {
 	SECTION_ALIGN = 16,
 };
 
-_Static_assert(sizeof(struct cell) == 16, "a string of one word");
+_Static_assert(sizeof(struct semaphore_cell) == 16, "a string of one word");
 
 static const char symbol_prefix[] = "caml_probes_semaphore_";
 
-void semaphores_place(const struct image *image, const struct layout_room *room,
+void semaphores_place(const struct linked_file *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores)
 {
 	const Elf64_Shdr *base = image_find_section(image, ".stapsdt.base");
@@ -51,10 +51,12 @@ void semaphores_place(const struct image *image, const struct layout_room *room,
 	for (size_t i = 0; i < set->n_probes; i++) {
 		if (!set->probes[i].marker)
 			continue;
-		set->probes[i].semaphore_va = room->va + semaphores->n++ * sizeof(struct cell) +
-					      offsetof(struct cell, tracers);
+		set->probes[i].semaphore_va = room->va +
+					      semaphores->n++ * sizeof(struct semaphore_cell) +
+					      offsetof(struct semaphore_cell, tracers);
 	}
-	semaphores->base_va = base ? base->sh_addr : room->va + semaphores->n * sizeof(struct cell);
+	semaphores->base_va =
+		base ? base->sh_addr : room->va + semaphores->n * sizeof(struct semaphore_cell);
 }
 
 static uint8_t *add_section(struct semaphores *semaphores, const struct layout_section *section)
@@ -71,7 +73,7 @@ static uint8_t *add_section(struct semaphores *semaphores, const struct layout_s
 	return bytes;
 }
 
-static int build_data(const struct image *image, const struct marker_set *set,
+static int build_data(const struct linked_file *image, const struct marker_set *set,
 		      struct semaphores *semaphores)
 {
 	const struct layout_section probes = {
@@ -79,7 +81,7 @@ static int build_data(const struct image *image, const struct marker_set *set,
 		.header = { .sh_type = SHT_PROGBITS,
 			    .sh_flags = SHF_ALLOC | SHF_WRITE,
 			    .sh_addr = semaphores->va,
-			    .sh_size = semaphores->n * sizeof(struct cell),
+			    .sh_size = semaphores->n * sizeof(struct semaphore_cell),
 			    .sh_addralign = SECTION_ALIGN },
 	};
 	const struct layout_section base = {
@@ -96,7 +98,7 @@ static int build_data(const struct image *image, const struct marker_set *set,
 		return ctx_no_memory(image->ctx);
 	for (size_t i = 0; i < set->n_probes; i++) {
 		const struct marker_probe *probe = &set->probes[i];
-		const struct cell cell = {
+		const struct semaphore_cell cell = {
 			.header = 1u << 10 | BLACK << 8 | STRING_TAG,
 			.ocaml = probe->enabled_at_init,
 			.padding = { 0, 0, 0, SEMAPHORE_BYTES - 1 },
@@ -120,7 +122,7 @@ static int build_data(const struct image *image, const struct marker_set *set,
  * Add a copy of section I of IMAGE that is ROOM bytes longer, and replaces it. Returns a pointer to
  * the additional bytes, or NULL if there is no memory.
  */
-static uint8_t *lengthen(const struct image *image, struct semaphores *semaphores, size_t i,
+static uint8_t *lengthen(const struct linked_file *image, struct semaphores *semaphores, size_t i,
 			 size_t room)
 {
 	struct layout_section section = { .name = "", .header = image->sections[i], .replaces = i };
@@ -135,7 +137,7 @@ static uint8_t *lengthen(const struct image *image, struct semaphores *semaphore
 	return bytes + old_bytes;
 }
 
-static int build_symbols(const struct image *image, const struct marker_set *set,
+static int build_symbols(const struct linked_file *image, const struct marker_set *set,
 			 struct semaphores *semaphores)
 {
 	size_t table = image_find_symbols(image), strings, name, n_names = 0;
@@ -183,7 +185,7 @@ static int build_symbols(const struct image *image, const struct marker_set *set
 	return 0;
 }
 
-int semaphores_build(const struct image *image, const struct marker_set *set,
+int semaphores_build(const struct linked_file *image, const struct marker_set *set,
 		     struct semaphores *semaphores)
 {
 	int err = build_data(image, set, semaphores);

@@ -23,11 +23,11 @@ struct semaphores {
  * Set semaphore_va of each probe of SET that has a site (`marker` is not NULL). The semaphores
  * follow each other from room->va on.
  */
-void semaphores_place(const struct image *image, const struct layout_room *room,
+void semaphores_place(const struct linked_file *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores);
 
 /* Build the sections. The initial state of each probe (enabled_at_init) must be known. */
-int semaphores_build(const struct image *image, const struct marker_set *set,
+int semaphores_build(const struct linked_file *image, const struct marker_set *set,
 		     struct semaphores *semaphores);
 void semaphores_free(struct semaphores *semaphores);
 

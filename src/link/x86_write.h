@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Change machine code: a dormant probe becomes a probe site. See x86_write.c. */
+/* Change machine code, so that a dormant probe becomes a probe site. See x86_write.c. */
 #ifndef LINK_X86_WRITE_H
 #define LINK_X86_WRITE_H
 

@@ -7,7 +7,7 @@
  * Return true if NAME, the name that was given to the compiler, means the file PATH: PATH is NAME,
  * or ends with NAME after a slash.
  */
-static bool is_same_file(const char *path, const char *name)
+static bool names_same_file(const char *path, const char *name)
 {
 	const size_t path_bytes = strlen(path), name_bytes = strlen(name);
 
@@ -30,8 +30,8 @@ static const struct frame_descr *calls_of(const struct exact_frame *frame, size_
 }
 
 /*
- * Find the locations of the call DESCR, starting with the location on the line of FRAME. Returns
- * their number; 0 if no location is on that line.
+ * Find the locations of the call DESCR, but leave out the inner ones before the first location on
+ * the line of FRAME. Returns their number; 0 if no location is on that line.
  */
 static size_t locations_on_line(const struct exact_frame *frame, const struct frame_descr *descr,
 				struct frame_location *locations, size_t room)
@@ -40,7 +40,7 @@ static size_t locations_on_line(const struct exact_frame *frame, const struct fr
 
 	for (size_t i = 0; i < n; i++)
 		if (locations[i].line == (uint32_t)frame->line.line &&
-		    is_same_file(frame->line.file, locations[i].file)) {
+		    names_same_file(frame->line.file, locations[i].file)) {
 			memmove(locations, locations + i, (n - i) * sizeof(*locations));
 			return n - i;
 		}
@@ -180,7 +180,7 @@ const char *exact_frame_file(const struct exact_frame *frame)
 						      FRAME_LOCATIONS_MAX);
 
 		for (size_t j = 0; j < n; j++)
-			if (is_same_file(frame->line.file, locations[j].file))
+			if (names_same_file(frame->line.file, locations[j].file))
 				return locations[j].file;
 	}
 	return frame->line.file;

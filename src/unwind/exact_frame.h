@@ -2,7 +2,7 @@
 /*
  * Find the source line of an instruction that is not a call, and the OCaml functions into which its
  * code was inlined. Frame tables have only calls. The line table gives the line of the instruction,
- * and the frame table entries of calls on the same line show what is inlined where.
+ * and the frame table entries of calls on the same line show which functions are inlined there.
  */
 #ifndef UNWIND_EXACT_FRAME_H
 #define UNWIND_EXACT_FRAME_H

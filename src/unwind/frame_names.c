@@ -33,7 +33,7 @@ static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
 
 /* The bounds of a function. */
-struct extent {
+struct code_extent {
 	uint64_t va, end;
 };
 
@@ -41,7 +41,7 @@ struct extent {
 struct file_names {
 	const struct walked_file *file;
 	/* all functions, including those without names; sorted by address */
-	struct extent *extents;
+	struct code_extent *extents;
 	size_t n_extents;
 	struct functions *functions; /* NULL: none, or not readable */
 	struct frametable *table;    /* NULL: none, or not readable */
@@ -89,19 +89,19 @@ static const char *keep_text(struct frame_names *names, const char *text)
 	return copy;
 }
 
-static int add_extent(void *data, uint64_t va, uint64_t bytes)
+static int add_code_extent(void *data, uint64_t va, uint64_t bytes)
 {
 	struct file_names *of = data;
-	struct extent *new = array_add(of->extents, of->n_extents);
+	struct code_extent *new = array_add(of->extents, of->n_extents);
 
 	if (!new)
 		return -ENOMEM;
-	*new = (struct extent){ va, va + bytes };
+	*new = (struct code_extent){ va, va + bytes };
 	return 0;
 }
 
 /* Return the bounds of the function that contains VA; NULL if they are unknown. */
-static const struct extent *extent_of(const struct file_names *of, uint64_t va)
+static const struct code_extent *extent_of(const struct file_names *of, uint64_t va)
 {
 	const size_t next = SEARCH(i, of->n_extents, of->extents[i].va <= va);
 
@@ -115,7 +115,7 @@ static const struct extent *extent_of(const struct file_names *of, uint64_t va)
 static const struct function *function_at(const struct file_names *of, uint64_t va)
 {
 	const struct function *function = of->functions ? functions_at(of->functions, va) : NULL;
-	const struct extent *extent = function ? extent_of(of, va) : NULL;
+	const struct code_extent *extent = function ? extent_of(of, va) : NULL;
 
 	return extent && extent->va > function->va ? NULL : function;
 }
@@ -129,7 +129,7 @@ static const char *name_place(struct frame_names *names, const struct file_names
 {
 	const char *slash = strrchr(place->file->path, '/');
 	const char *base = slash ? slash + 1 : place->file->path;
-	const struct extent *extent = extent_of(of, inside);
+	const struct code_extent *extent = extent_of(of, inside);
 	char text[MAX_PATH_PART + 32];
 
 	if (*base == '[') /* [vdso] */
@@ -140,7 +140,7 @@ static const char *name_place(struct frame_names *names, const struct file_names
 	return keep_text(names, text);
 }
 
-/* Return the name as people write it, for FUNCTION, a name in OCaml's debug information. */
+/* Convert FUNCTION, a name in OCaml's debug information, to the name that people write. */
 static const char *name_ocaml(struct frame_names *names, const char *function)
 {
 	char name[OCAML_NAME_BYTES];
@@ -172,7 +172,7 @@ static int open_file_names(struct frame_names *names, const struct walked_file *
 	*out = of;
 	err = functions_read(names->ctx, file->elf, &of->functions);
 	if (err != -ENOMEM &&
-	    eh_frame_each_function(names->ctx, file->elf, add_extent, of) == -ENOMEM)
+	    eh_frame_each_function(names->ctx, file->elf, add_code_extent, of) == -ENOMEM)
 		err = ctx_no_memory(names->ctx);
 	if (err != -ENOMEM)
 		err = frametable_read(names->ctx, file->elf, &of->table);
@@ -334,8 +334,8 @@ static int name_in_file(struct frame_names *names, const struct walked_place *pl
 
 /* ---- named frames --------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct frame_names *names, const struct walked_file *file,
-		      uint64_t address)
+static size_t frame_slot_of(const struct frame_names *names, const struct walked_file *file,
+			    uint64_t address)
 {
 	const uint64_t mixed = (address ^ (uintptr_t)file) * UINT64_C(0x9e3779b97f4a7c15);
 	size_t slot = (size_t)(mixed >> 32) % names->slots;
@@ -346,7 +346,7 @@ static size_t slot_of(const struct frame_names *names, const struct walked_file 
 	return slot;
 }
 
-static int make_room(struct frame_names *names)
+static int make_room_for_frame(struct frame_names *names)
 {
 	struct found_frame *old = names->found;
 	const size_t n_old = names->slots;
@@ -362,7 +362,7 @@ static int make_room(struct frame_names *names)
 	}
 	for (size_t i = 0; i < n_old; i++)
 		if (old[i].n)
-			names->found[slot_of(names, old[i].file, old[i].address)] = old[i];
+			names->found[frame_slot_of(names, old[i].file, old[i].address)] = old[i];
 	free(old);
 	return 0;
 }
@@ -404,13 +404,13 @@ static int find_named(struct frame_names *names, const struct walked_place *plac
 		      size_t *n)
 {
 	size_t slot;
-	int err = place->file ? make_room(names) : 0;
+	int err = place->file ? make_room_for_frame(names) : 0;
 
 	*frames = &unknown_frame;
 	*n = 1;
 	if (err || !place->file)
 		return err;
-	slot = slot_of(names, place->file, address);
+	slot = frame_slot_of(names, place->file, address);
 	if (!names->found[slot].n && names->n_found == MAX_FOUND) {
 		*frames = &other_frame;
 		return 0;
@@ -447,13 +447,13 @@ int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 {
 	struct named_frame named = { .kind = FRAME_KERNEL };
 	size_t slot;
-	int err = make_room(names);
+	int err = make_room_for_frame(names);
 
 	if (!err && !names->kernel)
 		err = kernel_symbols_read(names->ctx, &names->kernel);
 	if (err)
 		return err;
-	slot = slot_of(names, NULL, address);
+	slot = frame_slot_of(names, NULL, address);
 	if (!names->found[slot].n) {
 		named.function = kernel_symbols_find(names->kernel, address);
 		if (!named.function)

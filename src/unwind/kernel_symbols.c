@@ -19,8 +19,8 @@ struct kernel_symbols {
 	size_t n;
 };
 
-static int add(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t address,
-	       const char *name)
+static int add_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t address,
+			     const char *name)
 {
 	struct kernel_symbol *new = array_add(symbols->list, symbols->n);
 
@@ -34,7 +34,7 @@ static int add(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t add
 }
 
 /* Read a line "ffffffff81000000 T _text"; functions of modules have "\t[name]" behind it. */
-static int read_line(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *line)
+static int read_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *line)
 {
 	char *end, *name;
 	const uint64_t address = strtoull(line, &end, 16);
@@ -45,10 +45,10 @@ static int read_line(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *
 		return 0;
 	name = end + 3;
 	name[strcspn(name, "\t \n")] = '\0';
-	return add(ctx, symbols, address, name);
+	return add_kernel_symbol(ctx, symbols, address, name);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_kernel_symbols(const void *a, const void *b)
 {
 	const struct kernel_symbol *x = a, *y = b;
 
@@ -64,7 +64,7 @@ int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out)
 	int err = symbols ? 0 : ctx_no_memory(ctx);
 
 	while (f && !err && getline(&line, &room, f) > 0)
-		err = read_line(ctx, symbols, line);
+		err = read_kernel_symbol(ctx, symbols, line);
 	free(line);
 	if (f)
 		fclose(f);
@@ -73,7 +73,7 @@ int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out)
 		return err;
 	}
 	if (symbols->n)
-		qsort(symbols->list, symbols->n, sizeof(*symbols->list), compare);
+		qsort(symbols->list, symbols->n, sizeof(*symbols->list), compare_kernel_symbols);
 	*out = symbols;
 	return 0;
 }

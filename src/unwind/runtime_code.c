@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each place (struct code_place) is found by its machine code, since a stripped program lacks
- * symbols for some places. The patterns are long enough not to match other code. If a pattern is
- * not found, the call frame information is used uncorrected.
+ * Find each place (struct code_place) by a pattern of its machine code: a stripped program lacks
+ * symbols for some places. The patterns are long enough not to match other code. Where no pattern
+ * matches, the call frame information is used uncorrected.
  *
  * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow,
  * caml_start_program, caml_c_call_stack_args) and asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the

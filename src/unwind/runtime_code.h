@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find code of OCaml's runtime, and of programs that use it, that moves the stack pointer without
- * call frame information about this: raising an exception, the end of a callback that raises,
- * growing a stack of OCaml 5, and OCaml 5's calls of C functions with many arguments.
+ * Some code moves the stack pointer although the call frame information does not say so. It is in
+ * OCaml's runtime and in the functions of OCaml programs: the code that raises an exception, the
+ * end of a callback that raises, the code that grows a stack of OCaml 5, and OCaml 5's calls of C
+ * functions with many arguments. Find this code in a file, and where its frames are.
  */
 #ifndef UNWIND_RUNTIME_CODE_H
 #define UNWIND_RUNTIME_CODE_H
@@ -50,9 +51,9 @@ struct code_place {
 typedef int (*code_frame_fn)(void *data, const struct code_place *place);
 
 /*
- * Call FN(DATA, ...) for each such place in the executable segments of ELF, in no particular order.
- * If FN returns a value other than 0, stop and return it. Otherwise return 0, or a negative errno
- * with a message.
+ * Call FN(DATA, ...) with a code_place for each piece of such code in the executable segments of
+ * ELF, in no particular order. If FN returns a value other than 0, stop and return it. Otherwise
+ * return 0, or a negative errno with a message.
  */
 int runtime_code_find(struct ocp_ctx *ctx, const struct elf_file *elf, code_frame_fn fn,
 		      void *data);

@@ -11,7 +11,7 @@
 #include "base/search.h"
 #include "unwind/map_reading.h"
 
-struct block {
+struct stored_block {
 	uint64_t key;
 	const struct walk_block *read;
 	struct stored_stack *stack; /* the stack that begins with this block; NULL: not made yet */
@@ -19,20 +19,20 @@ struct block {
 
 struct stack_store {
 	struct walk_block *read;
-	struct block *blocks; /* sorted by key */
+	struct stored_block *blocks; /* sorted by key */
 	size_t n;
 };
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct block *x = a, *y = b;
+	const struct stored_block *x = a, *y = b;
 
 	return COMPARE(x->key, y->key);
 }
 
-static struct block *find_block(const struct stack_store *store, uint64_t key)
+static struct stored_block *find_block(const struct stack_store *store, uint64_t key)
 {
-	const struct block wanted = { .key = key };
+	const struct stored_block wanted = { .key = key };
 
 	return store->n ? bsearch(&wanted, store->blocks, store->n, sizeof(wanted), compare_keys)
 			: NULL;
@@ -42,7 +42,7 @@ static struct block *find_block(const struct stack_store *store, uint64_t key)
  * Join BLOCK and the blocks of its callers: fill STACK, FRAMES and KERNEL. Both arrays have room
  * for the deepest walk. Returns false if a block is missing or invalid.
  */
-static bool join_blocks(const struct stack_store *store, const struct block *block,
+static bool join_blocks(const struct stack_store *store, const struct stored_block *block,
 			struct stored_stack *stack, uint64_t *frames, uint64_t *kernel)
 {
 	while (block) {
@@ -63,7 +63,8 @@ static bool join_blocks(const struct stack_store *store, const struct block *blo
 	return false;
 }
 
-static struct stored_stack *make_stack(const struct stack_store *store, const struct block *block)
+static struct stored_stack *make_stack(const struct stack_store *store,
+				       const struct stored_block *block)
 {
 	uint64_t frames[WALK_MAX_DEPTH], kernel[WALK_KERNEL_DEPTH], *copies;
 	struct stored_stack stack = { .key = block->key }, *made;
@@ -84,7 +85,7 @@ static struct stored_stack *make_stack(const struct stack_store *store, const st
 
 const struct stored_stack *stack_store_find(const struct stack_store *store, uint64_t key)
 {
-	struct block *block = find_block(store, key);
+	struct stored_block *block = find_block(store, key);
 
 	if (block && !block->stack)
 		block->stack = make_stack(store, block);
@@ -119,7 +120,8 @@ int stack_store_read(struct ocp_ctx *ctx, const struct stack_maps *maps, struct 
 		return err;
 	}
 	for (size_t i = 0; i < store->n; i++)
-		store->blocks[i] = (struct block){ ((uint64_t *)keys)[i], &store->read[i], NULL };
+		store->blocks[i] =
+			(struct stored_block){ ((uint64_t *)keys)[i], &store->read[i], NULL };
 	free(keys);
 	qsort(store->blocks, store->n, sizeof(*store->blocks), compare_keys);
 	return 0;

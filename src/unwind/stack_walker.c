@@ -18,7 +18,7 @@
 #include "unwind/unwind_table.h"
 #include "unwind/vdso.h"
 
-struct known_file {
+struct known_walked_file {
 	struct walked_file file; /* the first member */
 	char *path;
 	dev_t dev; /* device, as stat() gives it */
@@ -42,7 +42,7 @@ struct blind_range {
 	struct blind_file *file;
 };
 
-struct known_process {
+struct walker_process {
 	pid_t pid;
 	uint32_t tgid;
 	struct walk_process *image;
@@ -51,9 +51,9 @@ struct known_process {
 struct stack_walker {
 	struct ocp_ctx *ctx;
 	struct walk_maps maps;
-	struct known_file **files; /* the index is the number of the file */
+	struct known_walked_file **files; /* the index is the number of the file */
 	size_t n_files;
-	struct known_process **processes;
+	struct walker_process **processes;
 	size_t n_processes;
 	uint32_t newcomers[WALK_MAX_NEWS];
 	size_t n_newcomers;
@@ -121,7 +121,7 @@ static int make_row_map(struct stack_walker *w, const struct unwind_table *table
 }
 
 static int store_table(struct stack_walker *w, const struct unwind_table *table,
-		       struct known_file *file)
+		       struct known_walked_file *file)
 {
 	uint32_t *numbers = calloc(table->n_rules, sizeof(*numbers));
 	int err;
@@ -141,7 +141,7 @@ static int store_table(struct stack_walker *w, const struct unwind_table *table,
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static void free_file(struct known_file *file)
+static void free_file(struct known_walked_file *file)
 {
 	elf_file_close(file->file.elf);
 	if (file->file.fd >= 0)
@@ -164,7 +164,7 @@ static const char *without_path(const char *message, const char *path)
 }
 
 /* Make the unwind table of FILE. If the code of FILE cannot be unwound, set why_none instead. */
-static int make_table(struct stack_walker *w, struct known_file *file)
+static int make_table(struct stack_walker *w, struct known_walked_file *file)
 {
 	struct unwind_table *table;
 	int err = unwind_table_read(w->ctx, file->file.elf, &table);
@@ -189,7 +189,7 @@ static int extend_files(struct stack_walker *w)
 
 	if (w->n_files == WALK_MAX_TABLES)
 		return ctx_error(w->ctx, -E2BIG, "more than %d files with code", WALK_MAX_TABLES);
-	files = array_grow(w->files, w->n_files, sizeof(struct known_file *));
+	files = array_grow(w->files, w->n_files, sizeof(struct known_walked_file *));
 	if (!files)
 		return ctx_no_memory(w->ctx);
 	w->files = files;
@@ -197,10 +197,10 @@ static int extend_files(struct stack_walker *w)
 }
 
 /* Add the file FD, and take ownership of FD, even on an error. *OUT is NULL after an error. */
-static int open_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
-		     const struct walk_inode *inode, struct known_file **out)
+static int open_walked_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
+			    const struct walk_inode *inode, struct known_walked_file **out)
 {
-	struct known_file *file = calloc(1, sizeof(*file));
+	struct known_walked_file *file = calloc(1, sizeof(*file));
 	int err = file ? extend_files(w) : ctx_no_memory(w->ctx);
 
 	*out = NULL;
@@ -209,12 +209,12 @@ static int open_file(struct stack_walker *w, int fd, const char *path, const str
 		close(fd);
 		return err;
 	}
-	*file = (struct known_file){ .file = { .fd = fd, .table = (uint32_t)w->n_files },
-				     .path = strdup(path),
-				     .dev = st->st_dev,
-				     .ino = st->st_ino,
-				     .inode = *inode,
-				     .table_fd = -1 };
+	*file = (struct known_walked_file){ .file = { .fd = fd, .table = (uint32_t)w->n_files },
+					    .path = strdup(path),
+					    .dev = st->st_dev,
+					    .ino = st->st_ino,
+					    .inode = *inode,
+					    .table_fd = -1 };
 	file->file.path = file->path;
 	err = file->path ? elf_file_open(w->ctx, fd, path, &file->file.elf) : ctx_no_memory(w->ctx);
 	if (!err)
@@ -228,9 +228,9 @@ static int open_file(struct stack_walker *w, int fd, const char *path, const str
 	return 0;
 }
 
-/* Like open_file(), but if the file is known, set *OUT to it and only close FD. */
-static int add_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
-		    const struct walk_inode *inode, struct known_file **out)
+/* Like open_walked_file(), but if the file is known, set *OUT to it and only close FD. */
+static int add_walked_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
+			   const struct walk_inode *inode, struct known_walked_file **out)
 {
 	for (size_t i = 0; i < w->n_files; i++) {
 		if (w->files[i]->dev == st->st_dev && w->files[i]->ino == st->st_ino) {
@@ -239,11 +239,11 @@ static int add_file(struct stack_walker *w, int fd, const char *path, const stru
 			return 0;
 		}
 	}
-	return open_file(w, fd, path, st, inode, out);
+	return open_walked_file(w, fd, path, st, inode, out);
 }
 
 /* Find the vDSO by its name: each descriptor from vdso_open() has a new inode. */
-static struct known_file *find_vdso(const struct stack_walker *w)
+static struct known_walked_file *find_vdso(const struct stack_walker *w)
 {
 	for (size_t i = 0; i < w->n_files; i++)
 		if (strcmp(w->files[i]->path, "[vdso]") == 0)
@@ -314,7 +314,7 @@ static int add_range(struct stack_walker *w, const struct mapping *m, struct bli
 }
 
 /* Remember that the file of M cannot be read, and WHY. */
-static int leave_out(struct stack_walker *w, const struct mapping *m, const char *why)
+static int add_unreadable_file(struct stack_walker *w, const struct mapping *m, const char *why)
 {
 	const struct walk_inode inode = inode_of(m);
 	struct blind_file *file = find_blind(w, &inode, m->path);
@@ -332,7 +332,7 @@ void stack_walker_tell_end(const struct stack_walker *w, const struct stored_sta
 	if (stack->end != WALK_NO_RULE || !stack->n)
 		return;
 	if (frame & WALK_IN_FILE) {
-		struct known_file *file = number < w->n_files ? w->files[number] : NULL;
+		struct known_walked_file *file = number < w->n_files ? w->files[number] : NULL;
 
 		if (file && file->why_none && !file->is_told) {
 			ctx_log(w->ctx, OCP_LOG_WARN, "%s: stacks end in its code: %s", file->path,
@@ -359,8 +359,8 @@ void stack_walker_tell_end(const struct stack_walker *w, const struct stored_sta
  * Set *OUT to the file that M maps, and read this file if it is new. *OUT is NULL if the file
  * cannot be read.
  */
-static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
-		     struct known_file **out)
+static int find_walked_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
+			    struct known_walked_file **out)
 {
 	const struct walk_inode inode = inode_of(m);
 	struct stat st;
@@ -370,7 +370,7 @@ static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 	if (*out)
 		return 0;
 	if (find_blind(w, &inode, m->path))
-		return leave_out(w, m, "");
+		return add_unreadable_file(w, m, "");
 	fd = m->inode ? maps_open_file(pid, m) : vdso_open(m);
 	err = fd < 0 ? fd : 0;
 	if (!err && fstat(fd, &st) != 0)
@@ -379,11 +379,12 @@ static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 		if (fd >= 0)
 			close(fd);
 		/* If the process has ended, the error says nothing about the file. */
-		return kill(pid, 0) != 0 ? 0 : leave_out(w, m, strerror(-err));
+		return kill(pid, 0) != 0 ? 0 : add_unreadable_file(w, m, strerror(-err));
 	}
-	err = add_file(w, fd, m->path, &st, &inode, out);
-	return !err || err == -ENOMEM ? err
-				      : leave_out(w, m, without_path(ocp_error(w->ctx), m->path));
+	err = add_walked_file(w, fd, m->path, &st, &inode, out);
+	return !err || err == -ENOMEM
+		       ? err
+		       : add_unreadable_file(w, m, without_path(ocp_error(w->ctx), m->path));
 }
 
 /* ---- files, for programs -------------------------------------------------------------------- */
@@ -406,11 +407,11 @@ static void list_segments(const struct elf_file *elf, struct walk_file *file)
 }
 
 /*
- * Store for the BPF programs that INODE is FILE. If FILE is NULL, the file cannot be read, and
- * stacks end in it.
+ * Let the BPF programs find the unwind table and the segments of FILE by INODE. If FILE is NULL,
+ * the file with INODE cannot be read: let stacks end in its code.
  */
 static int store_file(struct stack_walker *w, const struct walk_inode *inode,
-		      const struct known_file *file)
+		      const struct known_walked_file *file)
 {
 	struct walk_file stored = { .table = WALK_NO_TABLE };
 
@@ -462,7 +463,7 @@ static int load_tables(struct stack_walker *w)
 int stack_walker_add_file(struct stack_walker *w, const char *path, const struct walk_inode *inode)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct known_file *file;
+	struct known_walked_file *file;
 	struct stat st;
 	int err;
 
@@ -472,20 +473,20 @@ int stack_walker_add_file(struct stack_walker *w, const char *path, const struct
 			close(fd);
 		return err;
 	}
-	err = add_file(w, fd, path, &st, inode, &file);
+	err = add_walked_file(w, fd, path, &st, inode, &file);
 	return err ? err : load_tables(w);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-static int add_mapping(struct stack_walker *w, struct known_process *process,
+static int add_mapping(struct stack_walker *w, struct walker_process *process,
 		       const struct mapping *m)
 {
 	struct walk_process *image = process->image;
 	struct walk_mapping *to = &image->mappings[image->n];
-	struct known_file *file;
+	struct known_walked_file *file;
 	uint64_t bias;
-	int err = find_file(w, process->pid, m, &file);
+	int err = find_walked_file(w, process->pid, m, &file);
 
 	/* If there is no room, the BPF programs find the mapping in the kernel's tree. */
 	if (err || image->n == WALK_MAPPINGS)
@@ -500,7 +501,7 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 	return 0;
 }
 
-static int read_mappings(struct stack_walker *w, struct known_process *process)
+static int read_mappings(struct stack_walker *w, struct walker_process *process)
 {
 	struct maps maps;
 	int err = maps_read(w->ctx, process->pid, &maps);
@@ -524,8 +525,9 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 		return ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
 				 (int)process->pid, strerror(errno));
 	/*
-	 * The process may have executed another program since its mappings were read, one that this
-	 * user must not see. From now on, the BPF programs forget a process that does so.
+	 * Since its mappings were read, the process may have executed another program, which this
+	 * user must not see. In this case reading the mappings again fails: forget the process. If
+	 * it executes another program from now on, the BPF programs forget it.
 	 */
 	err = maps_read(w->ctx, process->pid, &maps);
 	if (err)
@@ -535,7 +537,7 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 	return err;
 }
 
-static void free_process(struct known_process *process)
+static void free_process(struct walker_process *process)
 {
 	free(process->image);
 	free(process);
@@ -549,7 +551,7 @@ static void forget_process(struct stack_walker *w, size_t i)
 
 int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 {
-	struct known_process *process = calloc(1, sizeof(*process));
+	struct walker_process *process = calloc(1, sizeof(*process));
 	void *list;
 	int err = 0;
 
@@ -558,7 +560,7 @@ int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 			forget_process(w, i);
 	if (process)
 		process->image = calloc(1, sizeof(*process->image));
-	list = array_grow(w->processes, w->n_processes, sizeof(struct known_process *));
+	list = array_grow(w->processes, w->n_processes, sizeof(struct walker_process *));
 	if (list)
 		w->processes = list;
 	if (!process || !process->image || !list) {
@@ -581,7 +583,7 @@ static int refresh_processes(struct stack_walker *w)
 	int err = now ? 0 : ctx_no_memory(w->ctx);
 
 	for (size_t i = w->n_processes; i-- > 0 && !err;) {
-		struct known_process *process = w->processes[i];
+		struct walker_process *process = w->processes[i];
 
 		if (bpf_map_lookup_elem(w->maps.processes, &process->tgid, now) != 0) {
 			forget_process(w, i);
@@ -613,7 +615,7 @@ static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
  * has its own inode, but the code is mapped from the file below; stat() shows the inode number of
  * the file below.
  */
-static bool is_inode(const struct mapping *m, const struct known_file *file,
+static bool is_inode(const struct mapping *m, const struct known_walked_file *file,
 		     const struct walk_inode *inode)
 {
 	const struct walk_inode of_mapping = inode_of(m);
@@ -632,7 +634,7 @@ static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
 {
 	const pid_t pid = pid_of(w, news->tgid);
 	const struct mapping *m;
-	struct known_file *file = NULL;
+	struct known_walked_file *file = NULL;
 	struct walk_file known;
 	struct maps maps;
 	int err = 0;
@@ -642,7 +644,7 @@ static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
 		return 0;
 	m = maps_find(&maps, news->address);
 	if (m && m->executable) {
-		err = find_file(w, pid, m, &file);
+		err = find_walked_file(w, pid, m, &file);
 		if (!err)
 			err = load_tables(w);
 		if (!err && is_inode(m, file, inode))

@@ -50,8 +50,8 @@ int stack_walker_add_file(struct stack_walker *walker, const char *path,
 			  const struct walk_inode *inode);
 
 /*
- * For processes that ran code which was not mapped before, read the mappings again. Read the files
- * that walks have met in other processes. Forget processes that have ended.
+ * Read the mappings of a process again if walks have met addresses outside of its mappings. Read
+ * the new files that walks have met. Forget processes that have ended.
  */
 int stack_walker_refresh(struct stack_walker *walker);
 

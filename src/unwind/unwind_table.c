@@ -23,7 +23,7 @@ enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM }
 enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
 enum { C_STACK_FRAME = 80 };
 
-struct builder {
+struct unwind_builder {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct unwind_table *table;
@@ -48,7 +48,7 @@ static size_t hash_of(const struct walk_rule *rule)
  * Set *NUMBER to the number of RULE; add RULE if it is new. Too many rules mean that the table is
  * damaged.
  */
-static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *number)
+static int intern(struct unwind_builder *b, const struct walk_rule *rule, uint32_t *number)
 {
 	struct unwind_table *t = b->table;
 	size_t slot = hash_of(rule) % SLOTS;
@@ -96,7 +96,7 @@ static int walk_register_of(uint8_t reg)
 	}
 }
 
-static uint8_t place_of(uint8_t saved)
+static uint8_t walk_place_of(uint8_t saved)
 {
 	static const uint8_t places[] = {
 		[SAVED_SAME] = WALK_SAME,	  [SAVED_AT_CFA] = WALK_AT_CFA,
@@ -117,7 +117,7 @@ static bool is_callback(const struct cfi_rule *cfi)
 }
 
 /* Convert CFI to a rule that the walker can follow; all zero if this is impossible. */
-static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *cfi)
+static struct walk_rule rule_of(const struct unwind_builder *b, const struct cfi_rule *cfi)
 {
 	static const uint8_t kinds[] = {
 		[CFA_UNKNOWN] = WALK_CFA_UNKNOWN, [CFA_REGISTER] = WALK_CFA_REGISTER,
@@ -136,7 +136,7 @@ static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *
 		return (struct walk_rule){ 0 };
 	rule.reg = (uint8_t)reg;
 	memcpy(rule.add, cfi->add, sizeof(rule.add));
-	rule.rip_at = place_of(cfi->saved[KEPT_RIP]);
+	rule.rip_at = walk_place_of(cfi->saved[KEPT_RIP]);
 	/*
 	 * OCaml 5 also marks functions of its runtime as signal frames, although they have ordinary
 	 * return addresses.
@@ -149,14 +149,14 @@ static struct walk_rule rule_of(const struct builder *b, const struct cfi_rule *
 	rule.rip_off = cfi->off[KEPT_RIP];
 	/* The first six of enum cfi_kept and of enum walk_register are the same. */
 	for (int i = 0; i < WALK_SAVED; i++) {
-		rule.at[i] = place_of(cfi->saved[i]);
+		rule.at[i] = walk_place_of(cfi->saved[i]);
 		rule.off[i] = cfi->off[i];
 		rule.n_moved += rule.at[i] != WALK_SAME;
 	}
 	return rule;
 }
 
-static int add_row(struct builder *b, uint64_t va, uint32_t number)
+static int add_row(struct unwind_builder *b, uint64_t va, uint32_t number)
 {
 	struct unwind_table *t = b->table;
 	struct walk_row *new;
@@ -177,7 +177,7 @@ static int add_row(struct builder *b, uint64_t va, uint32_t number)
 
 static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 {
-	struct builder *b = data;
+	struct unwind_builder *b = data;
 	const struct walk_rule rule = rule_of(b, cfi);
 	uint32_t number;
 	int err = intern(b, &rule, &number);
@@ -193,7 +193,7 @@ struct correction {
 };
 
 struct corrections {
-	struct builder *b;
+	struct unwind_builder *b;
 	struct correction *list;
 	size_t n;
 };
@@ -232,7 +232,7 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
  * wrong at calls of the collector inside `try`. Other rules, such as those in OCaml 5 code that
  * switches stacks, are not corrected.
  */
-static bool is_plain(const struct walk_rule *rule)
+static bool only_adds_frame_size(const struct walk_rule *rule)
 {
 	return rule->cfa == WALK_CFA_REGISTER && rule->reg == WALK_RSP && !rule->n_moved &&
 	       !rule->flags;
@@ -290,8 +290,8 @@ static int correct_by_frames(struct corrections *c, const struct elf_file *elf,
 			row++;
 		rule = &t->rules[t->rows[row].rule];
 		if (descrs[i].is_chunk_end || t->rows[row].va > call ||
-		    (t->rows[row].rule &&
-		     (!is_plain(rule) || rule->add[0] == (int32_t)descrs[i].frame_bytes)))
+		    (t->rows[row].rule && (!only_adds_frame_size(rule) ||
+					   rule->add[0] == (int32_t)descrs[i].frame_bytes)))
 			continue;
 		right = plain_rule(WALK_RSP, descrs[i].frame_bytes);
 		find_call(elf, &descrs[i], &from, &to);
@@ -322,7 +322,7 @@ static struct walk_rule load_twice_rule(uint8_t reg, int32_t off)
 	return rule;
 }
 
-static struct walk_rule rule_of_code(const struct builder *b, const struct code_place *place)
+static struct walk_rule rule_of_code(const struct unwind_builder *b, const struct code_place *place)
 {
 	const struct unwind_table *t = b->table;
 	struct walk_rule rule = t->rules[unwind_table_find(t, place->like)];
@@ -382,7 +382,7 @@ static int compare_corrections(const void *a, const void *b)
 }
 
 /* Merge the corrections into the rows. Leave out a correction that begins inside another one. */
-static int apply(struct builder *b, const struct corrections *c)
+static int apply(struct unwind_builder *b, const struct corrections *c)
 {
 	struct unwind_table *t = b->table;
 	struct walk_row *old = t->rows;
@@ -415,7 +415,7 @@ static int apply(struct builder *b, const struct corrections *c)
 	return err;
 }
 
-static int correct(struct builder *b, struct elf_file *elf)
+static int correct_rules(struct unwind_builder *b, struct elf_file *elf)
 {
 	struct corrections c = { .b = b };
 	struct frametable *frames;
@@ -441,7 +441,7 @@ static int correct(struct builder *b, struct elf_file *elf)
 
 int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_table **out)
 {
-	struct builder b = { .ctx = ctx, .name = elf_file_name(elf) };
+	struct unwind_builder b = { .ctx = ctx, .name = elf_file_name(elf) };
 	const struct walk_rule unknown = { 0 };
 	uint16_t roots;
 	uint32_t number;
@@ -460,7 +460,7 @@ int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_t
 		if (!err)
 			err = eh_frame_read(ctx, elf, add_cfi_row, &b);
 		if (!err)
-			err = correct(&b, elf);
+			err = correct_rules(&b, elf);
 	}
 	free(b.slots);
 	if (err)

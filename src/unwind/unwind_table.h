@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The unwind table of a file: for each instruction, the rule that leads from its frame to the
- * caller's frame. The table is made from the call frame information, which every compiler writes,
- * and corrected by OCaml's frame tables. These are right, since the collector finds its roots with
- * them.
+ * caller's frame. The table is made from the call frame information, which every compiler writes.
+ * For OCaml programs it is corrected in two ways: by OCaml's frame tables, which are right, since
+ * the collector finds its roots with them; and for the code that runtime_code.h finds.
  */
 #ifndef UNWIND_UNWIND_TABLE_H
 #define UNWIND_UNWIND_TABLE_H

@@ -26,7 +26,7 @@ static size_t convert_file(struct ocp_ctx *ctx, int fd)
 {
 	const struct convert_options options = { .show_all = true };
 	struct convert_result result = { 0 };
-	struct image image;
+	struct linked_file image;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

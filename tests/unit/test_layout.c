@@ -10,7 +10,7 @@
 enum { N_BYTES = 0x3000 };
 
 /* Code, and writable data with some .bss at the end of the file. */
-static void make_image(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image *image)
+static void make_image(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct linked_file *image)
 {
 	segments[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
 				    .p_flags = PF_R | PF_X,
@@ -23,7 +23,7 @@ static void make_image(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image
 				    .p_vaddr = 0x402000,
 				    .p_filesz = 0x1000,
 				    .p_memsz = 0x1800 };
-	*image = (struct image){
+	*image = (struct linked_file){
 		.ctx = ctx, .n_bytes = N_BYTES, .segments = segments, .n_segments = 2
 	};
 }
@@ -33,7 +33,7 @@ TEST(the_last_segment_has_to_be_writable)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct layout_room room;
 	Elf64_Phdr segments[2];
-	struct image image;
+	struct linked_file image;
 
 	make_image(ctx, segments, &image);
 	assert_int_equal(layout_find_room(&image, &room), 0);
@@ -63,7 +63,7 @@ enum { BSS = 1, FAR, WIDE, NAMES, N_SECTIONS };
  * The same with sections: .bss, two that do not fit between the data and the room behind it, as no
  * linker makes them, and the names.
  */
-static void make_file(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image *image)
+static void make_file(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct linked_file *image)
 {
 	const Elf64_Shdr bss = { .sh_type = SHT_NOBITS,
 				 .sh_flags = SHF_ALLOC | SHF_WRITE,
@@ -86,7 +86,7 @@ static void make_file(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image 
 }
 
 /* Add a section of N_ADDED bytes that is not loaded. */
-static int add_section(struct image *image, size_t n_added)
+static int add_section(struct linked_file *image, size_t n_added)
 {
 	uint8_t *added = calloc(1, n_added);
 	const struct layout_section section = {
@@ -104,7 +104,7 @@ static int add_section(struct image *image, size_t n_added)
 	return err;
 }
 
-static void free_file(struct image *image)
+static void free_file(struct linked_file *image)
 {
 	free(image->bytes);
 	free(image->sections);
@@ -115,7 +115,7 @@ TEST(only_what_fits_gets_bytes)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	Elf64_Phdr segments[2];
-	struct image image;
+	struct linked_file image;
 
 	make_file(ctx, segments, &image);
 	assert_int_equal(add_section(&image, 16), 0);
@@ -134,7 +134,7 @@ TEST(files_grow_so_far)
 	enum { LIMIT = 16 * N_BYTES + (1 << 20) + 0x800, SOME = 800, WORD = 8 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	Elf64_Phdr segments[2];
-	struct image image;
+	struct linked_file image;
 	size_t n_most;
 
 	make_file(ctx, segments, &image);
