@@ -87,6 +87,10 @@ test_order_of_folders() {
 	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
 	rm "$TMP/root/src/unwind/vdso.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
+	for name in base/one.h tool/two.c; do
+		printf 'struct thrice {\n\tint a;\n};\nint thrice(void)\n{\n}\n' >"$TMP/root/src/$name"
+	done
+	printf '/* struct thrice {\n */\n__attribute__((unused)) static int\nthrice(int a)\n{\n}\n' >"$TMP/root/bpf/three.bpf.h"
 	mkdir "$TMP/root/src/extra"
 	touch "$TMP/root/src/extra/more.c"
 	! "$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "a file includes one above it"
@@ -95,6 +99,8 @@ test_order_of_folders() {
 	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only tracee and inside alter other processes'
 	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only tracee and inside alter'
 	eq "$(grep -c 'alter other' "$TMP/out")" 2
+	finds -x 'function thrice is defined in 3 files: bpf/three.bpf.h src/base/one.h src/tool/two.c' "$TMP/out"
+	finds -x 'struct thrice is defined in 2 files: src/base/one.h src/tool/two.c' "$TMP/out"
 	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nprocess/plan.c does not exist'
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
 	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
