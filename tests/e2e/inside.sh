@@ -32,8 +32,7 @@ test_old_generation_and_bpftrace() {
 	wait_for 'bpftrace_is_attached 2' 60
 	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
 	order 'go 1000'
-	kill -INT "$BPFTRACE"
-	wait "$BPFTRACE"
+	end_bpftrace
 	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 4000 "bpftrace's count"
 	"$TOOL" attach -pid "$TARGET" -enable alone
 	order 'go 1000'
@@ -83,8 +82,8 @@ test_three_tools_agree() {
 	await_line 'done' 300
 	order 'fork 3 1000'
 	order 'storm 400'
-	kill -INT "$BPFTRACE" "$bpf"
-	wait "$BPFTRACE"
+	end_bpftrace
+	kill -INT "$bpf"
 	wait "$bpf"
 	COUNTING=$inside stop_measuring
 	eq "$(totals)" "$(hits_of_rounds $rounds)" "hits, inside"
