@@ -119,7 +119,7 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 	by_read(regs, by_spec(args), &by);
 	hits = bpf_map_lookup_elem(&by_hits, &by);
 	if (!hits) {
-		/* This fails if there is no room, or if another task has just made the entry. */
+		/* This fails if the map is full, or if another task has just made the entry. */
 		bpf_map_update_elem(&by_hits, &by, &none, 1 /* BPF_NOEXIST */);
 		hits = bpf_map_lookup_elem(&by_hits, &by);
 	}

@@ -253,7 +253,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		struct measure_losses *lost;
 
 		bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-		/* This fails if there is no room, or if another task has just made the entry. */
+		/* This fails if the map is full, or if another task has just made the entry. */
 		bpf_map_update_elem(&keyed, &key, &fresh, 1 /* BPF_NOEXIST */);
 		slot = bpf_map_lookup_elem(&keyed, &key);
 		if (!slot) {

@@ -35,7 +35,7 @@ struct task_struct___fs {
 
 /*
  * Return the statistics of PAIR in the domain of this thread. Return NULL if the thread has no
- * domain, or if there is no room.
+ * domain, or if the map is full.
  */
 static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 {
@@ -54,7 +54,7 @@ static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 	found = bpf_map_lookup_elem(&domain_pairs, &key);
 	none = found ? (void *)0 : bpf_map_lookup_elem(&no_pair, &zero);
 	if (none) {
-		/* This fails if there is no room, or if another thread has just made the entry. */
+		/* This fails if the map is full, or if another thread has just made the entry. */
 		bpf_map_update_elem(&domain_pairs, &key, none, 1 /* BPF_NOEXIST */);
 		found = bpf_map_lookup_elem(&domain_pairs, &key);
 	}

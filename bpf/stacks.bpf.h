@@ -55,7 +55,7 @@ static __always_inline void keep_block(struct stack_part *part, __u64 key)
 	known = bpf_map_lookup_elem(&stacks, &key);
 	if (!known) {
 		/*
-		 * This fails if there is no room, or if another CPU has just stored the same block.
+		 * This fails if the map is full, or if another CPU has just stored the same block.
 		 */
 		bpf_map_update_elem(&stacks, &key, block, 1 /* BPF_NOEXIST */);
 		known = bpf_map_lookup_elem(&stacks, &key);

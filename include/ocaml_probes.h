@@ -327,7 +327,7 @@ struct ocp_site {
 	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: no counter */
 	int semaphore;			/* value of that counter; -1 if the linker has dropped it */
 	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0: no counter */
-	int tracer_semaphore;		/* value of that counter; -1 if this ABI has none */
+	int tracer_semaphore;		/* value of that counter; -1: this ABI lacks it */
 	/*
 	 * The position of the probe in the source, also if it was inlined: the file as it was given
 	 * to the compiler, the line, from 1, and the column in bytes, from 0. NULL, 0 and 0 if the
