@@ -196,7 +196,7 @@ static __always_inline void map_segment(struct walk_mapping *mapping, const stru
 
 /*
  * Find the mapping of ADDRESS in the kernel's tree and copy it to the scratch. Returns
- * WALK_COMPLETE, or the reason why the caller was not found.
+ * WALK_COMPLETE, or the reason why the mapping cannot be used.
  */
 static __noinline __u32 find_late_mapping(struct stack_walk *walk, __u64 address)
 {

@@ -2,7 +2,8 @@
 /*
  * Growing arrays. The owner of an array keeps a pointer and N, the number of elements, but not the
  * capacity. array_add() relies on a capacity of at least 8 elements, and of at least N rounded up
- * to a power of two. So only array_add() and array_grow() may allocate these arrays. Elements can be removed.
+ * to a power of two. So only array_add() and array_grow() may allocate these arrays. Elements can
+ * be removed.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
