@@ -3,9 +3,17 @@
 KILL_AT=$O/tests/fixtures/binaries/kill_at
 declare -A PLACES
 
+# Remove what killed tools have left of unfinished journals: the next tool removes those that are a minute old, by one
+# more call.
+forget_unfinished_journals() {
+	local unfinished=(/run/ocaml-probes/.[0-9]*)
+	[[ ! -e ${unfinished[0]} ]] || rm -f "${unfinished[@]}"
+}
+
 # Set CALLS to the calls NAME:K of COMMAND that change something, in their order.
 list_calls() { # COMMAND...
 	local i
+	forget_unfinished_journals
 	"$KILL_AT" "$TMP/calls" list "$@" >"$TMP/killed.out" 2>&1 || fail "status $? of $*: $(<"$TMP/killed.out")"
 	mapfile -t CALLS <"$TMP/calls"
 	FIRST_WRITE='' LAST_WRITE='' PLACES=()
@@ -57,6 +65,7 @@ spread_calls() { # N
 kill_at() { # CALL COMMAND...
 	local status=0 place="before $1"
 	[[ $1 != after:* ]] || place="after ${1#after:}"
+	forget_unfinished_journals
 	"$KILL_AT" "$TMP/killed" "$@" >"$TMP/killed.out" 2>&1 || status=$?
 	eq "$status $(<"$TMP/killed")" "137 killed $place" "the kill of ${*:2}: $(<"$TMP/killed.out")"
 }
@@ -64,6 +73,7 @@ kill_at() { # CALL COMMAND...
 # The same, but the tool may end before it comes to CALL: false.
 kill_if_reached() { # CALL COMMAND...
 	local status=0
+	forget_unfinished_journals
 	"$KILL_AT" "$TMP/killed" "$@" >"$TMP/killed.out" 2>&1 || status=$?
 	[[ "$status $(<"$TMP/killed")" != "0 ended 0" ]] || return 1
 	eq "$status $(<"$TMP/killed")" "137 killed before $1" "the kill of ${*:2}: $(<"$TMP/killed.out")"

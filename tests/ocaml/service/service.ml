@@ -56,7 +56,7 @@ let compute key =
   let rec rounds n acc =
     if n = 0 then acc else rounds (n - 1) (List.fold_left (fun a d -> (a * 31) + d) acc (digits acc) land 0xffffff)
   in
-  rounds 40 (key + 1)
+  rounds 1000 (key + 1)
 
 let locked f =
   Mutex.lock lock;
