@@ -110,6 +110,8 @@ def builds():
         build = f"$O/long/build/{name}"
         yield Step(name, f"rm -rf {build} && make -j$(nproc) WERROR=1 O={build} CC={compiler} CFLAGS={shlex.quote(flags)} all fixtures "
                          f"unit-tests && tests/run {build} unit toggle && rm -rf {build}")
+    for name in "doctor", "list", "toggle", "trace":
+        yield script(name, "TOOL=$O/asan/ocaml-probes")
     yield Step("bench-programs", "make -j$(nproc) bench-programs")
     for name in names("tools/bench/*.bench"):
         # Whether a bar holds is not asked.

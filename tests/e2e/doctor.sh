@@ -537,4 +537,7 @@ test_mistakes() {
 	matches "$(cat "$TMP/doctor.err")" "has no OCaml probes"
 }
 
+# A tool with sanitizers starts eight times slower: the long tests run these cases (tests/parts.py, builds).
+not_in asan test_sites_off_with_semaphore test_sigkill_of_the_tool test_sigkill_of_the_repair test_gdb_attached test_bpftrace_attached
+
 run_tests "$@"

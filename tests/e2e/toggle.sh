@@ -317,4 +317,7 @@ test_a_replaced_binary() {
 	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled"
 }
 
+# A tool with sanitizers starts eight times slower: the long tests run these cases (tests/parts.py, builds).
+not_in asan test_every_abi test_instances_at_once test_sigkill_of_the_tool
+
 run_tests "$@"
