@@ -66,6 +66,8 @@ def soak():
     yield script("inside_soak", "SECONDS_=600")
     yield script("inside", "WHOLE=yes", "MOVES=200")
     yield script("inside_suite", "WHOLE=yes")
+    yield script("count", "TOGGLES=500", "ROUNDS=100000")
+    yield script("dormant", "TOGGLES=125")
     yield script("functions_measured", "CYCLES=1000", "SUITE=all", "TIMED=10")
     yield script("suite", "WHOLE=yes", "TOGGLES=20000")
     for name in "memprof_lib_ocaml", "memprof_probes", "memprof_memtrace":

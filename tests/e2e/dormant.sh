@@ -146,13 +146,13 @@ test_only_what_was_asked_for() {
 	eq "$(handler_runs | awk '$2 > 0 { print $1 }')" gamma "handlers that ran"
 }
 
-# A thousand updates by several tools while two threads go through the sites at full speed.
-test_1000_toggles() {
+# Updates by four tools (TOGGLES=125: a thousand) while two threads go through the sites at full speed.
+test_toggled_by_four_tools() {
 	local before
 	start_target "$P/loop_plain"
 	await_line ready
 	before=$(dormant_memory "$TARGET")
-	toggle_by_four 125
+	toggle_by_four "${TOGGLES:-20}"
 	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
 	tell quit
 	finish_target
