@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/sanitize.h"
 #include "process/process_kind.h"
 #include "program/host_sites.h"
+#include "tool/json.h"
 #include "tool/list_args.h"
 #include "tool/list_follow.h"
 #include "tool/session.h"
@@ -24,23 +24,20 @@ static void print_program_json(const char *path, const struct ocp_program *prog,
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
 
-	json_object_object_add(top, "version", json_object_new_int(1));
-	json_object_object_add(top, "prog", json_object_new_string(path));
+	json_add_int(top, "version", 1);
+	json_add_string(top, "prog", path);
 	for (size_t i = 0; i < ocp_program_probe_count(prog); i++) {
 		struct json_object *probe = json_object_new_object();
 
-		json_object_object_add(probe, "name",
-				       json_object_new_string(ocp_program_probe_name(prog, i)));
-		json_object_object_add(probe, "sites",
-				       json_object_new_uint64(ocp_program_probe_sites(prog, i)));
+		json_add_string(probe, "name", ocp_program_probe_name(prog, i));
+		json_add_uint(probe, "sites", ocp_program_probe_sites(prog, i));
 		if (args)
 			json_object_object_add(probe, "arguments",
 					       json_object_get(json_object_array_get_idx(args, i)));
 		json_object_array_add(probes, probe);
 	}
 	json_object_object_add(top, "probes", probes);
-	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
-	json_object_put(top);
+	json_print(top, JSON_C_TO_STRING_PLAIN);
 	json_object_put(args);
 }
 
@@ -109,16 +106,11 @@ struct listed_processes {
 	struct json_object *array;
 };
 
-static struct json_object *text_or_null(const char *text)
-{
-	return text ? json_object_new_string(text) : NULL;
-}
-
 static void add_container(struct json_object *to, const struct ocp_process *proc)
 {
-	json_object_object_add(to, "pod_uid", text_or_null(ocp_process_pod(proc)));
-	json_object_object_add(to, "container_id", text_or_null(ocp_process_container(proc)));
-	json_object_object_add(to, "ns_pid", json_object_new_int(ocp_process_ns_pid(proc)));
+	json_add_string(to, "pod_uid", ocp_process_pod(proc));
+	json_add_string(to, "container_id", ocp_process_container(proc));
+	json_add_int(to, "ns_pid", ocp_process_ns_pid(proc));
 }
 
 /* List one process with probes. A process that exits meanwhile is skipped. */
@@ -148,10 +140,10 @@ static int list_process(void *data, struct ocp_process *proc)
 		return 0;
 	}
 	to = json_object_new_object();
-	json_object_object_add(to, "pid", json_object_new_int(ocp_process_pid(proc)));
-	json_object_object_add(to, "probes", json_object_new_uint64(n));
-	json_object_object_add(to, "enabled", json_object_new_uint64(enabled));
-	json_object_object_add(to, "exe", json_object_new_string(ocp_process_exe(proc)));
+	json_add_int(to, "pid", ocp_process_pid(proc));
+	json_add_uint(to, "probes", n);
+	json_add_uint(to, "enabled", enabled);
+	json_add_string(to, "exe", ocp_process_exe(proc));
 	add_container(to, proc);
 	json_object_array_add(list->array, to);
 	return 0;
@@ -219,11 +211,10 @@ static int list_processes(struct options *options)
 	} else if (!err) {
 		struct json_object *top = json_object_new_object();
 
-		json_object_object_add(top, "version", json_object_new_int(1));
+		json_add_int(top, "version", 1);
 		json_object_object_add(top, "processes", json_object_get(list.array));
-		json_object_object_add(top, "denied", json_object_new_uint64(summary.denied));
-		puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
-		json_object_put(top);
+		json_add_uint(top, "denied", summary.denied);
+		json_print(top, JSON_C_TO_STRING_PLAIN);
 	}
 	json_object_put(list.array);
 	free(text);
@@ -268,15 +259,13 @@ static struct json_object *kept_json(const char *name, const struct ocp_meter *m
 {
 	struct json_object *to = json_object_new_object(), *pids = json_object_new_array();
 
-	json_object_object_add(to, "name", json_object_new_string(name));
-	json_object_object_add(to, "elapsed_s",
-			       json_object_new_double((double)ocp_sample_time_ns(sample) / 1e9));
-	json_object_object_add(to, "probes", json_object_new_uint64(ocp_meter_probe_count(meter)));
-	json_object_object_add(to, "sites", json_object_new_uint64(ocp_meter_site_count(meter)));
-	json_object_object_add(to, "hits", json_object_new_uint64(ocp_sample_all_hits(sample)));
+	json_add_string(to, "name", name);
+	json_add_double(to, "elapsed_s", (double)ocp_sample_time_ns(sample) / 1e9);
+	json_add_uint(to, "probes", ocp_meter_probe_count(meter));
+	json_add_uint(to, "sites", ocp_meter_site_count(meter));
+	json_add_uint(to, "hits", ocp_sample_all_hits(sample));
 	if (ocp_meter_program(meter))
-		json_object_object_add(to, "program",
-				       json_object_new_string(ocp_meter_program(meter)));
+		json_add_string(to, "program", ocp_meter_program(meter));
 	for (size_t i = 0; i < ocp_meter_process_count(meter); i++)
 		json_object_array_add(pids, json_object_new_int(ocp_meter_process(meter, i)));
 	json_object_object_add(to, "pids", pids);
@@ -325,10 +314,9 @@ static int list_kept(struct options *options)
 	free(names);
 	if (options->json) {
 		top = json_object_new_object();
-		json_object_object_add(top, "version", json_object_new_int(1));
+		json_add_int(top, "version", 1);
 		json_object_object_add(top, "kept", json_object_get(array));
-		puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
-		json_object_put(top);
+		json_print(top, JSON_C_TO_STRING_PLAIN);
 	}
 	json_object_put(array);
 	return EXIT_DONE;

@@ -2,7 +2,6 @@
 #include "tool/group_output.h"
 
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "measure/by_value.h"
+#include "tool/json.h"
 
 enum { TOP_GROUPS = 20, MIN_VALUE_WIDTH = 16, OTHERS_BYTES = 80 };
 
@@ -204,11 +204,6 @@ void print_groups(const struct report *report)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_group_uint(struct json_object *object, const char *name, uint64_t value)
-{
-	json_object_object_add(object, name, json_object_new_uint64(value));
-}
-
 /* Return BYTES as in printed hits: a string, or an object if the text is cut or is not UTF-8. */
 static struct json_object *string_json(const struct value_group *group, const char *bytes, size_t n)
 {
@@ -226,10 +221,10 @@ static struct json_object *string_json(const struct value_group *group, const ch
 		json_object_object_add(object, "string",
 				       json_object_new_string_len(bytes, (int)n_text));
 	else
-		json_object_object_add(object, "hex", json_object_new_string(hex));
-	add_group_uint(object, "bytes", group->value.number);
+		json_add_string(object, "hex", hex);
+	json_add_uint(object, "bytes", group->value.number);
 	if (is_cut)
-		json_object_object_add(object, "cut", json_object_new_boolean(true));
+		json_add_bool(object, "cut", true);
 	return object;
 }
 
@@ -269,14 +264,13 @@ static void add_times(struct json_object *object, const struct value_group *grou
 {
 	const struct ocp_pair pair = value_group_pair(group);
 
-	add_group_uint(object, "count", pair.count);
-	add_group_uint(object, "sum_ns", pair.sum_ns);
-	json_object_object_add(object, "mean_ns",
-			       json_object_new_double((double)pair.sum_ns / (double)pair.count));
-	add_group_uint(object, "min_ns", pair.min_ns);
-	add_group_uint(object, "max_ns", pair.max_ns);
-	add_group_uint(object, "p50_ns", ocp_pair_quantile_ns(&pair, 0.5));
-	add_group_uint(object, "p99_ns", ocp_pair_quantile_ns(&pair, 0.99));
+	json_add_uint(object, "count", pair.count);
+	json_add_uint(object, "sum_ns", pair.sum_ns);
+	json_add_double(object, "mean_ns", (double)pair.sum_ns / (double)pair.count);
+	json_add_uint(object, "min_ns", pair.min_ns);
+	json_add_uint(object, "max_ns", pair.max_ns);
+	json_add_uint(object, "p50_ns", ocp_pair_quantile_ns(&pair, 0.5));
+	json_add_uint(object, "p99_ns", ocp_pair_quantile_ns(&pair, 0.99));
 }
 
 static struct json_object *group_json(const struct report *report, const struct value_group *group,
@@ -287,28 +281,26 @@ static struct json_object *group_json(const struct report *report, const struct 
 		group->times ? ocp_sample_pair(report->sample, group->number) : NULL;
 
 	if (pair) {
-		json_object_object_add(object, "start", json_object_new_string(pair->start));
-		json_object_object_add(object, "stop", json_object_new_string(pair->stop));
+		json_add_string(object, "start", pair->start);
+		json_add_string(object, "stop", pair->stop);
 	} else {
-		json_object_object_add(object, "name", json_object_new_string(group->probe));
+		json_add_string(object, "name", group->probe);
 	}
-	json_object_object_add(object, "arg", json_object_new_string(arg));
+	json_add_string(object, "arg", arg);
 	if (group->is_others)
-		json_object_object_add(object, "others", json_object_new_boolean(true));
+		json_add_bool(object, "others", true);
 	else
 		json_object_object_add(object, "value", value_json(group));
 	if (!group->is_others && group->value.type == FILTER_TYPE_UNREADABLE)
-		json_object_object_add(object, "why", json_object_new_string("cannot be read"));
+		json_add_string(object, "why", "cannot be read");
 	if (!group->is_others && group->value.type == FILTER_TYPE_OTHER)
-		json_object_object_add(object, "why",
-				       json_object_new_string("neither a number nor a string"));
+		json_add_string(object, "why", "neither a number nor a string");
 	if (pair) {
 		add_times(object, group);
 		return object;
 	}
-	add_group_uint(object, "hits", group->hits);
-	json_object_object_add(object, "hits_per_s",
-			       json_object_new_double(report_rate(report, group->hits)));
+	json_add_uint(object, "hits", group->hits);
+	json_add_double(object, "hits_per_s", report_rate(report, group->hits));
 	return object;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "tool/json.h"
 #include "tool/list_args.h"
 
 #include <inttypes.h>
@@ -178,11 +179,6 @@ char *args_text(const char *arg_names, const char *operands)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_filled_string(struct json_object *to, const char *key, const char *text)
-{
-	json_object_object_add(to, key, text && *text ? json_object_new_string(text) : NULL);
-}
-
 struct json_object *args_json(const char *arg_names, const char *operands)
 {
 	struct json_object *array = json_object_new_array();
@@ -194,8 +190,8 @@ struct json_object *args_json(const char *arg_names, const char *operands)
 		char name[OCP_ARG_NAME_BYTES];
 		const enum ocp_arg_type type = ocp_arg_name(arg_names, i, name);
 
-		add_filled_string(to, "name", name);
-		add_filled_string(to, "type", ocp_arg_type_name(type));
+		json_add_filled_string(to, "name", name);
+		json_add_filled_string(to, "type", ocp_arg_type_name(type));
 		json_object_object_add(to, "place", json_object_new_string_len(operand, (int)n));
 		json_object_array_add(array, to);
 	}
@@ -208,9 +204,9 @@ static struct json_object *site_json(const struct probe_place *place)
 	char va[TEXT_BYTES];
 
 	snprintf(va, sizeof(va), "0x%" PRIx64, place->site->va);
-	add_filled_string(to, "linked", va);
-	add_filled_string(to, "source", place->file);
-	json_object_object_add(to, "line", place->file ? json_object_new_int(place->line) : NULL);
+	json_add_filled_string(to, "linked", va);
+	json_add_filled_string(to, "source", place->file);
+	json_add_known_int(to, "line", place->file, place->line);
 	json_object_object_add(to, "args", args_json(place->site->arg_names, place->site->args));
 	return to;
 }

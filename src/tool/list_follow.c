@@ -7,18 +7,19 @@
  * executed another file, is examined at once. A process that runs an OCaml program gets a pidfd,
  * which reports the end of the process.
  */
-#include "tool/list_follow.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,13 +27,168 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
+#include "code/runtime.h"
+#include "ocaml_probes.h"
 #include "process/container.h"
-#include "tracee/exit_status.h"
 #include "process/find.h"
 #include "process/proc_events.h"
-#include "tracee/proc_file.h"
-#include "tool/follow_files.h"
+#include "program/program.h"
+#include "tool/json.h"
+#include "tool/list_follow.h"
 #include "tool/session.h"
+#include "tracee/exit_status.h"
+#include "tracee/proc_file.h"
+#include "watch/verdicts.h"
+
+/* ---- which files are OCaml programs ---------------------------------------------------------- */
+
+/* A cache of the examined executables. Each file is read once. */
+struct follow_files {
+	struct verdicts *verdicts; /* results of examining files of other users */
+	struct follow_file *list;
+	size_t n;
+};
+
+/*
+ * Describes an executable. It is an OCaml program if it contains OCaml's native runtime or OCaml
+ * probes.
+ */
+struct follow_program {
+	dev_t dev;
+	ino_t ino;
+	bool is_one;
+	char ocaml[32]; /* the OCaml version; "": unknown */
+	size_t n_probes;
+};
+
+/* The inode alone does not identify the contents: files are replaced and rewritten. */
+struct follow_file {
+	dev_t dev;
+	ino_t ino;
+	off_t bytes;
+	struct timespec changed;
+	struct follow_program program;
+};
+
+/* A machine usually runs few executables, but a build runs thousands of new ones. */
+enum { MAX_FILES = 4096, EXAM_MS = 12000 };
+
+static bool is_of(const struct follow_file *file, const struct stat *st)
+{
+	return file->dev == st->st_dev && file->ino == st->st_ino && file->bytes == st->st_size &&
+	       file->changed.tv_sec == st->st_ctim.tv_sec &&
+	       file->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* Open the file of FD and take ownership of FD. Wait until the file has been examined. */
+static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
+			const char *name, struct ocp_program **prog)
+{
+	const struct file_origin origin = { .name = name, .pid = pid };
+	int again, err;
+
+	do {
+		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		err = again < 0 ? -errno : program_open_from(ctx, again, &origin, prog);
+	} while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
+	close(fd);
+	return err;
+}
+
+/* Read the file of FD and take ownership of FD. A damaged file counts as not an OCaml program. */
+static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
+				 struct follow_program *program)
+{
+	char path[PROC_PATH_BYTES], name[PATH_MAX] = "";
+	struct ocp_program *prog;
+	struct runtime runtime;
+	int err;
+
+	proc_path(path, pid, "exe");
+	if (readlink(path, name, sizeof(name) - 1) <= 0)
+		snprintf(name, sizeof(name), "%s", path);
+	err = open_program(ctx, verdicts, fd, pid, name, &prog);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	program->n_probes = ocp_program_probe_count(prog);
+	err = runtime_recognise(ctx, prog->elf, &runtime);
+	ocp_program_free(prog);
+	if (err == -ENOMEM)
+		return err;
+	/* A runtime with unknown structures is still an OCaml runtime. */
+	program->is_one = program->n_probes || !err || err == -EPROTONOSUPPORT;
+	if (!err || err == -EPROTONOSUPPORT)
+		snprintf(program->ocaml, sizeof(program->ocaml), "%s", runtime.version);
+	return 0;
+}
+
+/* Add a file. If the list is full, replace the oldest entry. */
+static int remember_file(struct ocp_ctx *ctx, struct follow_files *files,
+			 const struct follow_file *file)
+{
+	if (!files->list)
+		files->list = calloc(MAX_FILES, sizeof(*files->list));
+	if (!files->list)
+		return ctx_no_memory(ctx);
+	files->list[files->n++ % MAX_FILES] = *file;
+	return 0;
+}
+
+/*
+ * Examine the executable of process PID. Returns -ESRCH if the process has ended, or -ENOMEM. A
+ * file that cannot be read counts as not an OCaml program.
+ */
+static int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
+			     struct follow_program *program)
+{
+	struct follow_file file;
+	struct stat st;
+	const int fd = proc_open_exe(pid);
+	int err;
+
+	*program = (struct follow_program){ 0 };
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ESRCH ? -ESRCH : 0;
+	if (fstat(fd, &st) != 0) {
+		close(fd);
+		return -ESRCH;
+	}
+	for (size_t i = 0; i < files->n && i < MAX_FILES; i++) {
+		if (!is_of(&files->list[i], &st))
+			continue;
+		close(fd);
+		*program = files->list[i].program;
+		return 0;
+	}
+	*program = (struct follow_program){ .dev = st.st_dev, .ino = st.st_ino };
+	err = read_followed_program(ctx, files->verdicts, fd, pid, program);
+	if (err)
+		return err;
+	file = (struct follow_file){ .dev = st.st_dev,
+				     .ino = st.st_ino,
+				     .bytes = st.st_size,
+				     .changed = st.st_ctim,
+				     .program = *program };
+	return remember_file(ctx, files, &file);
+}
+
+static int follow_files_open(struct ocp_ctx *ctx, struct follow_files *files)
+{
+	*files = (struct follow_files){ .verdicts = verdicts_new(ctx) };
+	if (!files->verdicts)
+		return -ENOMEM;
+	verdicts_set_strangers(files->verdicts);
+	return 0;
+}
+
+static void follow_files_free(struct follow_files *files)
+{
+	verdicts_free(files->verdicts);
+	free(files->list);
+	*files = (struct follow_files){ 0 };
+}
+
+/* ---- the follower ---------------------------------------------------------------------------- */
 
 enum {
 	ROUND_NS = 100 * 1000 * 1000,
@@ -92,11 +248,6 @@ struct ending_of {
 	int status; /* as waitpid(2) encodes it */
 };
 
-static struct json_object *text_or_null(const char *text)
-{
-	return *text ? json_object_new_string(text) : NULL;
-}
-
 static void write_event_json(const char *event, const struct ocaml_process *process,
 			     const struct ending_of *ending)
 {
@@ -104,30 +255,25 @@ static void write_event_json(const char *event, const struct ocaml_process *proc
 	const int64_t now_ms = clock_ns(CLOCK_REALTIME) / 1000000;
 	char now[32];
 
-	json_object_object_add(top, "version", json_object_new_int(1));
-	json_object_object_add(top, "event", json_object_new_string(event));
+	json_add_int(top, "version", 1);
+	json_add_string(top, "event", event);
 	snprintf(now, sizeof(now), "%" PRId64 ".%03d", now_ms / 1000, (int)(now_ms % 1000));
 	json_object_object_add(top, "time", json_object_new_double_s((double)now_ms / 1e3, now));
-	json_object_object_add(top, "pid", json_object_new_int(process->pid));
-	json_object_object_add(top, "ocaml", text_or_null(process->program.ocaml));
-	json_object_object_add(top, "probes", json_object_new_uint64(process->program.n_probes));
-	json_object_object_add(top, "exe", json_object_new_string(process->exe));
-	json_object_object_add(top, "pod_uid", text_or_null(process->container.pod));
-	json_object_object_add(top, "container_id", text_or_null(process->container.id));
+	json_add_int(top, "pid", process->pid);
+	json_add_filled_string(top, "ocaml", process->program.ocaml);
+	json_add_uint(top, "probes", process->program.n_probes);
+	json_add_string(top, "exe", process->exe);
+	json_add_filled_string(top, "pod_uid", process->container.pod);
+	json_add_filled_string(top, "container_id", process->container.id);
 	if (ending) {
 		const bool has_exited = ending->is_known && WIFEXITED(ending->status);
 		const bool was_killed = ending->is_known && WIFSIGNALED(ending->status);
 
-		json_object_object_add(top, "exit_status",
-				       has_exited ? json_object_new_int(WEXITSTATUS(ending->status))
-						  : NULL);
-		json_object_object_add(top, "signal",
-				       was_killed ? json_object_new_int(WTERMSIG(ending->status))
-						  : NULL);
-		json_object_object_add(top, "exec", json_object_new_boolean(ending->runs_another));
+		json_add_known_int(top, "exit_status", has_exited, WEXITSTATUS(ending->status));
+		json_add_known_int(top, "signal", was_killed, WTERMSIG(ending->status));
+		json_add_bool(top, "exec", ending->runs_another);
 	}
-	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
-	json_object_put(top);
+	json_print(top, JSON_C_TO_STRING_PLAIN);
 }
 
 static void write_ending(const struct ending_of *ending)

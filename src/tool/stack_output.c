@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "tool/json.h"
 #include "tool/stack_output.h"
 
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,23 +152,18 @@ void write_frames_json(const struct named_frames *frames)
 	putchar(']');
 }
 
-static void add_stack_uint(struct json_object *to, const char *name, uint64_t value)
-{
-	json_object_object_add(to, name, json_object_new_uint64(value));
-}
-
 struct json_object *json_of_frame(const struct named_frame *frame)
 {
 	struct json_object *object = json_object_new_object();
 
-	json_object_object_add(object, "function", json_object_new_string(frame->function));
-	json_object_object_add(object, "kind", json_object_new_string(kind_text(frame->kind)));
+	json_add_string(object, "function", frame->function);
+	json_add_string(object, "kind", kind_text(frame->kind));
 	if (frame->file) {
-		json_object_object_add(object, "file", json_object_new_string(frame->file));
-		add_stack_uint(object, "line", frame->line);
+		json_add_string(object, "file", frame->file);
+		json_add_uint(object, "line", frame->line);
 	}
 	if (frame->is_inlined)
-		json_object_object_add(object, "inlined", json_object_new_boolean(true));
+		json_add_bool(object, "inlined", true);
 	return object;
 }
 
@@ -177,16 +172,16 @@ static struct json_object *json_of_row(const struct report *report, const struct
 	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
 
 	if (row->probe) {
-		json_object_object_add(object, "name", json_object_new_string(row->probe));
-		add_stack_uint(object, "hits", row->n);
+		json_add_string(object, "name", row->probe);
+		json_add_uint(object, "hits", row->n);
 	} else {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, row->pair);
 
-		json_object_object_add(object, "start", json_object_new_string(pair->start));
-		json_object_object_add(object, "stop", json_object_new_string(pair->stop));
-		add_stack_uint(object, "count", row->n);
-		add_stack_uint(object, "sum_ns", row->sum_ns);
-		add_stack_uint(object, "max_ns", row->max_ns);
+		json_add_string(object, "start", pair->start);
+		json_add_string(object, "stop", pair->stop);
+		json_add_uint(object, "count", row->n);
+		json_add_uint(object, "sum_ns", row->sum_ns);
+		json_add_uint(object, "max_ns", row->max_ns);
 	}
 	for (size_t i = 0; i < row->frames.n; i++)
 		json_object_array_add(frames, json_of_frame(row->frames.list[i]));
@@ -202,9 +197,9 @@ void add_stacks_json(struct json_object *top, const struct report *report)
 	for (size_t i = 0; i < rows->n; i++)
 		json_object_array_add(stacks, json_of_row(report, &rows->list[i]));
 	json_object_object_add(top, "stacks", stacks);
-	add_stack_uint(walks, "walked", rows->walks);
-	add_stack_uint(walks, "truncated", rows->truncated);
-	add_stack_uint(walks, "lost", rows->lost);
-	add_stack_uint(walks, "rows_full", rows->not_counted);
+	json_add_uint(walks, "walked", rows->walks);
+	json_add_uint(walks, "truncated", rows->truncated);
+	json_add_uint(walks, "lost", rows->lost);
+	json_add_uint(walks, "rows_full", rows->not_counted);
 	json_object_object_add(top, "walks", walks);
 }
