@@ -32,7 +32,7 @@ struct function_row {
 	const char *image;  /* the file that contains the function */
 };
 
-/* ---- table ----------------------------------------------------------------------------------- */
+/* ---- table ---------------------------------------------------------------------------------- */
 
 enum function_column {
 	COLUMN_FUNCTION,
@@ -121,7 +121,7 @@ static void functions_print_table(const struct function_row *rows, size_t n, boo
 	}
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* A program has tens of thousands of functions, so the JSON is written without json-c. */
 static void write_member(const char *key, const char *text)

@@ -28,7 +28,7 @@
 #include "tool/writer.h"
 #include "tracee/proc_file.h"
 
-/* ---- pauses ---------------------------------------------------------------------------------- */
+/* ---- pauses --------------------------------------------------------------------------------- */
 
 /*
  * The maximum number of rows; a row has 4 KB, and counts one phase in one domain. The pauses of
@@ -237,7 +237,7 @@ static void collector_share_print(struct collector_share *share)
 	}
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
 struct gc_report {
 	pid_t pid;
@@ -535,7 +535,7 @@ static void gc_write_json(const struct gc_report *report)
 	json_print(top, JSON_C_TO_STRING_PLAIN);
 }
 
-/* ---- the session ----------------------------------------------------------------------------- */
+/* ---- the session ---------------------------------------------------------------------------- */
 
 enum {
 	KEEP_NS = 100 * 1000 * 1000,

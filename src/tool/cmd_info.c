@@ -14,7 +14,7 @@
 #include "tool/list_args.h"
 #include "watch/verdicts.h"
 
-/* ---- sites ----------------------------------------------------------------------------------- */
+/* ---- sites ---------------------------------------------------------------------------------- */
 
 enum site_column {
 	COLUMN_PROBE,
@@ -276,7 +276,7 @@ static struct json_object *sites_json(const struct ocp_process *proc, const stru
 
 enum { EXAM_MS = 10000 };
 
-/* ---- states and tracer ------------------------------------------------------------------------ */
+/* ---- states and tracer ---------------------------------------------------------------------- */
 
 /* The process that traces the process in question. */
 struct tracer {

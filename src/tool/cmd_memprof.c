@@ -36,7 +36,7 @@
 #include "tool/writer.h"
 #include "tracee/proc_file.h"
 
-/* ---- the file of --memtrace, written while the profile runs ---------------------------------- */
+/* ---- the file of --memtrace, written while the profile runs --------------------------------- */
 
 enum { FLUSH_NS = 1000 * 1000 * 1000 };
 
@@ -169,7 +169,7 @@ static int memtrace_file_finish(struct memtrace_file *file, const struct memprof
 	return err;
 }
 
-/* ---- output: a table at the end, or JSON lines while events come ----------------------------- */
+/* ---- output: a table at the end, or JSON lines while events come ---------------------------- */
 
 struct memprof_report {
 	const struct heap *heap;
@@ -210,7 +210,7 @@ static uint64_t lost_events(const struct memprof_losses *losses)
 	return sum;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 static double share(uint64_t part, uint64_t all)
 {
@@ -336,7 +336,7 @@ static int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report 
 	return 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void memprof_json_start(const struct memprof_json_head *head)
 {
@@ -425,7 +425,7 @@ static void memprof_json_end(const struct memprof_report *report)
 	       losses->is_cut ? "true" : "false", losses->forks);
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 enum {
 	USUAL_DEPTH = 128,

@@ -26,7 +26,7 @@
 #include "tool/profile_output.h"
 #include "tool/session.h"
 
-/* ---- the report at the end: files and standard output ---------------------------------------- */
+/* ---- the report at the end: files and standard output --------------------------------------- */
 
 enum profile_form { PROFILE_TABLE, PROFILE_JSON, PROFILE_FOLDED };
 

@@ -40,7 +40,7 @@
 #include "tracee/proc_file.h"
 #include "watch/verdicts.h"
 
-/* ---- which files are OCaml programs ---------------------------------------------------------- */
+/* ---- which files are OCaml programs --------------------------------------------------------- */
 
 /* A cache of the examined executables. Each file is read once. */
 struct follow_files {
@@ -188,7 +188,7 @@ static void follow_files_free(struct follow_files *files)
 	*files = (struct follow_files){ 0 };
 }
 
-/* ---- the follower ---------------------------------------------------------------------------- */
+/* ---- the follower --------------------------------------------------------------------------- */
 
 enum {
 	ROUND_NS = 100 * 1000 * 1000,

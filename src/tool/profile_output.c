@@ -241,7 +241,7 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* ---- two profiles compared: tables ----------------------------------------------------------- */
+/* ---- two profiles compared: tables ---------------------------------------------------------- */
 
 static void print_side(const char *side, const struct profile *profile)
 {
@@ -334,7 +334,7 @@ void profile_diff_print_table(const struct profile_diff *diff)
 	print_diff_stacks(diff, true, "STACKS THAT LACK CALLERS");
 }
 
-/* ---- two profiles compared: folded ----------------------------------------------------------- */
+/* ---- two profiles compared: folded ---------------------------------------------------------- */
 
 /*
  * Return the number in the folded form for VALUE: a value of the new profile, or an old value to
@@ -361,7 +361,7 @@ void profile_diff_print_folded(const struct profile_diff *diff)
 	}
 }
 
-/* ---- two profiles compared: JSON ------------------------------------------------------------- */
+/* ---- two profiles compared: JSON ------------------------------------------------------------ */
 
 static void add_percentage(struct json_object *to, const char *name, double value)
 {
