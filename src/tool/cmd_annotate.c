@@ -24,7 +24,7 @@
 #include "code/patterns.h"
 #include "process/code_images.h"
 #include "program/item.h"
-#include "tool/cpu_shares.h"
+#include "tool/measure_limit.h"
 #include "tool/json.h"
 #include "tool/measure_session.h"
 #include "tool/writer.h"

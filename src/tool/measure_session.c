@@ -33,23 +33,6 @@ enum {
 	PRINT_NS = 20 * 1000 * 1000,   /* the longest delay of a printed hit */
 };
 
-double report_rate(const struct report *report, uint64_t events)
-{
-	const int64_t ns = ocp_sample_time_ns(report->sample);
-
-	return ns > 0 ? (double)events * 1e9 / (double)ns : 0;
-}
-
-double report_cost(const struct report *report)
-{
-	const int64_t ns = ocp_sample_time_ns(report->sample);
-
-	return ns > 0 ? (double)ocp_sample_all_hits(report->sample) *
-				ocp_sample_cost_per_hit_ns(report->sample, report->costs) /
-				(double)ns
-		      : 0;
-}
-
 /* ---- timed events --------------------------------------------------------------------------- */
 
 /* A recurring event on a fixed grid, so that delays do not add up. */

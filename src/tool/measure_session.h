@@ -4,7 +4,7 @@
 #define TOOL_MEASURE_SESSION_H
 
 #include "tool/choose_engine.h"
-#include "tool/cpu_shares.h"
+#include "tool/measure_limit.h"
 #include "tool/session.h"
 #include "tool/unread_args.h"
 #include "cli/cli.h"

@@ -11,7 +11,6 @@
 #include "profile/folded_writer.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
-#include "tool/stack_output.h"
 #include "tool/writer.h"
 
 enum { PROFILE_JSON_VERSION = 1 };
