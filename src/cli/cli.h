@@ -149,6 +149,12 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * programs and must not control the terminal.
  */
 void print_text(const char *text);
+/*
+ * Print N CELLS of a table: pad each cell but the last to its width in WIDTHS and two blanks. The
+ * caller ends the line. Without PRINT, only widen WIDTHS for the cells. Cells of more than 48 bytes
+ * do not widen their column: they push later columns to the right.
+ */
+void print_columns(int *widths, const char *const *cells, size_t n, bool print);
 /* Print a usage error, and a hint that names the help. Return EXIT_USAGE. */
 int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

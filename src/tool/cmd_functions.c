@@ -43,9 +43,6 @@ enum function_column {
 	N_COLUMNS
 };
 
-/* Longer values push later columns to the right. */
-enum { MAX_WIDTH = 48 };
-
 struct function_cells {
 	const char *text[N_COLUMNS];
 	char function[FUNCTION_TEXT_BYTES], arity[8], source[4096];
@@ -83,41 +80,27 @@ static void fill(struct function_cells *cells, const struct function_row *row)
 	cells->text[COLUMN_FILE] = row->image;
 }
 
-static void print_cells(const struct function_cells *cells, const int *widths, int n,
-			const char *reason)
-{
-	for (int c = 0; c < n; c++) {
-		const int bytes = (int)strlen(cells->text[c]);
-
-		print_text(cells->text[c]);
-		if (c < n - 1)
-			printf("%*s", (bytes < widths[c] ? widths[c] - bytes : 0) + 2, "");
-	}
-	printf(reason ? "  (%s)\n" : "\n", reason);
-}
-
 /* Print a table, with a column for the image if HAS_IMAGES. */
 static void functions_print_table(const struct function_row *rows, size_t n, bool has_images)
 {
-	struct function_cells cells = { .text = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" } };
-	const int n_columns = has_images ? N_COLUMNS : N_COLUMNS - 1;
-	int widths[N_COLUMNS] = { 8, 5, 4, 6, 4 };
+	static const char *const titles[] = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" };
+	const size_t n_columns = has_images ? N_COLUMNS : N_COLUMNS - 1;
+	int widths[N_COLUMNS] = { 0 };
+	struct function_cells cells;
 
-	for (size_t i = 0; i < n; i++) {
-		struct function_cells row;
-
-		fill(&row, &rows[i]);
-		for (int c = 0; c < n_columns; c++) {
-			const size_t bytes = strlen(row.text[c]);
-
-			if (bytes <= MAX_WIDTH && (int)bytes > widths[c])
-				widths[c] = (int)bytes;
-		}
-	}
-	print_cells(&cells, widths, n_columns, NULL);
+	print_columns(widths, titles, n_columns, false);
 	for (size_t i = 0; i < n; i++) {
 		fill(&cells, &rows[i]);
-		print_cells(&cells, widths, n_columns, rows[i].reason);
+		print_columns(widths, cells.text, n_columns, false);
+	}
+	print_columns(widths, titles, n_columns, true);
+	putchar('\n');
+	for (size_t i = 0; i < n; i++) {
+		fill(&cells, &rows[i]);
+		print_columns(widths, cells.text, n_columns, true);
+		if (rows[i].reason)
+			printf("  (%s)", rows[i].reason);
+		putchar('\n');
 	}
 }
 

@@ -34,8 +34,7 @@ enum site_column {
 	N_COLUMNS,
 };
 
-/* Longer values push later columns to the right. */
-enum { MAX_WIDTH = 48, MAX_NUMBER = 48 };
+enum { MAX_NUMBER = 48 };
 
 static const char *const headings[N_COLUMNS] = {
 	"PROBE",   "STATE",   "NOP", "OPCODE", "HELD",	 "ADDRESS", "LINKED",
@@ -153,33 +152,22 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 /*
  * Print the row of SITE, or the headings if SITE is NULL. Without PRINT, only widen WIDTHS for it.
  */
-static void row(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
-		bool print)
+static void print_site(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
+		       bool print)
 {
+	char bufs[N_COLUMNS][MAX_NUMBER];
+	const char *cells[N_COLUMNS];
 	struct texts texts = { 0 };
 
 	if (site)
 		texts = (struct texts){ symbol_text(site), source_text(site),
 					args_text(site->arg_names, site->args) };
-
-	for (int c = 0; c < N_COLUMNS; c++) {
-		char buf[MAX_NUMBER];
-		const char *text =
-			site ? cell(proc, site, (enum site_column)c, &texts, buf) : headings[c];
-		size_t bytes = strlen(text);
-
-		if (!print) {
-			if (bytes <= MAX_WIDTH && (int)bytes > widths[c])
-				widths[c] = (int)bytes;
-			continue;
-		}
-		print_text(text);
-		if (c == N_COLUMNS - 1)
-			putchar('\n');
-		else
-			printf("%*s", (bytes < (size_t)widths[c] ? widths[c] - (int)bytes : 0) + 2,
-			       "");
-	}
+	for (int c = 0; c < N_COLUMNS; c++)
+		cells[c] =
+			site ? cell(proc, site, (enum site_column)c, &texts, bufs[c]) : headings[c];
+	print_columns(widths, cells, N_COLUMNS, print);
+	if (print)
+		putchar('\n');
 	free(texts.symbol);
 	free(texts.source);
 	free(texts.args);
@@ -206,12 +194,12 @@ static void sites_print_table(const struct ocp_process *proc, const struct ocp_s
 {
 	int widths[N_COLUMNS] = { 0 };
 
-	row(proc, NULL, widths, false);
+	print_site(proc, NULL, widths, false);
 	for (size_t i = 0; i < ocp_sites_count(sites); i++)
-		row(proc, ocp_sites_get(sites, i), widths, false);
-	row(proc, NULL, widths, true);
+		print_site(proc, ocp_sites_get(sites, i), widths, false);
+	print_site(proc, NULL, widths, true);
 	for (size_t i = 0; i < ocp_sites_count(sites); i++)
-		row(proc, ocp_sites_get(sites, i), widths, true);
+		print_site(proc, ocp_sites_get(sites, i), widths, true);
 }
 
 /* Add ADDRESS as a string, since many JSON readers keep only 53 bits of a number. */

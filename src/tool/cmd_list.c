@@ -12,7 +12,6 @@
 #include "program/host_sites.h"
 #include "tool/json.h"
 #include "tool/list_args.h"
-#include "tool/list_follow.h"
 #include "tool/session.h"
 #include "watch/verdicts.h"
 

@@ -22,15 +22,15 @@ enum arg_column {
 
 static const char *const headings[N_PADDED] = { "PROBE", "SITE", "SOURCE", "ARG", "NAME", "TYPE" };
 
-enum { MAX_WIDTH = 48, TEXT_BYTES = 32 };
+enum { TEXT_BYTES = 32 };
 
 /* The sites that have code, with the places of their probes in the source. */
 struct site_listing {
 	const struct ocp_program *prog;
 	struct probe_place *places; /* sorted by probe, then by address */
 	size_t n;
-	char *names; /* the files' names */
-	int widths[N_PADDED];
+	char *names;		  /* the files' names */
+	int widths[N_PADDED + 1]; /* the last cell of a line has no width */
 };
 
 static int open_listing(const struct ocp_program *prog, struct site_listing *listing)
@@ -82,21 +82,15 @@ static const char *place_in(const char *operand, size_t *n)
 	return at + 1;
 }
 
+/* Print a line that ends with the N bytes of OPERAND. Without PRINT, only widen the columns. */
 static void put_cells(struct site_listing *listing, const char *const cells[N_PADDED],
 		      const char *operand, size_t n, bool print)
 {
-	for (int c = 0; c < N_PADDED; c++) {
-		const int bytes = (int)strlen(cells[c]);
+	const char *all[N_PADDED + 1];
 
-		if (!print) {
-			if (bytes <= MAX_WIDTH && bytes > listing->widths[c])
-				listing->widths[c] = bytes;
-			continue;
-		}
-		print_text(cells[c]);
-		printf("%*s", (bytes < listing->widths[c] ? listing->widths[c] - bytes : 0) + 2,
-		       "");
-	}
+	memcpy(all, cells, N_PADDED * sizeof(*all));
+	all[N_PADDED] = "";
+	print_columns(listing->widths, all, N_PADDED + 1, print);
 	if (print)
 		printf("%.*s\n", (int)n, operand);
 }

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/suggest.h"
-#include "tool/complete.h"
 
 /*
  * Execute the dashboard ARGV[0], which is in the directory of this program. Replace ARGV[0] by the
