@@ -24,7 +24,7 @@
 #include "program/program.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
-#include "tool/session.h"
+#include "cli/session.h"
 #include "tool/writer.h"
 #include "tracee/proc_file.h"
 
@@ -545,6 +545,7 @@ enum {
 
 struct gc_session {
 	struct options *options;
+	struct session *session;
 	struct gc_reader *reader;
 	struct gc_pauses *pauses;      /* NULL: pauses are not measured */
 	struct collector_share *share; /* NULL: the CPU time is not sampled */
@@ -608,54 +609,63 @@ static void write_report(struct gc_session *s, bool is_total)
 }
 
 /*
- * Read the figures. If the process has ended, return ENDED_WITH_PROCESS, and keep the figures that
- * were read last. Do the same if the process has executed another program (s->runs_another).
+ * Read the figures, once each time that the session wakes. If the process has ended, return
+ * ENDED_WITH_PROCESS, and keep the figures that were read last. Do the same if the process has
+ * executed another program (s->runs_another).
  */
-static enum ending read_now(struct gc_session *s, struct session *session)
+static enum ending read_now(void *data)
 {
-	if (read_gauges(s) == 0)
+	struct gc_session *s = data;
+
+	if (s->now_ns >= s->session->woke_ns)
 		return NOT_ENDED;
+	if (read_gauges(s) == 0) {
+		collector_share_refresh(s->share);
+		return NOT_ENDED;
+	}
 	if (s->err != -ESRCH)
 		return ENDED_BY_ERROR;
-	s->runs_another = session_wait(session, session_now_ns() + GRACE_NS) != ENDED_WITH_PROCESS;
+	s->runs_another =
+		session_wait(s->session, session_now_ns() + GRACE_NS) != ENDED_WITH_PROCESS;
 	return ENDED_WITH_PROCESS;
 }
 
-static enum ending read_gauges_until_end(struct gc_session *s, struct session *session)
+static enum ending write_interval(void *data)
 {
-	const int64_t interval_ns = s->options->interval_ns;
-	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
-	int64_t interval_end_ns = interval_ns ? s->start_ns + interval_ns : INT64_MAX;
+	struct gc_session *s = data;
+	const enum ending ending = read_now(s);
 
-	for (;;) {
-		int64_t until_ns = session_now_ns() + KEEP_NS;
-		enum ending ending;
-
-		until_ns = until_ns < end_ns ? until_ns : end_ns;
-		until_ns = until_ns < interval_end_ns ? until_ns : interval_end_ns;
-		ending = session_wait(session, until_ns);
-		if (ending == ENDED_WITH_PROCESS || ending == ENDED_BY_ERROR)
-			return ending;
-		if (ending == NOT_ENDED)
-			ending = read_now(s, session);
-		else if (read_now(s, session) == ENDED_BY_ERROR)
-			return ENDED_BY_ERROR;
-		if (ending != NOT_ENDED)
-			return ending;
-		collector_share_refresh(s->share);
-		if (session_now_ns() >= interval_end_ns) {
-			write_report(s, false);
-			s->before = s->now;
-			s->before_ns = s->now_ns;
-			while (interval_end_ns <= s->now_ns)
-				interval_end_ns += interval_ns;
-		}
-		if (session_now_ns() >= end_ns)
-			return ENDED_BY_TIME;
-	}
+	if (ending != NOT_ENDED)
+		return ending;
+	write_report(s, false);
+	s->before = s->now;
+	s->before_ns = s->now_ns;
+	return NOT_ENDED;
 }
 
-static int measure_gc(struct gc_session *s, struct session *session)
+static enum ending read_gauges_until_end(struct gc_session *s)
+{
+	struct session_timer timers[] = {
+		session_pause(KEEP_NS, read_now),
+		session_every(s->start_ns, s->options->interval_ns, write_interval),
+		session_every(s->start_ns, s->options->for_ns, NULL),
+	};
+	enum ending ending = session_run(s->session, &(struct session_events){
+							     .timers = timers,
+							     .n_timers = 3,
+							     .data = s,
+						     });
+
+	if (ending == ENDED_BY_TIME || ending == ENDED_BY_SIGNAL) {
+		const enum ending last = read_now(s);
+
+		if (last == ENDED_BY_ERROR || (last != NOT_ENDED && ending == ENDED_BY_TIME))
+			return last;
+	}
+	return ending;
+}
+
+static int measure_gc(struct gc_session *s)
 {
 	enum ending ending;
 
@@ -664,9 +674,9 @@ static int measure_gc(struct gc_session *s, struct session *session)
 		return say_error(s->options->ctx, s->err);
 	s->first = s->before = s->now;
 	s->first_ns = s->before_ns = s->now_ns;
-	ending = read_gauges_until_end(s, session);
+	ending = read_gauges_until_end(s);
 	if (ending == ENDED_BY_ERROR)
-		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
+		return s->session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
 	if (ending == ENDED_WITH_PROCESS && !s->runs_another && !s->options->quiet)
 		say("pid %d has ended", (int)s->options->pid);
 	write_report(s, true);
@@ -683,8 +693,8 @@ static int measure_gc(struct gc_session *s, struct session *session)
 
 static int run_gc(struct options *options)
 {
-	struct gc_session s = { .options = options };
 	struct session session;
+	struct gc_session s = { .options = options, .session = &session };
 	int code;
 
 	if (!options->pid)
@@ -699,7 +709,7 @@ static int run_gc(struct options *options)
 		s.share = collector_share_begin(options->pid);
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
-		code = measure_gc(&s, &session);
+		code = measure_gc(&s);
 	session_close(&session);
 	collector_share_close(s.share);
 	gc_pauses_close(s.pauses);

@@ -12,7 +12,7 @@
 #include "program/host_sites.h"
 #include "tool/json.h"
 #include "tool/list_args.h"
-#include "tool/session.h"
+#include "cli/session.h"
 #include "watch/verdicts.h"
 
 #define EXAM_NS INT64_C(10000000000)

@@ -32,7 +32,7 @@
 #include "profile/formats/pprof_writer.h"
 #include "tool/json.h"
 #include "tool/profile_files.h"
-#include "tool/session.h"
+#include "cli/session.h"
 #include "tool/writer.h"
 #include "tracee/proc_file.h"
 
@@ -448,8 +448,12 @@ struct memprof_options {
 	const char *html, *pprof, *memtrace; /* files to write; NULL: none */
 };
 
+enum { TIMER_LOOK, TIMER_END, TIMER_REFRESH, N_TIMERS };
+
 struct memprof_run {
 	struct options *options;
+	struct session *session;
+	struct session_timer timers[N_TIMERS];
 	const struct memprof_options *own;
 	struct memprof_session *memprof;
 	struct memprof_probes *probes; /* NULL: events come out of the ring */
@@ -460,7 +464,6 @@ struct memprof_run {
 	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
 	int64_t read_ns;	/* time until the next look at the ring */
-	int64_t refresh_ns;	/* when the probes are to be refreshed */
 	uint64_t start_time_ns; /* since 1970 */
 	struct memprof_answers answers;
 	int err;
@@ -642,26 +645,28 @@ static bool has_started(const struct memprof_run *r)
 	return r->answers.started_ns != 0;
 }
 
+/* Wait for an answer of the program, but not long, and take the answers that have come. */
+static void await_answer(struct memprof_run *r)
+{
+	struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
+
+	poll(&answer, 1, 10);
+	take_answers(r);
+}
+
 /*
  * Wait until the profile has started in a domain, but at most until MEMPROF_LATE_NS after the
  * request: a program that is blocked starts the profile only when it runs again.
  */
-static enum ending await_start(struct memprof_run *r, struct session *session)
+static void await_start(struct memprof_run *r)
 {
-	enum ending ending = NOT_ENDED;
-
-	while (ending == NOT_ENDED && !has_started(r) && !r->err && !r->answers.is_closed) {
-		struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
-
-		poll(&answer, 1, 10);
-		take_answers(r);
+	while (!has_started(r) && !r->err && !r->answers.is_closed) {
+		await_answer(r);
 		if (memprof_answers_refuse(&r->answers, session_now_ns()))
 			r->err = refused(r);
 		if (session_now_ns() >= r->asked_ns + MEMPROF_LATE_NS)
 			break;
-		ending = session_wait(session, session_now_ns());
 	}
-	return r->err ? ENDED_BY_ERROR : ending;
 }
 
 /*
@@ -694,49 +699,68 @@ static void say_event_source(struct memprof_run *r)
 }
 
 /*
- * If a refresh is due, probe the new files of the program. Return true if the probes have ended, so
- * that no more events will come. Other errors of the refresh do not matter.
+ * Probe the new files of the program. End if the probes have ended, so that no more events will
+ * come. Other errors of the refresh do not matter.
  */
-static bool have_probes_ended(struct memprof_run *r)
+static enum ending refresh_probes(void *data)
 {
-	if (!r->probes || session_now_ns() < r->refresh_ns)
-		return false;
-	r->refresh_ns = session_now_ns() + REFRESH_NS;
+	struct memprof_run *r = data;
+
 	if (memprof_probes_refresh(r->probes) != -ESTALE)
-		return false;
+		return NOT_ENDED;
 	say("%s: the profile ends", ocp_error(r->options->ctx));
-	return true;
+	return ENDED_BY_TIME;
 }
 
-static enum ending take_samples(struct memprof_run *r, struct session *session)
+/* Take the events and answers that have come. Return ENDED_BY_ERROR if r->err was set. */
+static enum ending take_ring(struct memprof_run *r)
 {
-	const int64_t end_ns = r->options->for_ns ? r->start_ns + r->options->for_ns : INT64_MAX;
+	r->err = take_events(r, false);
+	if (!r->err)
+		take_answers(r);
+	if (has_started(r))
+		say_sampling(r);
+	if (r->answers.refused_ns && !has_started(r) && !r->err)
+		r->err = refused(r);
+	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
 
-	r->read_ns = SOON_NS;
-	for (;;) {
-		const int64_t next_ns = session_now_ns() + r->read_ns;
-		const enum ending ending =
-			session_wait(session, next_ns < end_ns ? next_ns : end_ns);
+static enum ending look(void *data)
+{
+	struct memprof_run *r = data;
+	const enum ending ending = take_ring(r);
 
-		r->err = take_events(r, false);
-		if (!r->err)
-			take_answers(r);
-		if (has_started(r))
-			say_sampling(r);
-		if (r->answers.refused_ns && !has_started(r) && !r->err)
-			r->err = refused(r);
-		if (r->err)
-			return ENDED_BY_ERROR;
-		if (ending != NOT_ENDED)
-			return ending;
-		if (r->answers.is_closed) {
-			/* An ending process closes its files slightly before its end. */
-			session_wait(session, session_now_ns() + GONE_NS);
-			return ENDED_WITH_PROCESS;
-		}
-		if (session_now_ns() >= end_ns || have_probes_ended(r))
-			return ENDED_BY_TIME;
-	}
+	r->timers[TIMER_LOOK].period_ns = r->read_ns;
+	if (ending != NOT_ENDED || !r->answers.is_closed)
+		return ending;
+	/* An ending process closes its files slightly before its end. */
+	session_wait(r->session, session_now_ns() + GONE_NS);
+	return ENDED_WITH_PROCESS;
+}
+
+static enum ending look_last(void *data)
+{
+	const enum ending ending = look(data);
+
+	return ending == NOT_ENDED ? ENDED_BY_TIME : ending;
+}
+
+static enum ending take_samples(struct memprof_run *r)
+{
+	enum ending ending;
+
+	r->timers[TIMER_LOOK] = session_pause(SOON_NS, look);
+	r->timers[TIMER_END] = session_every(r->start_ns, r->options->for_ns, look_last);
+	r->timers[TIMER_REFRESH] = session_pause(REFRESH_NS, refresh_probes);
+	r->timers[TIMER_REFRESH].next_ns = r->timers[TIMER_LOOK].next_ns;
+	ending = session_run(r->session, &(struct session_events){
+						 .timers = r->timers,
+						 .n_timers = r->probes ? N_TIMERS : TIMER_REFRESH,
+						 .data = r,
+					 });
+	if (ending == ENDED_BY_SIGNAL || ending == ENDED_WITH_PROCESS)
+		return take_ring(r) == ENDED_BY_ERROR ? ENDED_BY_ERROR : ending;
+	return ending;
 }
 
 /*
@@ -749,12 +773,8 @@ static int stop(struct memprof_run *r)
 	int err = take_events(r, false);
 
 	memprof_stop(r->memprof);
-	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns) {
-		struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
-
-		poll(&answer, 1, 10);
-		take_answers(r);
-	}
+	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns)
+		await_answer(r);
 	if (!r->answers.has_stopped && !r->answers.is_closed && !r->options->quiet)
 		say("pid %d: waits: the profile stops when it goes on", (int)r->options->pid);
 	return err ? err : take_events(r, true);
@@ -841,16 +861,16 @@ static int report_heap(struct memprof_run *r)
 	return err;
 }
 
-static int run_memprof_session(struct memprof_run *r, struct session *session)
+static int run_memprof_session(struct memprof_run *r)
 {
-	enum ending ending;
+	enum ending ending = ENDED_BY_ERROR;
 	int err;
 
-	ending = await_start(r, session);
+	await_start(r);
 	if (!has_started(r))
 		r->start_ns = session_now_ns();
 	r->start_time_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
-	if (ending == NOT_ENDED) {
+	if (!r->err) {
 		say_event_source(r);
 		if (r->options->json)
 			memprof_json_start(&(struct memprof_json_head){
@@ -860,7 +880,7 @@ static int run_memprof_session(struct memprof_run *r, struct session *session)
 				.ocaml = memprof_ocaml(r->memprof),
 				.by_probes = r->probes,
 				.after_ns = has_started(r) ? r->start_ns - r->asked_ns : -1 });
-		ending = take_samples(r, session);
+		ending = take_samples(r);
 	}
 	r->end_ns = session_now_ns();
 	err = r->err;
@@ -869,7 +889,7 @@ static int run_memprof_session(struct memprof_run *r, struct session *session)
 	if (!err)
 		err = stop(r);
 	if (!err && ending == ENDED_WITH_PROCESS && !r->options->quiet)
-		say(session->n_alive
+		say(r->session->n_alive
 			    ? "pid %d has executed another program, or has closed the session"
 			    : "pid %d has ended",
 		    (int)r->options->pid);
@@ -930,8 +950,10 @@ static int open_run(struct memprof_run *r)
 
 static int run_heap_tracking(struct options *options)
 {
-	struct memprof_run r = { .options = options, .own = memprof_options_of(options) };
 	struct session session = { 0 };
+	struct memprof_run r = { .options = options,
+				 .own = memprof_options_of(options),
+				 .session = &session };
 	int code = check_options(options, r.own);
 
 	if (code != EXIT_DONE)
@@ -940,7 +962,7 @@ static int run_heap_tracking(struct options *options)
 	if (code == EXIT_DONE)
 		code = open_run(&r);
 	if (code == EXIT_DONE)
-		code = run_memprof_session(&r, &session);
+		code = run_memprof_session(&r);
 	memprof_close(r.memprof);
 	memprof_probes_close(r.probes);
 	memtrace_file_abandon(r.memtrace);

@@ -24,7 +24,7 @@
 #include "profile/formats/profile_reader.h"
 #include "tool/profile_files.h"
 #include "tool/profile_output.h"
-#include "tool/session.h"
+#include "cli/session.h"
 
 /* ---- the report at the end: files and standard output --------------------------------------- */
 
@@ -410,8 +410,9 @@ static int check_native(struct profile_session *s)
  * Keep the cost within the budget: stop sampling large blocks first, then all sampling if that is
  * not enough.
  */
-static enum ending check_budget(struct profile_session *s)
+static enum ending check_budget(void *data)
 {
+	struct profile_session *s = data;
 	const double budget = s->options->request.budget;
 	const int64_t now_ns = session_now_ns();
 	struct profiler_cost cost;
@@ -439,36 +440,26 @@ static enum ending check_budget(struct profile_session *s)
 	return ENDED_BY_TIME;
 }
 
-static int64_t earliest(int64_t a, int64_t b)
+static enum ending refresh_profiler(void *data)
 {
-	return a < b ? a : b;
+	struct profile_session *s = data;
+
+	return profiler_refresh(s->profiler) ? ENDED_BY_ERROR : NOT_ENDED;
 }
 
 static enum ending take_samples(struct profile_session *s, struct session *session)
 {
-	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
-	const bool has_budget = s->own->spec.counts_cost;
-	int64_t refresh_ns = s->start_ns + REFRESH_NS;
+	struct session_timer timers[] = {
+		session_every(s->start_ns, s->options->for_ns, NULL),
+		session_pause(REFRESH_NS, refresh_profiler),
+		session_pause(BUDGET_NS, check_budget),
+	};
 
-	for (;;) {
-		int64_t next_ns = earliest(refresh_ns, end_ns);
-		enum ending ending;
-
-		if (has_budget)
-			next_ns = earliest(next_ns, session_now_ns() + BUDGET_NS);
-		ending = session_wait(session, next_ns);
-		if (ending == NOT_ENDED && session_now_ns() >= end_ns)
-			ending = ENDED_BY_TIME;
-		if (ending == NOT_ENDED && has_budget)
-			ending = check_budget(s);
-		if (ending != NOT_ENDED)
-			return ending;
-		if (session_now_ns() < refresh_ns)
-			continue;
-		refresh_ns = session_now_ns() + REFRESH_NS;
-		if (profiler_refresh(s->profiler))
-			return ENDED_BY_ERROR;
-	}
+	return session_run(session, &(struct session_events){
+					    .timers = timers,
+					    .n_timers = s->own->spec.counts_cost ? 3 : 2,
+					    .data = s,
+				    });
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@
 #include "program/program.h"
 #include "tool/commands.h"
 #include "tool/json.h"
-#include "tool/session.h"
+#include "cli/session.h"
 #include "tracee/exit_status.h"
 #include "tracee/proc_file.h"
 #include "watch/verdicts.h"
@@ -223,6 +223,8 @@ struct looked_at {
 	ino_t ino;
 };
 
+enum { TIMER_ROUND, TIMER_CHILD, TIMER_END, N_TIMERS };
+
 struct follower {
 	struct options *options;
 	struct find_memory memory;
@@ -235,7 +237,8 @@ struct follower {
 	int events; /* descriptor of the kernel's process events; negative: none */
 	struct new_child children[MAX_CHILDREN];
 	size_t n_children;
-	int64_t end_ns;	 /* INT64_MAX: until a signal */
+	struct session_timer timers[N_TIMERS];
+	int err;
 	int write_error; /* errno of the first event that could not be written */
 };
 
@@ -495,7 +498,7 @@ static void say_hidden(const struct follower *f)
 		say("/proc hides the processes of other users: they are left out");
 }
 
-static int follow_round(struct follower *f)
+static int follow_all(struct follower *f)
 {
 	int err;
 
@@ -508,15 +511,6 @@ static int follow_round(struct follower *f)
 		say_hidden(f);
 	f->is_first_round = false;
 	return err;
-}
-
-/* Return the start time of the next round, if this round began at BEGIN_NS. */
-static int64_t next_round_ns(int64_t begin_ns)
-{
-	const int64_t now_ns = session_now_ns();
-	const int64_t wait_ns = PAUSE_PER_ROUND * (now_ns - begin_ns);
-
-	return now_ns + (wait_ns > ROUND_NS ? wait_ns : ROUND_NS);
 }
 
 /* ---- events of the kernel ------------------------------------------------------------------- */
@@ -597,75 +591,86 @@ static int follow_events(struct follower *f, bool *lost)
 	return err ? err : follow_children(f);
 }
 
-/* Wait until UNTIL_NS, and handle the kernel's events meanwhile. */
-static enum ending wait_for_events(struct follower *f, struct session *session, int64_t until_ns,
-				   int *err)
+/* ---- the session ---------------------------------------------------------------------------- */
+
+/* Follow a round. Without the kernel's events, the pause after it depends on its duration. */
+static enum ending follow_round(void *data)
 {
-	/* For the output, poll() only reports that the reader has gone. */
-	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 },
-				{ f->events, POLLIN, 0 },
-				{ STDOUT_FILENO, 0, 0 } };
-	bool lost = false;
+	struct follower *f = data;
+	const int64_t begin_ns = session_now_ns();
+	struct session_timer *timer = &f->timers[TIMER_ROUND];
 
-	until_ns = until_ns < f->end_ns ? until_ns : f->end_ns;
-	while (!lost && session_now_ns() < until_ns) {
-		int64_t wake_ns = until_ns, wait_ns;
-
-		if (f->n_children && f->children[0].look_ns < wake_ns)
-			wake_ns = f->children[0].look_ns;
-		wait_ns = wake_ns - session_now_ns();
-		poll(fds, 3, wait_ns > 0 ? (int)(wait_ns / 1000000) + 1 : 0);
-		if (fds[0].revents)
-			return session_wait(session, INT64_MAX);
-		if (fds[2].revents & POLLERR)
-			return ENDED_BY_SIGNAL;
-		*err = follow_events(f, &lost);
-		if (*err)
-			return ENDED_BY_ERROR;
+	f->err = follow_all(f);
+	if (f->err)
+		return ENDED_BY_ERROR;
+	if (f->write_error) {
+		say("standard output: %s", strerror(f->write_error));
+		return ENDED_BY_ERROR;
 	}
+	timer->period_ns = PAUSE_PER_ROUND * (session_now_ns() - begin_ns);
+	if (timer->period_ns < ROUND_NS)
+		timer->period_ns = ROUND_NS;
+	if (f->events >= 0)
+		timer->period_ns = (int64_t)ROUND_WITH_EVENTS_MS * 1000000;
 	return NOT_ENDED;
 }
 
-static enum ending wait_for_round(struct follower *f, struct session *session, int64_t begin_ns,
-				  int *err)
+/* A last round at the end of the time. */
+static enum ending follow_last_round(void *data)
 {
-	const int64_t next_ns = next_round_ns(begin_ns);
+	const enum ending ending = follow_round(data);
 
-	if (f->events < 0)
-		return session_wait(session, next_ns < f->end_ns ? next_ns : f->end_ns);
-	return wait_for_events(f, session,
-			       session_now_ns() + (int64_t)ROUND_WITH_EVENTS_MS * 1000000, err);
+	return ending == NOT_ENDED ? ENDED_BY_TIME : ending;
+}
+
+static enum ending take_kernel_events(void *data)
+{
+	struct follower *f = data;
+	bool lost;
+
+	f->err = follow_events(f, &lost);
+	if (lost)
+		f->timers[TIMER_ROUND].next_ns = session_now_ns();
+	f->timers[TIMER_CHILD].next_ns = f->n_children ? f->children[0].look_ns : INT64_MAX;
+	return f->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
+
+static enum ending on_kernel_events(void *data, short revents)
+{
+	(void)revents;
+	return take_kernel_events(data);
+}
+
+/* For the output, poll(2) only reports that the reader has gone. */
+static enum ending on_output(void *data, short revents)
+{
+	(void)data;
+	return revents & POLLERR ? ENDED_BY_SIGNAL : NOT_ENDED;
 }
 
 static int follow_until_end(struct follower *f, struct session *session)
 {
-	int64_t begin_ns;
-	int err;
+	const struct session_fd fds[] = { { f->events, POLLIN, on_kernel_events },
+					  { STDOUT_FILENO, 0, on_output } };
 
 	if (!f->options->json)
 		puts("TIME     EVENT        PID OCAML        PROBES EXE");
 	if (flush_stdout(EXIT_DONE) != EXIT_DONE)
 		return EXIT_FAILED;
-	for (;;) {
-		begin_ns = session_now_ns();
-		err = follow_round(f);
-		if (err)
-			return say_error(f->options->ctx, err);
-		if (f->write_error) {
-			say("standard output: %s", strerror(f->write_error));
-			return EXIT_FAILED;
-		}
-		if (session_now_ns() >= f->end_ns)
-			return EXIT_DONE;
-		switch (wait_for_round(f, session, begin_ns, &err)) {
-		case NOT_ENDED:
-			break;
-		case ENDED_BY_ERROR:
-			return err ? say_error(f->options->ctx, err) : EXIT_FAILED;
-		default:
-			return EXIT_DONE;
-		}
-	}
+	f->timers[TIMER_ROUND] = session_pause(0, follow_round);
+	f->timers[TIMER_CHILD] =
+		(struct session_timer){ .next_ns = INT64_MAX, .fire = take_kernel_events };
+	f->timers[TIMER_END] =
+		session_every(session_now_ns(), f->options->for_ns, follow_last_round);
+	if (session_run(session, &(struct session_events){
+					 .fds = fds,
+					 .n_fds = f->events >= 0 ? 2 : 0,
+					 .timers = f->timers,
+					 .n_timers = N_TIMERS,
+					 .data = f,
+				 }) != ENDED_BY_ERROR)
+		return EXIT_DONE;
+	return f->err ? say_error(f->options->ctx, f->err) : EXIT_FAILED;
 }
 
 int list_follow(struct options *options)
@@ -673,15 +678,12 @@ int list_follow(struct options *options)
 	/* Open the events before the first round, so that no process is missed in between. */
 	struct follower f = { .options = options,
 			      .is_first_round = true,
-			      .events = proc_events_open(),
-			      .end_ns = INT64_MAX };
+			      .events = proc_events_open() };
 	struct session session;
 	int code = session_open(&session, NULL, 0);
 
 	if (code == EXIT_DONE && follow_files_open(options->ctx, &f.files))
 		code = say_error(options->ctx, -ENOMEM);
-	if (options->for_ns)
-		f.end_ns = session_now_ns() + options->for_ns;
 	if (code == EXIT_DONE)
 		code = follow_until_end(&f, &session);
 	session_close(&session);

@@ -271,36 +271,6 @@ static void unread_args_free(struct unread_args *args)
 
 /* ---- timed events --------------------------------------------------------------------------- */
 
-/* A recurring event on a fixed grid, so that delays do not add up. */
-struct timer {
-	int64_t next_ns;   /* INT64_MAX: never */
-	int64_t period_ns; /* 0: once */
-};
-
-static struct timer timer_every(int64_t start_ns, int64_t period_ns)
-{
-	return (struct timer){ period_ns ? start_ns + period_ns : INT64_MAX, period_ns };
-}
-
-/* Return true if the timer is due, and set it to its next time. */
-static bool timer_is_due(struct timer *timer, int64_t now_ns)
-{
-	if (now_ns < timer->next_ns)
-		return false;
-	while (timer->period_ns && timer->next_ns <= now_ns)
-		timer->next_ns += timer->period_ns;
-	return true;
-}
-
-static int64_t earliest(const struct timer *timers, size_t n)
-{
-	int64_t next_ns = INT64_MAX;
-
-	for (size_t i = 0; i < n; i++)
-		next_ns = timers[i].next_ns < next_ns ? timers[i].next_ns : next_ns;
-	return next_ns;
-}
-
 static int read_sample(struct measure_session *s, struct ocp_sample **sample)
 {
 	s->err = ocp_meter_read(s->meter, sample);
@@ -314,8 +284,9 @@ static void end_progress(struct measure_session *s)
 	s->line_open = false;
 }
 
-static enum ending show_progress(struct measure_session *s)
+static enum ending show_progress(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *sample;
 
 	if (read_sample(s, &sample))
@@ -383,8 +354,9 @@ static bool is_output_lost(void)
 	return fflush(stdout) != 0 || ferror(stdout);
 }
 
-static enum ending write_interval(struct measure_session *s)
+static enum ending write_interval(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *now, *since = NULL;
 
 	if (read_sample(s, &now))
@@ -442,8 +414,9 @@ static bool has_records(const struct measure_session *s)
 	return s->options->request.printed.n || s->options->request.has_slower;
 }
 
-static enum ending print_hits(struct measure_session *s)
+static enum ending print_hits(void *data)
 {
+	struct measure_session *s = data;
 	const uint64_t n_before = s->n_printed + s->n_slow;
 
 	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
@@ -456,8 +429,9 @@ static enum ending print_hits(struct measure_session *s)
 	return NOT_ENDED;
 }
 
-static enum ending refresh(struct measure_session *s)
+static enum ending refresh(void *data)
 {
+	struct measure_session *s = data;
 	size_t n_new;
 
 	s->err = ocp_meter_refresh(s->meter, &n_new);
@@ -489,8 +463,9 @@ static int find_costs(struct measure_session *s)
 /*
  * Check the budget. The first call waits for the cost per hit, until about 100 ms after the attach.
  */
-static enum ending check_budget(struct measure_session *s)
+static enum ending check_budget(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *sample;
 	double share;
 
@@ -519,8 +494,9 @@ static enum ending look_at_shares(struct measure_session *s)
  * Check the limit, without waiting for the cost of a hit. Once that cost is known, the hits of the
  * last second are checked, even if they were recorded before.
  */
-static enum ending check_limit(struct measure_session *s)
+static enum ending check_limit(void *data)
 {
+	struct measure_session *s = data;
 	const double limit = s->has_limit ? measure_limit_of(s->options) : 0;
 	struct cpu_share share = { 0 };
 	struct ocp_costs costs;
@@ -540,39 +516,22 @@ static enum ending check_limit(struct measure_session *s)
 
 static enum ending measure_until_end(struct measure_session *s, struct session *session)
 {
-	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, LIMIT, PRINT, N_TIMERS };
 	const struct options *o = s->options;
-	struct timer timers[N_TIMERS] = {
-		[END] = timer_every(s->start_ns, o->for_ns),
-		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
-		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
-		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
-		[BUDGET] = timer_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0),
-		[LIMIT] = timer_every(s->start_ns, BUDGET_NS),
-		[PRINT] = timer_every(s->start_ns, has_records(s) ? PRINT_NS : 0),
+	struct session_timer timers[] = {
+		session_every(s->start_ns, has_records(s) ? PRINT_NS : 0, print_hits),
+		session_every(s->start_ns, o->interval_ns, write_interval),
+		session_every(s->start_ns, o->for_ns, NULL),
+		session_every(s->start_ns, s->progress ? PROGRESS_NS : 0, show_progress),
+		session_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS, refresh),
+		session_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0, check_budget),
+		session_every(s->start_ns, BUDGET_NS, check_limit),
 	};
 
-	for (;;) {
-		enum ending ending = session_wait(session, earliest(timers, N_TIMERS));
-		const int64_t now_ns = session_now_ns();
-
-		if (ending == NOT_ENDED && timer_is_due(&timers[PRINT], now_ns))
-			ending = print_hits(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[INTERVAL], now_ns))
-			ending = write_interval(s);
-		if (ending == NOT_ENDED && now_ns >= timers[END].next_ns)
-			ending = ENDED_BY_TIME;
-		if (ending == NOT_ENDED && timer_is_due(&timers[PROGRESS], now_ns))
-			ending = show_progress(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[REFRESH], now_ns))
-			ending = refresh(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[BUDGET], now_ns))
-			ending = check_budget(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[LIMIT], now_ns))
-			ending = check_limit(s);
-		if (ending != NOT_ENDED)
-			return ending;
-	}
+	return session_run(session, &(struct session_events){
+					    .timers = timers,
+					    .n_timers = sizeof(timers) / sizeof(timers[0]),
+					    .data = s,
+				    });
 }
 
 static int finish_measuring(struct measure_session *s)

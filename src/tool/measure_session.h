@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "tool/measure_limit.h"
-#include "tool/session.h"
+#include "cli/session.h"
 
 /* Whether the kernel or the process itself counts: --engine. */
 struct chosen_engine {
