@@ -3,20 +3,13 @@
 #ifndef TOP_BATCH_H
 #define TOP_BATCH_H
 
-#include <signal.h>
-
+#include "cli/session.h"
 #include "top/top.h"
 
 /*
- * Block SIGPIPE and the signals that end the run. Call this before anything is measured. Store the
- * previous mask in BEFORE.
+ * Print N screens, one per tick, beginning when there are rates. A signal of SESSION ends the run
+ * early. Return 0, or the library's error code.
  */
-void batch_block_signals(sigset_t *before);
-
-/*
- * Print N screens, one per tick, beginning when there are rates. SIGINT, SIGTERM and SIGHUP end the
- * run early. Return 0, or the library's error code.
- */
-int batch_run(struct top *top, size_t n);
+int batch_run(struct top *top, struct session *session, size_t n);
 
 #endif
