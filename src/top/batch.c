@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "top/batch.h"
+#include "top/top.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -20,9 +20,8 @@
 #include "cli/cli.h"
 #include "cli/session.h"
 #include "memprof/rate.h"
-#include "top/batch.h"
-#include "top/terminal.h"
 #include "top/top.h"
+#include "top/terminal.h"
 
 struct loop {
 	struct session session;
