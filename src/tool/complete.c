@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/operands.h"
 #include "process/code_images.h"
 #include "process/process.h"
 #include "program/program.h"

@@ -22,7 +22,6 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/measure_options.h"
 #include "inside/inside.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
