@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "measure/stacks.h"
 
 /* Return the exit code for ERR, which is 0 or -ENOMEM. Print a message for -ENOMEM. */

@@ -21,9 +21,6 @@ extern const struct command command_annotate, command_attach, command_bpftrace, 
 	command_doctor, command_functions, command_gc, command_info, command_list, command_memprof,
 	command_profile, command_read, command_trace;
 
-/* `list --follow`: follow until a signal, or for options->for_ns. Returns an exit code. */
-int list_follow(struct options *options);
-
 /*
  * Completion for shells: print the candidates for the last of the N WORDS after "ocaml-probes". See
  * complete.c.
