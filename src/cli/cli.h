@@ -9,8 +9,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/help.h"
-#include "cli/measure_options.h"
-#include "cli/table_options.h"
 #include "measure/request.h"
 #include "ocaml_probes.h"
 
@@ -24,6 +22,16 @@ enum exit_code {
 	EXIT_GONE = 5,	      /* there is no such process, or the process exited too early */
 	EXIT_BUSY = 6,	      /* another program traces the process, or the process does not stop */
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
+};
+
+/* Which rows of counts and pairs a table shows, and in which order. */
+enum row_order { ORDER_NAME, ORDER_HITS, ORDER_P99 };
+
+struct table_view {
+	size_t top; /* rows to show; 0: all of them */
+	enum row_order order;
+	bool has_order;
+	bool shows_zeros;
 };
 
 struct options {
@@ -82,20 +90,8 @@ struct command {
 		       const char *value);
 };
 
-/*
- * Parse ARGV (ARGV[0] is the command's name) for COMMAND. The caller sets the ctx of OPTIONS
- * before, and calls options_free() afterwards. Return EXIT_DONE, or another code after printing the
- * error: EXIT_USAGE for most errors.
- */
-int options_parse(const struct command *command, int argc, char **argv, struct options *options);
-void options_free(struct options *options);
-
-/*
- * Add the actions of the flag NAME with VALUE to OPTIONS. Return EXIT_DONE, or another code after
- * printing the error.
- */
-int options_add_actions(const struct command *command, struct options *options, const char *name,
-			const char *value);
+/* Return true if TEXT consists of digits, so that it can be a process id. */
+bool is_number(const char *text);
 
 /*
  * Add PID to the pids of OPTIONS, unless they contain PID already. Return EXIT_DONE, or EXIT_FAILED
@@ -149,6 +145,12 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * programs and must not control the terminal.
  */
 void print_text(const char *text);
+/*
+ * Print N CELLS of a table: pad each cell but the last to its width in WIDTHS and two blanks. The
+ * caller ends the line. Without PRINT, only widen WIDTHS for the cells. Cells of more than 48 bytes
+ * do not widen their column: they push later columns to the right.
+ */
+void print_columns(int *widths, const char *const *cells, size_t n, bool print);
 /* Print a usage error, and a hint that names the help. Return EXIT_USAGE. */
 int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -159,5 +161,51 @@ int say_usage(const struct command *command, const char *fmt, ...)
 int say_error(const struct ocp_ctx *ctx, int err);
 /* Like say_error(), with "OPERAND: " before the error; OPERAND may be NULL. */
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
+
+/*
+ * Check the options for tables against each other. Return EXIT_DONE, or EXIT_USAGE after
+ * printing the error.
+ */
+int table_options_check(const struct command *command, const struct options *options);
+
+/* ---- options for measuring (measure_options.c) ---------------------------------------------- */
+
+/* Most fill in a struct measure_request. */
+
+/*
+ * Take the option NAME with VALUE (NULL: none). Return EXIT_DONE, or another code after printing
+ * the error.
+ */
+int measure_options_add(const struct command *command, struct options *options, const char *name,
+			const char *value);
+/*
+ * If functions, phases or lines are to be measured, check that the user names a program: any user
+ * can start a program, so the code of unnamed programs is not read. Return EXIT_DONE, or EXIT_USAGE
+ * after printing the error.
+ */
+int measure_options_check_program(const struct command *command, const struct options *options);
+/* Return true if OPTIONS request a measurement. */
+bool options_measure(const struct options *options);
+/*
+ * Check the options for measuring against each other. Return EXIT_DONE, or EXIT_USAGE after
+ * printing the error.
+ */
+int measure_options_check(const struct command *command, const struct options *options);
+/*
+ * Set a default budget if every program of the machine is measured and no --budget is given: the
+ * user cannot know the cost in each of these programs. Named programs get no default budget.
+ */
+enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
+void measure_options_protect_all(struct options *options);
+/*
+ * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--exe", as text for
+ * a message. NULL: the engine `inside` can measure everything in OPTIONS.
+ */
+const char *measure_options_need_bpf(const struct options *options);
+/*
+ * Count all probes if OPTIONS do not say what to count. Return EXIT_DONE, or EXIT_FAILED after
+ * printing the error.
+ */
+int measure_options_count_all(struct options *options);
 
 #endif

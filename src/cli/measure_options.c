@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* The options for measuring. */
-#include "cli/measure_options.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/cli.h"
+
 #include "measure/stacks.h"
 
 /* Return the exit code for ERR, which is 0 or -ENOMEM. Print a message for -ENOMEM. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,6 +37,25 @@ void say(const char *fmt, ...)
 void print_text(const char *text)
 {
 	put_one_line(stdout, text);
+}
+
+void print_columns(int *widths, const char *const *cells, size_t n, bool print)
+{
+	const int max_width = 48;
+
+	for (size_t i = 0; i < n; i++) {
+		const size_t bytes = strlen(cells[i]);
+		const int width = bytes <= (size_t)max_width ? (int)bytes : 0;
+
+		if (!print && width > widths[i])
+			widths[i] = width;
+		if (!print)
+			continue;
+		print_text(cells[i]);
+		if (i < n - 1)
+			printf("%*s", (bytes < (size_t)widths[i] ? widths[i] - (int)bytes : 0) + 2,
+			       "");
+	}
 }
 
 void say_no_probes(const struct options *options, const struct ocp_process *proc)

@@ -9,13 +9,304 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/array.h"
 #include "base/suggest.h"
-#include "cli/operands.h"
+
+/* ---- actions -------------------------------------------------------------------------------- */
+
+/*
+ * Parse the flags for actions, such as -enable. The library accepts any mixture of actions, but on
+ * the command line a mixture is usually a mistake. So each flag has a kind, and all flags that are
+ * given must be of one kind: -enable and -disable have the same kind, every other flag has its own
+ * kind.
+ */
+enum value_shape {
+	LIST,  /* the value of the flag is NAME[,NAME]... */
+	ONE,   /* the value of the flag is one text */
+	PAIR,  /* the value of the flag is START,STOP */
+	WHOLE, /* the flag has no value */
+};
+
+struct action_flag {
+	const char *name;
+	const char *kind; /* only flags of one kind may be combined */
+	enum value_shape shape;
+	union {
+		int (*one)(struct ocp_actions *actions, const char *text); /* for LIST and ONE */
+		int (*pair)(struct ocp_actions *actions, const char *start, const char *stop);
+		int (*all)(struct ocp_actions *actions);
+	};
+};
+
+static const struct action_flag action_flags[] = {
+	{ "enable", "names", LIST, .one = ocp_actions_enable },
+	{ "disable", "names", LIST, .one = ocp_actions_disable },
+	{ "enable-pair", "enable-pair", PAIR, .pair = ocp_actions_enable_pair },
+	{ "disable-pair", "disable-pair", PAIR, .pair = ocp_actions_disable_pair },
+	{ "enable-regexp", "enable-regexp", ONE, .one = ocp_actions_enable_regexp },
+	{ "disable-regexp", "disable-regexp", ONE, .one = ocp_actions_disable_regexp },
+	{ "enable-all", "enable-all", WHOLE, .all = ocp_actions_enable_all },
+	{ "disable-all", "disable-all", WHOLE, .all = ocp_actions_disable_all },
+};
+
+static const struct action_flag *find_flag(const char *name)
+{
+	const struct action_flag *flag = action_flags;
+
+	while (strcmp(flag->name, name) != 0)
+		flag++;
+	return flag;
+}
+
+static bool is_pair(const char *value)
+{
+	const char *comma = strchr(value, ',');
+
+	return comma && !strchr(comma + 1, ',');
+}
+
+/* Add the actions of FLAG with VALUE. Modifies VALUE, to split it. */
+static int add_flag_actions(struct ocp_actions *actions, const struct action_flag *flag,
+			    char *value)
+{
+	const char *part;
+	int err = 0;
+
+	switch (flag->shape) {
+	case LIST:
+		/* Keep empty parts: "" is a possible name of a probe, though usually unknown. */
+		while (!err && (part = strsep(&value, ",")))
+			err = flag->one(actions, part);
+		return err;
+	case ONE:
+		return flag->one(actions, value);
+	case PAIR:
+		part = strsep(&value, ",");
+		return flag->pair(actions, part, value);
+	default:
+		return flag->all(actions);
+	}
+}
+
+/*
+ * Add the actions of the flag NAME with VALUE to OPTIONS. Return EXIT_DONE, or another code after
+ * printing the error.
+ */
+static int options_add_actions(const struct command *command, struct options *options,
+			       const char *name, const char *value)
+{
+	const struct action_flag *flag = find_flag(name);
+	char *copy;
+	int err;
+
+	if (options->actions_flag &&
+	    strcmp(find_flag(options->actions_flag)->kind, flag->kind) != 0)
+		return say_usage(command, "-%s and -%s cannot be combined", options->actions_flag,
+				 name);
+	options->actions_flag = name;
+	if (flag->shape == PAIR && !is_pair(value))
+		return say_usage(command, "-%s '%s': not two names START,STOP", name, value);
+	copy = strdup(value ? value : "");
+	if (!copy) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	err = add_flag_actions(options->actions, flag, copy);
+	free(copy);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static int set_top(const struct command *command, struct table_view *view, const char *value)
+{
+	unsigned long long n;
+
+	errno = 0;
+	n = strtoull(value, NULL, 10);
+	if (errno || !is_number(value) || n == 0)
+		return say_usage(command, "--top '%s': not a number of rows", value);
+	view->top = (size_t)n;
+	/* Without --sort, --top shows the rows with the most hits. */
+	if (!view->has_order)
+		view->order = ORDER_HITS;
+	return EXIT_DONE;
+}
+
+static int set_order(const struct command *command, struct table_view *view, const char *value)
+{
+	static const char *const names[] = {
+		[ORDER_NAME] = "name",
+		[ORDER_HITS] = "hits",
+		[ORDER_P99] = "p99",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) != 0)
+			continue;
+		view->order = (enum row_order)i;
+		view->has_order = true;
+		return EXIT_DONE;
+	}
+	return say_usage(command, "--sort '%s': not hits, name or p99", value);
+}
+
+/*
+ * Take the option NAME with VALUE (NULL: none). Return EXIT_DONE, or EXIT_USAGE after printing the
+ * error.
+ */
+static int table_options_add(const struct command *command, struct options *options,
+			     const char *name, const char *value)
+{
+	if (strcmp(name, "top") == 0)
+		return set_top(command, &options->view, value);
+	if (strcmp(name, "sort") == 0)
+		return set_order(command, &options->view, value);
+	if (strcmp(name, "all") == 0)
+		options->view.shows_zeros = true;
+	else
+		options->time_of_day = true;
+	return EXIT_DONE;
+}
+
+int table_options_check(const struct command *command, const struct options *options)
+{
+	const struct table_view *view = &options->view;
+
+	if ((view->top || view->has_order) && (options->json || options->csv))
+		return say_usage(command, "--top and --sort are for tables; --json and --csv have "
+					  "all rows, by name");
+	return EXIT_DONE;
+}
+
+/* ---- operands: process ids, a program, and words -------------------------------------------- */
+
+bool is_number(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+int options_add_pid(struct options *options, pid_t pid)
+{
+	pid_t *new;
+
+	for (size_t i = 0; i < options->n_pids; i++)
+		if (options->pids[i] == pid)
+			return EXIT_DONE;
+	new = array_add(options->pids, options->n_pids);
+	if (!new) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	*new = pid;
+	options->pid = options->pids[0];
+	return EXIT_DONE;
+}
+
+/*
+ * Take TEXT as a process id. FLAG is the option whose value it is (NULL: TEXT is an operand).
+ * Return EXIT_DONE, or another code after printing the error.
+ */
+static int options_take_pid(const struct command *command, struct options *options,
+			    const char *flag, const char *text)
+{
+	const size_t n_before = options->n_pids;
+	const char *dash = flag ? "-" : "", *space = flag ? " " : "";
+	char *end;
+	long value;
+	int code;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value <= 0 || value > INT32_MAX)
+		return say_usage(command, "%s%s%s'%s': not a process id", dash, flag ? flag : "",
+				 space, text);
+	if (n_before && !command->many_pids)
+		return say_usage(command, "%s%s: given twice; this command takes one process", dash,
+				 flag ? flag : text);
+	code = options_add_pid(options, (pid_t)value);
+	if (code == EXIT_DONE && options->n_pids == n_before)
+		return say_usage(command, "%s%s%s%ld: given twice", dash, flag ? flag : "", space,
+				 value);
+	return code;
+}
+
+/*
+ * Take WORDS, the N operands before any "--". A number is a process id. If COMMAND takes words, at
+ * most one number is a process id, and only if no option names a process or a program; all other
+ * operands become the args of OPTIONS.
+ */
+static int options_take_words(const struct command *command, struct options *options, char **words,
+			      int n)
+{
+	bool takes_pid = command_takes(command, "pid");
+	int n_left = 0, code = EXIT_DONE;
+
+	if (command->takes_words)
+		takes_pid = takes_pid && !options->n_pids && !options->exe && !options->prog;
+	for (int i = 0; i < n && code == EXIT_DONE; i++) {
+		if (takes_pid && is_number(words[i]) &&
+		    !(command->keeps_number && command->keeps_number(options, words[i]))) {
+			code = options_take_pid(command, options, NULL, words[i]);
+			takes_pid = !command->takes_words;
+		} else if (command->takes_words) {
+			words[n_left++] = words[i];
+		} else {
+			code = say_usage(command, "'%s': unexpected%s", words[i],
+					 command->takes_program && command->takes_file
+						 ? " (put the program's arguments after --)"
+						 : "");
+		}
+	}
+	options->args = words;
+	options->n_args = n_left;
+	return code;
+}
+
+static int say_several(const struct options *options, const pid_t *pids, size_t n)
+{
+	enum { SHOWN = 8 };
+	char list[SHOWN * 12] = "";
+	size_t at = 0;
+
+	for (size_t i = 0; i < n && i < SHOWN; i++)
+		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%d", i ? ", " : "",
+				       (int)pids[i]);
+	say("%s: %zu processes run it: %s%s", options->exe, n, list, n > SHOWN ? ", ..." : "");
+	fprintf(stderr, "hint: choose one: -pid %d\n", (int)pids[0]);
+	return EXIT_USAGE;
+}
+
+/*
+ * If COMMAND has takes_running and --exe is given, find the one process that runs the file, and add
+ * its pid to OPTIONS.
+ */
+static int options_find_process(const struct command *command, struct options *options)
+{
+	pid_t *pids;
+	size_t n;
+	int code, err;
+
+	if (!command->takes_running || !options->exe)
+		return EXIT_DONE;
+	if (options->n_pids)
+		return say_usage(command, "-pid and --exe are mutually exclusive");
+	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+	if (err)
+		return say_error(options->ctx, err);
+	code = n == 1 ? options_add_pid(options, pids[0]) : say_several(options, pids, n);
+	free(pids);
+	return code;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
 
 enum flag {
 	FLAG_ARGUMENT_MISSING = ':',
@@ -359,7 +650,13 @@ static int parse_options(const struct command *command, int argc, char **argv,
 	return code;
 }
 
-int options_parse(const struct command *command, int argc, char **argv, struct options *options)
+/*
+ * Parse ARGV (ARGV[0] is the command's name) for COMMAND. The caller sets the ctx of OPTIONS
+ * before, and calls options_free() afterwards. Return EXIT_DONE, or another code after printing the
+ * error: EXIT_USAGE for most errors.
+ */
+static int options_parse(const struct command *command, int argc, char **argv,
+			 struct options *options)
 {
 	int code, n_words = 0;
 
@@ -384,11 +681,71 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	return EXIT_DONE;
 }
 
-void options_free(struct options *options)
+static void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
 	measure_request_free(&options->request);
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;
+}
+
+/* ---- running a command ---------------------------------------------------------------------- */
+
+/* Run a command: make a ctx that logs to stderr, parse the options, call the command. */
+static void write_log_line(void *data, enum ocp_log_level level, const char *line)
+{
+	const struct options *options = data;
+
+	if (level == OCP_LOG_WARN && !options->quiet)
+		say("warning: %s", line);
+	else if (level != OCP_LOG_WARN && options->verbose)
+		say("%s", line);
+}
+
+void reserve_standard_descriptors(void)
+{
+	int fd;
+
+	/*
+	 * open() returns the lowest free number. Descriptors opened with O_PATH cannot be read or
+	 * written.
+	 */
+	do
+		fd = open("/dev/null", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int flush_stdout(int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || code != EXIT_DONE)
+		return code;
+	say("standard output: %s", strerror(errno));
+	return EXIT_FAILED;
+}
+
+int run_command(const struct command *command, int argc, char **argv)
+{
+	struct options options = { .ctx = ocp_ctx_new() };
+	int code;
+
+	if (!options.ctx) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	ocp_ctx_set_log(options.ctx, write_log_line, &options, OCP_LOG_DEBUG);
+	code = options_parse(command, argc, argv, &options);
+	if (code == EXIT_DONE && options.help)
+		fputs(command->help->text, stdout);
+	else if (code == EXIT_DONE && options.version)
+		puts(ocp_version());
+	else if (code == EXIT_DONE)
+		code = options_find_process(command, &options);
+	if (code == EXIT_DONE && !options.help && !options.version)
+		code = command->run(&options);
+	options_free(&options);
+	ocp_ctx_free(options.ctx);
+	return code;
 }

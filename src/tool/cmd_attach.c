@@ -7,9 +7,8 @@
  */
 #include "tool/measure_limit.h"
 #include "tool/measure_session.h"
-#include "tool/session.h"
+#include "cli/session.h"
 #include "tool/commands.h"
-#include "tool/workload.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tool/commands.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "inside/inside.h"
 #include "measure/unheld_int3s.h"
 #include "process/holders.h"
+#include "tool/json.h"
 
 struct diagnosis {
 	struct ocp_findings *findings;
@@ -203,9 +203,9 @@ static struct json_object *holders_json(const struct holders *holders)
 		json_object_object_add(to, "pid",
 				       holder->pid == getpid() ? NULL
 							       : json_object_new_int(holder->pid));
-		json_object_object_add(to, "name", json_object_new_string(holder->name));
-		json_object_object_add(to, "sites", json_object_new_uint64(holder->n_sites));
-		json_object_object_add(to, "certain", json_object_new_boolean(!holder->may_hold));
+		json_add_string(to, "name", holder->name);
+		json_add_uint(to, "sites", holder->n_sites);
+		json_add_bool(to, "certain", !holder->may_hold);
 		json_object_array_add(array, to);
 	}
 	return array;
@@ -258,14 +258,12 @@ static struct json_object *findings_json(const struct ocp_findings *findings)
 		const struct ocp_finding *f = ocp_findings_get(findings, i);
 		struct json_object *to = json_object_new_object();
 
-		json_object_object_add(to, "kind", json_object_new_string(f->name));
-		json_object_object_add(to, "probe",
-				       f->probe ? json_object_new_string(f->probe) : NULL);
-		json_object_object_add(to, "disagreement",
-				       json_object_new_boolean(f->is_disagreement));
-		json_object_object_add(to, "repairable", json_object_new_boolean(f->is_repairable));
-		json_object_object_add(to, "what", json_object_new_string(f->what));
-		json_object_object_add(to, "cause", json_object_new_string(f->cause));
+		json_add_string(to, "kind", f->name);
+		json_add_string(to, "probe", f->probe);
+		json_add_bool(to, "disagreement", f->is_disagreement);
+		json_add_bool(to, "repairable", f->is_repairable);
+		json_add_string(to, "what", f->what);
+		json_add_string(to, "cause", f->cause);
 		json_object_array_add(array, to);
 	}
 	return array;
@@ -275,10 +273,10 @@ static struct json_object *unheld_json(const struct unheld_int3s *unheld)
 {
 	struct json_object *to = json_object_new_object();
 
-	json_object_object_add(to, "int3s", json_object_new_uint64(unheld->n));
-	json_object_object_add(to, "sites", json_object_new_uint64(unheld->n_sites));
-	json_object_object_add(to, "certain", json_object_new_boolean(!*unheld->doubt));
-	json_object_object_add(to, "doubt", json_object_new_string(unheld->doubt));
+	json_add_uint(to, "int3s", unheld->n);
+	json_add_uint(to, "sites", unheld->n_sites);
+	json_add_bool(to, "certain", !*unheld->doubt);
+	json_add_string(to, "doubt", unheld->doubt);
 	return to;
 }
 
@@ -287,13 +285,13 @@ static struct json_object *repaired_json(const struct repair_outcome *outcome)
 	const struct ocp_repaired *repaired = &outcome->repaired;
 	struct json_object *to = json_object_new_object();
 
-	json_object_object_add(to, "probes", json_object_new_uint64(repaired->probes));
-	json_object_object_add(to, "sites_on", json_object_new_uint64(repaired->sites_on));
-	json_object_object_add(to, "sites_off", json_object_new_uint64(repaired->sites_off));
-	json_object_object_add(to, "semaphores", json_object_new_uint64(repaired->semaphores));
-	json_object_object_add(to, "undone", json_object_new_uint64(repaired->undone));
-	json_object_object_add(to, "completed", json_object_new_uint64(repaired->completed));
-	json_object_object_add(to, "int3s", json_object_new_uint64(outcome->n_int3s));
+	json_add_uint(to, "probes", repaired->probes);
+	json_add_uint(to, "sites_on", repaired->sites_on);
+	json_add_uint(to, "sites_off", repaired->sites_off);
+	json_add_uint(to, "semaphores", repaired->semaphores);
+	json_add_uint(to, "undone", repaired->undone);
+	json_add_uint(to, "completed", repaired->completed);
+	json_add_uint(to, "int3s", outcome->n_int3s);
 	return to;
 }
 
@@ -306,18 +304,17 @@ static void print_diagnosis_json(const struct ocp_process *proc, const struct di
 {
 	struct json_object *top = json_object_new_object();
 
-	json_object_object_add(top, "version", json_object_new_int(1));
-	json_object_object_add(top, "pid", json_object_new_int(ocp_process_pid(proc)));
-	json_object_object_add(top, "exe", json_object_new_string(ocp_process_exe(proc)));
+	json_add_int(top, "version", 1);
+	json_add_int(top, "pid", ocp_process_pid(proc));
+	json_add_string(top, "exe", ocp_process_exe(proc));
 	json_object_object_add(top, "findings", findings_json(diagnosis->findings));
 	json_object_object_add(top, "holders", holders_json(&diagnosis->holders));
-	json_object_object_add(top, "counted_inside", json_object_new_uint64(diagnosis->n_inside));
+	json_add_uint(top, "counted_inside", diagnosis->n_inside);
 	json_object_object_add(top, "unheld", unheld_json(&diagnosis->unheld));
 	json_object_object_add(top, "fixed", outcome ? repaired_json(outcome) : NULL);
 	json_object_object_add(top, "left", outcome ? findings_json(outcome->left) : NULL);
 	json_object_object_add(top, "left_unheld", outcome ? unheld_json(&outcome->unheld) : NULL);
-	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
-	json_object_put(top);
+	json_print(top, JSON_C_TO_STRING_PLAIN);
 }
 
 static bool disagrees(const struct ocp_findings *findings)

@@ -2,18 +2,165 @@
 #include "tool/commands.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str_regexp.h"
 #include "base/suggest.h"
+#include "cli/cli.h"
 #include "code/code_file.h"
+#include "code/functions.h"
 #include "code/unit_files.h"
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
 #include "program/selection.h"
-#include "tool/functions_output.h"
+#include "tool/writer.h"
+
+/* A row of the table, or an object in JSON. */
+struct function_row {
+	const struct function *function;
+	const char *source; /* the file of the source; NULL: unknown */
+	int line;	    /* 0: unknown */
+	/* The cost of counting calls: "cheap", "expensive", "impossible"; NULL: unknown. */
+	const char *cost;
+	const char *reason; /* why calls cannot be counted; NULL: they can be, or it is unknown */
+	const char *image;  /* the file that contains the function */
+};
+
+/* ---- table ---------------------------------------------------------------------------------- */
+
+enum function_column {
+	COLUMN_FUNCTION,
+	COLUMN_ARITY,
+	COLUMN_COST,
+	COLUMN_SOURCE,
+	COLUMN_FILE,
+	N_COLUMNS
+};
+
+struct function_cells {
+	const char *text[N_COLUMNS];
+	char function[FUNCTION_TEXT_BYTES], arity[8], source[4096];
+};
+
+static const char *arity_text(const struct function *function, char text[8])
+{
+	if (function->arity == ARITY_UNKNOWN)
+		return "-";
+	/* A negative arity: the argument is one tuple. */
+	if (function->arity < 0)
+		snprintf(text, 8, "(%d)", -function->arity);
+	else
+		snprintf(text, 8, "%d", function->arity);
+	return text;
+}
+
+static const char *source_text(const struct function_row *row, char text[4096])
+{
+	if (!row->source)
+		return "-";
+	if (row->line)
+		snprintf(text, 4096, "%s:%d", row->source, row->line);
+	else
+		snprintf(text, 4096, "%s", row->source);
+	return text;
+}
+
+static void fill(struct function_cells *cells, const struct function_row *row)
+{
+	cells->text[COLUMN_FUNCTION] = function_text(row->function, cells->function);
+	cells->text[COLUMN_ARITY] = arity_text(row->function, cells->arity);
+	cells->text[COLUMN_COST] = row->cost ? row->cost : "-";
+	cells->text[COLUMN_SOURCE] = source_text(row, cells->source);
+	cells->text[COLUMN_FILE] = row->image;
+}
+
+/* Print a table, with a column for the image if HAS_IMAGES. */
+static void functions_print_table(const struct function_row *rows, size_t n, bool has_images)
+{
+	static const char *const titles[] = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" };
+	const size_t n_columns = has_images ? N_COLUMNS : N_COLUMNS - 1;
+	int widths[N_COLUMNS] = { 0 };
+	struct function_cells cells;
+
+	print_columns(widths, titles, n_columns, false);
+	for (size_t i = 0; i < n; i++) {
+		fill(&cells, &rows[i]);
+		print_columns(widths, cells.text, n_columns, false);
+	}
+	print_columns(widths, titles, n_columns, true);
+	putchar('\n');
+	for (size_t i = 0; i < n; i++) {
+		fill(&cells, &rows[i]);
+		print_columns(widths, cells.text, n_columns, true);
+		if (rows[i].reason)
+			printf("  (%s)", rows[i].reason);
+		putchar('\n');
+	}
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* A program has tens of thousands of functions, so the JSON is written without json-c. */
+static void write_member(const char *key, const char *text)
+{
+	printf(",\"%s\":", key);
+	if (text)
+		write_json_text(text, strlen(text));
+	else
+		fputs("null", stdout);
+}
+
+static void write_number(const char *key, bool is_known, int64_t number)
+{
+	if (is_known)
+		printf(",\"%s\":%" PRId64, key, number);
+	else
+		printf(",\"%s\":null", key);
+}
+
+static void write_row(const struct function_row *row, bool has_images)
+{
+	const struct function *function = row->function;
+
+	fputs("{\"name\":", stdout);
+	write_json_text(function->name, strlen(function->name));
+	write_member("symbol", function->symbol);
+	write_number("stamp", function->stamp || function->is_initialiser, function->stamp);
+	write_number("arity", function->arity != ARITY_UNKNOWN, function->arity);
+	write_member("file", row->source);
+	write_number("line", row->line != 0, row->line);
+	/* 64-bit numbers are strings, since many JSON readers keep only 53 bits. */
+	printf(",\"address\":\"0x%" PRIx64 "\"", function->va);
+	write_number("bytes", true, (int64_t)function->bytes);
+	write_member("cost", row->cost);
+	write_member("reason", row->reason);
+	if (has_images)
+		write_member("image", row->image);
+	putchar('}');
+}
+
+/* Print JSON. PROG is the executable of process PID, or if PID is 0 the examined file. */
+static void functions_print_json(const struct function_row *rows, size_t n, const char *prog,
+				 int pid)
+{
+	fputs("{\"version\":1", stdout);
+	if (pid)
+		printf(",\"pid\":%d", pid);
+	write_member(pid ? "exe" : "prog", prog);
+	fputs(",\"functions\":[", stdout);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			putchar(',');
+		write_row(&rows[i], pid != 0);
+	}
+	puts("]}");
+}
 
 enum { MAX_FUNCTION_BYTES = 1 << 24 };
 

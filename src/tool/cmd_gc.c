@@ -7,12 +7,535 @@
 #include "tool/commands.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
 
-#include "tool/collector_share.h"
-#include "tool/gc_output.h"
-#include "tool/gc_pauses.h"
-#include "tool/session.h"
+#include "base/ctx.h"
+#include "code/gc_phases.h"
+#include "measure/domain_pairs.h"
+#include "ocaml_probes.h"
+#include "process/gc_gauges.h"
+#include "profile/profile.h"
+#include "program/program.h"
+#include "tool/json.h"
+#include "tool/profile_output.h"
+#include "cli/session.h"
+#include "tool/writer.h"
+#include "tracee/proc_file.h"
+
+/* ---- pauses --------------------------------------------------------------------------------- */
+
+/*
+ * The maximum number of rows; a row has 4 KB, and counts one phase in one domain. The pauses of
+ * further domains are in the sums only.
+ */
+enum { MAX_DOMAIN_ROWS = 1024 };
+
+struct gc_pauses {
+	struct ocp_process *proc;
+	struct ocp_meter *meter;
+	struct ocp_sample *last; /* at the end of the last interval, or at the start */
+	struct ocp_sample *shown;
+};
+
+/*
+ * Request the phases at PLACES that can be measured: count the phases that are moments, and time
+ * the other phases. Leave out phases whose functions mostly return at once: OCaml 5 domains poll
+ * for gc:stw, up to a thousand times for each pause.
+ */
+static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
+			  const struct runtime *runtime, const struct gc_phase_place *places)
+{
+	size_t n = 0;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
+		if (gc_phase_check(ctx, elf, runtime, &places[i]) || places[i].phase->only_if_true)
+			continue;
+		n++;
+		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
+					     : ocp_meter_count(meter, places[i].name);
+	}
+	return err || n ? err : -ENODATA; /* the ctx has the message of the last phase */
+}
+
+static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pid, const char *exe)
+{
+	struct gc_phase_place places[N_GC_PHASES];
+	struct ocp_program *prog = NULL;
+	struct runtime runtime;
+	const int fd = proc_open_exe(pid);
+	int err;
+
+	if (fd < 0)
+		return ctx_error(ctx, fd, "/proc/%d/exe: %s", (int)pid, strerror(-fd));
+	err = program_open_fd(ctx, fd, exe, &prog);
+	if (!err)
+		err = runtime_recognise(ctx, prog->elf, &runtime);
+	if (!err)
+		err = gc_phases_find(ctx, prog->elf, &runtime, places);
+	if (!err)
+		err = request_phases(ctx, meter, prog->elf, &runtime, places);
+	ocp_program_free(prog);
+	if (!err && runtime.layout.has_domains && runtime.places.state_tls)
+		meter_split_by_domain(meter, &(struct engine_domains){
+						     .max = MAX_DOMAIN_ROWS,
+						     .tls = runtime.places.state_tls,
+						     .id = runtime.layout.unique_id,
+					     });
+	return err;
+}
+
+/* Accepts NULL. */
+static void gc_pauses_close(struct gc_pauses *pauses)
+{
+	if (!pauses)
+		return;
+	ocp_sample_free(pauses->shown);
+	ocp_sample_free(pauses->last);
+	ocp_meter_free(pauses->meter);
+	ocp_process_free(pauses->proc);
+	free(pauses);
+}
+
+/*
+ * Begin to measure process PID. Phases that the executable or its runtime lacks are left out. On
+ * error, CTX has a message.
+ */
+static int gc_pauses_open(struct ocp_ctx *ctx, pid_t pid, struct gc_pauses **out)
+{
+	struct gc_pauses *pauses = calloc(1, sizeof(*pauses));
+	int err = pauses ? ocp_process_open(ctx, pid, &pauses->proc) : ctx_no_memory(ctx);
+
+	if (!err) {
+		pauses->meter = ocp_meter_new(ctx);
+		err = pauses->meter ? ocp_meter_add_process(pauses->meter, pauses->proc) : -ENOMEM;
+	}
+	if (!err)
+		err = ask_for_phases(ctx, pauses->meter, pid, ocp_process_exe(pauses->proc));
+	if (!err)
+		err = ocp_meter_open(pauses->meter);
+	if (!err)
+		err = ocp_meter_attach(pauses->meter);
+	if (!err)
+		err = ocp_meter_read(pauses->meter, &pauses->last);
+	if (err) {
+		gc_pauses_close(pauses);
+		return err;
+	}
+	*out = pauses;
+	return 0;
+}
+
+/*
+ * Read the measurement since the start (IS_TOTAL), or since the last read that was not a total.
+ * *SAMPLE belongs to PAUSES and is valid until the next read. After an error, *SAMPLE is unchanged
+ * or NULL.
+ */
+static int gc_pauses_read(struct gc_pauses *pauses, bool is_total, const struct ocp_sample **sample)
+{
+	struct ocp_sample *now;
+	int err = ocp_meter_read(pauses->meter, &now);
+
+	if (err)
+		return err;
+	ocp_sample_free(pauses->shown);
+	pauses->shown = now;
+	if (!is_total) {
+		err = ocp_sample_difference(now, pauses->last, &pauses->shown);
+		ocp_sample_free(pauses->last);
+		pauses->last = now;
+	}
+	*sample = pauses->shown;
+	return err;
+}
+
+/*
+ * The share of a process's CPU time that the garbage collector takes, for `gc`: a CPU profile
+ * beside the gauges and pauses. Pauses include time in which the process waits for a processor;
+ * samples measure CPU time only.
+ */
+
+/*
+ * Samples per second. After one second the share is known to 2%; a sample takes some microseconds.
+ */
+enum { HZ = 499 };
+
+struct collector_share {
+	struct ocp_ctx *ctx; /* its messages are not shown: without samples no line is printed */
+	struct profiler_spec spec;
+	struct profiler *profiler;
+	struct frame_names *names;
+};
+
+static int start_collector_profile(struct collector_share *share)
+{
+	const pid_t pid = share->spec.pid;
+	int err = profiler_open(share->ctx, &share->spec, &share->profiler);
+
+	if (!err)
+		err = profiler_add_process(share->profiler, pid);
+	if (!err)
+		err = frame_names_open(share->ctx, profiler_walker(share->profiler), &share->names);
+	return err ? err : profiler_start(share->profiler);
+}
+
+static void collector_share_close(struct collector_share *share)
+{
+	if (!share)
+		return;
+	frame_names_close(share->names);
+	profiler_close(share->profiler);
+	ocp_ctx_free(share->ctx);
+	free(share);
+}
+
+/* Begin to sample process PID. Return NULL if this user, kernel or process cannot be sampled. */
+static struct collector_share *collector_share_begin(pid_t pid)
+{
+	struct collector_share *share = calloc(1, sizeof(*share));
+
+	if (!share)
+		return NULL;
+	share->ctx = ocp_ctx_new();
+	share->spec = (struct profiler_spec){
+		.kind = PROFILE_GC, .hz = HZ, .max_processes = 1, .pid = pid
+	};
+	if (share->ctx && start_collector_profile(share) == 0)
+		return share;
+	collector_share_close(share);
+	return NULL;
+}
+
+/* Call this several times per second, since the process may load code. Accepts NULL. */
+static void collector_share_refresh(struct collector_share *share)
+{
+	if (share)
+		profiler_refresh(share->profiler);
+}
+
+/* End the sampling, and print a line if the share is known. Accepts NULL. */
+static void collector_share_print(struct collector_share *share)
+{
+	struct profile_reading reading;
+	struct profile profile;
+
+	if (!share)
+		return;
+	profiler_stop(share->profiler);
+	if (profiler_read(share->profiler, &reading) == 0) {
+		if (profile_make(share->ctx, &reading, share->names, &share->spec, &profile) == 0) {
+			profile_print_collector(&profile);
+			profile_free(&profile);
+		}
+		profile_reading_free(&reading);
+	}
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+struct gc_report {
+	pid_t pid;
+	const char *exe;
+	const struct runtime *runtime;
+	const struct gc_gauges *now;
+	const struct gc_gauges *before; /* at the start of the span; the domains are not used */
+	int64_t at_ns;			/* time of the report, since the start of the command */
+	int64_t span_ns;
+	const struct ocp_sample *pauses; /* pauses in the span; NULL: not measured */
+	bool is_total;			 /* the span is the whole session; otherwise an interval */
+	bool is_first;			 /* this is the first output */
+};
+
+enum { GC_JSON_VERSION = 1 };
+
+/*
+ * Return the words that the program has allocated. Promoted words are in both the minor and the
+ * major sum.
+ */
+static double allocated(const struct gc_words *words)
+{
+	return words->minor + words->major - words->promoted;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/*
+ * Print a figure that only grows: its value now, its growth in the span, and the growth per second.
+ */
+static void print_sum(const struct gc_report *report, const char *name, double now, double before)
+{
+	const double seconds = (double)report->span_ns / 1e9;
+	const double grown = now - before;
+
+	printf("%-18s %16.0f %14.0f %14.0f\n", name, now, grown, seconds > 0 ? grown / seconds : 0);
+}
+
+static void print_unknown(const char *name)
+{
+	printf("%-18s %16s %14s %14s\n", name, "-", "-", "-");
+}
+
+/* Print a figure that rises and falls, and its change in the span. */
+static void print_level(const char *name, uint64_t now, uint64_t before)
+{
+	printf("%-18s %16" PRIu64 " %+14" PRId64 "\n", name, now, (int64_t)(now - before));
+}
+
+static void print_words(const struct gc_report *report)
+{
+	const struct gc_words *now = &report->now->words, *before = &report->before->words;
+
+	if (report->now->lacks_ended_domains) {
+		print_unknown("allocated words");
+		print_unknown("minor words");
+		print_unknown("promoted words");
+		print_unknown("major words");
+		return;
+	}
+	print_sum(report, "allocated words", allocated(now), allocated(before));
+	print_sum(report, "minor words", now->minor, before->minor);
+	print_sum(report, "promoted words", now->promoted, before->promoted);
+	print_sum(report, "major words", now->major, before->major);
+}
+
+static void print_domains(const struct gc_gauges *now)
+{
+	printf("\n%6s %16s %16s %16s %14s %14s\n", "DOMAIN", "MINOR WORDS", "PROMOTED WORDS",
+	       "MAJOR WORDS", "HEAP WORDS", "TOP HEAP WORDS");
+	for (size_t i = 0; i < now->n_domains; i++) {
+		const struct gc_domain *domain = &now->domains[i];
+		const struct gc_words *words = &domain->words;
+
+		printf("%6" PRIu64 " %16.0f %16.0f %16.0f %14" PRIu64 " %14" PRIu64 "\n",
+		       domain->unique_id, words->minor, words->promoted, words->major, words->heap,
+		       words->top_heap);
+	}
+}
+
+static void print_phase(const char *name, const struct ocp_pair *pair, int64_t span_ns)
+{
+	char p50[TIME_BYTES], p99[TIME_BYTES], max[TIME_BYTES], sum[TIME_BYTES];
+
+	printf("%-18s %16" PRIu64, name, pair->count);
+	if (pair->count && span_ns > 0)
+		printf(" %10s %10s %10s %12s %9.2f%%",
+		       print_time(p50, (double)ocp_pair_quantile_ns(pair, 0.5)),
+		       print_time(p99, (double)ocp_pair_quantile_ns(pair, 0.99)),
+		       print_time(max, (double)pair->max_ns), print_time(sum, (double)pair->sum_ns),
+		       100 * (double)pair->sum_ns / (double)span_ns);
+	putchar('\n');
+}
+
+/*
+ * If several domains had pauses of phase number PHASE, print the pauses of each of these domains.
+ */
+static void print_phase_by_domain(const struct gc_report *report, size_t phase)
+{
+	const struct domain_pairs *rows = sample_domain_pairs(report->pauses);
+	uint64_t known = 0;
+	size_t n = 0;
+	char name[32];
+
+	for (size_t i = 0; i < rows->n; i++)
+		n += rows->list[i].pair == phase && rows->list[i].times.count;
+	for (size_t i = 0; n > 1 && i < rows->n; i++) {
+		const struct domain_pair *row = &rows->list[i];
+
+		if (row->pair != phase || !row->times.count)
+			continue;
+		known += row->times.count;
+		snprintf(name, sizeof(name), "  domain %" PRIu32, row->domain);
+		print_phase(name, &row->times, report->span_ns);
+	}
+	if (n > 1 && known < ocp_sample_pair(report->pauses, phase)->count)
+		printf("%-18s %16" PRIu64 "\n", "  other domains",
+		       ocp_sample_pair(report->pauses, phase)->count - known);
+}
+
+/*
+ * Print the pauses. A pause stops one thread. With several domains, pauses overlap, so the share
+ * can exceed 100%.
+ */
+static void print_pauses(const struct gc_report *report)
+{
+	printf("\n%-18s %16s %10s %10s %10s %12s %10s\n", "PAUSES", "COUNT", "P50", "P99", "MAX",
+	       "SUM", "OF TIME");
+	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+
+		print_phase(pair->start, pair, report->span_ns);
+		print_phase_by_domain(report, i);
+	}
+	for (size_t i = 0; i < ocp_sample_hits_count(report->pauses); i++) {
+		const struct ocp_hits *hits = ocp_sample_hits(report->pauses, i);
+
+		printf("%-18s %16" PRIu64 "\n", hits->probe, hits->hits);
+	}
+	for (size_t i = 0; report->is_total && i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+
+		if (!pair->count)
+			continue;
+		printf("\n%s\n", pair->start);
+		print_histogram_of_times(pair->buckets);
+	}
+}
+
+static void gc_write_table(const struct gc_report *report)
+{
+	const struct gc_gauges *now = report->now, *before = report->before;
+	char after[32], in[32];
+
+	snprintf(after, sizeof(after), "AFTER %.1f s", (double)report->at_ns / 1e9);
+	snprintf(in, sizeof(in), "IN %.1f s", (double)report->span_ns / 1e9);
+	if (!report->is_first)
+		putchar('\n');
+	printf("%-18s %16s %14s %14s\n", after, "SO FAR", in, "PER SECOND");
+	print_words(report);
+	print_sum(report, "minor collections", (double)now->minor_collections,
+		  (double)before->minor_collections);
+	print_sum(report, "major cycles", (double)now->major_collections,
+		  (double)before->major_collections);
+	if (now->has_compactions)
+		print_sum(report, "compactions", (double)now->compactions,
+			  (double)before->compactions);
+	if (now->lacks_ended_domains) {
+		print_unknown("heap words");
+		print_unknown("top heap words");
+	} else {
+		print_level("heap words", now->words.heap, before->words.heap);
+		print_level("top heap words", now->words.top_heap, before->words.top_heap);
+	}
+	if (now->n_domains > 1 || now->lacks_ended_domains)
+		print_domains(now);
+	if (report->pauses)
+		print_pauses(report);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* Add the figures in words. Sums of words are whole numbers. */
+static void add_words(struct json_object *object, const struct gc_words *words)
+{
+	json_add_uint(object, "minor_words", (uint64_t)words->minor);
+	json_add_uint(object, "promoted_words", (uint64_t)words->promoted);
+	json_add_uint(object, "major_words", (uint64_t)words->major);
+	json_add_uint(object, "heap_words", words->heap);
+	json_add_uint(object, "top_heap_words", words->top_heap);
+}
+
+static struct json_object *domains_json(const struct gc_gauges *now)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < now->n_domains; i++) {
+		struct json_object *domain = json_object_new_object();
+
+		json_add_uint(domain, "domain", now->domains[i].unique_id);
+		add_words(domain, &now->domains[i].words);
+		json_object_array_add(array, domain);
+	}
+	return array;
+}
+
+static struct json_object *rates_json(const struct gc_report *report)
+{
+	const struct gc_words *now = &report->now->words, *before = &report->before->words;
+	const double seconds = (double)report->span_ns / 1e9;
+	struct json_object *object = json_object_new_object();
+
+	if (seconds <= 0 || report->now->lacks_ended_domains)
+		return object;
+	json_add_double(object, "allocated_words", (allocated(now) - allocated(before)) / seconds);
+	json_add_double(object, "minor_words", (now->minor - before->minor) / seconds);
+	json_add_double(object, "promoted_words", (now->promoted - before->promoted) / seconds);
+	json_add_double(object, "major_words", (now->major - before->major) / seconds);
+	return object;
+}
+
+/* Return an array of the domains that had pauses of phase number PHASE. */
+static struct json_object *pauses_by_domain_json(const struct ocp_sample *pauses, size_t phase)
+{
+	const struct domain_pairs *rows = sample_domain_pairs(pauses);
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < rows->n; i++) {
+		struct json_object *object;
+
+		if (rows->list[i].pair != phase)
+			continue;
+		object = json_of_pair(&rows->list[i].times);
+		json_add_uint(object, "domain", rows->list[i].domain);
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *pauses_json(const struct gc_report *report)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+		struct json_object *object = json_of_pair(pair);
+
+		if (report->span_ns > 0)
+			json_add_double(object, "share",
+					(double)pair->sum_ns / (double)report->span_ns);
+		if (report->runtime->layout.has_domains)
+			json_object_object_add(object, "domains",
+					       pauses_by_domain_json(report->pauses, i));
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *moments_json(const struct ocp_sample *pauses)
+{
+	struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; i < ocp_sample_hits_count(pauses); i++)
+		json_add_uint(object, ocp_sample_hits(pauses, i)->probe,
+			      ocp_sample_hits(pauses, i)->hits);
+	return object;
+}
+
+/* Print {"version":1,"type":"interval"|"total",...}, one object per line. */
+static void gc_write_json(const struct gc_report *report)
+{
+	struct json_object *top = json_object_new_object(), *gauges = json_object_new_object();
+	const struct gc_gauges *now = report->now;
+
+	json_add_int(top, "version", GC_JSON_VERSION);
+	json_add_string(top, "type", report->is_total ? "total" : "interval");
+	json_add_uint(top, "pid", (uint64_t)report->pid);
+	json_add_string(top, "exe", report->exe);
+	json_add_string(top, "ocaml", report->runtime->version);
+	json_add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
+	json_add_double(top, "span_s", (double)report->span_ns / 1e9);
+	if (!now->lacks_ended_domains)
+		add_words(gauges, &now->words);
+	json_add_uint(gauges, "minor_collections", now->minor_collections);
+	json_add_uint(gauges, "major_collections", now->major_collections);
+	if (now->has_compactions)
+		json_add_uint(gauges, "compactions", now->compactions);
+	json_object_object_add(top, "gauges", gauges);
+	json_object_object_add(top, "per_second", rates_json(report));
+	json_object_object_add(top, "domains", domains_json(now));
+	if (report->pauses) {
+		json_object_object_add(top, "pauses", pauses_json(report));
+		json_object_object_add(top, "counts", moments_json(report->pauses));
+	}
+	json_print(top, JSON_C_TO_STRING_PLAIN);
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
 
 enum {
 	KEEP_NS = 100 * 1000 * 1000,
@@ -22,6 +545,7 @@ enum {
 
 struct gc_session {
 	struct options *options;
+	struct session *session;
 	struct gc_reader *reader;
 	struct gc_pauses *pauses;      /* NULL: pauses are not measured */
 	struct collector_share *share; /* NULL: the CPU time is not sampled */
@@ -85,54 +609,63 @@ static void write_report(struct gc_session *s, bool is_total)
 }
 
 /*
- * Read the figures. If the process has ended, return ENDED_WITH_PROCESS, and keep the figures that
- * were read last. Do the same if the process has executed another program (s->runs_another).
+ * Read the figures, once each time that the session wakes. If the process has ended, return
+ * ENDED_WITH_PROCESS, and keep the figures that were read last. Do the same if the process has
+ * executed another program (s->runs_another).
  */
-static enum ending read_now(struct gc_session *s, struct session *session)
+static enum ending read_now(void *data)
 {
-	if (read_gauges(s) == 0)
+	struct gc_session *s = data;
+
+	if (s->now_ns >= s->session->woke_ns)
 		return NOT_ENDED;
+	if (read_gauges(s) == 0) {
+		collector_share_refresh(s->share);
+		return NOT_ENDED;
+	}
 	if (s->err != -ESRCH)
 		return ENDED_BY_ERROR;
-	s->runs_another = session_wait(session, session_now_ns() + GRACE_NS) != ENDED_WITH_PROCESS;
+	s->runs_another =
+		session_wait(s->session, session_now_ns() + GRACE_NS) != ENDED_WITH_PROCESS;
 	return ENDED_WITH_PROCESS;
 }
 
-static enum ending read_gauges_until_end(struct gc_session *s, struct session *session)
+static enum ending write_interval(void *data)
 {
-	const int64_t interval_ns = s->options->interval_ns;
-	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
-	int64_t interval_end_ns = interval_ns ? s->start_ns + interval_ns : INT64_MAX;
+	struct gc_session *s = data;
+	const enum ending ending = read_now(s);
 
-	for (;;) {
-		int64_t until_ns = session_now_ns() + KEEP_NS;
-		enum ending ending;
-
-		until_ns = until_ns < end_ns ? until_ns : end_ns;
-		until_ns = until_ns < interval_end_ns ? until_ns : interval_end_ns;
-		ending = session_wait(session, until_ns);
-		if (ending == ENDED_WITH_PROCESS || ending == ENDED_BY_ERROR)
-			return ending;
-		if (ending == NOT_ENDED)
-			ending = read_now(s, session);
-		else if (read_now(s, session) == ENDED_BY_ERROR)
-			return ENDED_BY_ERROR;
-		if (ending != NOT_ENDED)
-			return ending;
-		collector_share_refresh(s->share);
-		if (session_now_ns() >= interval_end_ns) {
-			write_report(s, false);
-			s->before = s->now;
-			s->before_ns = s->now_ns;
-			while (interval_end_ns <= s->now_ns)
-				interval_end_ns += interval_ns;
-		}
-		if (session_now_ns() >= end_ns)
-			return ENDED_BY_TIME;
-	}
+	if (ending != NOT_ENDED)
+		return ending;
+	write_report(s, false);
+	s->before = s->now;
+	s->before_ns = s->now_ns;
+	return NOT_ENDED;
 }
 
-static int measure_gc(struct gc_session *s, struct session *session)
+static enum ending read_gauges_until_end(struct gc_session *s)
+{
+	struct session_timer timers[] = {
+		session_pause(KEEP_NS, read_now),
+		session_every(s->start_ns, s->options->interval_ns, write_interval),
+		session_every(s->start_ns, s->options->for_ns, NULL),
+	};
+	enum ending ending = session_run(s->session, &(struct session_events){
+							     .timers = timers,
+							     .n_timers = 3,
+							     .data = s,
+						     });
+
+	if (ending == ENDED_BY_TIME || ending == ENDED_BY_SIGNAL) {
+		const enum ending last = read_now(s);
+
+		if (last == ENDED_BY_ERROR || (last != NOT_ENDED && ending == ENDED_BY_TIME))
+			return last;
+	}
+	return ending;
+}
+
+static int measure_gc(struct gc_session *s)
 {
 	enum ending ending;
 
@@ -141,9 +674,9 @@ static int measure_gc(struct gc_session *s, struct session *session)
 		return say_error(s->options->ctx, s->err);
 	s->first = s->before = s->now;
 	s->first_ns = s->before_ns = s->now_ns;
-	ending = read_gauges_until_end(s, session);
+	ending = read_gauges_until_end(s);
 	if (ending == ENDED_BY_ERROR)
-		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
+		return s->session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
 	if (ending == ENDED_WITH_PROCESS && !s->runs_another && !s->options->quiet)
 		say("pid %d has ended", (int)s->options->pid);
 	write_report(s, true);
@@ -160,8 +693,8 @@ static int measure_gc(struct gc_session *s, struct session *session)
 
 static int run_gc(struct options *options)
 {
-	struct gc_session s = { .options = options };
 	struct session session;
+	struct gc_session s = { .options = options, .session = &session };
 	int code;
 
 	if (!options->pid)
@@ -176,7 +709,7 @@ static int run_gc(struct options *options)
 		s.share = collector_share_begin(options->pid);
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
-		code = measure_gc(&s, &session);
+		code = measure_gc(&s);
 	session_close(&session);
 	collector_share_close(s.share);
 	gc_pauses_close(s.pauses);

@@ -7,15 +7,21 @@
 #include "tool/commands.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/cli.h"
 #include "memprof/answers.h"
 #include "memprof/heap_profile.h"
+#include "memprof/memtrace_writer.h"
 #include "memprof/probes.h"
 #include "memprof/rate.h"
 #include "memprof/session.h"
@@ -24,10 +30,402 @@
 #include "profile/folded_writer.h"
 #include "profile/formats/html_writer.h"
 #include "profile/formats/pprof_writer.h"
-#include "tool/memprof_memtrace.h"
-#include "tool/memprof_output.h"
+#include "tool/json.h"
 #include "tool/profile_files.h"
-#include "tool/session.h"
+#include "cli/session.h"
+#include "tool/writer.h"
+#include "tracee/proc_file.h"
+
+/* ---- the file of --memtrace, written while the profile runs --------------------------------- */
+
+enum { FLUSH_NS = 1000 * 1000 * 1000 };
+
+struct memtrace_file {
+	const char *path;
+	struct heap_names *names;
+	struct profile_file *file;
+	struct memtrace_writer *writer;
+	int64_t flushed_ns;
+};
+
+static int locate(void *data, const uint64_t *frame, const struct named_frame *const **frames,
+		  size_t *n)
+{
+	return heap_names_of(data, frame, frame ? 1 : 0, frames, n);
+}
+
+/* Open the writer, which writes the header of the file: facts about the program and this tool. */
+static int open_writer(struct ocp_ctx *ctx, struct memtrace_file *file, pid_t pid, double rate)
+{
+	char exe[PROC_PATH_BYTES], executable[PATH_MAX] = "", host[HOST_NAME_MAX + 1] = "",
+				   context[64];
+	const uint64_t monotonic_us = (uint64_t)clock_ns(CLOCK_MONOTONIC) / 1000,
+		       start_us = (uint64_t)clock_ns(CLOCK_REALTIME) / 1000;
+	const struct memtrace_info info = { .rate = rate,
+					    .pid = pid,
+					    .executable = executable,
+					    .host = host,
+					    .parameters = "",
+					    .context = context,
+					    .start_us = start_us,
+					    .epoch_us = start_us - monotonic_us };
+
+	proc_path(exe, pid, "exe");
+	if (readlink(exe, executable, sizeof(executable) - 1) < 0)
+		executable[0] = '\0';
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		host[0] = '\0';
+	snprintf(context, sizeof(context), "ocaml-probes %s", ocp_version());
+	return memtrace_writer_open(ctx, fileno(profile_file_stream(file->file)), file->path, &info,
+				    locate, file->names, &file->writer);
+}
+
+/* Remove the file, unless it is finished, and free FILE. Accepts NULL. */
+static void memtrace_file_abandon(struct memtrace_file *file)
+{
+	if (!file)
+		return;
+	memtrace_writer_close(file->writer);
+	profile_file_abandon(file->file);
+	free(file);
+}
+
+/*
+ * Begin the file PATH for a profile of PID with SPEC. If PATH is NULL, set *OUT to NULL. PATH and
+ * NAMES must exist as long as *OUT.
+ */
+static int memtrace_file_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
+			      const struct memprof_spec *spec, struct heap_names *names,
+			      struct memtrace_file **out)
+{
+	struct memtrace_file *file = NULL;
+	int err;
+
+	*out = NULL;
+	if (!path)
+		return 0;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return ctx_no_memory(ctx);
+	file->path = path;
+	file->names = names;
+	err = profile_file_open(ctx, path, &file->file);
+	if (!err)
+		err = open_writer(ctx, file, pid, spec->rate);
+	if (err)
+		memtrace_file_abandon(file);
+	else
+		*out = file;
+	return err;
+}
+
+/* Write EVENT of the block NUMBER; see heap_block_number(). */
+static int memtrace_file_put(struct memtrace_file *file, const struct memprof_event *event,
+			     uint64_t number)
+{
+	return file ? memtrace_writer_put(file->writer, event, number,
+					  (uint64_t)clock_ns(CLOCK_MONOTONIC))
+		    : 0;
+}
+
+/* Flush buffered events to the file, at most once per second. */
+static int memtrace_file_flush(struct memtrace_file *file)
+{
+	const int64_t now_ns = file ? clock_ns(CLOCK_MONOTONIC) : 0;
+
+	if (!file || now_ns < file->flushed_ns + FLUSH_NS)
+		return 0;
+	file->flushed_ns = now_ns;
+	return memtrace_writer_flush(file->writer);
+}
+
+static void say_missing(const struct memtrace_file *file, const struct memprof_losses *losses)
+{
+	const uint64_t left_out = memtrace_writer_left_out(file->writer);
+	uint64_t lost = 0;
+
+	for (int i = MEMPROF_ALLOC_MINOR; i < MEMPROF_KINDS; i++)
+		lost += losses->events[i];
+	if (lost)
+		say("%s: %" PRIu64 " events are missing, which were lost", file->path, lost);
+	if (left_out)
+		say("%s: %" PRIu64 " events are missing, whose blocks are not known", file->path,
+		    left_out);
+}
+
+/* Complete the file and free FILE. Unless IS_QUIET, say which events are missing. */
+static int memtrace_file_finish(struct memtrace_file *file, const struct memprof_losses *losses,
+				bool is_quiet)
+{
+	int err = file ? memtrace_writer_flush(file->writer) : 0;
+
+	if (file && !err) {
+		err = profile_file_finish(file->file);
+		file->file = NULL;
+	}
+	if (file && !err && !is_quiet)
+		say_missing(file, losses);
+	memtrace_file_abandon(file);
+	return err;
+}
+
+/* ---- output: a table at the end, or JSON lines while events come ---------------------------- */
+
+struct memprof_report {
+	const struct heap *heap;
+	struct heap_names *names;
+	double rate;
+	double seconds;
+	struct memprof_losses losses;
+	bool by_probes; /* the events came through eBPF */
+	bool by_live;	/* sort sites by live words instead of allocated words */
+	bool lifetimes; /* print lifetimes, too */
+};
+
+/* JSON, a line for each event. */
+struct memprof_json_head {
+	int pid;
+	double rate;
+	uint32_t depth, ocaml;
+	bool by_probes;	  /* events come through eBPF */
+	int64_t after_ns; /* from the request to the start in a domain; -1: not started */
+};
+
+enum { TOP_SITES = 25, MEMPROF_JSON_VERSION = 1 };
+
+static const char *const event_names[MEMPROF_KINDS] = {
+	[MEMPROF_ALLOC_MINOR] = "alloc_minor",
+	[MEMPROF_ALLOC_MAJOR] = "alloc_major",
+	[MEMPROF_PROMOTE] = "promote",
+	[MEMPROF_DEALLOC_MINOR] = "dealloc_minor",
+	[MEMPROF_DEALLOC_MAJOR] = "dealloc_major",
+};
+
+static uint64_t lost_events(const struct memprof_losses *losses)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < MEMPROF_KINDS; i++)
+		sum += losses->events[i];
+	return sum;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static double share(uint64_t part, uint64_t all)
+{
+	return all ? 100.0 * (double)part / (double)all : 0;
+}
+
+/* Print what is missing in the report, and why. memprof_print_table() prints the same lines. */
+static void memprof_print_losses(const struct memprof_report *report, FILE *to)
+{
+	const struct memprof_losses *losses = &report->losses;
+	const struct heap_totals totals = heap_totals(report->heap);
+
+	if (lost_events(losses))
+		fprintf(to,
+			"%" PRIu64 " events lost, %s: allocations %" PRIu64 " with %" PRIu64
+			" samples, promotions %" PRIu64 ", deallocations %" PRIu64 "\n",
+			lost_events(losses),
+			report->by_probes
+				? "for which there was no room, or which could not be read"
+				: "for which there was no room",
+			losses->events[MEMPROF_ALLOC_MINOR] + losses->events[MEMPROF_ALLOC_MAJOR],
+			losses->samples, losses->events[MEMPROF_PROMOTE],
+			losses->events[MEMPROF_DEALLOC_MINOR] +
+				losses->events[MEMPROF_DEALLOC_MAJOR]);
+	if (losses->is_false)
+		fprintf(to,
+			"the program has damaged the counts of lost events: they are not known\n");
+	if (losses->is_damaged)
+		fprintf(to, "the program has damaged the ring of events: the rest is missing\n");
+	else if (losses->is_cut)
+		fprintf(to, "the program ended in the middle of an event\n");
+	if (totals.left_out)
+		fprintf(to, "%" PRIu64 " blocks were not followed: more than %d are alive\n",
+			totals.left_out, HEAP_BLOCKS);
+	if (totals.other_stacks)
+		fprintf(to, "%" PRIu64 " blocks have no call stack: there are too many\n",
+			totals.other_stacks);
+	if (losses->forks)
+		fprintf(to, "%" PRIu64 " forks: children are not profiled\n", losses->forks);
+}
+
+static void print_heap_totals(const struct memprof_report *report)
+{
+	const struct heap_totals totals = heap_totals(report->heap);
+	const double words = (double)totals.samples / report->rate;
+
+	printf("%.3f s, %" PRIu64 " blocks: %.0f words allocated, %.0f a second; "
+	       "%" PRIu64 " blocks are alive: %.0f words\n",
+	       report->seconds, totals.blocks, words,
+	       report->seconds > 0 ? words / report->seconds : 0, totals.live_blocks,
+	       (double)totals.live_samples / report->rate);
+	memprof_print_losses(report, stdout);
+}
+
+static void print_frame(const struct named_frame *frame)
+{
+	print_text(frame->function);
+	if (frame->file && frame->line) {
+		printf("  ");
+		print_text(frame->file);
+		printf(":%" PRIu32, frame->line);
+	}
+	putchar('\n');
+}
+
+static void print_sites(const struct memprof_report *report, const struct heap_site *sites,
+			size_t n)
+{
+	const struct heap_totals totals = heap_totals(report->heap);
+
+	printf("\n%7s %7s %14s %14s  %s\n", "ALLOC", "LIVE", "ALLOC WORDS", "LIVE WORDS", "SITE");
+	for (size_t i = 0; i < n && i < TOP_SITES; i++) {
+		const struct heap_stack *sum = &sites[i].sum;
+
+		printf("%6.1f%% %6.1f%% %14.0f %14.0f  ", share(sum->samples, totals.samples),
+		       share(sum->live_samples, totals.live_samples),
+		       (double)sum->samples / report->rate,
+		       (double)sum->live_samples / report->rate);
+		print_frame(sites[i].frame);
+	}
+	if (n > TOP_SITES)
+		printf("  and %zu more\n", n - TOP_SITES);
+}
+
+static void print_lifetimes(const struct heap_site *sites, size_t n)
+{
+	static const char *const classes[LIFE_CLASSES] = { "0",	  "1",	  "2",	   "3-4",
+							   "5-8", "9-16", "17-32", "33-" };
+
+	printf("\nLIFETIMES: freed in the minor heap, after so many major collections; alive\n");
+	printf("%7s", "MINOR");
+	for (int i = 0; i < LIFE_CLASSES; i++)
+		printf(" %6s", classes[i]);
+	printf(" %7s %9s  %s\n", "ALIVE", "MEAN", "SITE");
+	for (size_t i = 0; i < n && i < TOP_SITES; i++) {
+		const struct heap_stack *sum = &sites[i].sum;
+		const uint64_t dead = sum->samples - sum->live_samples;
+		char time[TIME_BYTES];
+
+		printf("%6.1f%%", share(sum->minor_deaths, sum->samples));
+		for (int j = 0; j < LIFE_CLASSES; j++)
+			printf(" %5.1f%%", share(sum->major_deaths[j], sum->samples));
+		printf(" %6.1f%% %9s  ", share(sum->live_samples, sum->samples),
+		       dead ? print_time(time, sum->life_ns / (double)dead) : "-");
+		print_frame(sites[i].frame);
+	}
+}
+
+static int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report *report)
+{
+	struct heap_site *sites;
+	size_t n;
+	int err = heap_sites(ctx, report->heap, report->names, report->by_live, &sites, &n);
+
+	if (err)
+		return err;
+	print_heap_totals(report);
+	if (n)
+		print_sites(report, sites, n);
+	if (n && report->lifetimes)
+		print_lifetimes(sites, n);
+	free(sites);
+	return 0;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void memprof_json_start(const struct memprof_json_head *head)
+{
+	printf("{\"event\":\"start\",\"version\":%d,\"pid\":%d,\"rate\":%.17g,\"callstack\":%" PRIu32
+	       ",\"ocaml\":\"%u.%u.%u\",\"events\":\"%s\",\"after_ns\":%" PRId64 "}\n",
+	       MEMPROF_JSON_VERSION, head->pid, head->rate, head->depth, head->ocaml / 10000,
+	       head->ocaml / 100 % 100, head->ocaml % 100, head->by_probes ? "probes" : "ring",
+	       head->after_ns);
+}
+
+static struct json_object *frame_json(const struct named_frame *frame)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_add_string(object, "function", frame->function);
+	if (frame->file && frame->line) {
+		json_add_string(object, "file", frame->file);
+		json_add_int(object, "line", frame->line);
+	}
+	if (frame->is_inlined)
+		json_add_bool(object, "inlined", true);
+	return object;
+}
+
+/* Print the stack NUMBER. Call this before the first event that has the stack. */
+static int memprof_json_stack(struct ocp_ctx *ctx, struct heap_names *names, size_t number,
+			      const uint64_t *stack, uint32_t depth)
+{
+	const struct named_frame *const *frames;
+	struct json_object *line, *list;
+	size_t n;
+	int err = heap_names_of(names, stack, depth, &frames, &n);
+
+	if (err)
+		return err;
+	line = json_object_new_object();
+	list = json_object_new_array();
+	if (!line || !list) {
+		json_object_put(line);
+		json_object_put(list);
+		return ctx_no_memory(ctx);
+	}
+	json_add_string(line, "event", "stack");
+	json_add_uint(line, "stack", number);
+	json_object_object_add(line, "frames", list);
+	for (size_t i = n; i-- > 0;)
+		json_object_array_add(list, frame_json(frames[i]));
+	json_print(line, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return 0;
+}
+
+/* Print an event. STACK is the number of the call stack; SIZE_MAX: unknown. */
+static void memprof_json_event(const struct memprof_event *event, size_t stack)
+{
+	static const char *const sources[] = { [MEMPROF_NORMAL] = "normal",
+					       [MEMPROF_MARSHAL] = "marshal",
+					       [MEMPROF_CUSTOM] = "custom",
+					       [MEMPROF_MAP_FILE] = "map_file",
+					       [MEMPROF_OTHER] = "other" };
+
+	printf("{\"event\":\"%s\",\"block\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"domain\":%" PRIu32
+	       ",\"minor_collections\":%" PRIu32 ",\"major_collections\":%" PRIu32,
+	       event_names[event->kind], event->id, event->time_ns, event->domain, event->minors,
+	       event->majors);
+	if (event->kind <= MEMPROF_ALLOC_MAJOR)
+		printf(",\"samples\":%" PRIu64 ",\"words\":%" PRIu64 ",\"source\":\"%s\"",
+		       event->n_samples, event->size, sources[event->source]);
+	if (stack != SIZE_MAX)
+		printf(",\"stack\":%zu", stack);
+	puts("}");
+}
+
+static void memprof_json_end(const struct memprof_report *report)
+{
+	const struct memprof_losses *losses = &report->losses;
+	const struct heap_totals totals = heap_totals(report->heap);
+
+	printf("{\"event\":\"end\",\"seconds\":%.9f", report->seconds);
+	printf(",\"lost\":{");
+	for (int i = MEMPROF_ALLOC_MINOR; i < MEMPROF_KINDS; i++)
+		printf("\"%s\":%" PRIu64 ",", event_names[i], losses->events[i]);
+	printf("\"samples\":%" PRIu64 "},\"not_followed\":%" PRIu64 ",\"without_stack\":%" PRIu64
+	       ",\"damaged\":%s,\"cut\":%s,\"forks\":%" PRIu64 "}\n",
+	       losses->samples, totals.left_out, totals.other_stacks,
+	       losses->is_damaged || losses->is_false ? "true" : "false",
+	       losses->is_cut ? "true" : "false", losses->forks);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
 
 enum {
 	USUAL_DEPTH = 128,
@@ -50,8 +448,12 @@ struct memprof_options {
 	const char *html, *pprof, *memtrace; /* files to write; NULL: none */
 };
 
+enum { TIMER_LOOK, TIMER_END, TIMER_REFRESH, N_TIMERS };
+
 struct memprof_run {
 	struct options *options;
+	struct session *session;
+	struct session_timer timers[N_TIMERS];
 	const struct memprof_options *own;
 	struct memprof_session *memprof;
 	struct memprof_probes *probes; /* NULL: events come out of the ring */
@@ -62,7 +464,6 @@ struct memprof_run {
 	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
 	int64_t read_ns;	/* time until the next look at the ring */
-	int64_t refresh_ns;	/* when the probes are to be refreshed */
 	uint64_t start_time_ns; /* since 1970 */
 	struct memprof_answers answers;
 	int err;
@@ -244,26 +645,28 @@ static bool has_started(const struct memprof_run *r)
 	return r->answers.started_ns != 0;
 }
 
+/* Wait for an answer of the program, but not long, and take the answers that have come. */
+static void await_answer(struct memprof_run *r)
+{
+	struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
+
+	poll(&answer, 1, 10);
+	take_answers(r);
+}
+
 /*
  * Wait until the profile has started in a domain, but at most until MEMPROF_LATE_NS after the
  * request: a program that is blocked starts the profile only when it runs again.
  */
-static enum ending await_start(struct memprof_run *r, struct session *session)
+static void await_start(struct memprof_run *r)
 {
-	enum ending ending = NOT_ENDED;
-
-	while (ending == NOT_ENDED && !has_started(r) && !r->err && !r->answers.is_closed) {
-		struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
-
-		poll(&answer, 1, 10);
-		take_answers(r);
+	while (!has_started(r) && !r->err && !r->answers.is_closed) {
+		await_answer(r);
 		if (memprof_answers_refuse(&r->answers, session_now_ns()))
 			r->err = refused(r);
 		if (session_now_ns() >= r->asked_ns + MEMPROF_LATE_NS)
 			break;
-		ending = session_wait(session, session_now_ns());
 	}
-	return r->err ? ENDED_BY_ERROR : ending;
 }
 
 /*
@@ -296,49 +699,68 @@ static void say_event_source(struct memprof_run *r)
 }
 
 /*
- * If a refresh is due, probe the new files of the program. Return true if the probes have ended, so
- * that no more events will come. Other errors of the refresh do not matter.
+ * Probe the new files of the program. End if the probes have ended, so that no more events will
+ * come. Other errors of the refresh do not matter.
  */
-static bool have_probes_ended(struct memprof_run *r)
+static enum ending refresh_probes(void *data)
 {
-	if (!r->probes || session_now_ns() < r->refresh_ns)
-		return false;
-	r->refresh_ns = session_now_ns() + REFRESH_NS;
+	struct memprof_run *r = data;
+
 	if (memprof_probes_refresh(r->probes) != -ESTALE)
-		return false;
+		return NOT_ENDED;
 	say("%s: the profile ends", ocp_error(r->options->ctx));
-	return true;
+	return ENDED_BY_TIME;
 }
 
-static enum ending take_samples(struct memprof_run *r, struct session *session)
+/* Take the events and answers that have come. Return ENDED_BY_ERROR if r->err was set. */
+static enum ending take_ring(struct memprof_run *r)
 {
-	const int64_t end_ns = r->options->for_ns ? r->start_ns + r->options->for_ns : INT64_MAX;
+	r->err = take_events(r, false);
+	if (!r->err)
+		take_answers(r);
+	if (has_started(r))
+		say_sampling(r);
+	if (r->answers.refused_ns && !has_started(r) && !r->err)
+		r->err = refused(r);
+	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
 
-	r->read_ns = SOON_NS;
-	for (;;) {
-		const int64_t next_ns = session_now_ns() + r->read_ns;
-		const enum ending ending =
-			session_wait(session, next_ns < end_ns ? next_ns : end_ns);
+static enum ending look(void *data)
+{
+	struct memprof_run *r = data;
+	const enum ending ending = take_ring(r);
 
-		r->err = take_events(r, false);
-		if (!r->err)
-			take_answers(r);
-		if (has_started(r))
-			say_sampling(r);
-		if (r->answers.refused_ns && !has_started(r) && !r->err)
-			r->err = refused(r);
-		if (r->err)
-			return ENDED_BY_ERROR;
-		if (ending != NOT_ENDED)
-			return ending;
-		if (r->answers.is_closed) {
-			/* An ending process closes its files slightly before its end. */
-			session_wait(session, session_now_ns() + GONE_NS);
-			return ENDED_WITH_PROCESS;
-		}
-		if (session_now_ns() >= end_ns || have_probes_ended(r))
-			return ENDED_BY_TIME;
-	}
+	r->timers[TIMER_LOOK].period_ns = r->read_ns;
+	if (ending != NOT_ENDED || !r->answers.is_closed)
+		return ending;
+	/* An ending process closes its files slightly before its end. */
+	session_wait(r->session, session_now_ns() + GONE_NS);
+	return ENDED_WITH_PROCESS;
+}
+
+static enum ending look_last(void *data)
+{
+	const enum ending ending = look(data);
+
+	return ending == NOT_ENDED ? ENDED_BY_TIME : ending;
+}
+
+static enum ending take_samples(struct memprof_run *r)
+{
+	enum ending ending;
+
+	r->timers[TIMER_LOOK] = session_pause(SOON_NS, look);
+	r->timers[TIMER_END] = session_every(r->start_ns, r->options->for_ns, look_last);
+	r->timers[TIMER_REFRESH] = session_pause(REFRESH_NS, refresh_probes);
+	r->timers[TIMER_REFRESH].next_ns = r->timers[TIMER_LOOK].next_ns;
+	ending = session_run(r->session, &(struct session_events){
+						 .timers = r->timers,
+						 .n_timers = r->probes ? N_TIMERS : TIMER_REFRESH,
+						 .data = r,
+					 });
+	if (ending == ENDED_BY_SIGNAL || ending == ENDED_WITH_PROCESS)
+		return take_ring(r) == ENDED_BY_ERROR ? ENDED_BY_ERROR : ending;
+	return ending;
 }
 
 /*
@@ -351,12 +773,8 @@ static int stop(struct memprof_run *r)
 	int err = take_events(r, false);
 
 	memprof_stop(r->memprof);
-	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns) {
-		struct pollfd answer = { .fd = memprof_fd(r->memprof), .events = POLLIN };
-
-		poll(&answer, 1, 10);
-		take_answers(r);
-	}
+	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns)
+		await_answer(r);
 	if (!r->answers.has_stopped && !r->answers.is_closed && !r->options->quiet)
 		say("pid %d: waits: the profile stops when it goes on", (int)r->options->pid);
 	return err ? err : take_events(r, true);
@@ -443,16 +861,16 @@ static int report_heap(struct memprof_run *r)
 	return err;
 }
 
-static int run_memprof_session(struct memprof_run *r, struct session *session)
+static int run_memprof_session(struct memprof_run *r)
 {
-	enum ending ending;
+	enum ending ending = ENDED_BY_ERROR;
 	int err;
 
-	ending = await_start(r, session);
+	await_start(r);
 	if (!has_started(r))
 		r->start_ns = session_now_ns();
 	r->start_time_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
-	if (ending == NOT_ENDED) {
+	if (!r->err) {
 		say_event_source(r);
 		if (r->options->json)
 			memprof_json_start(&(struct memprof_json_head){
@@ -462,7 +880,7 @@ static int run_memprof_session(struct memprof_run *r, struct session *session)
 				.ocaml = memprof_ocaml(r->memprof),
 				.by_probes = r->probes,
 				.after_ns = has_started(r) ? r->start_ns - r->asked_ns : -1 });
-		ending = take_samples(r, session);
+		ending = take_samples(r);
 	}
 	r->end_ns = session_now_ns();
 	err = r->err;
@@ -471,7 +889,7 @@ static int run_memprof_session(struct memprof_run *r, struct session *session)
 	if (!err)
 		err = stop(r);
 	if (!err && ending == ENDED_WITH_PROCESS && !r->options->quiet)
-		say(session->n_alive
+		say(r->session->n_alive
 			    ? "pid %d has executed another program, or has closed the session"
 			    : "pid %d has ended",
 		    (int)r->options->pid);
@@ -532,8 +950,10 @@ static int open_run(struct memprof_run *r)
 
 static int run_heap_tracking(struct options *options)
 {
-	struct memprof_run r = { .options = options, .own = memprof_options_of(options) };
 	struct session session = { 0 };
+	struct memprof_run r = { .options = options,
+				 .own = memprof_options_of(options),
+				 .session = &session };
 	int code = check_options(options, r.own);
 
 	if (code != EXIT_DONE)
@@ -542,7 +962,7 @@ static int run_heap_tracking(struct options *options)
 	if (code == EXIT_DONE)
 		code = open_run(&r);
 	if (code == EXIT_DONE)
-		code = run_memprof_session(&r, &session);
+		code = run_memprof_session(&r);
 	memprof_close(r.memprof);
 	memprof_probes_close(r.probes);
 	memtrace_file_abandon(r.memtrace);

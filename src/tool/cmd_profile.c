@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,168 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
+#include "cli/cli.h"
 #include "process/process_kind.h"
-#include "profile/profile.h"
+#include "profile/folded_writer.h"
+#include "profile/formats/html_writer.h"
+#include "profile/formats/pprof_writer.h"
+#include "profile/formats/profile_reader.h"
 #include "tool/profile_files.h"
-#include "tool/profile_report.h"
-#include "tool/session.h"
+#include "tool/profile_output.h"
+#include "cli/session.h"
+
+/* ---- the report at the end: files and standard output --------------------------------------- */
+
+enum profile_form { PROFILE_TABLE, PROFILE_JSON, PROFILE_FOLDED };
+
+struct profile_report {
+	enum profile_form form;
+	const char *html, *pprof; /* files to write; NULL: none */
+	const char *title;	  /* title of the HTML page */
+	bool quiet;
+	struct profile *before; /* older profile to compare with; NULL: none */
+};
+
+/* The data for the functions that write files. */
+struct page {
+	const struct profile *profile;
+	const struct profile_diff *diff; /* NULL: no comparison */
+	const char *title;
+};
+
+static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct page *page = data;
+
+	return page->diff ? html_write_diff(ctx, page->diff, page->title, to)
+			  : html_write(ctx, page->profile, page->title, to);
+}
+
+static int write_page_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct page *page = data;
+
+	return pprof_write(ctx, page->profile, to);
+}
+
+static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
+		       const struct page *page)
+{
+	int err = report->html ? profile_file_write(ctx, report->html, write_html, page) : 0;
+
+	if (!err && report->html && !report->quiet)
+		say("%s: written", report->html);
+	if (!err && report->pprof)
+		err = profile_file_write(ctx, report->pprof, write_page_pprof, page);
+	if (!err && report->pprof && !report->quiet)
+		say("%s: written", report->pprof);
+	return err;
+}
+
+/* Print losses that the output format cannot show. */
+static void say_losses(const struct profile *profile)
+{
+	if (profile->lost)
+		say("%llu samples lost: the shares are not exact",
+		    (unsigned long long)profile->lost);
+	if (profile->missing_words)
+		say("%llu words of small blocks are missing: no minor heap ran out",
+		    (unsigned long long)profile->missing_words);
+	if (profile->unsure_words)
+		say("the words of small blocks may be wrong by %llu",
+		    (unsigned long long)profile->unsure_words);
+}
+
+static int print_profile(struct ocp_ctx *ctx, const struct profile_report *report,
+			 struct profile *profile)
+{
+	const enum profile_form form = report->form;
+
+	if (form == PROFILE_JSON)
+		return profile_print_json(ctx, profile);
+	if (form == PROFILE_TABLE)
+		return profile_print_table(ctx, profile);
+	if (!report->quiet)
+		say_losses(profile);
+	profile_merge_lines(profile);
+	folded_write(profile, stdout);
+	return 0;
+}
+
+/*
+ * Print the comparison as a table. Fold recursions first, so that stacks that differ only in the
+ * depth of a recursion become one stack.
+ */
+static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct profile *now)
+{
+	struct profile_diff diff;
+	int err;
+
+	profile_fold_recursion(before);
+	profile_fold_recursion(now);
+	err = profile_diff_make(ctx, before, now, &diff);
+	if (!err) {
+		profile_diff_print_table(&diff);
+		profile_diff_free(&diff);
+	}
+	return err;
+}
+
+static int report_diff(struct ocp_ctx *ctx, const struct profile_report *report,
+		       struct profile *profile)
+{
+	struct profile_diff diff;
+	int err;
+
+	profile_merge_lines(profile);
+	err = profile_diff_make(ctx, report->before, profile, &diff);
+
+	if (err)
+		return err;
+	err = write_files(ctx, report, &(struct page){ profile, &diff, report->title });
+	if (!err && report->form == PROFILE_JSON)
+		profile_diff_print_json(&diff);
+	else if (!err && report->form == PROFILE_FOLDED)
+		profile_diff_print_folded(&diff);
+	profile_diff_free(&diff);
+	return err || report->form != PROFILE_TABLE
+		       ? err
+		       : print_diff_table(ctx, report->before, profile);
+}
+
+/* Write the files, then the standard output. This changes PROFILE. */
+static int profile_report(struct ocp_ctx *ctx, const struct profile_report *report,
+			  struct profile *profile)
+{
+	int err;
+
+	if (report->before)
+		return report_diff(ctx, report, profile);
+	err = write_files(ctx, report, &(struct page){ profile, NULL, report->title });
+	return err ? err : print_profile(ctx, report, profile);
+}
+
+/*
+ * Read the older profile PATH, with which another profile is compared. KIND is the kind of that
+ * other profile; HAS_KIND is true if KIND is certain. Profiles of different kinds are refused. The
+ * caller frees *READ, also after an error.
+ */
+static int profile_read_old(struct ocp_ctx *ctx, const char *path, enum profile_kind kind,
+			    bool has_kind, struct read_profile *read)
+{
+	static const char *const what[] = {
+		[PROFILE_CPU] = "CPU time (--cpu)",
+		[PROFILE_WAITS] = "waits (--off-cpu)",
+		[PROFILE_WORDS] = "allocation (--alloc)",
+		[PROFILE_GC] = "the collector (--gc)",
+	};
+	int err = read_profile_open(ctx, path, kind, read);
+
+	if (err || !has_kind || !read->has_kind || read->profile.kind == kind)
+		return err;
+	return ctx_error(ctx, -EINVAL, "%s: a profile of %s cannot be compared with one of %s",
+			 path, what[read->profile.kind], what[kind]);
+}
 
 enum {
 	DEFAULT_HZ = 99,
@@ -252,8 +410,9 @@ static int check_native(struct profile_session *s)
  * Keep the cost within the budget: stop sampling large blocks first, then all sampling if that is
  * not enough.
  */
-static enum ending check_budget(struct profile_session *s)
+static enum ending check_budget(void *data)
 {
+	struct profile_session *s = data;
 	const double budget = s->options->request.budget;
 	const int64_t now_ns = session_now_ns();
 	struct profiler_cost cost;
@@ -281,36 +440,26 @@ static enum ending check_budget(struct profile_session *s)
 	return ENDED_BY_TIME;
 }
 
-static int64_t earliest(int64_t a, int64_t b)
+static enum ending refresh_profiler(void *data)
 {
-	return a < b ? a : b;
+	struct profile_session *s = data;
+
+	return profiler_refresh(s->profiler) ? ENDED_BY_ERROR : NOT_ENDED;
 }
 
 static enum ending take_samples(struct profile_session *s, struct session *session)
 {
-	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
-	const bool has_budget = s->own->spec.counts_cost;
-	int64_t refresh_ns = s->start_ns + REFRESH_NS;
+	struct session_timer timers[] = {
+		session_every(s->start_ns, s->options->for_ns, NULL),
+		session_pause(REFRESH_NS, refresh_profiler),
+		session_pause(BUDGET_NS, check_budget),
+	};
 
-	for (;;) {
-		int64_t next_ns = earliest(refresh_ns, end_ns);
-		enum ending ending;
-
-		if (has_budget)
-			next_ns = earliest(next_ns, session_now_ns() + BUDGET_NS);
-		ending = session_wait(session, next_ns);
-		if (ending == NOT_ENDED && session_now_ns() >= end_ns)
-			ending = ENDED_BY_TIME;
-		if (ending == NOT_ENDED && has_budget)
-			ending = check_budget(s);
-		if (ending != NOT_ENDED)
-			return ending;
-		if (session_now_ns() < refresh_ns)
-			continue;
-		refresh_ns = session_now_ns() + REFRESH_NS;
-		if (profiler_refresh(s->profiler))
-			return ENDED_BY_ERROR;
-	}
+	return session_run(session, &(struct session_events){
+					    .timers = timers,
+					    .n_timers = s->own->spec.counts_cost ? 3 : 2,
+					    .data = s,
+				    });
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

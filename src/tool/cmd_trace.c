@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tool/measure_session.h"
 #include "tool/commands.h"
-#include "tool/workload.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Signals that arrived while the program was being started. */
 static volatile sig_atomic_t early[NSIG];
@@ -44,50 +40,29 @@ static void catch_signals(void)
 			sigaction(forwarded_signals[i], &action, NULL);
 }
 
-/*
- * Forward pending signals to the program, except those from a terminal, which sends them to the
- * program itself.
- */
-static void forward_signals(int fd, pid_t pid)
-{
-	struct signalfd_siginfo info;
-
-	while (read(fd, &info, sizeof(info)) == sizeof(info))
-		if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
-			kill(pid, (int)info.ssi_signo);
-}
-
 /* Wait for the program and forward signals. Returns the program's exit status. */
 static int wait_for_program(pid_t pid)
 {
-	struct pollfd signals = { .events = POLLIN };
-	sigset_t set;
-	int status = 0;
-	pid_t ended;
+	struct workload program = { 0 };
+	struct session session;
+	/* Signals are blocked only after the start, since the program would inherit the mask. */
+	int code = session_open(&session, NULL, 0);
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	for (size_t i = 0; i < N_FORWARDED; i++)
-		sigaddset(&set, forwarded_signals[i]);
-	signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signals.fd < 0) {
-		say("signalfd: %s", strerror(errno));
-		return EXIT_FAILED;
-	}
-	/* Block only after the start, since the program would inherit the mask. */
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	for (size_t i = 0; i < N_FORWARDED; i++)
+	if (code == EXIT_DONE)
+		code = session_adopt_workload(&session, &program, pid);
+	for (size_t i = 0; code == EXIT_DONE && i < N_FORWARDED; i++)
 		if (early[forwarded_signals[i]])
 			kill(pid, forwarded_signals[i]);
-	while ((ended = waitpid(pid, &status, WNOHANG)) == 0)
-		if (poll(&signals, 1, -1) > 0)
-			forward_signals(signals.fd, pid);
-	close(signals.fd);
-	if (ended < 0) {
-		say("pid %d: its exit status is lost: %s", (int)pid, strerror(errno));
-		return EXIT_FAILED;
-	}
-	return end_like(status);
+	if (code == EXIT_DONE)
+		session_await_workload(&session);
+	session_close(&session);
+	workload_close(&program);
+	if (code != EXIT_DONE)
+		return code;
+	if (program.has_ended)
+		return end_like(program.status);
+	say("pid %d: its exit status is lost: %s", (int)pid, strerror(errno));
+	return EXIT_FAILED;
 }
 
 /* Measure PROC, a held process, until the process or the session ends. */

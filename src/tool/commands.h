@@ -21,4 +21,10 @@ extern const struct command command_annotate, command_attach, command_bpftrace, 
 	command_doctor, command_functions, command_gc, command_info, command_list, command_memprof,
 	command_profile, command_read, command_trace;
 
+/*
+ * Completion for shells: print the candidates for the last of the N WORDS after "ocaml-probes". See
+ * complete.c.
+ */
+int complete(int n, char **words);
+
 #endif

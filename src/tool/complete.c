@@ -11,7 +11,6 @@
  * Options and the kinds of their values come from the manual pages (base/help.h): the value of
  * "-pid PID" is a process id. So new options need no code here.
  */
-#include "tool/complete.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -19,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/operands.h"
 #include "process/code_images.h"
 #include "process/process.h"
 #include "program/program.h"

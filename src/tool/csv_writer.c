@@ -5,8 +5,6 @@
  * empty. Times are in nanoseconds. Losses have rows only if there are any, and the names that they
  * have in JSON.
  */
-#include "tool/writer.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +12,19 @@
 #include <string.h>
 
 #include "measure/args/value.h"
-#include "measure/by_value.h"
+#include "tool/result_rows.h"
 
-static void print_field(const char *text)
+static const char *const columns[] = {
+	"type",	    "elapsed_s", "span_s", "kind",   "name",	   "file",	    "address",
+	"function", "pid",	 "tid",	   "count",  "per_s",	   "sum_ns",	    "min_ns",
+	"max_ns",   "p50_ns",	 "p90_ns", "p99_ns", "p999_ns",	   "orphan_starts", "orphan_stops",
+	"map_full", "open",	 "arg",	   "sum",    "min",	   "max",	    "not_int",
+	"args",	    "source",	 "line",   "column", "mismatched",
+};
+
+enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static void print_quoted(const char *text)
 {
 	if (!text)
 		text = "";
@@ -33,134 +41,125 @@ static void print_field(const char *text)
 	putchar('"');
 }
 
-/* End a row. The last column exists only with --time-of-day. */
-static void end_line(int64_t wall_ns)
+static void print_field(const struct result_field *field)
+{
+	char text[FLOAT_TEXT_BYTES], *argument;
+
+	switch (field->kind) {
+	case FIELD_TEXT:
+	case FIELD_PAIR:
+		print_quoted(field->text);
+		if (field->kind == FIELD_PAIR && field->stop) {
+			putchar(' ');
+			print_quoted(field->stop);
+		}
+		break;
+	case FIELD_UINT:
+	case FIELD_NS:
+		printf("%" PRIu64, field->number);
+		break;
+	case FIELD_INT:
+		printf("%" PRId64, field->integer);
+		break;
+	case FIELD_RATE:
+		printf("%.3f", field->real);
+		break;
+	case FIELD_SECONDS:
+		printf("%.6f", field->real);
+		break;
+	case FIELD_FLOAT:
+		fputs(float_text(text, field->real), stdout);
+		break;
+	case FIELD_ADDRESS:
+		printf("0x%" PRIx64, field->number);
+		break;
+	case FIELD_ARGUMENT:
+		argument = value_group_text(field->group);
+		print_quoted(argument);
+		free(argument);
+		break;
+	default:
+		break;
+	}
+}
+
+static const struct result_field *find_column(const struct result_row *row, const char *column)
+{
+	for (size_t i = 0; i < row->n; i++)
+		if (row->fields[i].column && strcmp(row->fields[i].column, column) == 0)
+			return &row->fields[i];
+	return NULL;
+}
+
+/* Print the fields of ROW in the columns. The column of the time exists only with --time-of-day. */
+static void print_row(const struct result_row *row, int64_t wall_ns)
 {
 	char wall[WALL_BYTES];
 
+	for (size_t i = 0; i < N_COLUMNS; i++) {
+		const struct result_field *field = find_column(row, columns[i]);
+
+		if (i)
+			putchar(',');
+		if (field)
+			print_field(field);
+	}
 	if (wall_ns)
 		printf(",%s", utc_text(wall, wall_ns));
 	putchar('\n');
 }
 
-/* End a row that is not a pair: the column `mismatched` is empty. */
-static void end_row(int64_t wall_ns)
+static void print_header(int64_t wall_ns)
 {
-	putchar(',');
-	end_line(wall_ns);
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		printf("%s%s", i ? "," : "", columns[i]);
+	puts(wall_ns ? ",time" : "");
 }
 
-static void print_start(const struct report *report, const char *kind)
+/* Print ROW, a row of KIND in the sample of REPORT. */
+static void print_part(const struct report *report, const char *kind, struct result_row *row)
 {
-	printf("%s,%.6f,%.6f,%s,", report->is_total ? "total" : "interval",
-	       (double)report->at_ns / 1e9, (double)ocp_sample_time_ns(report->sample) / 1e9, kind);
+	result_add_text(row, NULL, "type", report->is_total ? "total" : "interval");
+	result_add_seconds(row, NULL, "elapsed_s", (double)report->at_ns / 1e9);
+	result_add_seconds(row, NULL, "span_s", (double)ocp_sample_time_ns(report->sample) / 1e9);
+	result_add_text(row, NULL, "kind", kind);
+	print_row(row, report->wall_ns);
 }
 
-static void write_hits(const struct report *report, const struct ocp_hits *row)
+static void write_ints(const struct report *report, const struct ocp_histogram *histogram)
 {
-	print_start(report, "probe");
-	print_field(row->probe);
-	putchar(',');
-	print_field(row->image);
-	putchar(',');
-	if (row->image)
-		printf("0x%" PRIx64, row->va);
-	putchar(',');
-	print_field(row->symbol);
-	putchar(',');
-	if (row->pid)
-		printf("%d", (int)row->pid);
-	putchar(',');
-	if (row->tid)
-		printf("%d", (int)row->tid);
-	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,", row->hits, report_rate(report, row->hits));
-	if (row->source) {
-		print_field(row->source);
-		printf(",%d,%d", row->line, row->column);
-	} else {
-		fputs(",,", stdout);
-	}
-	end_row(report->wall_ns);
-}
+	struct result_row row;
 
-static void write_pair(const struct report *report, const struct ocp_pair *pair)
-{
-	static const double quantiles[] = { 0.5, 0.9, 0.99, 0.999 };
-
-	print_start(report, "pair");
-	print_field(pair->start);
-	/* A pair that is the calls of a function has an empty stop. */
-	if (*pair->stop)
-		putchar(' ');
-	print_field(pair->stop);
-	printf(",,,,,,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64, pair->count,
-	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
-	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
-		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,,%" PRIu64,
-	       pair->orphan_starts, pair->orphan_stops, pair->map_full, pair->open,
-	       pair->mismatched);
-	end_line(report->wall_ns);
-}
-
-/* Print N empty columns. */
-static void print_empty(size_t n)
-{
-	while (n--)
-		putchar(',');
-}
-
-/* Begin a row of KIND with HITS hits: print all columns before `arg`, and a comma. */
-static void start_histogram(const struct report *report, const struct ocp_histogram *histogram,
-			    const char *kind, uint64_t hits)
-{
-	print_start(report, kind);
-	print_field(histogram->probe);
-	printf(",,,,,,%" PRIu64 ",%.3f,", hits, report_rate(report, hits));
-	print_empty(11);
-	printf("%u,", histogram->arg);
-}
-
-static void write_histogram(const struct report *report, const struct ocp_histogram *histogram)
-{
-	start_histogram(report, histogram, "histogram", histogram->count);
-	printf("%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,", histogram->sum,
-	       histogram->min, histogram->max, histogram->not_int);
-	end_row(report->wall_ns);
+	result_of_ints(&row, report, histogram);
+	print_part(report, "histogram", &row);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		if (!histogram->buckets[i])
 			continue;
-		start_histogram(report, histogram, "bucket", histogram->buckets[i]);
-		printf(",%" PRId64 ",%" PRId64 ",,,,,", ocp_signed_bucket_start(i),
-		       ocp_signed_bucket_start(i + 1) - 1);
-		end_row(report->wall_ns);
+		result_of_int_bucket(&row, report, histogram, i);
+		print_part(report, "bucket", &row);
 	}
 }
 
-/* Print a row for HITS floats from MIN to below MAX, or equal to both if MIN is MAX. */
 static void write_float_bucket(const struct report *report, const struct ocp_histogram *histogram,
-			       double min, double max, uint64_t hits)
+			       double from, double below, uint64_t count)
 {
-	char from[FLOAT_TEXT_BYTES], to[FLOAT_TEXT_BYTES];
+	struct result_row row;
 
-	if (!hits)
+	if (!count)
 		return;
-	start_histogram(report, histogram, "float_bucket", hits);
-	printf(",%s,%s,,,,,", float_text(from, min), float_text(to, max));
-	end_row(report->wall_ns);
+	result_of_float_bucket(&row, report, histogram, from, below, count);
+	print_part(report, "float_bucket", &row);
 }
 
 static void write_floats(const struct report *report, const struct ocp_histogram *histogram)
 {
 	const struct ocp_float_histogram *floats = histogram->floats;
-	char sum[FLOAT_TEXT_BYTES], min[FLOAT_TEXT_BYTES], max[FLOAT_TEXT_BYTES];
+	struct result_row row;
 
 	if (!floats)
 		return;
-	start_histogram(report, histogram, "float_histogram", floats->count);
-	printf("%s,%s,%s,,,,,", float_text(sum, floats->sum), float_text(min, floats->min),
-	       float_text(max, floats->max));
-	end_row(report->wall_ns);
+	result_of_floats(&row, report, histogram);
+	print_part(report, "float_histogram", &row);
 	write_float_bucket(report, histogram, -HUGE_VAL, -HUGE_VAL, floats->minus_inf);
 	for (size_t i = 0; i < OCP_FLOAT_BUCKETS; i++)
 		write_float_bucket(report, histogram, ocp_float_bucket_start(i),
@@ -169,80 +168,32 @@ static void write_floats(const struct report *report, const struct ocp_histogram
 	write_float_bucket(report, histogram, NAN, NAN, floats->nan);
 }
 
-/*
- * Print a group, with its value in the column `args`. There is no column for the argument's name:
- * the user gave it.
- */
-static void write_group(const struct report *report, const struct value_group *group)
-{
-	const struct ocp_pair times =
-		group->times ? value_group_pair(group) : (struct ocp_pair){ 0 };
-	const struct ocp_pair *pair =
-		group->times ? ocp_sample_pair(report->sample, group->number) : NULL;
-	char *text = group->is_others ? NULL : value_group_text(group);
-
-	print_start(report, group->is_others ? "others" : "group");
-	print_field(pair ? pair->start : group->probe);
-	if (pair) {
-		putchar(' ');
-		print_field(pair->stop);
-	}
-	printf(",,,,,,%" PRIu64 ",%.3f,", group->hits, report_rate(report, group->hits));
-	if (pair)
-		printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,%" PRIu64 ",",
-		       times.sum_ns, times.min_ns, times.max_ns, ocp_pair_quantile_ns(&times, 0.5),
-		       ocp_pair_quantile_ns(&times, 0.99));
-	else
-		print_empty(6);
-	print_empty(10);
-	print_field(text);
-	fputs(",,,", stdout);
-	end_row(report->wall_ns);
-	free(text);
-}
-
+/* Print a row for each kind of loss. The column `args` has an example of a filter's mismatch. */
 static void write_losses(const struct report *report)
 {
-	const struct ocp_losses *lost = ocp_sample_losses(report->sample);
-	const struct {
-		const char *name;
-		uint64_t count;
-		const char *what; /* the value of the column `args` */
-	} all[] = {
-		{ "rows_full", lost->rows_full, NULL },
-		{ "children_full", lost->children_full, NULL },
-		{ "passed_over", lost->passed_over, NULL },
-		{ "filtered", lost->filtered, NULL },
-		{ "prints_dropped", lost->prints_dropped, NULL },
-		{ "prints_limited", lost->prints_limited, NULL },
-		{ "filter_mismatches", lost->filter_mismatches, lost->filter_mismatch },
-	};
+	const char *mismatch = ocp_sample_losses(report->sample)->filter_mismatch;
+	struct result_row losses, row;
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		if (!all[i].count)
+	result_of_losses(&losses, report);
+	for (size_t i = 0; i < losses.n; i++) {
+		const struct result_field *loss = &losses.fields[i];
+
+		if (!loss->column || !loss->number)
 			continue;
-		print_start(report, "lost");
-		print_field(all[i].name);
-		printf(",,,,,,%" PRIu64 ",%.3f,", all[i].count, report_rate(report, all[i].count));
-		print_empty(16);
-		print_field(all[i].what);
-		fputs(",,,", stdout);
-		end_row(report->wall_ns);
+		row.n = 0;
+		result_add_text(&row, NULL, "name", loss->name);
+		result_add_uint(&row, NULL, "count", loss->number);
+		result_add_rate(&row, NULL, "per_s", report, loss->number);
+		if (strcmp(loss->name, "filter_mismatches") == 0)
+			result_add_text(&row, NULL, "args", mismatch);
+		print_part(report, "lost", &row);
 	}
-}
-
-static void print_header(int64_t wall_ns)
-{
-	fputs("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
-	      "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
-	      "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column,mismatched",
-	      stdout);
-	puts(wall_ns ? ",time" : "");
 }
 
 static void write_hit(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
 		      bool is_first)
 {
+	struct result_row row = { .n = 0 };
 	char *args = NULL;
 	size_t n;
 	FILE *text = open_memstream(&args, &n);
@@ -254,34 +205,42 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 		ocp_hit_write_args(text, hit);
 		fclose(text);
 	}
-	printf("hit,%.6f,,hit,", (double)hit->time_ns / 1e9);
-	print_field(hit->probe);
-	printf(",,,,%d,%d,", (int)hit->pid, (int)hit->tid);
-	print_empty(18);
+	result_add_text(&row, NULL, "type", "hit");
+	result_add_seconds(&row, NULL, "elapsed_s", (double)hit->time_ns / 1e9);
+	result_add_text(&row, NULL, "kind", "hit");
+	result_add_text(&row, NULL, "name", hit->probe);
+	result_add_uint(&row, NULL, "pid", (uint64_t)hit->pid);
+	result_add_uint(&row, NULL, "tid", (uint64_t)hit->tid);
 	/* Skip the leading space. */
-	print_field(args && args[0] ? args + 1 : "");
-	fputs(",,,", stdout);
-	end_row(wall_ns);
+	result_add_text(&row, NULL, "args", args && args[0] ? args + 1 : "");
+	print_row(&row, wall_ns);
 	free(args);
 }
 
 static void write_csv(const struct report *report)
 {
 	const struct value_groups *groups = sample_value_groups(report->sample);
+	struct result_row row;
 
 	/* The header precedes the first row of the output. */
 	if (report->is_first)
 		print_header(report->wall_ns);
-	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)
-		write_hits(report, ocp_sample_hits(report->sample, i));
-	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
-		write_pair(report, ocp_sample_pair(report->sample, i));
+	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++) {
+		result_of_hits(&row, report, ocp_sample_hits(report->sample, i));
+		print_part(report, "probe", &row);
+	}
+	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++) {
+		result_of_pair(&row, report, ocp_sample_pair(report->sample, i));
+		print_part(report, "pair", &row);
+	}
 	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++) {
-		write_histogram(report, ocp_sample_histogram(report->sample, i));
+		write_ints(report, ocp_sample_histogram(report->sample, i));
 		write_floats(report, ocp_sample_histogram(report->sample, i));
 	}
-	for (size_t i = 0; i < groups->n; i++)
-		write_group(report, &groups->list[i]);
+	for (size_t i = 0; i < groups->n; i++) {
+		result_of_group(&row, report, &groups->list[i], groups->arg);
+		print_part(report, groups->list[i].is_others ? "others" : "group", &row);
+	}
 	write_losses(report);
 	fflush(stdout);
 }

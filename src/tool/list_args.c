@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "tool/json.h"
 #include "tool/list_args.h"
 
 #include <inttypes.h>
@@ -21,15 +22,15 @@ enum arg_column {
 
 static const char *const headings[N_PADDED] = { "PROBE", "SITE", "SOURCE", "ARG", "NAME", "TYPE" };
 
-enum { MAX_WIDTH = 48, TEXT_BYTES = 32 };
+enum { TEXT_BYTES = 32 };
 
 /* The sites that have code, with the places of their probes in the source. */
 struct site_listing {
 	const struct ocp_program *prog;
 	struct probe_place *places; /* sorted by probe, then by address */
 	size_t n;
-	char *names; /* the files' names */
-	int widths[N_PADDED];
+	char *names;		  /* the files' names */
+	int widths[N_PADDED + 1]; /* the last cell of a line has no width */
 };
 
 static int open_listing(const struct ocp_program *prog, struct site_listing *listing)
@@ -81,21 +82,15 @@ static const char *place_in(const char *operand, size_t *n)
 	return at + 1;
 }
 
+/* Print a line that ends with the N bytes of OPERAND. Without PRINT, only widen the columns. */
 static void put_cells(struct site_listing *listing, const char *const cells[N_PADDED],
 		      const char *operand, size_t n, bool print)
 {
-	for (int c = 0; c < N_PADDED; c++) {
-		const int bytes = (int)strlen(cells[c]);
+	const char *all[N_PADDED + 1];
 
-		if (!print) {
-			if (bytes <= MAX_WIDTH && bytes > listing->widths[c])
-				listing->widths[c] = bytes;
-			continue;
-		}
-		print_text(cells[c]);
-		printf("%*s", (bytes < listing->widths[c] ? listing->widths[c] - bytes : 0) + 2,
-		       "");
-	}
+	memcpy(all, cells, N_PADDED * sizeof(*all));
+	all[N_PADDED] = "";
+	print_columns(listing->widths, all, N_PADDED + 1, print);
 	if (print)
 		printf("%.*s\n", (int)n, operand);
 }
@@ -178,11 +173,6 @@ char *args_text(const char *arg_names, const char *operands)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void add_filled_string(struct json_object *to, const char *key, const char *text)
-{
-	json_object_object_add(to, key, text && *text ? json_object_new_string(text) : NULL);
-}
-
 struct json_object *args_json(const char *arg_names, const char *operands)
 {
 	struct json_object *array = json_object_new_array();
@@ -194,8 +184,8 @@ struct json_object *args_json(const char *arg_names, const char *operands)
 		char name[OCP_ARG_NAME_BYTES];
 		const enum ocp_arg_type type = ocp_arg_name(arg_names, i, name);
 
-		add_filled_string(to, "name", name);
-		add_filled_string(to, "type", ocp_arg_type_name(type));
+		json_add_filled_string(to, "name", name);
+		json_add_filled_string(to, "type", ocp_arg_type_name(type));
 		json_object_object_add(to, "place", json_object_new_string_len(operand, (int)n));
 		json_object_array_add(array, to);
 	}
@@ -208,9 +198,9 @@ static struct json_object *site_json(const struct probe_place *place)
 	char va[TEXT_BYTES];
 
 	snprintf(va, sizeof(va), "0x%" PRIx64, place->site->va);
-	add_filled_string(to, "linked", va);
-	add_filled_string(to, "source", place->file);
-	json_object_object_add(to, "line", place->file ? json_object_new_int(place->line) : NULL);
+	json_add_filled_string(to, "linked", va);
+	json_add_filled_string(to, "source", place->file);
+	json_add_known_int(to, "line", place->file, place->line);
 	json_object_object_add(to, "args", args_json(place->site->arg_names, place->site->args));
 	return to;
 }

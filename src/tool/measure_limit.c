@@ -1,13 +1,364 @@
 // SPDX-License-Identifier: MIT
+/*
+ * Record the hits and the CPU time of each process together, ten times per second, and compare them
+ * over the last second. The cost of a hit is not known at first; once it is known, it applies to
+ * the earlier records, too. The records of a process remain after its end, when its CPU clock is
+ * gone.
+ */
 #include "tool/measure_limit.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "measure/meter.h"
-#include "tool/cpu_shares.h"
+#include "measure/spending.h"
 #include "tool/measure_session.h"
+
+enum {
+	LOOKS = 16,
+	SPAN_NS = 1000 * 1000 * 1000,
+	MOST_TIMES = 100,
+};
+
+/* A share of a core. Lower costs are small: see cpu_share_is_small(). */
+static const double LEAST_COST = 0.01;
+/* Report slowdowns from this factor on. */
+static const double LEAST_TOLD = 1.5;
+
+struct look {
+	int64_t at_ns, cpu_ns;
+	uint64_t hits;
+};
+
+struct cpu_process {
+	pid_t pid;
+	uint64_t child_faults;		 /* child_faults() at the first look; see has_forked() */
+	struct look first, looks[LOOKS]; /* look I is at I % LOOKS */
+	size_t n_looks;
+};
+
+static const struct look *last_look(const struct cpu_process *process)
+{
+	return &process->looks[(process->n_looks - 1) % LOOKS];
+}
+
+/* ---- children ------------------------------------------------------------------------------- */
+
+/* Return the page faults of the ended children of PID. Each child has at least one. */
+static uint64_t child_faults(pid_t pid)
+{
+	char path[64], line[1024];
+	const char *end;
+	uint64_t faults = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* pid (name) state ppid pgrp session tty_nr tpgid flags minflt cminflt */
+	end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	if (end)
+		sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %" SCNu64, &faults);
+	fclose(file);
+	return faults;
+}
+
+/* Return true if the thread TID of process PID has forked a child that counts for METER. */
+static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const char *tid)
+{
+	char path[300];
+	bool counts = false;
+	FILE *file;
+	int child;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)pid, tid);
+	file = fopen(path, "re");
+	while (file && !counts && fscanf(file, "%d", &child) == 1)
+		counts = meter_counts_in(meter, child);
+	if (file)
+		fclose(file);
+	return counts;
+}
+
+/*
+ * Return true if PROCESS has forked a child that has ended or that counts. The engine `inside` adds
+ * the hits of forked children to those of the process, and this sum cannot be compared with the CPU
+ * time of the process alone.
+ */
+static bool has_forked(const struct ocp_meter *meter, const struct cpu_process *process)
+{
+	const struct dirent *entry;
+	char path[64];
+	bool has = child_faults(process->pid) != process->child_faults;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)process->pid);
+	tasks = has ? NULL : opendir(path);
+	while (tasks && !has && (entry = readdir(tasks)))
+		has = entry->d_name[0] != '.' &&
+		      has_counting_child(meter, process->pid, entry->d_name);
+	if (tasks)
+		closedir(tasks);
+	return has;
+}
+
+/* ---- noting --------------------------------------------------------------------------------- */
+
+static void note(struct cpu_process *process, const struct look *look)
+{
+	process->looks[process->n_looks++ % LOOKS] = *look;
+}
+
+static struct cpu_process *find_cpu_process(const struct cpu_shares *shares, pid_t pid)
+{
+	for (size_t i = 0; i < shares->n; i++)
+		if (shares->list[i].pid == pid)
+			return &shares->list[i];
+	return NULL;
+}
+
+static int add_cpu_process(struct cpu_shares *shares, pid_t pid, const struct look *first)
+{
+	struct cpu_process *new = array_add(shares->list, shares->n);
+
+	if (!new)
+		return -ENOMEM;
+	*new = (struct cpu_process){ .pid = pid,
+				     .first = *first,
+				     .child_faults = child_faults(pid) };
+	note(new, first);
+	return 0;
+}
+
+/*
+ * Add the current processes, before their first hits are read, so that their CPU time up to now is
+ * left out.
+ */
+static int add_first(struct cpu_shares *shares, int64_t now_ns)
+{
+	const struct ocp_meter *meter = shares->meter;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < meter->n_processes; i++) {
+		const pid_t pid = meter->processes[i].tgid;
+		const struct look look = { now_ns, clock_process_cpu_ns(pid), 0 };
+
+		if (look.cpu_ns >= 0 && !find_cpu_process(shares, pid))
+			err = add_cpu_process(shares, pid, &look);
+	}
+	return err;
+}
+
+static void retire(struct cpu_shares *shares, struct cpu_process *process)
+{
+	shares->past_hits += last_look(process)->hits - process->first.hits;
+	shares->past_cpu_ns += last_look(process)->cpu_ns - process->first.cpu_ns;
+	*process = shares->list[--shares->n];
+}
+
+/*
+ * Record the hits of one process. A process that is not in the list yet has started since the last
+ * look.
+ */
+static int note_hits(struct cpu_shares *shares, const struct spending_process *spent,
+		     int64_t now_ns)
+{
+	struct cpu_process *process = find_cpu_process(shares, spent->pid);
+	const struct look look = { now_ns, clock_process_cpu_ns(spent->pid), spent->hits },
+			  start = { shares->looked_ns, 0, 0 };
+	int err = 0;
+
+	if (look.cpu_ns < 0)
+		return 0;
+	/* A clock or count has gone back: the process id was reused. */
+	if (process &&
+	    (look.cpu_ns < last_look(process)->cpu_ns || look.hits < last_look(process)->hits)) {
+		retire(shares, process);
+		process = NULL;
+	}
+	if (!process)
+		err = add_cpu_process(shares, spent->pid, &start);
+	if (!err)
+		note(find_cpu_process(shares, spent->pid), &look);
+	return err;
+}
+
+/* Leave out hits before the first look, since the CPU time was not known then. */
+static void begin_shares(struct cpu_shares *shares)
+{
+	for (size_t i = 0; i < shares->n; i++) {
+		struct cpu_process *process = &shares->list[i];
+
+		process->first = *last_look(process);
+		process->n_looks = 0;
+		note(process, &process->first);
+	}
+}
+
+/* Record the CPU time of processes without hits, and retire processes that have ended. */
+static void note_others(struct cpu_shares *shares, int64_t now_ns)
+{
+	for (size_t i = shares->n; i-- > 0;) {
+		struct cpu_process *process = &shares->list[i];
+		struct look look = *last_look(process);
+
+		if (look.at_ns == now_ns)
+			continue;
+		look.at_ns = now_ns;
+		look.cpu_ns = clock_process_cpu_ns(process->pid);
+		if (look.cpu_ns < last_look(process)->cpu_ns)
+			retire(shares, process);
+		else
+			note(process, &look);
+	}
+}
+
+int cpu_shares_look(struct cpu_shares *shares, struct ocp_meter *meter)
+{
+	const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	const bool is_first = !shares->looked_ns;
+	struct spending spending;
+	int err = meter_read_spending(meter, &spending);
+
+	shares->meter = meter;
+	shares->is_unknown |= !spending.n && spending.sums.all;
+	shares->sums = spending.sums;
+	if (!err && is_first)
+		err = add_first(shares, now_ns);
+	for (size_t i = 0; !err && i < spending.n; i++)
+		err = note_hits(shares, &spending.processes[i], now_ns);
+	if (!err)
+		note_others(shares, now_ns);
+	if (is_first) {
+		shares->began_ns = now_ns;
+		begin_shares(shares);
+	}
+	spending_free(&spending);
+	shares->looked_ns = now_ns;
+	return err;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+double cpu_share_of(const struct cpu_share *share)
+{
+	if (share->cpu_ns <= 0)
+		return 0;
+	return share->cost_ns < share->cpu_ns ? share->cost_ns / share->cpu_ns : 1;
+}
+
+bool cpu_share_is_small(const struct cpu_share *share)
+{
+	return share->cost_ns <= LEAST_COST * share->span_ns;
+}
+
+/*
+ * Return the latest look that is at least a second older than the newest one, or NULL if there is
+ * none.
+ */
+static const struct look *second_ago(const struct cpu_process *process)
+{
+	const int64_t now_ns = last_look(process)->at_ns;
+
+	for (size_t i = 1; i < LOOKS && i < process->n_looks; i++) {
+		const struct look *look = &process->looks[(process->n_looks - 1 - i) % LOOKS];
+
+		if (now_ns - look->at_ns >= SPAN_NS)
+			return look;
+	}
+	return NULL;
+}
+
+bool cpu_shares_exceed(const struct cpu_shares *shares, const struct ocp_costs *costs, double most,
+		       struct cpu_share *worst)
+{
+	const double hit_ns = hit_sums_cost_ns(&shares->sums, costs);
+	bool exceeds = false;
+
+	for (size_t i = 0; !shares->is_unknown && i < shares->n; i++) {
+		const struct cpu_process *process = &shares->list[i];
+		const struct look *now = last_look(process), *then = second_ago(process);
+		struct cpu_share share;
+
+		if (!then)
+			continue;
+		share = (struct cpu_share){ .pid = process->pid,
+					    .cost_ns = (double)(now->hits - then->hits) * hit_ns,
+					    .cpu_ns = (double)(now->cpu_ns - then->cpu_ns),
+					    .span_ns = (double)(now->at_ns - then->at_ns) };
+		if (share.cost_ns <= most * share.cpu_ns || cpu_share_is_small(&share) ||
+		    (exceeds && cpu_share_of(&share) <= cpu_share_of(worst)) ||
+		    (meter_is_inside(shares->meter) && has_forked(shares->meter, process)))
+			continue;
+		*worst = share;
+		exceeds = true;
+	}
+	return exceeds;
+}
+
+bool cpu_shares_total(const struct cpu_shares *shares, const struct ocp_costs *costs,
+		      struct cpu_share *total)
+{
+	uint64_t hits = shares->past_hits;
+	int64_t cpu_ns = shares->past_cpu_ns;
+
+	for (size_t i = 0; i < shares->n; i++) {
+		const struct cpu_process *process = &shares->list[i];
+
+		hits += last_look(process)->hits - process->first.hits;
+		cpu_ns += last_look(process)->cpu_ns - process->first.cpu_ns;
+		if (meter_is_inside(shares->meter) && has_forked(shares->meter, process))
+			return false;
+	}
+	*total = (struct cpu_share){
+		.cost_ns = (double)hits * hit_sums_cost_ns(&shares->sums, costs),
+		.cpu_ns = (double)cpu_ns,
+		.span_ns = (double)(shares->looked_ns - shares->began_ns),
+	};
+	return !shares->is_unknown && cpu_ns > 0;
+}
+
+const char *slowdown_text(char text[SLOWDOWN_BYTES], const char *runs, double share)
+{
+	const double times = share < 1 ? 1 / (1 - share) : MOST_TIMES;
+
+	if (times >= MOST_TIMES)
+		snprintf(text, SLOWDOWN_BYTES, "%s more than %d times slower", runs, MOST_TIMES);
+	else if (times >= LEAST_TOLD)
+		snprintf(text, SLOWDOWN_BYTES, "%s at least %.*f times slower", runs, times < 10,
+			 times);
+	else
+		text[0] = '\0';
+	return text;
+}
+
+const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share)
+{
+	const double its = share ? cpu_share_of(share) : 0;
+	char slower[SLOWDOWN_BYTES];
+
+	text[0] = '\0';
+	if (share)
+		snprintf(text, SHARE_BYTES, ", %.2f%% of the program's CPU time%s%s", 100 * its,
+			 *slowdown_text(slower, "it runs", its) ? ": " : "", slower);
+	return text;
+}
+
+void cpu_shares_free(struct cpu_shares *shares)
+{
+	free(shares->list);
+	*shares = (struct cpu_shares){ 0 };
+}
+
+/* ---- the limit ------------------------------------------------------------------------------ */
 
 /*
  * Limits of the share of CPU time. The limit for probes is higher, since somebody chose their

@@ -1,19 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The default limit of `attach`, without --budget: the share of a program's CPU time that measuring
- * may take. The programs may belong to other people, and the user often cannot foresee the number
- * of hits.
+ * The share of each process's CPU time that is spent on hits, and the default limit of this share
+ * for `attach`, without --budget. The programs may belong to other people, and the user often
+ * cannot foresee the number of hits. The CPU time is read from the CPU clock of the process, which
+ * includes the time of the hits.
  */
 #ifndef TOOL_MEASURE_LIMIT_H
 #define TOOL_MEASURE_LIMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "measure/spending.h"
 
-struct cpu_share;
+struct ocp_costs;
+struct ocp_meter;
+struct cpu_process;
 struct measure_session;
 struct ocp_process;
 struct options;
+
+struct cpu_shares {
+	struct ocp_meter *meter;
+	struct cpu_process *list;
+	size_t n;
+	uint64_t past_hits;   /* hits of processes that have ended */
+	int64_t past_cpu_ns;  /* CPU time of processes that have ended */
+	struct hit_sums sums; /* of all hits */
+	bool is_unknown;      /* it is not known which process caused which hits */
+	int64_t began_ns;     /* the time of the first look */
+	int64_t looked_ns;    /* the time of the last look; 0: there was none */
+};
+
+/* The cost of the hits, and the CPU time that includes it, of one process or of all processes. */
+struct cpu_share {
+	pid_t pid;
+	double cost_ns, cpu_ns, span_ns;
+};
+
+/*
+ * Record the hits and the CPU time of each process. Call this right after the attach, several times
+ * per second, and at the end. Returns 0 or a negative errno.
+ */
+int cpu_shares_look(struct cpu_shares *shares, struct ocp_meter *meter);
+/*
+ * Return true if measuring took more than the share MOST of a process's CPU time in the last
+ * second. Then set *WORST to the largest share of a process in this second. A cost below 1% of a
+ * core never exceeds the limit.
+ */
+bool cpu_shares_exceed(const struct cpu_shares *shares, const struct ocp_costs *costs, double most,
+		       struct cpu_share *worst);
+/* Set *TOTAL to the share of all processes since the attach. Return false if it is not known. */
+bool cpu_shares_total(const struct cpu_shares *shares, const struct ocp_costs *costs,
+		      struct cpu_share *total);
+void cpu_shares_free(struct cpu_shares *shares);
+
+/*
+ * Return true if the cost is below 1% of a core, which is harmless even if the process does little
+ * else.
+ */
+bool cpu_share_is_small(const struct cpu_share *share);
+/* Return the share, limited to 1: the clocks and the calibrated cost are not exact. */
+double cpu_share_of(const struct cpu_share *share);
+/*
+ * The size of the text of slowdown_text(). This function writes "it runs at least 12 times slower"
+ * to TEXT, with RUNS in place of "it runs", or "" if the slowdown is below 1.5 times. "At least",
+ * since the cost of a hit is the lowest one that was seen. Returns TEXT.
+ */
+enum { SLOWDOWN_BYTES = 96 };
+/*
+ * The size of the text of share_text(). This function writes ", 91.94% of the program's CPU time:
+ * it runs at least 12 times slower" to TEXT, or "" if SHARE is NULL. Returns TEXT.
+ */
+enum { SHARE_BYTES = SLOWDOWN_BYTES + 64 };
+const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share);
+const char *slowdown_text(char text[SLOWDOWN_BYTES], const char *runs, double share);
 
 /* Return the limit: 0.2 for 20%. Return 0 if OPTIONS lift the limit or set a budget. */
 double measure_limit_of(const struct options *options);

@@ -11,13 +11,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
-#include "cli/measure_options.h"
+#include "cli/cli.h"
+#include "inside/inside.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"
@@ -33,54 +38,237 @@ enum {
 	PRINT_NS = 20 * 1000 * 1000,   /* the longest delay of a printed hit */
 };
 
-double report_rate(const struct report *report, uint64_t events)
-{
-	const int64_t ns = ocp_sample_time_ns(report->sample);
+/* ---- the engine ----------------------------------------------------------------------------- */
 
-	return ns > 0 ? (double)events * 1e9 / (double)ns : 0;
+/*
+ * Choose the engine of a measurement. BPF disturbs the process least at attach and detach, and
+ * needs no code inside the process, but each hit costs a trap. So `auto` chooses BPF if BPF is
+ * permitted and hits are few. To find out, it measures with BPF for a moment; this trial ends
+ * before the measurement that the user requested begins, so every hit is counted once. If the hits
+ * will be caused by a command that the tool starts, a trial is not possible. In this case `auto`
+ * chooses `inside`, where many hits cost little.
+ */
+enum { LOOK_NS = 100 * 1000 * 1000 };
+
+/* The budget of --engine auto without --budget: a share of one core. */
+static const double AUTO_BUDGET = 0.05;
+
+static void give_reason(struct chosen_engine *chosen, bool is_inside, const char *before,
+			const char *reason)
+{
+	chosen->is_inside = is_inside;
+	snprintf(chosen->reason, sizeof(chosen->reason), "%s%s", before, reason);
 }
 
-double report_cost(const struct report *report)
+/* Create and open the meter that OPTIONS describe. */
+static int open_trial_meter(const struct options *options, struct ocp_process **procs, size_t n,
+			    bool is_inside, struct ocp_meter **meter)
 {
-	const int64_t ns = ocp_sample_time_ns(report->sample);
+	int err = 0;
 
-	return ns > 0 ? (double)ocp_sample_all_hits(report->sample) *
-				ocp_sample_cost_per_hit_ns(report->sample, report->costs) /
-				(double)ns
-		      : 0;
+	*meter = ocp_meter_new(options->ctx);
+	if (!*meter)
+		return -ENOMEM;
+	if (is_inside)
+		meter_use_inside(*meter);
+	for (size_t i = 0; !err && i < n; i++)
+		err = ocp_meter_add_process(*meter, procs[i]);
+	if (!err)
+		err = measure_request_apply(&options->request, *meter);
+	return err ? err : ocp_meter_open(*meter);
+}
+
+/*
+ * Check that the engine `inside` can count the processes. Return -ENOTSUP, with the reason in the
+ * ctx, if it cannot.
+ */
+static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
+{
+	struct ocp_meter *meter;
+	int err = open_trial_meter(options, procs, n, true, &meter);
+
+	if (!err)
+		err = meter_check_all_inside(meter);
+	ocp_meter_free(meter);
+	for (size_t i = 0; !err && i < n; i++)
+		err = inside_check(options->ctx, ocp_process_pid(procs[i]),
+				   options->request.n_pairs != 0);
+	return err;
+}
+
+/*
+ * Measure with BPF for LOOK_NS. Set *RATE to the hits per second and *SHARE to their cost as a
+ * share of a core.
+ */
+static int measure_hit_rate(const struct options *options, struct ocp_process **procs, size_t n,
+			    double *rate, double *share)
+{
+	const struct timespec a_while = { 0, LOOK_NS };
+	struct ocp_sample *sample = NULL;
+	struct ocp_costs costs;
+	struct ocp_meter *meter;
+	int err = open_trial_meter(options, procs, n, false, &meter);
+
+	if (!err)
+		err = ocp_meter_attach(meter);
+	if (!err) {
+		nanosleep(&a_while, NULL);
+		err = ocp_meter_detach(meter);
+	}
+	if (!err)
+		err = ocp_meter_read(meter, &sample);
+	if (!err)
+		err = ocp_meter_costs(meter, &costs);
+	if (!err) {
+		*rate = (double)ocp_sample_all_hits(sample) * 1e9 /
+			(double)ocp_sample_time_ns(sample);
+		*share = *rate * ocp_sample_cost_per_hit_ns(sample, &costs) / 1e9;
+	}
+	ocp_sample_free(sample);
+	ocp_meter_free(meter);
+	return err;
+}
+
+static void compare_costs(const struct options *options, struct ocp_process **procs, size_t n,
+			  struct chosen_engine *chosen)
+{
+	const double asked = options->request.budget;
+	const double budget = asked > 0 ? asked : AUTO_BUDGET;
+	double rate = 0, share = 0;
+	int err = measure_hit_rate(options, procs, n, &rate, &share);
+
+	if (err == -ENOTSUP || err == -EPERM || err == -EACCES)
+		give_reason(chosen, true, "BPF fails: ", ocp_error(options->ctx));
+	if (err)
+		return;
+	chosen->is_inside = share > budget;
+	snprintf(chosen->reason, sizeof(chosen->reason),
+		 "%.0f hits/s take %.2f%% of a core with BPF, %s the budget of %g%%", rate,
+		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
+}
+
+/*
+ * Choose `inside`: the command starts only after the measurement has begun, so its hits cannot be
+ * sampled before.
+ */
+static void choose_for_command(const struct options *options, struct chosen_engine *chosen)
+{
+	chosen->is_inside = true;
+	snprintf(chosen->reason, sizeof(chosen->reason),
+		 "the hits that '%s' will cause are not known yet", options->args[0]);
+}
+
+static void choose_by_cost(const struct options *options, struct ocp_process **procs, size_t n,
+			   struct chosen_engine *chosen)
+{
+	const char *need = measure_options_need_bpf(options);
+	int err = 0;
+
+	if (need)
+		give_reason(chosen, false, "inside excludes ", need);
+	else if (ocp_meter_check(options->ctx))
+		give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	else
+		err = check_inside(options, procs, n);
+	if (err == -ENOTSUP)
+		give_reason(chosen, false, "inside is not possible: ", ocp_error(options->ctx));
+	else if (!err && !chosen->reason[0] && options->n_args)
+		choose_for_command(options, chosen);
+	else if (!err && !chosen->reason[0])
+		compare_costs(options, procs, n, chosen);
+}
+
+/*
+ * Choose the engine if the user has not named one: `inside` if BPF is not permitted and `inside`
+ * supports the request, otherwise BPF.
+ */
+static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
+			   struct chosen_engine *chosen)
+{
+	if (measure_options_need_bpf(options) || options->exe || !meter_lacks_bpf(options->ctx))
+		return;
+	give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	if (check_inside(options, procs, n))
+		*chosen = (struct chosen_engine){ 0 };
+}
+
+/*
+ * Choose the engine that measures the N processes PROCS, according to OPTIONS. `auto` may first
+ * measure with BPF for a tenth of a second, and detach again; it does not do so if a command will
+ * cause the hits, since the command starts later. Without --engine, the engine is BPF, or `inside`
+ * if BPF is not permitted and `inside` supports the request. Print the engine and the reason,
+ * unless -quiet is set or the reason is empty.
+ */
+static void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+			  struct chosen_engine *chosen)
+{
+	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
+	if (options->engine == ENGINE_DEFAULT)
+		choose_default(options, procs, n, chosen);
+	else if (options->engine == ENGINE_AUTO)
+		choose_by_cost(options, procs, n, chosen);
+	/* If the reason is empty after a failure, the measurement itself reports the error. */
+	if (!options->quiet && chosen->reason[0])
+		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);
+}
+
+/* ---- arguments without a value -------------------------------------------------------------- */
+
+static bool is_noted(const struct unread_args *args, const char *probe, size_t arg)
+{
+	for (size_t i = 0; i < args->n; i++)
+		if (args->list[i].arg == arg && strcmp(args->list[i].probe, probe) == 0)
+			return true;
+	return false;
+}
+
+static int note_unread(struct unread_args *args, const struct ocp_meter *meter,
+		       const struct ocp_hit *hit, size_t arg)
+{
+	struct unread_arg *new = array_add(args->list, args->n);
+
+	if (!new)
+		return -ENOMEM;
+	*new = (struct unread_arg){ strdup(hit->probe), meter_why_unread(meter, hit, arg), arg };
+	if (new->probe &&new->why)
+		return 0;
+	free(new->probe);
+	free(new->why);
+	args->n--;
+	return -ENOMEM;
+}
+
+/* Record the arguments without a value in HIT, a hit of METER. Returns 0 or -ENOMEM. */
+static int unread_args_note(struct unread_args *args, const struct ocp_meter *meter,
+			    const struct ocp_hit *hit)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < hit->n_args; i++)
+		if (ocp_hit_arg(hit, i).kind == OCP_UNSUPPORTED && !is_noted(args, hit->probe, i))
+			err = note_unread(args, meter, hit, i);
+	return err;
+}
+
+/* Print a line for each recorded argument to stderr. */
+static void unread_args_say(const struct unread_args *args)
+{
+	for (size_t i = 0; i < args->n; i++)
+		say("%s: ? is arg%zu, %s", args->list[i].probe, args->list[i].arg,
+		    args->list[i].why);
+}
+
+static void unread_args_free(struct unread_args *args)
+{
+	for (size_t i = 0; i < args->n; i++) {
+		free(args->list[i].probe);
+		free(args->list[i].why);
+	}
+	free(args->list);
+	*args = (struct unread_args){ 0 };
 }
 
 /* ---- timed events --------------------------------------------------------------------------- */
-
-/* A recurring event on a fixed grid, so that delays do not add up. */
-struct timer {
-	int64_t next_ns;   /* INT64_MAX: never */
-	int64_t period_ns; /* 0: once */
-};
-
-static struct timer timer_every(int64_t start_ns, int64_t period_ns)
-{
-	return (struct timer){ period_ns ? start_ns + period_ns : INT64_MAX, period_ns };
-}
-
-/* Return true if the timer is due, and set it to its next time. */
-static bool timer_is_due(struct timer *timer, int64_t now_ns)
-{
-	if (now_ns < timer->next_ns)
-		return false;
-	while (timer->period_ns && timer->next_ns <= now_ns)
-		timer->next_ns += timer->period_ns;
-	return true;
-}
-
-static int64_t earliest(const struct timer *timers, size_t n)
-{
-	int64_t next_ns = INT64_MAX;
-
-	for (size_t i = 0; i < n; i++)
-		next_ns = timers[i].next_ns < next_ns ? timers[i].next_ns : next_ns;
-	return next_ns;
-}
 
 static int read_sample(struct measure_session *s, struct ocp_sample **sample)
 {
@@ -95,8 +283,9 @@ static void end_progress(struct measure_session *s)
 	s->line_open = false;
 }
 
-static enum ending show_progress(struct measure_session *s)
+static enum ending show_progress(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *sample;
 
 	if (read_sample(s, &sample))
@@ -164,8 +353,9 @@ static bool is_output_lost(void)
 	return fflush(stdout) != 0 || ferror(stdout);
 }
 
-static enum ending write_interval(struct measure_session *s)
+static enum ending write_interval(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *now, *since = NULL;
 
 	if (read_sample(s, &now))
@@ -223,8 +413,9 @@ static bool has_records(const struct measure_session *s)
 	return s->options->request.printed.n || s->options->request.has_slower;
 }
 
-static enum ending print_hits(struct measure_session *s)
+static enum ending print_hits(void *data)
 {
+	struct measure_session *s = data;
 	const uint64_t n_before = s->n_printed + s->n_slow;
 
 	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
@@ -237,8 +428,9 @@ static enum ending print_hits(struct measure_session *s)
 	return NOT_ENDED;
 }
 
-static enum ending refresh(struct measure_session *s)
+static enum ending refresh(void *data)
 {
+	struct measure_session *s = data;
 	size_t n_new;
 
 	s->err = ocp_meter_refresh(s->meter, &n_new);
@@ -270,8 +462,9 @@ static int find_costs(struct measure_session *s)
 /*
  * Check the budget. The first call waits for the cost per hit, until about 100 ms after the attach.
  */
-static enum ending check_budget(struct measure_session *s)
+static enum ending check_budget(void *data)
 {
+	struct measure_session *s = data;
 	struct ocp_sample *sample;
 	double share;
 
@@ -300,8 +493,9 @@ static enum ending look_at_shares(struct measure_session *s)
  * Check the limit, without waiting for the cost of a hit. Once that cost is known, the hits of the
  * last second are checked, even if they were recorded before.
  */
-static enum ending check_limit(struct measure_session *s)
+static enum ending check_limit(void *data)
 {
+	struct measure_session *s = data;
 	const double limit = s->has_limit ? measure_limit_of(s->options) : 0;
 	struct cpu_share share = { 0 };
 	struct ocp_costs costs;
@@ -321,39 +515,22 @@ static enum ending check_limit(struct measure_session *s)
 
 static enum ending measure_until_end(struct measure_session *s, struct session *session)
 {
-	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, LIMIT, PRINT, N_TIMERS };
 	const struct options *o = s->options;
-	struct timer timers[N_TIMERS] = {
-		[END] = timer_every(s->start_ns, o->for_ns),
-		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
-		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
-		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
-		[BUDGET] = timer_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0),
-		[LIMIT] = timer_every(s->start_ns, BUDGET_NS),
-		[PRINT] = timer_every(s->start_ns, has_records(s) ? PRINT_NS : 0),
+	struct session_timer timers[] = {
+		session_every(s->start_ns, has_records(s) ? PRINT_NS : 0, print_hits),
+		session_every(s->start_ns, o->interval_ns, write_interval),
+		session_every(s->start_ns, o->for_ns, NULL),
+		session_every(s->start_ns, s->progress ? PROGRESS_NS : 0, show_progress),
+		session_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS, refresh),
+		session_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0, check_budget),
+		session_every(s->start_ns, BUDGET_NS, check_limit),
 	};
 
-	for (;;) {
-		enum ending ending = session_wait(session, earliest(timers, N_TIMERS));
-		const int64_t now_ns = session_now_ns();
-
-		if (ending == NOT_ENDED && timer_is_due(&timers[PRINT], now_ns))
-			ending = print_hits(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[INTERVAL], now_ns))
-			ending = write_interval(s);
-		if (ending == NOT_ENDED && now_ns >= timers[END].next_ns)
-			ending = ENDED_BY_TIME;
-		if (ending == NOT_ENDED && timer_is_due(&timers[PROGRESS], now_ns))
-			ending = show_progress(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[REFRESH], now_ns))
-			ending = refresh(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[BUDGET], now_ns))
-			ending = check_budget(s);
-		if (ending == NOT_ENDED && timer_is_due(&timers[LIMIT], now_ns))
-			ending = check_limit(s);
-		if (ending != NOT_ENDED)
-			return ending;
-	}
+	return session_run(session, &(struct session_events){
+					    .timers = timers,
+					    .n_timers = sizeof(timers) / sizeof(timers[0]),
+					    .data = s,
+				    });
 }
 
 static int finish_measuring(struct measure_session *s)

@@ -3,11 +3,26 @@
 #ifndef TOOL_MEASURE_SESSION_H
 #define TOOL_MEASURE_SESSION_H
 
-#include "tool/choose_engine.h"
-#include "tool/cpu_shares.h"
-#include "tool/session.h"
-#include "tool/unread_args.h"
 #include "cli/cli.h"
+#include "tool/measure_limit.h"
+#include "cli/session.h"
+
+/* Whether the kernel or the process itself counts: --engine. */
+struct chosen_engine {
+	bool is_inside;
+	char reason[300]; /* "": the user chose the engine, or it is the default */
+};
+
+struct unread_arg {
+	char *probe, *why;
+	size_t arg;
+};
+
+/* The arguments that --print shows as "?", and the reasons. They are reported once, at the end. */
+struct unread_args {
+	struct unread_arg *list; /* each argument once */
+	size_t n;
+};
 
 struct measure_session {
 	struct options *options;

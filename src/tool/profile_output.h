@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A profile on standard output, for `profile`. */
+/* A profile, or two profiles compared, on standard output, for `profile`. */
 #ifndef TOOL_PROFILE_OUTPUT_H
 #define TOOL_PROFILE_OUTPUT_H
 
-#include "profile/profile.h"
+#include "profile/profile_diff.h"
 
 /*
  * Print the functions and stacks with the largest values. This folds the recursion of PROFILE.
@@ -18,9 +18,13 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
  */
 void profile_print_collector(const struct profile *profile);
 
-/* Print the frames of a stack, innermost first; indent all but the first by INDENT. */
-void profile_print_stack(const struct named_stack *stack, int indent);
-
-enum { PROFILE_JSON_VERSION = 1 };
+/*
+ * Print the functions and stacks whose shares differ most. The caller must have folded the
+ * recursion of both profiles.
+ */
+void profile_diff_print_table(const struct profile_diff *diff);
+void profile_diff_print_json(const struct profile_diff *diff);
+/* Print "STACK OLD NEW" for each stack, as difffolded.pl writes it and flamegraph.pl reads it. */
+void profile_diff_print_folded(const struct profile_diff *diff);
 
 #endif

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 /* Samples as tables for people. */
-#include "tool/writer.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "base/sanitize.h"
+#include "base/search.h"
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "measure/args/value.h"
-#include "tool/cpu_shares.h"
-#include "tool/group_output.h"
-#include "tool/stack_output.h"
-#include "tool/table_rows.h"
-#include "base/plural.h"
-#include "base/sanitize.h"
+#include "measure/slower.h"
+#include "measure/stacks.h"
+#include "tool/measure_limit.h"
+#include "tool/result_rows.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,
@@ -24,7 +24,209 @@ enum {
 	FEW_BUCKETS = 32, /* up to this number of buckets, each has its own line */
 	GAP_LINES = 3,	  /* longer runs of empty lines of a float histogram become "..." */
 	FEW_NS = 10,	  /* costs below this are printed with one decimal */
+	TOP_GROUPS = 20,
+	MIN_VALUE_WIDTH = 16,
+	OTHERS_BYTES = 80,
+	SHOWN_STACKS = 10, /* stacks of a probe or pair */
+	SHOWN_FRAMES = 40, /* frames of such a stack */
 };
+
+/* ---- which rows ----------------------------------------------------------------------------- */
+
+/* Which rows a table shows, and in which order: --top, --sort and --all. */
+struct table_rows {
+	size_t *list; /* the numbers of the rows in the sample */
+	size_t n;
+	size_t n_hidden; /* rows without hits that are left out */
+	size_t n_others; /* rows below the top; other_hits is the sum of their hits */
+	uint64_t other_hits;
+};
+
+/* A row to sort: larger weights come first, and equal ones stay in the order of the sample. */
+struct weighted_row {
+	uint64_t weight;
+	size_t row;
+};
+
+static int compare_weights(const void *a, const void *b)
+{
+	const struct weighted_row *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
+	return COMPARE(x->row, y->row);
+}
+
+static bool is_wildcard(const struct item *item)
+{
+	return item->kind == ITEM_ALL_PROBES || item->kind == ITEM_PROBE_REGEXP ||
+	       item->kind == ITEM_FUNCTION_REGEXP || item->kind == ITEM_FILE_LINES;
+}
+
+/*
+ * Return true if the user named PROBE itself: it was not chosen by "all probes", a regular
+ * expression or "all lines of a file".
+ */
+static bool is_named(const struct report *report, const char *probe)
+{
+	const struct items *items = report->counted;
+	bool has_wildcard = !items;
+
+	for (size_t i = 0; items && i < items->n; i++) {
+		const struct item *item = &items->list[i];
+
+		if (!is_wildcard(item) && strcmp(item->text, probe) == 0)
+			return true;
+		has_wildcard |= is_wildcard(item);
+	}
+	/* The user may have named a function by another name than PROBE. */
+	return !has_wildcard;
+}
+
+static bool is_hidden(const struct report *report, const struct ocp_hits *row, size_t n_rows)
+{
+	return !report->view->shows_zeros && !row->hits && n_rows > 1 &&
+	       !is_named(report, row->probe);
+}
+
+/* Sort the N rows of ALL, and return the numbers of the rows to show. */
+static struct table_rows take_top_rows(const struct table_view *view, struct weighted_row *all,
+				       size_t n)
+{
+	struct table_rows rows = { .list = calloc(n + 1, sizeof(*rows.list)) };
+
+	if (rows.list && view->order != ORDER_NAME)
+		qsort(all, n, sizeof(*all), compare_weights);
+	if (rows.list)
+		rows.n = view->top && view->top < n ? view->top : n;
+	for (size_t i = 0; i < rows.n; i++)
+		rows.list[i] = all[i].row;
+	rows.n_others = n - rows.n;
+	return rows;
+}
+
+/*
+ * Choose rows to show, from the counts of REPORT. A row of counts without hits is left out, unless
+ * --all is given, the user named its probe, or it is the only row. If memory runs out, no row is
+ * chosen. The caller frees the rows.
+ */
+static struct table_rows table_rows_of_hits(const struct report *report)
+{
+	const size_t n_rows = ocp_sample_hits_count(report->sample);
+	struct weighted_row *all = calloc(n_rows + 1, sizeof(*all));
+	struct table_rows rows;
+	size_t n = 0, n_hidden = 0;
+	uint64_t hits = 0;
+
+	for (size_t i = 0; all && i < n_rows; i++) {
+		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
+
+		if (is_hidden(report, row, n_rows))
+			n_hidden++;
+		else
+			all[n++] = (struct weighted_row){ row->hits, i };
+		hits += row->hits;
+	}
+	rows = take_top_rows(report->view, all, n);
+	rows.n_hidden = n_hidden;
+	for (size_t i = 0; i < rows.n; i++)
+		hits -= ocp_sample_hits(report->sample, rows.list[i])->hits;
+	rows.other_hits = hits;
+	free(all);
+	return rows;
+}
+
+/* Choose pairs to show. They are not left out for lack of hits. The caller frees the rows. */
+static struct table_rows table_rows_of_pairs(const struct report *report)
+{
+	const size_t n = ocp_sample_pair_count(report->sample);
+	struct weighted_row *all = calloc(n + 1, sizeof(*all));
+	struct table_rows rows;
+
+	for (size_t i = 0; all && i < n; i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
+
+		all[i] = (struct weighted_row){ report->view->order == ORDER_P99
+							? ocp_pair_quantile_ns(pair, 0.99)
+							: pair->count,
+						i };
+	}
+	rows = take_top_rows(report->view, all, all ? n : 0);
+	free(all);
+	return rows;
+}
+
+static void table_rows_free(struct table_rows *rows)
+{
+	free(rows->list);
+	*rows = (struct table_rows){ 0 };
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+/* A column of numbers: the field NAME of each row, under TITLE. */
+struct number_column {
+	const char *title;
+	int width;
+	const char *name;
+};
+
+static const struct number_column hit_columns[] = { { "hits", 14, "hits" },
+						    { "hits/s", 14, "hits_per_s" } };
+static const struct number_column pair_columns[] = {
+	{ "count", 12, "count" },  { "mean", 8, "mean_ns" }, { "min", 8, "min_ns" },
+	{ "p50", 8, "p50_ns" },	   { "p90", 8, "p90_ns" },   { "p99", 8, "p99_ns" },
+	{ "p99.9", 8, "p999_ns" }, { "max", 8, "max_ns" },   { "sum", 10, "sum_ns" },
+};
+static const struct number_column group_columns[] = {
+	{ "count", 12, "count" }, { "mean", 8, "mean_ns" }, { "min", 8, "min_ns" },
+	{ "p50", 8, "p50_ns" },	  { "p99", 8, "p99_ns" },   { "max", 8, "max_ns" },
+	{ "sum", 10, "sum_ns" },
+};
+
+enum {
+	N_HIT_COLUMNS = sizeof(hit_columns) / sizeof(hit_columns[0]),
+	N_PAIR_COLUMNS = sizeof(pair_columns) / sizeof(pair_columns[0]),
+	N_GROUP_COLUMNS = sizeof(group_columns) / sizeof(group_columns[0]),
+};
+
+static void print_titles(const struct number_column *columns, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		printf(" %*s", columns[i].width, columns[i].title);
+	putchar('\n');
+}
+
+static void print_number(const struct result_field *field, int width)
+{
+	char time[TIME_BYTES];
+
+	switch (field->kind) {
+	case FIELD_UINT:
+		printf(" %*" PRIu64, width, field->number);
+		break;
+	case FIELD_RATE:
+		printf(" %*.1f", width, field->real);
+		break;
+	case FIELD_NS:
+		printf(" %*s", width, print_time(time, (double)field->number));
+		break;
+	default:
+		printf(" %*s", width, print_time(time, field->real));
+	}
+}
+
+/* Print the fields of ROW in N COLUMNS, and end the line. */
+static void print_numbers(const struct number_column *columns, size_t n,
+			  const struct result_row *row)
+{
+	for (size_t c = 0; c < n; c++)
+		for (size_t i = 0; i < row->n; i++)
+			if (row->fields[i].name &&
+			    strcmp(row->fields[i].name, columns[c].name) == 0)
+				print_number(&row->fields[i], columns[c].width);
+	putchar('\n');
+}
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
@@ -80,12 +282,13 @@ static const char *part_title(enum ocp_split split)
 static void print_hits_row(const char *name, int name_width, const char *part, int part_width,
 			   const struct report *report, uint64_t hits)
 {
+	struct result_row row;
+
+	result_of_hits(&row, report, &(const struct ocp_hits){ .hits = hits });
+	printf("%-*s", name_width, name);
 	if (part_width)
-		printf("%-*s %-*s %14" PRIu64 " %14.1f\n", name_width, name, part_width, part, hits,
-		       report_rate(report, hits));
-	else
-		printf("%-*s %14" PRIu64 " %14.1f\n", name_width, name, hits,
-		       report_rate(report, hits));
+		printf(" %-*s", part_width, part);
+	print_numbers(hit_columns, N_HIT_COLUMNS, &row);
 }
 
 static void print_hidden(const struct report *report, size_t n)
@@ -122,11 +325,10 @@ static void print_hits(const struct report *report)
 	char part[512];
 
 	measure_columns(report, &rows, &name_width, &part_width);
+	printf("%-*s", name_width, "probe");
 	if (part_width)
-		printf("%-*s %-*s %14s %14s\n", name_width, "probe", part_width,
-		       part_title(report->split), "hits", "hits/s");
-	else
-		printf("%-*s %14s %14s\n", name_width, "probe", "hits", "hits/s");
+		printf(" %-*s", part_width, part_title(report->split));
+	print_titles(hit_columns, N_HIT_COLUMNS);
 	for (size_t i = 0; i < rows.n; i++) {
 		const struct ocp_hits *row = ocp_sample_hits(report->sample, rows.list[i]);
 
@@ -146,48 +348,15 @@ static void print_hits(const struct report *report)
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* Write NS with three digits and a unit. */
-const char *print_time(char *text, double ns)
-{
-	static const struct {
-		double ns;
-		const char *unit;
-	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		double value = ns / units[i].ns;
-
-		if (value >= 1) {
-			snprintf(text, TIME_BYTES, "%.*f%s",
-				 value < 10    ? 2
-				 : value < 100 ? 1
-					       : 0,
-				 value, units[i].unit);
-			return text;
-		}
-	}
-	snprintf(text, TIME_BYTES, "%.0fns", ns);
-	return text;
-}
-
 static void print_pair(const struct ocp_pair *pair, int width)
 {
-	static const double quantiles[] = { 0.5, 0.9, 0.99, 0.999 };
-	char name[512], text[TIME_BYTES];
+	struct result_row row;
+	char name[512];
 
 	pair_name(name, sizeof(name), pair->start, pair->stop);
-	printf("%-*s %12" PRIu64, width, name, pair->count);
-	if (!pair->count) {
-		putchar('\n');
-		return;
-	}
-	printf(" %8s", print_time(text, (double)pair->sum_ns / (double)pair->count));
-	printf(" %8s", print_time(text, (double)pair->min_ns));
-	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
-		printf(" %8s", print_time(text, (double)ocp_pair_quantile_ns(pair, quantiles[i])));
-	}
-	printf(" %8s", print_time(text, (double)pair->max_ns));
-	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
+	result_of_pair(&row, NULL, pair);
+	printf("%-*s", width, name);
+	print_numbers(pair_columns, pair->count ? N_PAIR_COLUMNS : 1, &row);
 }
 
 /*
@@ -356,8 +525,8 @@ static void print_pairs(const struct report *report)
 
 		width = its > width ? its : width;
 	}
-	printf("%-*s %12s %8s %8s %8s %8s %8s %8s %8s %10s\n", width, "pair", "count", "mean",
-	       "min", "p50", "p90", "p99", "p99.9", "max", "sum");
+	printf("%-*s", width, "pair");
+	print_titles(pair_columns, N_PAIR_COLUMNS);
 	for (size_t i = 0; i < rows.n; i++)
 		print_pair(ocp_sample_pair(report->sample, rows.list[i]), width);
 	if (rows.n_others)
@@ -439,6 +608,278 @@ static void print_histogram(const struct report *report, const struct ocp_histog
 		print_ints(report, histogram);
 	if (histogram->floats)
 		print_floats(report, histogram);
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+/* The groups of one probe or pair in the list of a sample. */
+struct group_run {
+	const struct value_group *list;
+	size_t n;
+};
+
+static uint64_t weight_of(const struct table_view *view, const struct value_group *group)
+{
+	struct ocp_pair pair;
+
+	if (!group->times || (view->has_order && view->order == ORDER_HITS))
+		return group->hits;
+	if (!view->has_order)
+		return group->times->sum_ns;
+	pair = value_group_pair(group);
+	return ocp_pair_quantile_ns(&pair, 0.99);
+}
+
+/*
+ * The last row of a table: rows below the top, and values that did not fit into the kernel's map.
+ */
+struct others {
+	size_t n;      /* number of known values */
+	bool has_more; /* there are unknown values too */
+	struct value_group sum;
+	struct group_times times;
+};
+
+static void add_other(struct others *others, const struct value_group *group)
+{
+	struct group_times *to = &others->times;
+	const struct group_times *from = group->times;
+
+	others->n += !group->is_others;
+	others->has_more |= group->is_others;
+	if (from && (!others->sum.hits || from->min_ns < to->min_ns))
+		to->min_ns = from->min_ns;
+	others->sum.hits += group->hits;
+	if (!from)
+		return;
+	others->sum.times = to;
+	to->sum_ns += from->sum_ns;
+	to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		to->buckets[i] += from->buckets[i];
+}
+
+static const char *others_text(const struct others *others, char text[OTHERS_BYTES])
+{
+	if (!others->has_more)
+		snprintf(text, OTHERS_BYTES, "others (%zu value%s)", others->n, plural(others->n));
+	else if (others->n)
+		snprintf(text, OTHERS_BYTES, "others (%zu value%s, and those without room)",
+			 others->n, plural(others->n));
+	else
+		snprintf(text, OTHERS_BYTES, "others (values without room)");
+	return text;
+}
+
+static void print_group_heading(const struct report *report, const struct group_run *run,
+				const char *arg, int width)
+{
+	const struct ocp_pair *pair =
+		run->list->times ? ocp_sample_pair(report->sample, run->list->number) : NULL;
+	char name[512];
+
+	if (pair)
+		pair_name(name, sizeof(name), pair->start, pair->stop);
+	printf("\n%s by %s\n%-*s", pair ? name : run->list->probe, arg, width, arg);
+	if (pair)
+		print_titles(group_columns, N_GROUP_COLUMNS);
+	else
+		print_titles(hit_columns, N_HIT_COLUMNS);
+}
+
+static void print_group_row(const struct report *report, const char *text, int width,
+			    const struct value_group *group)
+{
+	struct result_row row;
+
+	result_of_group_counts(&row, report, group);
+	printf("%-*s", width, text);
+	if (group->times)
+		print_numbers(group_columns, N_GROUP_COLUMNS, &row);
+	else
+		print_numbers(hit_columns, N_HIT_COLUMNS, &row);
+}
+
+/*
+ * Fill ROWS with the groups of RUN, except the one for the remaining values, and sort them by
+ * weight unless the order is by name. ROWS must have room for all groups of RUN. Return the number
+ * of rows.
+ */
+static size_t sort_run(const struct report *report, const struct group_run *run,
+		       struct weighted_row *rows)
+{
+	const struct table_view *view = report->view;
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n; i++)
+		if (!run->list[i].is_others)
+			rows[n++] = (struct weighted_row){ weight_of(view, &run->list[i]), i };
+	if (!view->has_order || view->order != ORDER_NAME)
+		qsort(rows, n, sizeof(*rows), compare_weights);
+	return n;
+}
+
+static void print_run(const struct report *report, const struct group_run *run, const char *arg)
+{
+	struct weighted_row *rows = calloc(run->n + 1, sizeof(*rows));
+	char **texts = calloc(run->n + 1, sizeof(*texts)), last[OTHERS_BYTES];
+	size_t n = rows && texts ? sort_run(report, run, rows) : 0, n_top = TOP_GROUPS;
+	struct others others = { 0 };
+	int width = MIN_VALUE_WIDTH;
+
+	if (report->view->top)
+		n_top = report->view->top;
+	n_top = n < n_top ? n : n_top;
+	for (size_t i = n_top; i < n; i++)
+		add_other(&others, &run->list[rows[i].row]);
+	if (run->list[run->n - 1].is_others)
+		add_other(&others, &run->list[run->n - 1]);
+	for (size_t i = 0; i < n_top; i++) {
+		texts[i] = value_group_text(&run->list[rows[i].row]);
+		if (texts[i] && (int)strlen(texts[i]) > width)
+			width = (int)strlen(texts[i]);
+	}
+	if (others.sum.hits && (int)strlen(others_text(&others, last)) > width)
+		width = (int)strlen(last);
+	print_group_heading(report, run, arg, width);
+	for (size_t i = 0; i < n_top; i++) {
+		print_group_row(report, texts[i] ? texts[i] : "?", width, &run->list[rows[i].row]);
+		free(texts[i]);
+	}
+	if (others.sum.hits)
+		print_group_row(report, last, width, &others.sum);
+	free(texts);
+	free(rows);
+}
+
+static bool is_same_run(const struct value_group *a, const struct value_group *b)
+{
+	return !a->probe == !b->probe && a->number == b->number;
+}
+
+/*
+ * Print a table for each probe and pair of REPORT that has groups. List the groups with the most
+ * hits, or with the longest sum of times, then the sum of the remaining groups.
+ */
+static void print_groups(const struct report *report)
+{
+	const struct value_groups *groups = sample_value_groups(report->sample);
+	size_t next;
+
+	for (size_t i = 0; i < groups->n; i = next) {
+		for (next = i;
+		     next < groups->n && is_same_run(&groups->list[i], &groups->list[next]); next++)
+			;
+		print_run(report, &(const struct group_run){ &groups->list[i], next - i },
+			  groups->arg);
+	}
+}
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+
+static void print_frame(const struct named_frame *frame, int indent)
+{
+	printf("%*s", indent, "");
+	print_text(frame->function);
+	if (frame->file && frame->line) {
+		printf(" (");
+		print_text(frame->file);
+		printf(":%" PRIu32 ")", frame->line);
+	}
+	puts(frame->is_inlined ? " (inlined)" : "");
+}
+
+static void print_frames(const struct named_frames *frames, size_t shown)
+{
+	for (size_t i = 0; i < frames->n && i < shown; i++)
+		print_frame(frames->list[i], 8);
+	if (frames->n > shown)
+		printf("%*s... %zu more\n", 8, "", frames->n - shown);
+}
+
+/* Print the frames of a hit, one per line. */
+static void print_hit_frames(const struct named_frames *frames)
+{
+	print_frames(frames, frames->n);
+}
+
+/* Count the rows from FIRST on that belong to the same probe or pair. */
+static size_t count_rows(const struct stack_rows *rows, size_t first)
+{
+	const struct stack_row *row = &rows->list[first];
+	size_t n = 1;
+
+	while (first + n < rows->n && rows->list[first + n].probe == row->probe &&
+	       rows->list[first + n].pair == row->pair)
+		n++;
+	return n;
+}
+
+static void print_stack_row(const struct stack_row *row, double share)
+{
+	char sum[TIME_BYTES], mean[TIME_BYTES], max[TIME_BYTES];
+
+	if (row->probe) {
+		printf("  %" PRIu64 " hit%s, %.1f%%\n", row->n, plural(row->n), 100 * share);
+		return;
+	}
+	print_time(sum, (double)row->sum_ns);
+	print_time(mean, row->n ? (double)row->sum_ns / (double)row->n : 0);
+	print_time(max, (double)row->max_ns);
+	printf("  %s, %.1f%%: %" PRIu64 " time%s, mean %s, max %s\n", sum, 100 * share, row->n,
+	       plural(row->n), mean, max);
+}
+
+static void print_stack_title(const struct report *report, const struct stack_row *row)
+{
+	const struct ocp_pair *pair;
+	char name[512];
+
+	if (row->probe) {
+		printf("\nstacks of ");
+		print_text(row->probe);
+		putchar('\n');
+		return;
+	}
+	pair = ocp_sample_pair(report->sample, row->pair);
+	pair_name(name, sizeof(name), pair->start, pair->stop);
+	printf("\nstacks at the end of ");
+	print_text(name);
+	putchar('\n');
+}
+
+/* Print the stacks of one probe or pair. */
+static void print_stacks_of(const struct stack_row *rows, size_t n)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += rows[i].probe ? rows[i].n : rows[i].sum_ns;
+	for (size_t i = 0; i < n && i < SHOWN_STACKS; i++) {
+		const uint64_t its = rows[i].probe ? rows[i].n : rows[i].sum_ns;
+
+		print_stack_row(&rows[i], all ? (double)its / (double)all : 0);
+		print_frames(&rows[i].frames, SHOWN_FRAMES);
+	}
+	if (n > SHOWN_STACKS)
+		printf("  %zu more stack%s not shown; --json has all\n", n - SHOWN_STACKS,
+		       n - SHOWN_STACKS == 1 ? " is" : "s are");
+}
+
+/* Print the heaviest stacks of each probe and pair in REPORT. */
+static void print_stacks(const struct report *report)
+{
+	const struct stack_rows *rows = report->stacks;
+	size_t n;
+
+	for (size_t i = 0; i < rows->n; i += n) {
+		n = count_rows(rows, i);
+		print_stack_title(report, &rows->list[i]);
+		print_stacks_of(&rows->list[i], n);
+	}
+	printf("\n%" PRIu64 " stack%s walked, %" PRIu64 " truncated, %" PRIu64
+	       " without room, %" PRIu64 " in no row (map full)\n",
+	       rows->walks, plural(rows->walks), rows->truncated, rows->lost, rows->not_counted);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -537,6 +978,35 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 		print_hit_frames(frames);
 }
 
+/*
+ * Print a slow pair on a line. The arguments of the start precede "->", and those of the stop
+ * follow it.
+ */
+static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
+{
+	const struct ocp_hit *stop = pair->stop_hit, *start = pair->start_hit;
+	char text[WALL_BYTES], time[TIME_BYTES];
+
+	printf("%s %d/%d ", time_of_day_text(text, wall_ns, 6), (int)stop->pid, (int)stop->tid);
+	print_text(pair->comm);
+	printf(" %s ", print_time(time, (double)pair->ns));
+	print_text(pair->start);
+	if (start) {
+		ocp_hit_write_args(stdout, start);
+		if (start->tid != stop->tid) {
+			printf(" (by %d ", (int)start->tid);
+			print_text(pair->start_comm);
+			putchar(')');
+		}
+	} else {
+		fputs(" (arguments lost)", stdout);
+	}
+	fputs(" -> ", stdout);
+	print_text(pair->stop);
+	ocp_hit_write_args(stdout, stop);
+	putchar('\n');
+}
+
 const struct writer table_writer = { .write = write_table,
 				     .write_hit = write_hit,
-				     .write_slow = write_slow_text };
+				     .write_slow = write_slow };

@@ -14,6 +14,7 @@
 
 struct cpu_share;
 struct items;
+struct named_frame;
 struct named_frames;
 struct slow_pair;
 struct stack_rows;
@@ -59,25 +60,11 @@ enum { JSON_VERSION = 4 };
 
 extern const struct writer table_writer, json_writer, csv_writer;
 
-/*
- * Return a JSON number with the shortest text that reads back as REAL. If REAL is not finite,
- * return the object {"float":"nan"}, or the same with "inf" or "-inf".
- */
-struct json_object *json_of_float(double real);
-
 /* Return PAIR as a JSON object. */
 struct json_object *json_of_pair(const struct ocp_pair *pair);
 
-/* hit_json.c */
-void write_hit_json(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
-		    bool is_first);
-
-/* Write the members "args" and "named" of HIT. */
-void write_args_json(const struct ocp_hit *hit);
-
-/* slow_output.c */
-void write_slow_text(const struct slow_pair *pair, int64_t wall_ns);
-void write_slow_json(const struct slow_pair *pair, int64_t wall_ns);
+/* Return FRAME as a JSON object. */
+struct json_object *json_of_frame(const struct named_frame *frame);
 
 /*
  * Write WALL_NS to TEXT. time_of_day_text() writes the local time, "18:10:46.055632", with DIGITS
@@ -90,12 +77,6 @@ const char *utc_text(char text[WALL_BYTES], int64_t wall_ns);
 
 /* Write N bytes of UTF-8 as a JSON string. */
 void write_json_text(const char *bytes, size_t n);
-
-/*
- * Return N if the N bytes are UTF-8. If IS_CUT and only the sequence at the end is incomplete,
- * return the number of bytes before that sequence. Otherwise return N + 1.
- */
-size_t utf8_bytes(const char *bytes, size_t n, bool is_cut);
 
 /* Write NS nanoseconds to TEXT with a unit, as in tables: "12.5us". Returns TEXT. */
 enum { TIME_BYTES = 32 };

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "top/batch.h"
+#include "top/top.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/signals.h"
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "top/tables.h"
@@ -169,62 +165,34 @@ static void print_screen(const struct top *top, size_t number, size_t n)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* Wait until DEADLINE_NS of CLOCK_MONOTONIC. Return false if a signal of SIGNALS arrives before. */
-static bool wait_until(int64_t deadline_ns, const sigset_t *signals)
-{
-	for (;;) {
-		const int64_t left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
-		const struct timespec left = { left_ns / 1000000000, left_ns % 1000000000 };
-
-		if (left_ns <= 0)
-			return true;
-		if (sigtimedwait(signals, NULL, &left) > 0)
-			return false;
-		if (errno != EINTR && errno != EAGAIN)
-			return true;
-	}
-}
-
-/* Fill SIGNALS with the signals that end the run. */
-static void make_set(sigset_t *signals)
-{
-	sigemptyset(signals);
-	signals_add_unless_ignored(signals, SIGINT);
-	signals_add_unless_ignored(signals, SIGTERM);
-	signals_add_unless_ignored(signals, SIGHUP);
-}
-
-void batch_block_signals(sigset_t *before)
-{
-	sigset_t signals;
-
-	make_set(&signals);
-	/*
-	 * With `| head`, writing fails with EPIPE, and SIGPIPE kills the process when it is
-	 * unblocked.
-	 */
-	signals_add_unless_ignored(&signals, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &signals, before);
-}
-
-int batch_run(struct top *top, size_t n)
-{
-	int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC);
-	sigset_t signals;
+struct batch {
+	struct top *top;
+	size_t number, n; /* screens so far, and in all */
 	int err;
+};
 
-	make_set(&signals);
+static enum ending next_screen(void *data)
+{
+	struct batch *b = data;
+
+	b->err = top_tick(b->top);
+	if (b->err)
+		return ENDED_BY_ERROR;
+	print_screen(b->top, ++b->number, b->n);
+	fflush(stdout);
+	return b->number == b->n || ferror(stdout) ? ENDED_BY_TIME : NOT_ENDED;
+}
+
+int batch_run(struct top *top, struct session *session, size_t n)
+{
+	struct batch b = { .top = top, .n = n };
+	struct session_timer tick =
+		session_every(session_now_ns(), (int64_t)WATCH_TICK_MS * 1000000, next_screen);
+
 	/* The first screen comes after the second tick: rates are relative to the previous tick. */
-	err = top_tick(top);
-	for (size_t i = 1; !err && i <= n && !ferror(stdout); i++) {
-		deadline_ns += (int64_t)WATCH_TICK_MS * 1000000;
-		if (!wait_until(deadline_ns, &signals))
-			break;
-		err = top_tick(top);
-		if (err)
-			break;
-		print_screen(top, i, n);
-		fflush(stdout);
-	}
-	return err;
+	b.err = top_tick(top);
+	if (!b.err)
+		session_run(session,
+			    &(struct session_events){ .timers = &tick, .n_timers = 1, .data = &b });
+	return b.err;
 }

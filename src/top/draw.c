@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "top/layout.h"
+#include "top/text.h"
 #include "top/paint.h"
 #include "top/tables.h"
 

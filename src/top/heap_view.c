@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "top/heap_view.h"
+#include "top/top.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * `ocaml-probes top` shows the probes of running programs in the terminal.
  *
- * One loop waits for keys, signals and the clock. Signals are read from a descriptor, so that no
- * signal interrupts drawing, and every exit passes terminal_close().
+ * One session (cli/session.h) waits for keys, signals and the clock. Signals are read from a
+ * descriptor, so that no signal interrupts drawing, and every exit passes terminal_close().
  */
 #include <errno.h>
 #include <locale.h>
@@ -12,56 +12,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <curses.h>
 
 #include "base/ctx.h"
-#include "base/interrupted.h"
-#include "base/signals.h"
 #include "cli/cli.h"
+#include "cli/session.h"
 #include "memprof/rate.h"
-#include "top/batch.h"
-#include "top/terminal.h"
 #include "top/top.h"
-
-enum { FD_KEYS, FD_SIGNALS, FD_CLOCK, N_FDS };
+#include "top/terminal.h"
 
 struct loop {
-	struct pollfd fds[N_FDS];
-	sigset_t signals;
+	struct session session;
 	struct top top;
+	int err;
 	bool is_verbose, is_quiet;
 };
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static void block_signals(struct loop *loop)
-{
-	sigemptyset(&loop->signals);
-	signals_add_unless_ignored(&loop->signals, SIGINT);
-	signals_add_unless_ignored(&loop->signals, SIGTERM);
-	signals_add_unless_ignored(&loop->signals, SIGHUP);
-	signals_add_unless_ignored(&loop->signals, SIGTSTP);
-	sigaddset(&loop->signals, SIGCONT);
-	sigaddset(&loop->signals, SIGWINCH);
-	sigprocmask(SIG_BLOCK, &loop->signals, NULL);
-}
-
-/* The signals that have arrived since the last call of take_signals(). */
+/* The signals that have arrived. */
 struct arrived {
 	bool end, stop, resume, resize;
 };
 
-static struct arrived take_signals(const struct loop *loop)
+/* Take the signals that have arrived, SIGNAL first; 0: none was read before. */
+static struct arrived take_signals(struct loop *loop, int signal)
 {
 	struct arrived arrived = { 0 };
-	struct signalfd_siginfo info;
 
-	while (read(loop->fds[FD_SIGNALS].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		switch (info.ssi_signo) {
+	if (!signal)
+		signal = session_take_signal(&loop->session);
+	for (; signal; signal = session_take_signal(&loop->session)) {
+		switch (signal) {
 		case SIGTSTP:
 			arrived.stop = true;
 			break;
@@ -105,11 +89,11 @@ static void suspend(struct loop *loop)
 
 	terminal_leave();
 	stop_by_default();
-	arrived = take_signals(loop);
+	arrived = take_signals(loop, 0);
 	while (!arrived.end && !terminal_is_foreground()) {
 		/* Not SIGTTOU, which the kernel ignores in a process group without a shell. */
 		raise(SIGSTOP);
-		arrived = take_signals(loop);
+		arrived = take_signals(loop, 0);
 	}
 	if (arrived.end)
 		loop->top.is_ending = true;
@@ -117,9 +101,10 @@ static void suspend(struct loop *loop)
 		terminal_return();
 }
 
-static void handle_signals(struct loop *loop)
+/* Handle SIGNAL and the other signals that have arrived. */
+static void handle_signals(struct loop *loop, int signal)
 {
-	const struct arrived arrived = take_signals(loop);
+	const struct arrived arrived = take_signals(loop, signal);
 
 	if (arrived.end) {
 		loop->top.is_ending = true;
@@ -184,73 +169,69 @@ static int take_keys(struct loop *loop)
 	return err;
 }
 
-static int take_tick(struct loop *loop)
+/* After an event: draw the screen, unless the loop ends. */
+static enum ending draw_after(struct loop *loop, int err)
 {
-	uint64_t n;
+	loop->err = err;
+	if (err)
+		return ENDED_BY_ERROR;
+	if (loop->top.is_ending)
+		return ENDED_BY_TIME;
+	draw(&loop->top);
+	return NOT_ENDED;
+}
 
-	/* Several missed ticks count as one. */
-	if (read(loop->fds[FD_CLOCK].fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
-		return 0;
-	return top_tick(&loop->top);
+static enum ending on_keys(void *data, short revents)
+{
+	struct loop *loop = data;
+
+	/* The terminal has been closed. */
+	if (revents & (POLLHUP | POLLERR | POLLNVAL))
+		loop->top.is_ending = true;
+	return draw_after(loop, loop->top.is_ending ? 0 : take_keys(loop));
+}
+
+static enum ending on_tick(void *data)
+{
+	struct loop *loop = data;
+
+	return draw_after(loop, top_tick(&loop->top));
+}
+
+static enum ending on_heap(void *data)
+{
+	struct loop *loop = data;
+
+	loop->err = heap_view_read(loop->top.heap);
+	return loop->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
 
 /* Return 0, or the library's error code. */
 static int run_loop(struct loop *loop)
 {
-	struct interruptions interruptions = { 0 };
-	int err = 0;
+	const int64_t ms = 1000000;
+	const struct session_fd keys = { STDIN_FILENO, POLLIN, on_keys };
+	struct session_timer timers[] = {
+		session_every(session_now_ns(), WATCH_TICK_MS * ms, on_tick),
+		session_pause(HEAP_VIEW_READ_MS * ms, on_heap),
+	};
+	const struct session_events events = { .fds = &keys,
+					       .n_fds = 1,
+					       .timers = timers,
+					       .n_timers = loop->top.heap ? 2 : 1,
+					       .data = loop };
+	enum ending ending = NOT_ENDED;
 
 	draw(&loop->top);
-	while (!err && !loop->top.is_ending) {
-		const int n = poll(loop->fds, N_FDS, loop->top.heap ? HEAP_VIEW_READ_MS : -1);
-
-		if (n < 0) {
-			if (is_interrupted(&interruptions))
-				continue;
-			return ctx_error(loop->top.ctx, -errno, "waiting: %s", strerror(errno));
-		}
-		err = heap_view_read(loop->top.heap);
-		if (err || !n)
+	while (!loop->top.is_ending && ending != ENDED_BY_ERROR) {
+		ending = session_run(&loop->session, &events);
+		if (ending != ENDED_BY_SIGNAL)
 			continue;
-		if (loop->fds[FD_SIGNALS].revents)
-			handle_signals(loop);
-		/* The terminal has been closed. */
-		if (loop->fds[FD_KEYS].revents & (POLLHUP | POLLERR | POLLNVAL))
-			loop->top.is_ending = true;
-		if (loop->top.is_ending)
-			break;
-		if (loop->fds[FD_KEYS].revents)
-			err = take_keys(loop);
-		if (!err && loop->fds[FD_CLOCK].revents)
-			err = take_tick(loop);
-		if (!err && !loop->top.is_ending)
+		handle_signals(loop, loop->session.signal);
+		if (!loop->top.is_ending)
 			draw(&loop->top);
 	}
-	return err;
-}
-
-static int open_fds(struct loop *loop)
-{
-	const struct timespec tick = { WATCH_TICK_MS / 1000, WATCH_TICK_MS % 1000 * 1000000L };
-	const struct itimerspec every = { .it_interval = tick, .it_value = tick };
-	int signals = signalfd(-1, &loop->signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	int clock = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-
-	loop->fds[FD_KEYS] = (struct pollfd){ STDIN_FILENO, POLLIN, 0 };
-	loop->fds[FD_SIGNALS] = (struct pollfd){ signals, POLLIN, 0 };
-	loop->fds[FD_CLOCK] = (struct pollfd){ clock, POLLIN, 0 };
-	if (signals < 0 || clock < 0 || timerfd_settime(clock, 0, &every, NULL) != 0) {
-		say("top: cannot set up signals or the clock: %s", strerror(errno));
-		return EXIT_FAILED;
-	}
-	return EXIT_DONE;
-}
-
-static void close_fds(struct loop *loop)
-{
-	for (size_t i = FD_SIGNALS; i < N_FDS; i++)
-		if (loop->fds[i].fd >= 0)
-			close(loop->fds[i].fd);
+	return loop->session.err ? loop->session.err : loop->err;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -346,6 +327,17 @@ static const struct command command_top = {
 	.set_own = set_top_option,
 };
 
+/* Show the screen until the user ends it. */
+static int run_live(struct loop *loop, const struct options *options)
+{
+	static const int signals[] = { SIGTSTP, SIGCONT, SIGWINCH };
+	int code = session_add_signals(&loop->session, signals, sizeof(signals) / sizeof(*signals));
+
+	if (code == EXIT_DONE)
+		code = top_open(&loop->top, options);
+	return code == EXIT_DONE ? run_on_screen(loop) : code;
+}
+
 /* Print N screens. */
 static int run_batch(struct loop *loop, const struct options *options, size_t n)
 {
@@ -353,26 +345,8 @@ static int run_batch(struct loop *loop, const struct options *options, size_t n)
 
 	if (code != EXIT_DONE)
 		return code;
-	err = batch_run(&loop->top, n);
+	err = batch_run(&loop->top, &loop->session, n);
 	return err ? say_error(loop->top.ctx, err) : EXIT_DONE;
-}
-
-/* Show the screen until the user ends it. */
-static int run_live(struct loop *loop, const struct options *options)
-{
-	int code = terminal_check();
-
-	if (code != EXIT_DONE)
-		return code;
-	block_signals(loop);
-	code = top_open(&loop->top, options);
-	if (code != EXIT_DONE)
-		return code;
-	code = open_fds(loop);
-	if (code == EXIT_DONE)
-		code = run_on_screen(loop);
-	close_fds(loop);
-	return code;
 }
 
 static int run_top(struct options *options)
@@ -380,23 +354,23 @@ static int run_top(struct options *options)
 	struct loop loop = { .is_verbose = options->verbose, .is_quiet = options->quiet };
 	const size_t screens = top_options_of(options)->screens;
 	int code = check_top_usage(&command_top, options);
-	sigset_t before;
 
+	if (code == EXIT_DONE && !screens)
+		code = terminal_check();
 	if (code != EXIT_DONE)
 		return code;
+	ocp_ctx_set_log(options->ctx, show_log_line, &loop, OCP_LOG_DEBUG);
 	/*
 	 * No signal may end this process before top_close() has stopped the counting inside other
 	 * processes.
 	 */
-	if (screens)
-		batch_block_signals(&before);
-	ocp_ctx_set_log(options->ctx, show_log_line, &loop, OCP_LOG_DEBUG);
-	code = screens ? run_batch(&loop, options, screens) : run_live(&loop, options);
+	code = session_open(&loop.session, NULL, 0);
+	if (code == EXIT_DONE)
+		code = screens ? run_batch(&loop, options, screens) : run_live(&loop, options);
 	switch_free(&loop.top);
 	top_close(&loop.top);
 	ocp_ctx_set_log(options->ctx, NULL, NULL, OCP_LOG_DEBUG);
-	if (screens)
-		sigprocmask(SIG_SETMASK, &before, NULL);
+	session_close(&loop.session);
 	return code;
 }
 

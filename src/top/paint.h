@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <curses.h>
-#include "top/layout.h"
 #include "top/text.h"
 
 enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_NOTE, COLOUR_BAD, COLOUR_DIM, COLOUR_BARS };

@@ -10,7 +10,7 @@
 #include "base/search.h"
 #include "cli/pair_note.h"
 #include "top/paint.h"
-#include "top/spark.h"
+#include "top/text.h"
 
 enum {
 	MARGIN = 2, /* columns for the mark of the cursor */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Take and restore the terminal. curses would handle SIGINT, SIGTERM and SIGTSTP itself. Instead,
- * `top` blocks these signals; the loop in main.c reads them from a signalfd, and calls
+ * the session blocks these signals and reads them from a descriptor, and main.c calls
  * terminal_leave() or terminal_close(). After a crash, a signal handler restores the terminal with
  * async-signal-safe functions and with strings that were looked up in advance.
  */

@@ -227,3 +227,138 @@ const char *text_base_name(const char *path)
 
 	return slash && slash[1] ? slash + 1 : path;
 }
+
+/* ---- rates as bars -------------------------------------------------------------------------- */
+
+int spark_width(int room)
+{
+	int width = room < WATCH_COLUMNS ? room : WATCH_COLUMNS;
+
+	while (width > 0 && WATCH_COLUMNS % width != 0)
+		width--;
+	return width > 0 ? width : 0;
+}
+
+void spark_fold(const float *rates, size_t tick, float *cells, int width)
+{
+	const int seconds = WATCH_COLUMNS / width;
+	/* The number of ticks in the newest cell, which is not complete yet. */
+	const int newest = tick ? (int)((tick - 1) % (size_t)seconds) + 1 : seconds;
+	int end = WATCH_COLUMNS, begin = WATCH_COLUMNS - newest;
+
+	for (int cell = width - 1; cell >= 0; cell--) {
+		float sum = 0;
+		int n = 0;
+
+		for (int i = begin > 0 ? begin : 0; i < end; i++) {
+			if (isnan(rates[i]))
+				continue;
+			sum += rates[i];
+			n++;
+		}
+		cells[cell] = n ? sum / (float)n : NAN;
+		end = begin;
+		begin = end - seconds;
+	}
+}
+
+float spark_highest(const float *cells, int width)
+{
+	float highest = 0;
+
+	for (int i = 0; i < width; i++)
+		if (cells[i] > highest)
+			highest = cells[i];
+	return highest;
+}
+
+void spark_draw(char *text, const float *cells, int width, float highest, bool utf8)
+{
+	static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+	static const char *const ascii[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
+	const int last = sizeof(bars) / sizeof(bars[0]) - 1;
+
+	for (int i = 0; i < width; i++) {
+		const char *bar = " ";
+		int level = 0;
+
+		if (cells[i] > 0)
+			level = highest > 0 ? 1 + (int)(cells[i] / highest * (float)(last - 1)) : 1;
+		if (!isnan(cells[i]))
+			bar = (utf8 ? bars : ascii)[level < last ? level : last];
+		memcpy(text, bar, strlen(bar));
+		text += strlen(bar);
+	}
+	*text = '\0';
+}
+
+/* ---- what fits on a screen ------------------------------------------------------------------ */
+
+enum { FEWEST_PROBES = 4, ROOMY = 16 };
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+static bool has_rank(const struct column *columns, size_t n, int rank)
+{
+	for (size_t i = 0; i < n; i++)
+		if (columns[i].rank >= rank)
+			return true;
+	return false;
+}
+
+void layout_columns(struct column *columns, size_t n, int x, int width, int gap)
+{
+	int used = x - gap;
+
+	for (size_t i = 0; i < n; i++)
+		columns[i].width = 0;
+	for (int rank = 0; has_rank(columns, n, rank); rank++)
+		for (size_t i = 0; i < n; i++) {
+			if (columns[i].rank != rank)
+				continue;
+			if (rank > 0 && used + gap + columns[i].min > width)
+				continue;
+			columns[i].width = columns[i].min;
+			used += gap + columns[i].min;
+		}
+	for (int rank = 0; has_rank(columns, n, rank); rank++)
+		for (size_t i = 0; i < n; i++) {
+			int more = least(columns[i].want - columns[i].min, width - used);
+
+			if (columns[i].rank != rank || !columns[i].width || more <= 0)
+				continue;
+			columns[i].width += more;
+			used += more;
+		}
+	for (size_t i = 0; i < n; i++) {
+		columns[i].x = x;
+		if (columns[i].width)
+			x += columns[i].width + gap;
+	}
+}
+
+struct heights layout_heights(int lines, size_t n_programs, size_t n_pairs)
+{
+	struct heights heights = { .gap = lines >= ROOMY };
+	int left = lines - heights.gap - 1;
+
+	if (n_programs > 1) {
+		int room = least(lines / 4, left - FEWEST_PROBES) - 1 - heights.gap;
+
+		heights.programs = room > 0 ? least(room, (int)n_programs) : 0;
+		if (heights.programs)
+			left -= heights.programs + 1 + heights.gap;
+	}
+	if (n_pairs) {
+		int room = least(lines / 3, left - FEWEST_PROBES - 1 - heights.gap);
+
+		heights.pairs = room > 0 ? least(room, (int)n_pairs) : 0;
+		if (heights.pairs)
+			left -= heights.pairs + 1 + heights.gap;
+	}
+	heights.probes = left > 0 ? left : 0;
+	return heights;
+}

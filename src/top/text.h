@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "watch/watch.h"
 
 enum { TEXT_BYTES = 32 }; /* enough for any of the numbers below */
 
@@ -36,5 +37,61 @@ int text_width(const char *text);
 
 /* Return the last component of PATH. */
 const char *text_base_name(const char *path);
+
+/* ---- rates as bars -------------------------------------------------------------------------- */
+
+/* Rates of the last minute as a row of small bars. Works without a screen. */
+
+/* Return the largest number of cells, at most ROOM, that divides a minute evenly. */
+int spark_width(int room);
+
+/*
+ * Compute WIDTH cells from RATES; a cell is the mean of its known rates. RATES has WATCH_COLUMNS
+ * values, the oldest first; NAN is unknown. WIDTH must come from spark_width(). TICK is the number
+ * of columns since the start. It determines where cells begin, so that a cell has the same seconds
+ * at each tick while it moves to the left, and a finished bar keeps its height.
+ */
+void spark_fold(const float *rates, size_t tick, float *cells, int width);
+
+float spark_highest(const float *cells, int width);
+
+/*
+ * Write a bar for each cell to TEXT, which has WIDTH * 4 + 1 bytes. The rate HIGHEST gets the
+ * highest bar, and only the rate 0 gets the lowest bar. Unknown cells are blank.
+ */
+void spark_draw(char *text, const float *cells, int width, float highest, bool utf8);
+
+/* ---- what fits on a screen ------------------------------------------------------------------ */
+
+/* Compute which columns and tables fit on a screen, and where. Works without a screen. */
+
+struct column {
+	const char *title;
+	int rank;      /* 0: always shown; columns of higher ranks are dropped first; -1: hidden */
+	int min, want; /* least and desired width, in screen columns */
+	bool is_right; /* right-aligned */
+	int x, width;  /* set by layout_columns(); width 0: the column does not fit */
+};
+
+/*
+ * Place N columns between the screen columns X and WIDTH, separated by GAP. Spare width goes to
+ * columns that want more than their least width, by rank.
+ */
+void layout_columns(struct column *columns, size_t n, int x, int width, int gap);
+
+/* The number of screen lines of each part. */
+struct heights {
+	/* Without the titles; 0: no table of programs, as for a single program. */
+	int programs;
+	int pairs;  /* without the titles; 0: no table of pairs */
+	int probes; /* without the titles */
+	int gap;    /* blank lines between tables */
+};
+
+/*
+ * Divide LINES, the number of lines between the two at the top and the two at the bottom, into the
+ * tables with their titles.
+ */
+struct heights layout_heights(int lines, size_t n_programs, size_t n_pairs);
 
 #endif

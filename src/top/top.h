@@ -11,9 +11,45 @@
 #include <stddef.h>
 #include <wchar.h>
 #include "ocaml_probes.h"
-#include "top/heap_view.h"
+#include "cli/session.h"
 #include "top/view.h"
 #include "watch/watch.h"
+
+/* ---- heap_view.c ---------------------------------------------------------------------------- */
+
+/*
+ * The view of `top --memprof`, which runs Gc.Memprof in a program: the program's allocation sites,
+ * sorted by live words.
+ */
+enum {
+	HEAP_VIEW_READ_MS = 50,	   /* how often to call heap_view_read() */
+	HEAP_VIEW_LEAST_LINES = 3, /* with fewer lines, nothing is drawn */
+};
+
+struct heap_view;
+
+/* Make a view. The profile begins with heap_view_follow(). RATE: samples per word. */
+int heap_view_open(struct ocp_ctx *ctx, double rate, struct heap_view **out);
+/* End the profile and free VIEW, which may be NULL. */
+void heap_view_close(struct heap_view *view);
+
+/* Read the events of the program. VIEW may be NULL. Return 0 or -ENOMEM. */
+int heap_view_read(struct heap_view *view);
+/*
+ * Profile the processes that WATCH has now. Call this at each tick. VIEW may be NULL. Return 0 or
+ * -ENOMEM.
+ */
+int heap_view_follow(struct heap_view *view, struct watch *watch);
+/* Store the current numbers for heap_view_draw(). VIEW may be NULL. Return 0 or -ENOMEM. */
+int heap_view_show(struct heap_view *view);
+
+/*
+ * Draw VIEW from line Y on, in at most LINES lines. Return the number of lines used. VIEW may be
+ * NULL.
+ */
+int heap_view_draw(const struct heap_view *view, int y, int lines);
+
+/* ---- the state ------------------------------------------------------------------------------ */
 
 enum top_mode {
 	MODE_NORMAL,
@@ -103,5 +139,15 @@ int keys_take(struct top *top, wint_t key, bool is_function);
 void draw(struct top *top);
 /* Set has_colours to whether the screen has colours. */
 void draw_begin(struct top *top);
+
+/* ---- batch.c: top --batch N ----------------------------------------------------------------- */
+
+/* Screens as plain text on stdout; ocaml-probes-top(1) defines the format. */
+
+/*
+ * Print N screens, one per tick, beginning when there are rates. A signal of SESSION ends the run
+ * early. Return 0, or the library's error code.
+ */
+int batch_run(struct top *top, struct session *session, size_t n);
 
 #endif

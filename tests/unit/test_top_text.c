@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "top/layout.h"
-#include "top/spark.h"
 #include "top/text.h"
 #include "unit.h"
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop of a command that runs until a time limit, a terminating signal, or the end of processes
+ * or of a command. From session_open() on, signals are read from descriptors, so that no signal
+ * ends the tool between a change and the undoing of this change.
+ */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum ending {
+	NOT_ENDED,
+	ENDED_BY_TIME,
+	ENDED_BY_SIGNAL,
+	ENDED_WITH_PROCESS,
+	ENDED_WITH_COMMAND,
+	ENDED_BY_ERROR
+};
+
+/*
+ * The command of `attach ... -- COMMAND`, which runs while probes are measured. It has the input,
+ * output, signal mask and process group of the tool, so a terminal's signals reach both.
+ */
+struct workload {
+	const char *name;
+	pid_t pid;   /* 0: no command was forked */
+	int pidfd;   /* readable when the command has ended */
+	int channel; /* connects the tool with the child that waits for workload_start() */
+	bool has_started, has_ended;
+	int status; /* as from waitpid(2), if has_ended */
+};
+
+enum { SESSION_MAX_FDS = 2 };
+
+struct session {
+	/* [0]: the signals, then one per process, then the command, then those of session_run() */
+	struct pollfd *fds;
+	size_t n_fds; /* of the signals and the processes */
+	size_t n_alive;
+	struct workload *workload; /* NULL: there is no command */
+	int signal;		   /* the last signal that was read; 0: none */
+	bool has_sigpipe;
+	sigset_t signals, mask_before;
+	int64_t woke_ns; /* the time that session_run() has compared with the timers */
+	int err;	 /* for ENDED_BY_ERROR */
+};
+
+/* Returns EXIT_DONE, or another code after printing the error. Always call session_close. */
+int session_open(struct session *session, const pid_t *pids, size_t n);
+void session_close(struct session *session);
+
+/* Read the N SIGNALS, too, unless the tool ignores them. Returns the same as session_open(). */
+int session_add_signals(struct session *session, const int *signals, size_t n);
+/* Read the next signal that has arrived. Return its number, or 0 if there is none. */
+int session_take_signal(struct session *session);
+
+/* Return the time of CLOCK_MONOTONIC. */
+int64_t session_now_ns(void);
+
+/*
+ * Wait until UNTIL_NS (INT64_MAX: forever). Returns NOT_ENDED, or the first event that ended the
+ * session.
+ */
+enum ending session_wait(struct session *session, int64_t until_ns);
+
+/* A recurring event. A timer on a fixed grid does not add up delays. */
+struct session_timer {
+	int64_t next_ns;   /* INT64_MAX: never */
+	int64_t period_ns; /* 0: once */
+	bool is_pause;	   /* the period begins when `fire` has returned, not on a grid */
+	/* Returns NOT_ENDED or how the session ends. NULL: the session ends by time. */
+	enum ending (*fire)(void *data);
+};
+
+/* Return a timer that is due every PERIOD_NS after START_NS. PERIOD_NS of 0: never. */
+struct session_timer session_every(int64_t start_ns, int64_t period_ns,
+				   enum ending (*fire)(void *data));
+/* Return a timer that is due PERIOD_NS from now, and then PERIOD_NS after the last event. */
+struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *data));
+
+/* A descriptor to wait for. `fire` is called when one of EVENTS or an error occurs, see poll(2). */
+struct session_fd {
+	int fd; /* negative: none */
+	short events;
+	enum ending (*fire)(void *data, short revents);
+};
+
+/*
+ * The events of a command, in the order in which they are handled if they occur at one time. DATA is
+ * passed to their functions.
+ */
+struct session_events {
+	const struct session_fd *fds; /* at most SESSION_MAX_FDS */
+	size_t n_fds;
+	struct session_timer *timers;
+	size_t n_timers;
+	void *data;
+};
+
+/* Wait and handle EVENTS until the session ends. Returns how it has ended. */
+enum ending session_run(struct session *session, const struct session_events *events);
+
+/* ---- a command ------------------------------------------------------------------------------ */
+
+/* Signals that are forwarded to a program that the tool waits for; SIGCHLD is not among them. */
+enum { N_FORWARDED = 8 };
+extern const int forwarded_signals[N_FORWARDED];
+
+/*
+ * Fork a process for the command ARGV, to be started with workload_start(). Until then, the process
+ * ends if the tool ends or closes WORKLOAD. The session then ends when the command has ended,
+ * instead of with the processes or by a signal: signals are passed on to the command. WORKLOAD must
+ * outlive the session. Returns the same as session_open().
+ */
+int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);
+/*
+ * The same for a program that runs already: PID, a child of this process. Its output and signals
+ * are its own.
+ */
+int session_adopt_workload(struct session *session, struct workload *workload, pid_t pid);
+/* Wait for the end of the command, if one was started. */
+void session_await_workload(struct session *session);
+
+/*
+ * Start the held command. Returns EXIT_DONE. After printing the error, returns 127 if there is no
+ * such command, and 126 if it cannot be executed.
+ */
+int workload_start(struct workload *workload);
+
+/* Free WORKLOAD. A command that was not started ends. */
+void workload_close(struct workload *workload);
+
+/*
+ * End like a program with the wait status STATUS: return its exit status, or die of its signal,
+ * without a core file.
+ */
+int end_like(int status);
+
+#endif
