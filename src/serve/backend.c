@@ -2,7 +2,7 @@
 #include "serve/backend.h"
 
 #include "serve/api.h"
-#include "serve/control_message.h"
+#include "serve/switch_request.h"
 
 enum { BAD_REQUEST = 400, FORBIDDEN = 403, NOT_FOUND = 404, SERVER_ERROR = 500 };
 
@@ -23,14 +23,15 @@ const struct profile_counts *backend_counts(const struct backend *backend)
 static void answer_switch(struct backend *backend, const struct asked *asked,
 			  struct http_reply *reply)
 {
-	struct control_request request;
+	struct client_request request;
 
 	if (!backend->control)
 		http_error(reply, FORBIDDEN, "switching is disabled", "start it with --control");
-	else if (!control_message_read(asked->bytes, asked->n, &request))
+	else if (!client_request_read(asked->bytes, asked->n, &request))
 		http_error(reply, BAD_REQUEST, "invalid switch request", NULL);
 	else
-		control_answer(backend->control, backend->ctx, backend->watch, &request, reply);
+		switch_request_take(backend->control, backend->ctx, backend->watch, &request,
+				    reply);
 }
 
 static bool answer_profile(struct backend *backend, const struct asked *asked,

@@ -8,7 +8,7 @@
 
 #include "serve/buckets.h"
 #include "serve/channel.h"
-#include "serve/control.h"
+#include "serve/auth.h"
 #include "serve/metrics.h"
 #include "serve/profiling.h"
 
@@ -16,7 +16,7 @@
 struct backend {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
-	struct control *control;     /* NULL: switching is not allowed */
+	struct auth *control;	     /* NULL: switching is not allowed */
 	struct profiling *profiling; /* NULL: profiles are disabled */
 	struct profiling *heaps;     /* NULL: profiles of the heap are disabled */
 	struct profile_counts counts;

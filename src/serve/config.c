@@ -6,18 +6,364 @@
  */
 #include "serve/config.h"
 
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include "base/interrupted.h"
 #include "base/suggest.h"
-#include "serve/config_file.h"
-#include "serve/config_keys.h"
 #include "serve/hosts.h"
 
-enum { MAX_NAME_BYTES = 1024 };
+enum {
+	MAX_NAME_BYTES = 1024,
+	MAX_FILE_BYTES = 1 << 20,
+	MAX_NESTING = 32,
+	/*
+	 * The size of a buffer for the place of a value, with the zero byte. Longer places are
+	 * truncated.
+	 */
+	WHERE_BYTES = 128,
+};
+
+/* ---- reading the file ----------------------------------------------------------------------- */
+
+/*
+ * The file is read without blocking for long. While the process reads, it handles no signals and no
+ * clients, so it must not wait for data that may never arrive. Regular files do not block. FIFOs
+ * and terminals are refused: the open() of a FIFO and the read() of a terminal can block forever. A
+ * nameless pipe is accepted only at the start, while wake_fd is polled for signals.
+ */
+
+/*
+ * Return true if FD is a nameless pipe. A nameless pipe is on pipefs; a FIFO is on the file system
+ * of its name.
+ */
+static bool is_nameless_pipe(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+static int check_config_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return ctx_error(ctx, -EINVAL, "%s: %s", file, strerror(EISDIR));
+	if (!is_nameless_pipe(fd, &st))
+		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
+	if (wake_fd < 0)
+		return ctx_error(ctx, -EINVAL, "%s: a pipe cannot be read again", file);
+	return 0;
+}
+
+/* Wait until FD is readable. Return -ECANCELED if WAKE_FD becomes readable. */
+static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
+			 struct interruptions *interruptions)
+{
+	struct pollfd both[] = { { .fd = fd, .events = POLLIN },
+				 { .fd = wake_fd, .events = POLLIN } };
+
+	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (both[1].revents)
+		return ctx_error(ctx, -ECANCELED, "%s: interrupted before the end of the pipe",
+				 file);
+	return 0;
+}
+
+static int read_config_text(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
+			    size_t *n)
+{
+	struct interruptions interruptions = { 0 };
+	ssize_t got = 1;
+	int err = 0;
+
+	while (!err && got != 0 && *n < MAX_FILE_BYTES) {
+		got = read(fd, text + *n, MAX_FILE_BYTES - *n);
+		if (got > 0)
+			*n += (size_t)got;
+		else if (got < 0 && errno == EAGAIN && wake_fd >= 0)
+			err = wait_for_pipe(ctx, file, fd, wake_fd, &interruptions);
+		else if (got < 0)
+			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	}
+	if (!err && *n == MAX_FILE_BYTES)
+		err = ctx_error(ctx, -EFBIG, "%s: 1 MiB or more", file);
+	return err;
+}
+
+/*
+ * Read FILE into *TEXT: *N bytes and a zero byte. The caller frees *TEXT. FILE must be a regular
+ * file or, if WAKE_FD is not -1, a nameless pipe such as a shell's <(COMMAND). -ECANCELED if
+ * WAKE_FD becomes readable before the end of the pipe.
+ */
+static int read_file(struct ocp_ctx *ctx, const char *file, int wake_fd, char **text, size_t *n)
+{
+	const int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int err;
+
+	*n = 0;
+	*text = NULL;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	err = check_config_kind(ctx, file, fd, wake_fd);
+	if (!err) {
+		*text = malloc(MAX_FILE_BYTES + 1);
+		err = *text ? read_config_text(ctx, file, fd, wake_fd, *text, n)
+			    : ctx_no_memory(ctx);
+	}
+	close(fd);
+	if (err)
+		free(*text);
+	else
+		(*text)[*n] = '\0';
+	return err;
+}
+
+/* ---- the lines of the keys ------------------------------------------------------------------ */
+
+/*
+ * Find the line of each key, and detect duplicate keys: json-c does neither. The place of a value
+ * is written as in a program: targets[0].time[1].
+ */
+
+/* Maps the place of a value to the line of the value. A json-c object is used as a hash table. */
+struct config_keys {
+	struct json_object *lines;
+};
+
+struct scanner {
+	struct ocp_ctx *ctx;
+	const char *file, *text;
+	size_t at, n;
+	size_t lines_at; /* the lines before this offset have been counted */
+	int line;	 /* the line, from 1, of the offset lines_at */
+	unsigned int nesting;
+	struct config_keys *keys;
+};
+
+/* Return the line, from 1, of the byte at offset AT of TEXT. */
+static int line_of(const char *text, size_t at)
+{
+	int line = 1;
+
+	for (size_t i = 0; i < at; i++)
+		line += text[i] == '\n';
+	return line;
+}
+
+/*
+ * Return the offset of the first byte of TEXT at or after AT that is not blank and not in a
+ * comment; N if there is no such byte. TEXT has N bytes.
+ */
+static size_t blank_end(const char *text, size_t at, size_t n)
+{
+	while (at < n) {
+		const char *end;
+
+		if (strchr(" \t\r\n", text[at]) && text[at]) {
+			at++;
+		} else if (n - at >= 2 && memcmp(text + at, "//", 2) == 0) {
+			end = memchr(text + at, '\n', n - at);
+			at = end ? (size_t)(end - text) : n;
+		} else if (n - at >= 2 && memcmp(text + at, "/*", 2) == 0) {
+			end = memmem(text + at + 2, n - at - 2, "*/", 2);
+			at = end ? (size_t)(end + 2 - text) : n;
+		} else {
+			break;
+		}
+	}
+	return at;
+}
+
+static void skip_blank(struct scanner *s)
+{
+	s->at = blank_end(s->text, s->at, s->n);
+}
+
+/* Skip blanks and comments, and return the next byte; 0 at the end. */
+static char peek(struct scanner *s)
+{
+	skip_blank(s);
+	return s->at < s->n ? s->text[s->at] : '\0';
+}
+
+/* Return the line of the value at WHERE, from 1; 0 if there is no such value. */
+static int key_line(const struct config_keys *keys, const char *where)
+{
+	struct json_object *line;
+
+	return json_object_object_get_ex(keys->lines, where, &line) ? json_object_get_int(line) : 0;
+}
+
+static int add_key_place(struct scanner *s, const char *where)
+{
+	struct json_object *line;
+
+	for (; s->lines_at < s->at; s->lines_at++)
+		s->line += s->text[s->lines_at] == '\n';
+	/* Truncated names may collide: keep the line of the first value. */
+	if (key_line(s->keys, where))
+		return 0;
+	line = json_object_new_int(s->line);
+	if (line && json_object_object_add(s->keys->lines, where, line) == 0)
+		return 0;
+	json_object_put(line);
+	return ctx_no_memory(s->ctx);
+}
+
+/*
+ * Skip a string in single or double quotes. Set *FIRST to the offset of its contents, and *BYTES to
+ * their length.
+ */
+static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
+{
+	const char quote = s->text[s->at++];
+
+	*first = s->at;
+	while (s->at < s->n && s->text[s->at] != quote)
+		s->at += s->text[s->at] == '\\' ? 2 : 1;
+	if (s->at > s->n)
+		s->at = s->n;
+	*bytes = s->at - *first;
+	s->at += s->at < s->n;
+}
+
+static int scan_value(struct scanner *s, const char *where);
+
+/* Scan one key of the object at WHERE, and the value of the key. */
+static int scan_member(struct scanner *s, const char *where)
+{
+	char name[WHERE_BYTES + 8];
+	size_t first, bytes;
+	int err;
+
+	skip_blank(s);
+	skip_string(s, &first, &bytes);
+	snprintf(name, sizeof(name), "%s%s%.*s", where, *where ? "." : "", (int)bytes,
+		 s->text + first);
+	name[WHERE_BYTES - 1] = '\0';
+	s->at = first;
+	if (memchr(s->text + first, '\\', bytes))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: backslash in a key", s->file,
+				 line_of(s->text, first), name);
+	if (key_line(s->keys, name))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
+				 s->file, line_of(s->text, first), name, key_line(s->keys, name));
+	err = add_key_place(s, name);
+	s->at = first + bytes + 1;
+	if (!err && peek(s) == ':') {
+		s->at++;
+		err = scan_value(s, name);
+	}
+	return err;
+}
+
+static int scan_object(struct scanner *s, const char *where)
+{
+	int err = 0;
+
+	s->at++;
+	while (!err && (peek(s) == '"' || peek(s) == '\'')) {
+		err = scan_member(s, where);
+		if (!err && peek(s) == ',')
+			s->at++;
+	}
+	if (!err && peek(s) == '}')
+		s->at++;
+	return err;
+}
+
+static int scan_array(struct scanner *s, const char *where)
+{
+	char name[WHERE_BYTES + 24];
+	int err = 0;
+
+	s->at++;
+	for (size_t i = 0; !err && peek(s) && peek(s) != ']'; i++) {
+		snprintf(name, sizeof(name), "%s[%zu]", where, i);
+		name[WHERE_BYTES - 1] = '\0';
+		err = add_key_place(s, name);
+		if (!err)
+			err = scan_value(s, name);
+		if (!err && peek(s) == ',')
+			s->at++;
+		else
+			break;
+	}
+	if (!err && peek(s) == ']')
+		s->at++;
+	return err;
+}
+
+static int scan_value(struct scanner *s, const char *where)
+{
+	size_t first, bytes;
+	int err = 0;
+
+	if (s->nesting++ < MAX_NESTING) {
+		if (peek(s) == '{')
+			err = scan_object(s, where);
+		else if (peek(s) == '[')
+			err = scan_array(s, where);
+		else if (peek(s) == '"' || peek(s) == '\'')
+			skip_string(s, &first, &bytes);
+		else
+			while (s->at < s->n && !strchr(",]} \t\r\n/", s->text[s->at]))
+				s->at++;
+	}
+	s->nesting--;
+	return err;
+}
+
+static void free_keys(struct config_keys *keys)
+{
+	if (!keys)
+		return;
+	json_object_put(keys->lines);
+	free(keys);
+}
+
+/*
+ * Find the keys in TEXT, N bytes that json-c has accepted, or the part of them before an error.
+ * FILE is the file's name, for errors. -EINVAL if a key is given twice or contains a backslash. The
+ * caller calls free_keys().
+ */
+static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
+		     struct config_keys **out)
+{
+	struct config_keys *keys = calloc(1, sizeof(*keys));
+	struct scanner scanner = {
+		.ctx = ctx, .file = file, .text = text, .n = n, .line = 1, .keys = keys
+	};
+	int err;
+
+	if (keys)
+		keys->lines = json_object_new_object();
+	err = keys && keys->lines ? scan_value(&scanner, "") : ctx_no_memory(ctx);
+	if (err) {
+		free_keys(keys);
+		return err;
+	}
+	*out = keys;
+	return 0;
+}
+
+/* ---- the reader ----------------------------------------------------------------------------- */
 
 /* Owns the strings of a config, except the strings of its requests. */
 struct config_memory {
@@ -64,20 +410,20 @@ static void say_wrong(struct config_reader *r, const char *where, const char *fm
  */
 #define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
-static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
+static void name_member(char name[WHERE_BYTES], const char *where, const char *key)
 {
 	/* A name that is too long is truncated. */
-	if (snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
+	if (snprintf(name, WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
 		*name = '\0';
 }
 
-static void name_element(char name[CONFIG_WHERE_BYTES], const char *where, size_t i)
+static void name_element(char name[WHERE_BYTES], const char *where, size_t i)
 {
 	char index[24];
 
 	snprintf(index, sizeof(index), "[%zu]", i);
-	snprintf(name, CONFIG_WHERE_BYTES, "%s", where);
-	strncat(name, index, CONFIG_WHERE_BYTES - 1 - strlen(name));
+	snprintf(name, WHERE_BYTES, "%s", where);
+	strncat(name, index, WHERE_BYTES - 1 - strlen(name));
 }
 
 static int no_such_key(struct config_reader *r, const char *where, const char *name,
@@ -103,7 +449,7 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 
 	for (; !err && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
 		const char *name = json_object_iter_peek_name(&at);
-		char member[CONFIG_WHERE_BYTES];
+		char member[WHERE_BYTES];
 		size_t i = 0;
 
 		name_member(member, where, name);
@@ -120,7 +466,7 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where)
 {
 	const struct config_memory *memory = config->memory;
-	const int line = memory->keys ? config_keys_line(memory->keys, where) : 0;
+	const int line = memory->keys ? key_line(memory->keys, where) : 0;
 
 	if (line)
 		ctx_error_prefix(ctx, "%s:%d: %s", memory->file, line, where);
@@ -146,10 +492,9 @@ static bool quotes(const char *text, struct json_object *value)
  * Like quotes(), for VALUE or, if VALUE is a list, for any string in it and its sublists. Change
  * WHERE, the place of VALUE, to the place of the string.
  */
-static bool finds_quoted(const char *text, struct json_object *value,
-			 char where[CONFIG_WHERE_BYTES])
+static bool finds_quoted(const char *text, struct json_object *value, char where[WHERE_BYTES])
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 
 	if (!json_object_is_type(value, json_type_array))
 		return quotes(text, value);
@@ -157,7 +502,7 @@ static bool finds_quoted(const char *text, struct json_object *value,
 		name_element(element, where, i);
 		if (!finds_quoted(text, json_object_array_get_idx(value, i), element))
 			continue;
-		memcpy(where, element, CONFIG_WHERE_BYTES);
+		memcpy(where, element, WHERE_BYTES);
 		return true;
 	}
 	return false;
@@ -194,7 +539,7 @@ void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_
 	static const char *const keys[] = { "count", "time", "key", "filter", "exe" };
 	const char *said = key_in_words(ocp_error(ctx));
 	struct json_object *targets, *target, *value;
-	char where[CONFIG_WHERE_BYTES], of_target[CONFIG_WHERE_BYTES];
+	char where[WHERE_BYTES], of_target[WHERE_BYTES];
 
 	if (!is_about_the_file(err) ||
 	    !json_object_object_get_ex(config->memory->root, "targets", &targets))
@@ -305,7 +650,7 @@ static int take_names(struct config_reader *r, const char *where, struct json_ob
 		      struct items *items)
 {
 	struct json_object *seen = json_object_new_object();
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	int err = 0;
 
 	for (size_t i = 0; !err && i < json_object_array_length(list); i++) {
@@ -387,7 +732,7 @@ static int take_function(struct config_reader *r, const char *where, struct json
 static int take_pair(struct config_reader *r, const char *where, struct json_object *value,
 		     struct json_object *seen, struct measure_request *request)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	const char *names[2];
 	int err = 0;
 
@@ -412,7 +757,7 @@ static int take_times(struct config_reader *r, const char *where, struct json_ob
 		      void *into)
 {
 	struct measure_request *request = &((struct config_target *)into)->request;
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct json_object *seen;
 	int err = 0;
 
@@ -585,7 +930,7 @@ static int take_textfile(struct config_reader *r, const char *where, struct json
 static int take_hosts(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct config *config = into;
 	size_t n;
 	int err = 0;
@@ -621,7 +966,7 @@ static int take_label_pid(struct config_reader *r, const char *where, struct jso
 static int take_buckets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct config *config = into;
 
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
@@ -643,7 +988,7 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 static int take_targets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct config *config = into;
 	size_t n;
 	int err = 0;
@@ -701,12 +1046,12 @@ static int parse_config(struct config_reader *r, const char *text, size_t n)
 	end = end > n ? n : end;
 	if (error != json_tokener_success)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: invalid JSON: %s", r->file,
-				 config_line_of(text, end), json_tokener_error_desc(error));
-	end = config_skip_blank(text, end, n);
+				 line_of(text, end), json_tokener_error_desc(error));
+	end = blank_end(text, end, n);
 	if (end < n)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
-				 r->file, config_line_of(text, end));
-	return config_keys_find(r->ctx, r->file, text, n, &r->config->memory->keys);
+				 r->file, line_of(text, end));
+	return find_keys(r->ctx, r->file, text, n, &r->config->memory->keys);
 }
 
 static struct config *new_config(struct ocp_ctx *ctx, const char *file)
@@ -746,7 +1091,7 @@ int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct confi
 {
 	char *text = NULL;
 	size_t n;
-	int err = config_file_read(ctx, file, wake_fd, &text, &n);
+	int err = read_file(ctx, file, wake_fd, &text, &n);
 
 	if (err)
 		return err;
@@ -762,7 +1107,7 @@ void config_free(struct config *config)
 	for (size_t i = 0; i < config->n_targets; i++)
 		measure_request_free(&config->targets[i].request);
 	json_object_put(config->memory->root);
-	config_keys_free(config->memory->keys);
+	free_keys(config->memory->keys);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);

@@ -45,8 +45,9 @@ struct config {
 
 /*
  * Read the configuration FILE. If it is invalid, return -EINVAL with the message "FILE:LINE: KEY:
- * WHY". FILE may be a pipe only if WAKE_FD is not -1, see config_file_read(). The caller frees *OUT
- * with config_free().
+ * WHY". FILE must be a regular file or, if WAKE_FD is not -1, a nameless pipe such as a
+ * shell's <(COMMAND). -ECANCELED if WAKE_FD becomes readable before the end of the pipe. The
+ * caller frees *OUT with config_free().
  */
 int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
 /* Like config_read(), for TEXT, the N bytes of FILE followed by a zero byte. */

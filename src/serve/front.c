@@ -22,15 +22,15 @@
 enum { EXPIRE_MS = 1000, END_MS = 5000 };
 
 struct front {
-	pid_t pid; /* 0: already reaped */
+	struct server_child child; /* the pid is 0 after the child was reaped */
 	int status;
-	int fd;
 };
 
-/* What the child reports after its start: that it is ready (err is 0), or why it failed. */
-struct ready_report {
-	int err;
-	char error[256], hint[256];
+/* What the child needs for its start. */
+struct front_setup {
+	struct ocp_ctx *ctx;
+	int listen_fd;
+	const struct hosts *hosts;
 };
 
 /* ---- the child ------------------------------------------------------------------------------ */
@@ -95,37 +95,25 @@ static int keep_two(struct ocp_ctx *ctx, int a, int b)
 	return confine_close_files(ctx, kept, 2);
 }
 
-static void report_start(struct ocp_ctx *ctx, int fd, int err)
+/* Run as the child process. Does not return. */
+static int be_front(const void *data, pid_t parent, int channel_fd)
 {
-	struct ready_report report = { .err = err };
-
-	if (err) {
-		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
-		snprintf(report.hint, sizeof(report.hint), "%s",
-			 ocp_hint(ctx) ? ocp_hint(ctx) : "");
-	}
-	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
-}
-
-/* Run as the child process. Return its exit status. */
-static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channel_fd,
-		    const struct hosts *hosts)
-{
-	struct routes routes = { .hosts = hosts, .asks.fd = channel_fd };
+	const struct front_setup *setup = data;
+	struct routes routes = { .hosts = setup->hosts, .asks.fd = channel_fd };
 	struct http *http = NULL;
 	char go;
-	int err = keep_two(ctx, listen_fd, channel_fd);
+	int err = keep_two(setup->ctx, setup->listen_fd, channel_fd);
 
 	prctl(PR_SET_NAME, "probes-http");
 	if (!err)
-		err = routes_start(ctx, &routes, listen_fd, &http);
+		err = routes_start(setup->ctx, &routes, setup->listen_fd, &http);
 	if (!err)
-		err = enter_sandbox(ctx, parent);
-	report_start(ctx, channel_fd, err);
+		err = enter_sandbox(setup->ctx, parent);
+	server_child_report(setup->ctx, channel_fd, err);
 	if (!err && recv(channel_fd, &go, 1, 0) == 1)
 		serve_channel(&routes, http);
 	routes_stop(&routes, http);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	exit(err ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 /* ---- the parent ----------------------------------------------------------------------------- */
@@ -135,14 +123,14 @@ static void reap(struct front *front)
 {
 	const int64_t deadline_ms = clock_ms() + END_MS;
 
-	while (front->pid > 0) {
-		const pid_t pid = waitpid(front->pid, &front->status, WNOHANG);
+	while (front->child.pid > 0) {
+		const pid_t pid = waitpid(front->child.pid, &front->status, WNOHANG);
 
 		if (pid > 0 || (pid < 0 && errno != EINTR))
-			front->pid = 0;
+			front->child.pid = 0;
 		else if (clock_ms() >= deadline_ms)
-			kill(front->pid, SIGKILL);
-		if (front->pid > 0)
+			kill(front->child.pid, SIGKILL);
+		if (front->child.pid > 0)
 			poll(NULL, 0, 5);
 	}
 }
@@ -160,7 +148,7 @@ static int say_end(struct ocp_ctx *ctx, const struct front *front)
 int front_failed(struct ocp_ctx *ctx, struct front *front, int code)
 {
 	if (code != -EPIPE)
-		kill(front->pid, SIGKILL);
+		kill(front->child.pid, SIGKILL);
 	reap(front);
 	if (code == -EPIPE)
 		return say_end(ctx, front);
@@ -174,88 +162,63 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 
 	if (!front)
 		return 0;
-	if (front->pid > 0) {
-		shutdown(front->fd, SHUT_WR);
+	if (front->child.pid > 0) {
+		shutdown(front->child.fd, SHUT_WR);
 		reap(front);
 		err = front->status ? say_end(ctx, front) : 0;
 	}
-	close(front->fd);
+	close(front->child.fd);
 	free(front);
 	return err;
 }
 
-static int await_report(struct ocp_ctx *ctx, struct front *front)
+/* Start the child. Return the error that the child has reported, or another one. */
+static int start_child(struct ocp_ctx *ctx, struct front *front, const struct front_setup *setup)
 {
-	struct interruptions interruptions = { 0 };
-	struct ready_report report;
-	ssize_t n;
+	struct child_report report;
+	int err = server_child_start(ctx, &front->child, be_front, setup, &report);
 
-	do
-		n = recv(front->fd, &report, sizeof(report), 0);
-	while (n < 0 && is_interrupted(&interruptions));
-	if (n != sizeof(report))
-		return front_failed(ctx, front, -EPIPE);
-	if (!report.err)
-		return 0;
+	if (err == -EPIPE)
+		return front_failed(ctx, front, err);
+	if (err || !report.err)
+		return err;
 	reap(front);
-	report.error[sizeof(report.error) - 1] = '\0';
-	report.hint[sizeof(report.hint) - 1] = '\0';
 	ctx_set_error(ctx, "%s", report.error);
 	if (*report.hint)
 		ctx_hint(ctx, "%s", report.hint);
 	return report.err;
 }
 
-/* Fork the child, and wait for its report. Closes LISTEN_FD, also after an error. */
-static int fork_front(struct ocp_ctx *ctx, struct front *front, int listen_fd,
-		      const struct hosts *hosts)
-{
-	const pid_t parent = getpid();
-	int fds[2], err = channel_new(fds);
-
-	if (err) {
-		close(listen_fd);
-		return ctx_error(ctx, err, "socketpair: %s", strerror(-err));
-	}
-	front->fd = fds[0];
-	fflush(NULL);
-	front->pid = fork();
-	if (front->pid == 0)
-		exit(be_front(ctx, parent, listen_fd, fds[1], hosts));
-	if (front->pid < 0)
-		err = ctx_error(ctx, -errno, "fork: %s", strerror(errno));
-	close(fds[1]);
-	close(listen_fd);
-	return err ? err : await_report(ctx, front);
-}
-
 int front_start(struct ocp_ctx *ctx, struct listener *listener, const struct hosts *hosts,
 		struct front **out)
 {
+	const struct front_setup setup = { ctx, listener->fd, hosts };
 	struct front *front = calloc(1, sizeof(*front));
-	int listen_fd = listener->fd, err;
+	int err;
 
 	if (!front)
 		return ctx_no_memory(ctx);
+	front->child.fd = -1;
+	err = start_child(ctx, front, &setup);
+	close(listener->fd);
 	listener->fd = -1;
-	front->fd = -1;
-	*out = front;
-	err = fork_front(ctx, front, listen_fd, hosts);
-	if (!err)
+	if (!err) {
+		*out = front;
 		return 0;
-	*out = NULL;
-	if (front->fd >= 0)
-		close(front->fd);
+	}
+	if (front->child.fd >= 0)
+		close(front->child.fd);
 	free(front);
 	return err;
 }
 
 int front_go(struct ocp_ctx *ctx, struct front *front)
 {
-	return send(front->fd, "", 1, MSG_NOSIGNAL) == 1 ? 0 : front_failed(ctx, front, -EPIPE);
+	return send(front->child.fd, "", 1, MSG_NOSIGNAL) == 1 ? 0
+							       : front_failed(ctx, front, -EPIPE);
 }
 
 int front_fd(const struct front *front)
 {
-	return front->fd;
+	return front->child.fd;
 }

@@ -15,9 +15,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "serve/address.h"
 #include "serve/listen.h"
-#include "serve/reply.h"
+#include "serve/request.h"
 
 struct hosts {
 	char own[ADDRESS_BYTES]; /* the listener's address, without the port */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "serve/listen.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,48 @@ enum {
 	 */
 	SEND_BYTES = 128 * 1024,
 };
+
+/* ---- addresses as text ---------------------------------------------------------------------- */
+
+static const struct sockaddr_in *ipv4(const struct sockaddr *address)
+{
+	return (const struct sockaddr_in *)address;
+}
+
+static const struct sockaddr_in6 *ipv6(const struct sockaddr *address)
+{
+	return (const struct sockaddr_in6 *)address;
+}
+
+static unsigned int port_of(const struct sockaddr *address)
+{
+	return ntohs(address->sa_family == AF_INET6 ? ipv6(address)->sin6_port
+						    : ipv4(address)->sin_port);
+}
+
+void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES])
+{
+	const bool is_ipv6 = address->sa_family == AF_INET6;
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	if (!is_ipv6 && address->sa_family != AF_INET) {
+		snprintf(name, ADDRESS_BYTES, "?");
+		return;
+	}
+	inet_ntop(address->sa_family,
+		  is_ipv6 ? (const void *)&ipv6(address)->sin6_addr : &ipv4(address)->sin_addr,
+		  host, sizeof(host));
+	snprintf(name, ADDRESS_BYTES, is_ipv6 ? "[%s]:%u" : "%s:%u", host, port_of(address));
+}
+
+static bool is_loopback_address(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&ipv6(address)->sin6_addr);
+	return (ntohl(ipv4(address)->sin_addr.s_addr) >> 24) == 127;
+}
+
+/* ---- the socket ----------------------------------------------------------------------------- */
 
 static int refuse_address(struct ocp_ctx *ctx, const char *text, const char *why)
 {
@@ -78,8 +122,8 @@ static void describe_listener(struct listener *listener)
 
 	getsockname(listener->fd, (struct sockaddr *)&storage, &length);
 	address_name(address, listener->name);
-	listener->port = address_port(address);
-	listener->is_loopback = address_is_loopback(address);
+	listener->port = port_of(address);
+	listener->is_loopback = is_loopback_address(address);
 }
 
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener)

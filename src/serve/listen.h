@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The listening socket. */
+/* The listening socket, and addresses as text, in the form that users and URLs write. */
 #ifndef SERVE_LISTEN_H
 #define SERVE_LISTEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include "base/ctx.h"
-#include "serve/address.h"
+
+enum { ADDRESS_BYTES = 80 };
 
 struct listener {
 	int fd;
@@ -20,5 +22,8 @@ struct listener {
  * Port 0 means any free port. -EINVAL if TEXT is invalid.
  */
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener);
+
+/* Write ADDRESS:PORT, with an IPv6 address in brackets; "?" for other address families. */
+void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES]);
 
 #endif

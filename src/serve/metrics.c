@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/heap_figures.h"
 
 struct metrics_writer {
 	struct strbuf *out;

@@ -7,11 +7,9 @@
 #include <unistd.h>
 
 #include "serve/channel.h"
-#include "serve/control_http.h"
-#include "serve/control_message.h"
-#include "serve/profile_http.h"
 #include "serve/web/assets.h"
 
+enum { PROFILE_WAIT_MS = 360000 }; /* how long a client waits for its profile */
 enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
 /*
@@ -146,11 +144,10 @@ static void answer_quarter_hour(void *data, const struct http_request *request,
 
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
 {
-	const struct control_request asked = control_request_of(request);
 	struct routes *routes = data;
 	struct strbuf message = { 0 };
 
-	control_message_write(&asked, &message);
+	client_request_write(&request->client, &message);
 	if (message.is_short)
 		http_error(reply, UNAVAILABLE, "out of memory", NULL);
 	else
@@ -160,13 +157,44 @@ static void answer_switch(void *data, const struct http_request *request, struct
 	strbuf_free(&message);
 }
 
+static void add_terminated_text(struct strbuf *out, const char *text)
+{
+	strbuf_add(out, text, strlen(text) + 1);
+}
+
+static void add_argument(void *data, const char *name, const char *value)
+{
+	add_terminated_text(data, name);
+	add_terminated_text(data, value ? value : "");
+}
+
+/*
+ * Append REQUEST, for a profile, to OUT as a message. Its body is the path and the arguments, as
+ * serve/profiling.c parses them.
+ */
+static void write_profile_message(const struct http_request *request, struct strbuf *out)
+{
+	struct client_request client = request->client;
+	struct strbuf text = { 0 };
+
+	add_terminated_text(&text, request->path);
+	http_arguments(request, add_argument, &text);
+	client.body = text.bytes;
+	client.n_body = text.n;
+	if (text.is_short)
+		out->is_short = true;
+	else
+		client_request_write(&client, out);
+	strbuf_free(&text);
+}
+
 /* Pass REQUEST, for a profile, to the measuring process. The client gets the answer later. */
 static void pass_on_profile(struct routes *routes, const struct http_request *request, enum ask ask,
 			    struct http_reply *reply)
 {
 	struct strbuf message = { 0 };
 
-	profile_http_write(request, &message);
+	write_profile_message(request, &message);
 	if (message.is_short || message.n > ASK_BYTES)
 		http_error(reply, UNAVAILABLE, "out of memory", NULL);
 	else
@@ -256,7 +284,7 @@ static bool admit(void *data, const struct http_request *request, struct http_re
 {
 	const struct routes *routes = data;
 
-	return hosts_admit(routes->hosts, request->host, reply);
+	return hosts_admit(routes->hosts, request->client.host, reply);
 }
 
 int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, struct http **http)

@@ -22,8 +22,7 @@
 #include "serve/backend.h"
 #include "serve/config.h"
 #include "serve/front.h"
-#include "serve/heap_child.h"
-#include "serve/profiling_child.h"
+#include "serve/profile_worker.h"
 #include "serve/textfile.h"
 
 enum { UNAVAILABLE = 503 };
@@ -34,7 +33,7 @@ struct server {
 	const struct serve_options *own;
 	struct config *config; /* NULL: no configuration file */
 	struct backend backend;
-	struct control control;
+	struct auth auth;
 	struct hosts hosts;
 	struct listener listener;
 	struct front *front; /* NULL: no port is open */
@@ -452,11 +451,9 @@ static int start_front(struct server *s)
 		return ctx_no_memory(s->ctx);
 	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
 	if (!err && has_token(s))
-		err = s->own->token_file ? control_init_from(s->ctx, &s->hosts, s->own->token_file,
-							     &s->control)
-					 : control_init(s->ctx, &s->hosts, &s->control);
+		err = auth_init(s->ctx, &s->hosts, s->own->token_file, &s->auth);
 	if (s->own->control)
-		s->backend.control = &s->control;
+		s->backend.control = &s->auth;
 	return err;
 }
 
@@ -507,7 +504,7 @@ static int open_port(struct server *s)
 	if (!err)
 		err = add_fd(s, front_fd(s->front), "epoll");
 	if (!err && has_token(s) && !s->own->token_file)
-		say("serving http://%s/#token=%s", s->listener.name, s->control.auth.token);
+		say("serving http://%s/#token=%s", s->listener.name, s->auth.token);
 	else if (!err)
 		say("serving http://%s/", s->listener.name);
 	return err;
@@ -517,7 +514,7 @@ static int start_profiling(struct server *s)
 {
 	const struct profiling_settings settings = {
 		.child = profiling_child,
-		.control = &s->control,
+		.auth = &s->auth,
 		.counts = &s->backend.counts,
 		.epoll_fd = s->epoll_fd,
 		.what = "profile",
@@ -542,7 +539,7 @@ static int start_heaps(struct server *s)
 	const struct profiling_settings settings = {
 		.child = heap_child,
 		.rate = s->own->memprof ? s->own->memprof_rate : MEMPROF_USUAL_RATE,
-		.control = &s->control,
+		.auth = &s->auth,
 		.counts = &s->backend.counts,
 		.epoll_fd = s->epoll_fd,
 		.starts_later = !s->own->memprof,

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "serve/api.h"
-#include "serve/heap_figures.h"
+#include "serve/profile_counts.h"
 #include "serve/metrics.h"
 #include "unit.h"
 

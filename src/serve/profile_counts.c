@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/heap_figures.h"
+#include "serve/profile_counts.h"
 
 #include <string.h>
 
