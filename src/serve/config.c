@@ -376,6 +376,7 @@ struct config_reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
+	struct measure_request *request; /* of the current target */
 	struct json_object *exes, *pids; /* the programs of the targets so far, for first_of() */
 };
 
@@ -629,7 +630,7 @@ static int no_memory_if(struct config_reader *r, int err)
 static int take_exe(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into)
 {
-	struct config_target *target = into;
+	struct watch_spec *target = into;
 
 	return take_text(r, where, value, &target->exe);
 }
@@ -637,7 +638,7 @@ static int take_exe(struct config_reader *r, const char *where, struct json_obje
 static int take_pid(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into)
 {
-	struct config_target *target = into;
+	struct watch_spec *target = into;
 	int64_t pid = 0;
 	int err = take_integer(r, where, value, 1, INT32_MAX, &pid);
 
@@ -674,10 +675,11 @@ static int take_names(struct config_reader *r, const char *where, struct json_ob
 static int take_counts(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct items *counted = &((struct config_target *)into)->request.counted;
+	struct items *counted = &r->request->counted;
 	const char *text;
 	int err;
 
+	(void)into;
 	if (json_object_is_type(value, json_type_array))
 		return json_object_array_length(value) ? take_names(r, where, value, counted)
 						       : wrong(r, where, "is empty");
@@ -688,26 +690,25 @@ static int take_counts(struct config_reader *r, const char *where, struct json_o
 }
 
 /*
- * Add the pair VALUE to REQUEST, unless it was given before. STOP is NULL for the calls of a
+ * Add the pair VALUE to the request, unless it was given before. STOP is NULL for the calls of a
  * function. SEEN has the previous pairs as JSON text, since names may contain commas.
  */
 static int add_request_pair(struct config_reader *r, const char *where, struct json_object *value,
-			    struct json_object *seen, struct measure_request *request,
-			    const char *start, const char *stop)
+			    struct json_object *seen, const char *start, const char *stop)
 {
-	const int first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
+	const int first = first_of(r, seen, json_object_to_json_string(value), r->request->n_pairs);
 
 	if (first < 0)
 		return first;
-	if (first != (int)request->n_pairs)
+	if (first != (int)r->request->n_pairs)
 		return wrong(r, where, "'%s%s%s' is given twice", start, stop ? "," : "",
 			     stop ? stop : "");
-	return no_memory_if(r, measure_request_add_pair(request, start, stop));
+	return no_memory_if(r, measure_request_add_pair(r->request, start, stop));
 }
 
-/* Add the calls of the function or phase VALUE to the pairs of REQUEST. */
+/* Add the calls of the function or phase VALUE to the pairs of the request. */
 static int take_function(struct config_reader *r, const char *where, struct json_object *value,
-			 struct json_object *seen, struct measure_request *request)
+			 struct json_object *seen)
 {
 	const char *name;
 	int err = take_name(r, where, value, &name);
@@ -718,7 +719,7 @@ static int take_function(struct config_reader *r, const char *where, struct json
 	case ITEM_FUNCTION:
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
-		return add_request_pair(r, where, value, seen, request, name, NULL);
+		return add_request_pair(r, where, value, seen, name, NULL);
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
 		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
@@ -730,7 +731,7 @@ static int take_function(struct config_reader *r, const char *where, struct json
 }
 
 static int take_pair(struct config_reader *r, const char *where, struct json_object *value,
-		     struct json_object *seen, struct measure_request *request)
+		     struct json_object *seen)
 {
 	char element[WHERE_BYTES];
 	const char *names[2];
@@ -738,7 +739,7 @@ static int take_pair(struct config_reader *r, const char *where, struct json_obj
 
 	if (json_object_is_type(value, json_type_string) &&
 	    item_is_code(json_object_get_string(value)))
-		return take_function(r, where, value, seen, request);
+		return take_function(r, where, value, seen);
 	if (!json_object_is_type(value, json_type_array) || json_object_array_length(value) != 2)
 		return wrong(r, where,
 			     "not two names, [\"START\", \"STOP\"], or a function, \"fn:NAME\"");
@@ -750,23 +751,23 @@ static int take_pair(struct config_reader *r, const char *where, struct json_obj
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
 		return wrong(r, where, "start and stop are the same probe");
-	return add_request_pair(r, where, value, seen, request, names[0], names[1]);
+	return add_request_pair(r, where, value, seen, names[0], names[1]);
 }
 
 static int take_times(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	struct measure_request *request = &((struct config_target *)into)->request;
 	char element[WHERE_BYTES];
 	struct json_object *seen;
 	int err = 0;
 
+	(void)into;
 	if (!json_object_is_type(value, json_type_array))
 		return wrong(r, where, "not a list of pairs, [[\"START\", \"STOP\"], ...]");
 	seen = json_object_new_object();
 	for (size_t i = 0; !err && i < json_object_array_length(value); i++) {
 		name_element(element, where, i);
-		err = take_pair(r, element, json_object_array_get_idx(value, i), seen, request);
+		err = take_pair(r, element, json_object_array_get_idx(value, i), seen);
 	}
 	json_object_put(seen);
 	return err;
@@ -775,12 +776,12 @@ static int take_times(struct config_reader *r, const char *where, struct json_ob
 static int take_depth(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	struct config_target *target = into;
 	int64_t depth = 0;
 	int err = take_integer(r, where, value, 1, OCP_MAX_DEPTH, &depth);
 
+	(void)into;
 	if (!err)
-		target->request.depth = (unsigned int)depth;
+		r->request->depth = (unsigned int)depth;
 	return err;
 }
 
@@ -797,26 +798,24 @@ static int take_own_text(struct config_reader *r, const char *where, struct json
 static int take_key(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into)
 {
-	struct config_target *target = into;
-
-	return take_own_text(r, where, value, &target->request.key);
+	(void)into;
+	return take_own_text(r, where, value, &r->request->key);
 }
 
 static int take_filter(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct config_target *target = into;
-
-	return take_own_text(r, where, value, &target->request.filter);
+	(void)into;
+	return take_own_text(r, where, value, &r->request->filter);
 }
 
 /* Take the budget, a number in percent of a core. */
 static int take_budget(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct config_target *target = into;
 	double percent;
 
+	(void)into;
 	if (!json_object_is_type(value, json_type_double) &&
 	    !json_object_is_type(value, json_type_int))
 		return wrong(r, where, "not a number (percent of a core)");
@@ -824,14 +823,14 @@ static int take_budget(struct config_reader *r, const char *where, struct json_o
 	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
 		return wrong(r, where, "must be above 0 and at most 100000");
-	target->request.budget = percent / 100;
+	r->request->budget = percent / 100;
 	return 0;
 }
 
 static int take_engine(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct config_target *target = into;
+	struct watch_spec *target = into;
 	const char *text;
 	int err = take_text(r, where, value, &text);
 
@@ -840,11 +839,10 @@ static int take_engine(struct config_reader *r, const char *where, struct json_o
 	return err;
 }
 
-static int check_engine(struct config_reader *r, const char *where,
-			const struct config_target *target)
+static int check_engine(struct config_reader *r, const char *where, const struct watch_spec *target)
 {
-	const char *need = target->request.budget > 0 ? "--budget"
-						      : measure_request_needs_bpf(&target->request);
+	const char *need =
+		r->request->budget > 0 ? "--budget" : measure_request_needs_bpf(r->request);
 
 	if (target->engine == ENGINE_INSIDE && need)
 		return wrong(r, where, "the engine 'inside' excludes %s", need + strspn(need, "-"));
@@ -852,7 +850,7 @@ static int check_engine(struct config_reader *r, const char *where,
 }
 
 static int check_program(struct config_reader *r, const char *where,
-			 const struct config_target *target)
+			 const struct watch_spec *target)
 {
 	const int i = (int)(target - r->config->targets);
 	char pid[16];
@@ -880,17 +878,16 @@ static const char *fault_message(enum request_fault fault)
 }
 
 /* Check the members of a target against each other. Set the default: count all probes. */
-static int check_target(struct config_reader *r, const char *where, struct config_target *target)
+static int check_target(struct config_reader *r, const char *where, struct watch_spec *target)
 {
 	enum request_fault fault;
 	int err;
 
 	if (!target->exe == !target->pid)
 		return wrong(r, where, "either 'exe' or 'pid' is required");
-	if (!target->request.counted.n &&
-	    items_add(&target->request.counted, ITEM_ALL_PROBES, NULL))
+	if (!r->request->counted.n && items_add(&r->request->counted, ITEM_ALL_PROBES, NULL))
 		return ctx_no_memory(r->ctx);
-	fault = measure_request_check(&target->request);
+	fault = measure_request_check(r->request);
 	if (fault != REQUEST_FINE)
 		return wrong(r, where, "%s", fault_message(fault));
 	err = check_engine(r, where, target);
@@ -904,9 +901,13 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
 		{ "filter", take_filter }, { "budget", take_budget }, { "engine", take_engine },
 	};
-	struct config_target *target = &r->config->targets[r->config->n_targets++];
+	const size_t i = r->config->n_targets++;
+	struct watch_spec *target = &r->config->targets[i];
 	int err;
 
+	r->request = &r->config->requests[i];
+	target->request = r->request;
+	target->may_be_missing = true;
 	if (!json_object_is_type(value, json_type_object))
 		return wrong(r, where, "not an object");
 	err = take_object(r, where, value, keys, sizeof(keys) / sizeof(keys[0]), target);
@@ -918,13 +919,13 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 static int take_listen(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	return take_text(r, where, value, &((struct config *)into)->listen);
+	return take_text(r, where, value, &((struct config *)into)->settings.listen);
 }
 
 static int take_textfile(struct config_reader *r, const char *where, struct json_object *value,
 			 void *into)
 {
-	return take_text(r, where, value, &((struct config *)into)->textfile);
+	return take_text(r, where, value, &((struct config *)into)->settings.textfile);
 }
 
 static int take_hosts(struct config_reader *r, const char *where, struct json_object *value,
@@ -938,11 +939,11 @@ static int take_hosts(struct config_reader *r, const char *where, struct json_ob
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
 		return wrong(r, where, "not a list of names");
 	n = json_object_array_length(value);
-	config->hosts = calloc(n, sizeof(*config->hosts));
-	if (!config->hosts)
+	config->settings.hosts = calloc(n, sizeof(*config->settings.hosts));
+	if (!config->settings.hosts)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; !err && i < n; i++) {
-		const char **name = &config->hosts[i], *why;
+		const char **name = &config->settings.hosts[i], *why;
 
 		name_element(element, where, i);
 		err = take_text(r, element, json_object_array_get_idx(value, i), name);
@@ -950,7 +951,7 @@ static int take_hosts(struct config_reader *r, const char *where, struct json_ob
 		if (why)
 			err = wrong(r, element, "'%.100s': %s", *name, why);
 	}
-	config->n_hosts = n;
+	config->settings.n_hosts = n;
 	return err;
 }
 
@@ -959,7 +960,7 @@ static int take_label_pid(struct config_reader *r, const char *where, struct jso
 {
 	if (!json_object_is_type(value, json_type_boolean))
 		return wrong(r, where, "not true or false");
-	((struct config *)into)->label_pid = json_object_get_boolean(value);
+	((struct config *)into)->settings.label_pid = json_object_get_boolean(value);
 	return 0;
 }
 
@@ -978,7 +979,7 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 		name_element(element, where, i);
 		if (json_object_is_type(bound, json_type_double) ||
 		    json_object_is_type(bound, json_type_int))
-			why = buckets_add(&config->buckets, json_object_get_double(bound));
+			why = buckets_add(&config->settings.buckets, json_object_get_double(bound));
 		if (why)
 			return wrong(r, element, "%s", why);
 	}
@@ -997,7 +998,8 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 		return wrong(r, where, "not a list of objects");
 	n = json_object_array_length(value);
 	config->targets = calloc(n, sizeof(*config->targets));
-	if (!config->targets)
+	config->requests = calloc(n, sizeof(*config->requests));
+	if (!config->targets || !config->requests)
 		return ctx_no_memory(r->ctx);
 	r->exes = json_object_new_object();
 	r->pids = json_object_new_object();
@@ -1105,12 +1107,13 @@ void config_free(struct config *config)
 	if (!config)
 		return;
 	for (size_t i = 0; i < config->n_targets; i++)
-		measure_request_free(&config->targets[i].request);
+		measure_request_free(&config->requests[i]);
 	json_object_put(config->memory->root);
 	free_keys(config->memory->keys);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);
-	free(config->hosts);
+	free(config->requests);
+	free(config->settings.hosts);
 	free(config);
 }

@@ -584,6 +584,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		request->client.peer = peer;
 		request->client.body = pending->body.bytes;
 		request->client.n_body = pending->body.n - 1;
+		request->what = pending->route->what;
 		pending->route->answer(http->settings.data, request, &reply);
 	}
 	if (reply.ticket) {

@@ -16,6 +16,7 @@ struct http;
 struct http_request {
 	const char *path; /* decoded, without the query */
 	struct client_request client;
+	unsigned int what; /* from its route */
 	void *connection;  /* for http_header() */
 	struct http *http; /* for http_share() */
 };
@@ -48,6 +49,7 @@ struct http_route {
 	const char *path;
 	enum http_method method;
 	void (*answer)(void *data, const struct http_request *request, struct http_reply *reply);
+	unsigned int what; /* for `answer`, as request->what */
 };
 
 struct http_settings {

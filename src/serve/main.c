@@ -25,7 +25,7 @@ static int add_host(const struct command *command, struct serve_options *own, co
 
 	if (why)
 		return say_usage(command, "--host '%s': %s", name, why);
-	new = array_add(own->hosts, own->n_hosts);
+	new = array_add(own->settings.hosts, own->settings.n_hosts);
 	if (!new) {
 		say("out of memory");
 		return EXIT_FAILED;
@@ -58,15 +58,15 @@ static int set_serve_option(const struct command *command, struct options *optio
 	const char *why;
 
 	if (strcmp(name, "listen") == 0)
-		return set_once(command, name, value, &own->listen);
+		return set_once(command, name, value, &own->settings.listen);
 	if (strcmp(name, "config") == 0)
 		return set_once(command, name, value, &own->config);
 	if (strcmp(name, "textfile") == 0)
-		return set_once(command, name, value, &own->textfile);
+		return set_once(command, name, value, &own->settings.textfile);
 	if (strcmp(name, "host") == 0)
 		return add_host(command, own, value);
 	if (strcmp(name, "label-pid") == 0) {
-		own->label_pid = true;
+		own->settings.label_pid = true;
 		return EXIT_DONE;
 	}
 	if (strcmp(name, "control") == 0) {
@@ -81,7 +81,7 @@ static int set_serve_option(const struct command *command, struct options *optio
 		return set_memprof(command, own, value);
 	if (strcmp(name, "token-file") == 0)
 		return set_once(command, name, value, &own->token_file);
-	why = buckets_parse(&own->buckets, value);
+	why = buckets_parse(&own->settings.buckets, value);
 	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
@@ -100,18 +100,19 @@ static int check_serve_options(const struct command *command, const struct optio
 	     request->key || request->filter || options->engine != ENGINE_DEFAULT))
 		return say_usage(command,
 				 "--config excludes measuring options; set them in the file");
-	if (own->label_pid && options->engine == ENGINE_INSIDE)
+	if (own->settings.label_pid && options->engine == ENGINE_INSIDE)
 		return say_usage(command, "--engine inside excludes --label-pid");
 	if (own->token_file && !own->control && !own->profile && !own->memprof)
 		return say_usage(command,
 				 "--token-file requires --control, --profile or --memprof");
 	if (own->memprof && !options->n_pids && !options->exe && !own->config)
 		return say_usage(command, "--memprof requires -pid, --exe or --config");
-	if (own->n_hosts && own->textfile && !own->listen && !own->config)
+	if (own->settings.n_hosts && own->settings.textfile && !own->settings.listen &&
+	    !own->config)
 		return say_usage(command, "--host requires --listen");
-	if (options->interval_ns && !own->textfile && !own->config)
+	if (options->interval_ns && !own->settings.textfile && !own->config)
 		return say_usage(command, "--interval requires --textfile");
-	if (own->textfile && !*own->textfile)
+	if (own->settings.textfile && !*own->settings.textfile)
 		return say_usage(command, "--textfile '': not a file");
 	return EXIT_DONE;
 }

@@ -138,9 +138,9 @@ static void start(void)
 {
 	static const char *const names[] = { "named.example" };
 	static const struct http_route routes[] = {
-		{ "/", HTTP_GET, answer_get },
-		{ "/metrics", HTTP_GET, answer_get },
-		{ "/switch", HTTP_POST, answer_switch },
+		{ "/", HTTP_GET, answer_get, 0 },
+		{ "/metrics", HTTP_GET, answer_get, 0 },
+		{ "/switch", HTTP_POST, answer_switch, 0 },
 	};
 	static const struct listener listener = { .name = "127.0.0.1:9464", .port = 9464 };
 	struct http_settings settings = { .routes = routes, .n_routes = 3, .admit = admit };
@@ -230,9 +230,9 @@ static void check_pair(const struct request_pair *pair)
 		require(item_is_code(pair->start.text) && pair->start.kind != ITEM_FUNCTION_REGEXP);
 }
 
-static void check_target(const struct config_target *target)
+static void check_target(const struct watch_spec *target)
 {
-	const struct measure_request *request = &target->request;
+	const struct measure_request *request = target->request;
 
 	require(!target->exe != !target->pid && target->pid >= 0);
 	require(request->counted.n > 0 && measure_request_check(request) == REQUEST_FINE);
@@ -253,10 +253,11 @@ static void configure(const char *text, size_t n)
 	} else {
 		for (size_t i = 0; i < config->n_targets; i++)
 			check_target(&config->targets[i]);
-		for (size_t i = 0; i < config->n_hosts; i++)
-			require(!hosts_check_name(config->hosts[i]));
-		for (size_t i = 1; i < config->buckets.n; i++)
-			require(config->buckets.bounds_ns[i - 1] < config->buckets.bounds_ns[i]);
+		for (size_t i = 0; i < config->settings.n_hosts; i++)
+			require(!hosts_check_name(config->settings.hosts[i]));
+		for (size_t i = 1; i < config->settings.buckets.n; i++)
+			require(config->settings.buckets.bounds_ns[i - 1] <
+				config->settings.buckets.bounds_ns[i]);
 		config_free(config);
 	}
 	ocp_ctx_free(own);
