@@ -12,8 +12,6 @@
 #include "base/clock.h"
 
 enum { MAX_LOGGED_A_SECOND = 5 };
-enum { FORBIDDEN = 403, UNAUTHORIZED = 401, UNSUPPORTED_MEDIA_TYPE = 415 };
-
 static int choose_token(struct ocp_ctx *ctx, struct auth *auth)
 {
 	unsigned char random[TOKEN_BYTES];
@@ -146,18 +144,18 @@ static const char *refuse_caller(const struct auth *auth, const struct client_re
 				 bool has_json_body, struct http_reply *reply)
 {
 	if (!is_same_origin(auth, request)) {
-		http_error(reply, FORBIDDEN, "Origin is not this server", NULL);
+		http_error(reply, HTTP_FORBIDDEN, "Origin is not this server", NULL);
 		return "wrong Origin";
 	}
 	if (!is_authorized(auth, request)) {
-		http_error(reply, UNAUTHORIZED, "missing or wrong token",
+		http_error(reply, HTTP_UNAUTHORIZED, "missing or wrong token",
 			   "open the address that was printed when the server started, or send "
 			   "the token: Authorization: Bearer TOKEN");
 		return "missing or wrong token";
 	}
 	if (has_json_body && !is_json(request)) {
-		http_error(reply, UNSUPPORTED_MEDIA_TYPE, "Content-Type is not application/json",
-			   NULL);
+		http_error(reply, HTTP_UNSUPPORTED_MEDIA_TYPE,
+			   "Content-Type is not application/json", NULL);
 		return "Content-Type is not application/json";
 	}
 	return NULL;

@@ -25,7 +25,6 @@ enum {
 	END_MS = 5000,
 	PROFILE_WAIT_MS = 360000, /* how long a client waits for its profile */
 };
-enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
 /* ---- asking the measuring process ----------------------------------------------------------- */
 
@@ -66,10 +65,7 @@ struct asks {
 		struct strbuf body;
 		int64_t made_ms;
 	} known[ASK_SWITCH];
-	/* Called for each answer. The callee may take over the contents of BODY. */
-	void (*on_answer)(void *data, enum ask ask, uint64_t ticket, unsigned int status,
-			  struct strbuf *body);
-	void *data;
+	struct http *http; /* its clients wait for answers */
 };
 
 enum asks_result {
@@ -114,6 +110,40 @@ static bool is_profile(enum ask ask)
 	return ask > ASK_SWITCH;
 }
 
+static const char *type_of(enum ask ask)
+{
+	if (ask == ASK_PROFILE || ask == ASK_HEAP)
+		return "application/octet-stream";
+	if (ask == ASK_PROFILES)
+		return "text/plain; charset=utf-8";
+	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
+				: "application/json";
+}
+
+/*
+ * Send the answer that has arrived from the measuring process to the clients that wait for TICKET.
+ */
+static void send_answer(const struct asks *asks, enum ask ask, uint64_t ticket, unsigned int status,
+			const struct strbuf *body)
+{
+	struct http_reply reply = { .status = status,
+				    .type = status ? "application/json" : type_of(ask) };
+
+	if (!http_is_awaited(asks->http, ticket))
+		return;
+	strbuf_add(&reply.body, body->bytes, body->n);
+	http_add_header(&reply, "Cache-Control", "no-store");
+	if (ask < ASK_STATUS)
+		http_add_header(&reply, "Vary", "Accept");
+	if ((ask == ASK_PROFILE || ask == ASK_HEAP) && !status)
+		http_add_header(&reply, "Content-Disposition",
+				ask == ASK_HEAP ? "attachment; filename=\"heap.pb.gz\""
+						: "attachment; filename=\"profile.pb.gz\"");
+	if (status == HTTP_UNAUTHORIZED)
+		http_add_header(&reply, "WWW-Authenticate", "Bearer");
+	http_answer(asks->http, ticket, &reply);
+}
+
 /*
  * Take one answer from the channel. Return false if no answer has arrived, or if the channel has
  * failed.
@@ -140,7 +170,7 @@ static bool take_one(struct asks *asks)
 	asks->n_waiting--;
 	memmove(asks->waiting + at, asks->waiting + at + 1,
 		(asks->n_waiting - at) * sizeof(asks->waiting[0]));
-	asks->on_answer(asks->data, ask, ticket, status, &body);
+	send_answer(asks, ask, ticket, status, &body);
 	if (is_private(ask))
 		strbuf_free(&body);
 	else
@@ -224,19 +254,14 @@ static uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf 
 	return send_ask(asks, ask, message);
 }
 
-/*
- * Ask the measuring process to end each unanswered profile whose client has gone: IS_AWAITED
- * returns false for DATA and the ticket of the profile.
- */
-static void asks_end_profiles(struct asks *asks,
-			      bool (*is_awaited)(const void *data, uint64_t ticket),
-			      const void *data)
+/* Ask the measuring process to end each unanswered profile whose client has gone. */
+static void asks_end_profiles(struct asks *asks)
 {
 	for (size_t i = 0; i < asks->n_waiting; i++) {
 		const uint64_t ticket = asks->waiting[i].ticket;
 
 		if (is_profile(asks->waiting[i].ask) && !asks->waiting[i].is_ended &&
-		    !is_awaited(data, ticket))
+		    !http_is_awaited(asks->http, ticket))
 			asks->waiting[i].is_ended =
 				channel_ask(asks->fd, ASK_END_OF_PROFILE, ticket, "", 0) == 0;
 	}
@@ -303,7 +328,6 @@ struct routes {
 	const struct hosts *hosts;
 	struct asks asks;
 	struct http_route *list;
-	struct http *http;
 	char age[24]; /* value of the Age header, in seconds */
 };
 
@@ -316,7 +340,7 @@ _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each"
 static void say_busy(const struct routes *routes, struct http_reply *reply)
 {
 	http_add_header(reply, "Retry-After", "1");
-	http_error(reply, UNAVAILABLE,
+	http_error(reply, HTTP_UNAVAILABLE,
 		   routes->asks.is_alone ? "the server is shutting down"
 					 : "the server is busy measuring",
 		   NULL);
@@ -356,41 +380,6 @@ static void pass_on(struct routes *routes, const struct http_request *request, e
 	http_add_header(reply, "Age", routes->age);
 }
 
-static const char *type_of(enum ask ask)
-{
-	if (ask == ASK_PROFILE || ask == ASK_HEAP)
-		return "application/octet-stream";
-	if (ask == ASK_PROFILES)
-		return "text/plain; charset=utf-8";
-	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
-				: "application/json";
-}
-
-/*
- * Send the answer that has arrived from the measuring process to the clients that wait for TICKET.
- */
-static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int status,
-		      struct strbuf *body)
-{
-	const struct routes *routes = data;
-	struct http_reply reply = { .status = status,
-				    .type = status ? "application/json" : type_of(ask) };
-
-	if (!http_is_awaited(routes->http, ticket))
-		return;
-	strbuf_add(&reply.body, body->bytes, body->n);
-	http_add_header(&reply, "Cache-Control", "no-store");
-	if (ask < ASK_STATUS)
-		http_add_header(&reply, "Vary", "Accept");
-	if ((ask == ASK_PROFILE || ask == ASK_HEAP) && !status)
-		http_add_header(&reply, "Content-Disposition",
-				ask == ASK_HEAP ? "attachment; filename=\"heap.pb.gz\""
-						: "attachment; filename=\"profile.pb.gz\"");
-	if (status == UNAUTHORIZED)
-		http_add_header(&reply, "WWW-Authenticate", "Bearer");
-	http_answer(routes->http, ticket, &reply);
-}
-
 static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	char *accept = http_header_list(request, "Accept");
@@ -415,7 +404,7 @@ static void answer_switch(void *data, const struct http_request *request, struct
 
 	client_request_write(&request->client, &message);
 	if (message.is_short)
-		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	else
 		reply->ticket = asks_queue(&routes->asks, ASK_SWITCH, &message);
 	if (!reply->ticket && !reply->status)
@@ -462,7 +451,7 @@ static void answer_profile(void *data, const struct http_request *request, struc
 
 	write_profile_message(request, &message);
 	if (message.is_short || message.n > ASK_BYTES)
-		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	else
 		reply->ticket = asks_queue(&routes->asks, request->what, &message);
 	reply->wait_ms = PROFILE_WAIT_MS;
@@ -471,21 +460,14 @@ static void answer_profile(void *data, const struct http_request *request, struc
 	strbuf_free(&message);
 }
 
-static bool is_awaited(const void *data, uint64_t ticket)
-{
-	const struct routes *routes = data;
-
-	return http_is_awaited(routes->http, ticket);
-}
-
 /*
  * Drop the clients that have exceeded their time limits, and end the profiles whose clients have
  * gone. Call this every second.
  */
 static void routes_expire(struct routes *routes)
 {
-	http_expire(routes->http);
-	asks_end_profiles(&routes->asks, is_awaited, routes);
+	http_expire(routes->asks.http);
+	asks_end_profiles(&routes->asks);
 }
 
 static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
@@ -518,7 +500,7 @@ static void answer_asset(void *data, const struct http_request *request, struct 
 	http_add_header(reply, "Referrer-Policy", "no-referrer");
 	/* A reply with 304 must have the Content-Length of the full reply. */
 	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
-		reply->status = NOT_MODIFIED;
+		reply->status = HTTP_NOT_MODIFIED;
 	reply->type = asset->type;
 	reply->data = asset->data;
 	reply->n_data = asset->bytes;
@@ -577,10 +559,8 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		list[n_fixed + i] =
 			(struct http_route){ assets[i].path, HTTP_GET, answer_asset, 0 };
 	routes->list = list;
-	routes->asks.on_answer = on_answer;
-	routes->asks.data = routes;
 	err = http_new(ctx, &settings, http);
-	routes->http = *http;
+	routes->asks.http = *http;
 	return err;
 }
 

@@ -10,15 +10,14 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "serve/api.h"
+#include "serve/json.h"
 #include "serve/profile_counts.h"
+#include "serve/request.h"
 
 enum {
-	API_VERSION = 2,
 	SHOWN_SITES = 25,
 	READ_MS = 20, /* how often events are read while a program is profiled */
-	FAILED = 500,
-	NOT_IMPLEMENTED = 501,
-	UNAVAILABLE = 503,
 };
 
 struct heap_worker {
@@ -38,39 +37,23 @@ static uint64_t words(const struct heaps *heaps, uint64_t samples)
 	return (uint64_t)((double)samples / heaps_rate(heaps));
 }
 
-/*
- * Append ,"LITERAL":VALUE to OUT. The comma, quotes and colon are joined with LITERAL at compile
- * time.
- */
-#define add_number(out, literal, value)                                                            \
-	do {                                                                                       \
-		strbuf_lit(out, ",\"" literal "\":");                                              \
-		strbuf_u64(out, value);                                                            \
-	} while (0)
-#define add_text(out, literal, value)                                                              \
-	do {                                                                                       \
-		strbuf_lit(out, ",\"" literal "\":");                                              \
-		strbuf_json(out, value);                                                           \
-	} while (0)
-
-static void add_heap_process(struct strbuf *out, const struct watched_heap *is)
+static void add_heap_process(struct json *j, const struct watched_heap *is)
 {
 	static const char *const states[] = {
 		[HEAP_NONE] = "none", [HEAP_ASKED] = "waiting", [HEAP_RUNS] = "running"
 	};
 
-	strbuf_lit(out, "{\"pid\":");
-	strbuf_u64(out, (uint64_t)is->pid);
-	add_text(out, "exe", is->exe);
-	add_text(out, "state", states[is->state]);
-	strbuf_lit(out, ",\"since\":");
+	json_open(j, "{");
+	json_u64(j, "pid", (uint64_t)is->pid);
+	json_text(j, "exe", is->exe);
+	json_text(j, "state", states[is->state]);
 	if (is->state == HEAP_RUNS)
-		strbuf_scaled(out, is->since_ns / 1000000, 3);
+		json_scaled(j, "since", is->since_ns / 1000000, 3);
 	else
-		strbuf_lit(out, "null");
-	add_text(out, "problem", is->problem[0] ? is->problem : NULL);
-	add_text(out, "hint", is->hint[0] ? is->hint : NULL);
-	strbuf_lit(out, "}");
+		json_null(j, "since");
+	json_text(j, "problem", is->problem[0] ? is->problem : NULL);
+	json_text(j, "hint", is->hint[0] ? is->hint : NULL);
+	json_close(j, "}");
 }
 
 struct sums {
@@ -93,59 +76,54 @@ static void add_to_heap_sums(struct sums *sums, const struct watched_heap *is)
 	sums->lost_frees += events[MEMPROF_DEALLOC_MINOR] + events[MEMPROF_DEALLOC_MAJOR];
 }
 
-static struct sums add_heap_processes(struct strbuf *out, struct heaps *heaps,
+static struct sums add_heap_processes(struct json *j, struct heaps *heaps,
 				      const struct record_filter *filter)
 {
 	struct sums sums = { 0 };
-	bool is_first = true;
 
-	strbuf_lit(out, ",\"processes\":[");
+	json_open_member(j, "processes", "[");
 	for (size_t i = 0; i < heaps_count(heaps); i++) {
 		const struct watched_heap *is = heaps_at(heaps, i);
 
 		if (!record_filter_has(filter, is->exe, is->pid))
 			continue;
-		if (!is_first)
-			strbuf_lit(out, ",");
-		is_first = false;
-		add_heap_process(out, is);
+		add_heap_process(j, is);
 		if (is->heap)
 			add_to_heap_sums(&sums, is);
 	}
-	strbuf_lit(out, "]");
+	json_close(j, "]");
 	return sums;
 }
 
-static void add_sums(struct strbuf *out, const struct heaps *heaps, const struct sums *sums)
+static void add_sums(struct json *j, const struct heaps *heaps, const struct sums *sums)
 {
-	add_number(out, "live_words", words(heaps, sums->live));
-	add_number(out, "allocated_words", words(heaps, sums->samples));
-	add_number(out, "live_samples", sums->live_blocks);
-	add_number(out, "allocated_samples", sums->blocks);
-	strbuf_lit(out, ",\"losses\":{\"allocations\":");
-	strbuf_u64(out, sums->lost_allocations);
-	add_number(out, "words", words(heaps, sums->lost_samples));
-	add_number(out, "frees", sums->lost_frees);
-	add_number(out, "not_followed", sums->left_out);
-	strbuf_lit(out, "}");
+	json_u64(j, "live_words", words(heaps, sums->live));
+	json_u64(j, "allocated_words", words(heaps, sums->samples));
+	json_u64(j, "live_samples", sums->live_blocks);
+	json_u64(j, "allocated_samples", sums->blocks);
+	json_open_member(j, "losses", "{");
+	json_u64(j, "allocations", sums->lost_allocations);
+	json_u64(j, "words", words(heaps, sums->lost_samples));
+	json_u64(j, "frees", sums->lost_frees);
+	json_u64(j, "not_followed", sums->left_out);
+	json_close(j, "}");
 }
 
-static void add_heap_site(struct strbuf *out, const struct heaps *heaps,
-			  const struct heap_site *site)
+static void add_heap_site(struct json *j, const struct heaps *heaps, const struct heap_site *site)
 {
 	const struct named_frame *frame = site->frame;
 
-	strbuf_lit(out, "{\"function\":");
-	strbuf_json(out, frame->function);
-	add_text(out, "file", frame->line ? frame->file : NULL);
-	strbuf_lit(out, ",\"line\":");
+	json_line(j);
+	json_open(j, "{");
+	json_text(j, "function", frame->function);
+	json_text(j, "file", frame->line ? frame->file : NULL);
 	if (frame->file && frame->line)
-		strbuf_u64(out, frame->line);
+		json_u64(j, "line", frame->line);
 	else
-		strbuf_lit(out, "null");
-	add_number(out, "live_words", words(heaps, site->sum.live_samples));
-	add_number(out, "allocated_words", words(heaps, site->sum.samples));
-	strbuf_lit(out, "}");
+		json_null(j, "line");
+	json_u64(j, "live_words", words(heaps, site->sum.live_samples));
+	json_u64(j, "allocated_words", words(heaps, site->sum.samples));
+	json_close(j, "}");
 }
 
 /*
@@ -155,6 +133,7 @@ static void add_heap_site(struct strbuf *out, const struct heaps *heaps,
 static int write_heap_json(struct strbuf *out, struct heaps *heaps,
 			   const struct record_filter *filter)
 {
+	struct json j = { .out = out };
 	struct heap_site *sites;
 	struct sums sums;
 	size_t n;
@@ -162,22 +141,17 @@ static int write_heap_json(struct strbuf *out, struct heaps *heaps,
 
 	if (err)
 		return err;
-	strbuf_lit(out, "{\"version\":");
-	strbuf_u64(out, API_VERSION);
-	strbuf_lit(out, ",\"time\":");
-	strbuf_scaled(out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
-	strbuf_lit(out, ",\"rate\":");
-	strbuf_real(out, heaps_rate(heaps), 9);
-	sums = add_heap_processes(out, heaps, filter);
-	add_number(out, "above_limit", heaps_above(heaps));
-	add_sums(out, heaps, &sums);
-	add_number(out, "n_sites", n);
-	strbuf_lit(out, ",\"sites\":[");
-	for (size_t i = 0; i < n && i < SHOWN_SITES; i++) {
-		if (i)
-			strbuf_lit(out, ",\n");
-		add_heap_site(out, heaps, &sites[i]);
-	}
+	json_open(&j, "{");
+	json_u64(&j, "version", API_VERSION);
+	json_scaled(&j, "time", (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
+	json_real(&j, "rate", heaps_rate(heaps), 9);
+	sums = add_heap_processes(&j, heaps, filter);
+	json_u64(&j, "above_limit", heaps_above(heaps));
+	add_sums(&j, heaps, &sums);
+	json_u64(&j, "n_sites", n);
+	json_open_member(&j, "sites", "[");
+	for (size_t i = 0; i < n && i < SHOWN_SITES; i++)
+		add_heap_site(&j, heaps, &sites[i]);
 	strbuf_lit(out, "]}\n");
 	free(sites);
 	return 0;
@@ -227,8 +201,8 @@ static void follow_heap_processes(struct profile_worker *w)
 static unsigned int heap_profile_status(int err)
 {
 	if (err == -ENODATA || err == -EOPNOTSUPP)
-		return NOT_IMPLEMENTED;
-	return err == -ENOMEM || err == -EPROTO ? FAILED : UNAVAILABLE;
+		return HTTP_NOT_IMPLEMENTED;
+	return err == -ENOMEM || err == -EPROTO ? HTTP_SERVER_ERROR : HTTP_UNAVAILABLE;
 }
 
 static void read_heaps(struct profile_worker *w)

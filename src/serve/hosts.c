@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { MISDIRECTED = 421, HTTP_PORT = 80, MAX_NAME_BYTES = 255 };
+enum { HTTP_PORT = 80, MAX_NAME_BYTES = 255 };
 
 static const char digits[] = "0123456789";
 
@@ -120,10 +120,10 @@ bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply 
 	if (host && (is_own(hosts, host) || hosts_is_named(hosts, host)))
 		return true;
 	if (!host)
-		http_error(reply, MISDIRECTED, "missing host", NULL);
+		http_error(reply, HTTP_MISDIRECTED, "missing host", NULL);
 	else
 		http_error(
-			reply, MISDIRECTED, "Host is not a name of this server",
+			reply, HTTP_MISDIRECTED, "Host is not a name of this server",
 			hosts->has_control
 				? "use the address that was printed when it started; if a proxy "
 				  "or another name leads here, start it with --host NAME"

@@ -138,7 +138,7 @@ static void on_cancel(struct profile_worker *w)
 
 	if (!job)
 		return;
-	send_answer(w, job->id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
+	send_answer(w, job->id, HTTP_CANCELLED, &(struct strbuf){ 0 });
 	end_job(w, job);
 }
 

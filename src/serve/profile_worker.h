@@ -39,7 +39,7 @@ enum profiling_order {
 	 * Replace the process list; with a pid_t and a path for each process that may be profiled.
 	 */
 	PROFILING_FOLLOW,
-	/* End the profile with this id; its answer has the status PROFILING_CANCELLED. */
+	/* End the profile with this id; its answer has the status HTTP_CANCELLED. */
 	PROFILING_CANCEL,
 };
 
@@ -55,8 +55,6 @@ struct profiling_take {
 struct profiling_numbers {
 	uint64_t samples, truncated, lost;
 };
-
-enum { PROFILING_CANCELLED = 499 };
 
 /* ---- the child processes -------------------------------------------------------------------- */
 

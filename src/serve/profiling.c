@@ -17,15 +17,6 @@
 #include "cli/cli.h"
 #include "serve/profile_worker.h"
 
-enum {
-	BAD_REQUEST = 400,
-	FORBIDDEN = 403,
-	NOT_FOUND = 404,
-	TOO_MANY = 429,
-	FAILED = 500,
-	UNAVAILABLE = 503
-};
-
 struct ordered_job {
 	uint64_t id;		      /* 0: unused */
 	enum profile_count_kind kind; /* COUNT_KINDS: this request is not counted */
@@ -60,7 +51,7 @@ static bool refuse_parameter(struct parameter_reader *r, const char *name, const
 
 	snprintf(text, sizeof(text), "%s '%.60s': %s", name, value, why);
 	make_one_line(text);
-	http_error(r->reply, BAD_REQUEST, text, NULL);
+	http_error(r->reply, HTTP_BAD_REQUEST, text, NULL);
 	return false;
 }
 
@@ -162,7 +153,7 @@ static bool read_profile_request(const char *text, size_t n, struct profiling_ta
 	*take = (struct profiling_take){ .kind = PROFILE_CPU, .hz = PROFILE_HZ };
 	*exe = NULL;
 	if (!path) {
-		http_error(reply, BAD_REQUEST, "invalid request for a profile", NULL);
+		http_error(reply, HTTP_BAD_REQUEST, "invalid request for a profile", NULL);
 		return false;
 	}
 	r.has_kind = strcmp(path, "/api/v1/profile") == 0;
@@ -345,10 +336,10 @@ static bool is_watched(const struct watch *watch, const char *exe, pid_t pid,
 		is_of_exe |= is_exe && pid && has_pid(target, pid);
 	}
 	if (!has_exe)
-		http_error(reply, NOT_FOUND, "exe: no such program is watched",
+		http_error(reply, HTTP_NOT_FOUND, "exe: no such program is watched",
 			   "/debug/pprof/ lists the programs");
 	else if (!is_of_exe)
-		http_error(reply, NOT_FOUND, "pid: no such process of a watched program",
+		http_error(reply, HTTP_NOT_FOUND, "pid: no such process of a watched program",
 			   "/debug/pprof/ lists the processes");
 	return has_exe && is_of_exe;
 }
@@ -392,21 +383,21 @@ static bool order_job(struct profiling *p, const struct watch *watch,
 	struct ordered_job *job = find_job(p, 0);
 
 	if (!job) {
-		http_error(reply, TOO_MANY, "16 profiles are being taken; no more at one time",
-			   NULL);
+		http_error(reply, HTTP_TOO_MANY_REQUESTS,
+			   "16 profiles are being taken; no more at one time", NULL);
 		return false;
 	}
 	if (!p->child.pid && !p->why && start_process(p) != 0) {
-		http_error(reply, FAILED, ocp_error(p->ctx), ocp_hint(p->ctx));
+		http_error(reply, HTTP_SERVER_ERROR, ocp_error(p->ctx), ocp_hint(p->ctx));
 		return false;
 	}
 	if (p->why) {
-		http_error(reply, UNAVAILABLE, p->why, p->hint);
+		http_error(reply, HTTP_UNAVAILABLE, p->why, p->hint);
 		return false;
 	}
 	profiling_follow(p, watch);
 	if (send_take(p, take, exe, id) != 0) {
-		http_error(reply, UNAVAILABLE, "the profiling process is busy", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "the profiling process is busy", NULL);
 		return false;
 	}
 	*job = (struct ordered_job){ id, kind };
@@ -450,8 +441,8 @@ static bool may_start(struct profiling *p, enum ask ask, const char *peer, struc
 		client_request_log(peer, "%s: started in all measured programs", p->is.what);
 		return true;
 	}
-	http_error(reply, FORBIDDEN, p->is.forbidden ? p->is.forbidden : "no heap profile runs",
-		   p->is.hint);
+	http_error(reply, HTTP_FORBIDDEN,
+		   p->is.forbidden ? p->is.forbidden : "no heap profile runs", p->is.hint);
 	return false;
 }
 
@@ -467,7 +458,7 @@ bool profiling_answer(struct profiling *p, const struct watch *watch, const stru
 		return true;
 	}
 	if (!client_request_read(asked->bytes, asked->n, &request)) {
-		http_error(reply, BAD_REQUEST, "invalid request for a profile", NULL);
+		http_error(reply, HTTP_BAD_REQUEST, "invalid request for a profile", NULL);
 		return true;
 	}
 	if (!auth_admit(p->is.auth, &request, p->is.what, reply) ||
@@ -492,7 +483,7 @@ static void count_request(struct profiling *p, const struct ordered_job *job,
 {
 	struct profile_counts *counts = p->is.counts;
 
-	if (job->kind == COUNT_KINDS || reply->status == PROFILING_CANCELLED)
+	if (job->kind == COUNT_KINDS || reply->status == HTTP_CANCELLED)
 		return;
 	if (reply->status) {
 		counts->of[job->kind].failed++;
@@ -530,7 +521,7 @@ static bool take_end(struct profiling *p, uint64_t *id, struct http_reply *reply
 		if (!job->id)
 			continue;
 		*id = job->id;
-		http_error(reply, UNAVAILABLE, "the profiling process ended", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "the profiling process ended", NULL);
 		count_request(p, job, reply, NULL);
 		*job = (struct ordered_job){ 0 };
 		return true;

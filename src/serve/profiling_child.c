@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "serve/request.h"
 
-enum { MAX_RECORDERS = 6, UNAVAILABLE = 503, FAILED = 500 };
+enum { MAX_RECORDERS = 6 };
 
 /* How long an unused recorder is kept, since opening another recorder takes time. */
 enum {
@@ -197,7 +198,8 @@ static void follow_recorded(struct profile_worker *w)
 
 static unsigned int recording_status(int err)
 {
-	return err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED;
+	return err == -EPERM || err == -EACCES || err == -EBUSY ? HTTP_UNAVAILABLE
+								: HTTP_SERVER_ERROR;
 }
 
 /* Check that profiles of CPU time can be taken. Return 0 or -errno. */

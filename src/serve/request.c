@@ -8,6 +8,7 @@
 
 #include "base/sanitize.h"
 #include "cli/cli.h"
+#include "serve/json.h"
 
 /* ---- writing a message ---------------------------------------------------------------------- */
 
@@ -151,11 +152,12 @@ void http_add_header(struct http_reply *reply, const char *name, const char *val
 
 void http_error(struct http_reply *reply, unsigned int status, const char *error, const char *hint)
 {
+	struct json j = { .out = &reply->body };
+
 	reply->status = status;
 	reply->type = "application/json";
-	strbuf_lit(&reply->body, "{\"error\":");
-	strbuf_json(&reply->body, error);
-	strbuf_lit(&reply->body, ",\"hint\":");
-	strbuf_json(&reply->body, hint);
+	json_open(&j, "{");
+	json_text(&j, "error", error);
+	json_text(&j, "hint", hint);
 	strbuf_lit(&reply->body, "}\n");
 }

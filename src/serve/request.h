@@ -39,6 +39,22 @@ bool client_request_read(const char *bytes, size_t n, struct client_request *req
 void client_request_log(const char *peer, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+enum http_status {
+	HTTP_NOT_MODIFIED = 304,
+	HTTP_BAD_REQUEST = 400,
+	HTTP_UNAUTHORIZED = 401,
+	HTTP_FORBIDDEN = 403,
+	HTTP_NOT_FOUND = 404,
+	HTTP_CONFLICT = 409,
+	HTTP_UNSUPPORTED_MEDIA_TYPE = 415,
+	HTTP_MISDIRECTED = 421,
+	HTTP_TOO_MANY_REQUESTS = 429,
+	HTTP_CANCELLED = 499, /* not sent: the client has gone */
+	HTTP_SERVER_ERROR = 500,
+	HTTP_NOT_IMPLEMENTED = 501,
+	HTTP_UNAVAILABLE = 503,
+};
+
 enum { HTTP_MAX_HEADERS = 8 };
 
 /* If all is 0, the reply is empty and has the status 200. */

@@ -28,14 +28,6 @@
 #include "serve/switch_request.h"
 #include "serve/textfile.h"
 
-enum {
-	BAD_REQUEST = 400,
-	FORBIDDEN = 403,
-	NOT_FOUND = 404,
-	SERVER_ERROR = 500,
-	UNAVAILABLE = 503,
-};
-
 struct server {
 	struct ocp_ctx *ctx;
 	const struct options *options;
@@ -239,7 +231,7 @@ static bool read_watch(struct server *s, struct http_reply *reply)
 {
 	if (watch_read(s->watch) == 0)
 		return true;
-	http_error(reply, SERVER_ERROR, ocp_error(s->ctx), ocp_hint(s->ctx));
+	http_error(reply, HTTP_SERVER_ERROR, ocp_error(s->ctx), ocp_hint(s->ctx));
 	return false;
 }
 
@@ -248,9 +240,10 @@ static void answer_switch(struct server *s, const struct asked *asked, struct ht
 	struct client_request request;
 
 	if (!s->control)
-		http_error(reply, FORBIDDEN, "switching is disabled", "start it with --control");
+		http_error(reply, HTTP_FORBIDDEN, "switching is disabled",
+			   "start it with --control");
 	else if (!client_request_read(asked->bytes, asked->n, &request))
-		http_error(reply, BAD_REQUEST, "invalid switch request", NULL);
+		http_error(reply, HTTP_BAD_REQUEST, "invalid switch request", NULL);
 	else
 		switch_request_take(s->control, s->ctx, s->watch, &request, reply);
 }
@@ -263,7 +256,7 @@ static bool answer_profile(struct server *s, const struct asked *asked, struct h
 
 	if (profiling)
 		return profiling_answer(profiling, s->watch, asked, reply);
-	http_error(reply, NOT_FOUND, "profiling is disabled",
+	http_error(reply, HTTP_NOT_FOUND, "profiling is disabled",
 		   is_of_heap ? "start it with --memprof" : "start it with --profile");
 	return true;
 }
@@ -401,7 +394,7 @@ static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 
 	if (reply->body.is_short) {
 		strbuf_free(&reply->body);
-		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	}
 	err = channel_answer(front_fd(s->front), id, reply->status, &reply->body);
 	strbuf_free(&reply->body);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "serve/json.h"
 
 struct wanted_switch {
 	struct json_object *root; /* owns the strings */
@@ -14,16 +15,6 @@ struct wanted_switch {
 	const char *container, *pod; /* NULL: the target is not in a container, or not in a pod */
 	bool is_handler;	     /* true: switch the handlers; false: switch the counter */
 	bool on;
-};
-
-enum {
-	BAD_REQUEST = 400,
-	FORBIDDEN = 403,
-	NOT_FOUND = 404,
-	CONFLICT = 409,
-	SERVER_ERROR = 500,
-	NOT_IMPLEMENTED = 501,
-	UNAVAILABLE = 503,
 };
 
 /* ---- parsing the request -------------------------------------------------------------------- */
@@ -92,7 +83,7 @@ static bool read_wanted(const struct client_request *request, struct wanted_swit
 
 	wanted->root = parse_body(request);
 	if (!json_object_is_type(wanted->root, json_type_object)) {
-		http_error(reply, BAD_REQUEST, "the body is not a JSON object", hint);
+		http_error(reply, HTTP_BAD_REQUEST, "the body is not a JSON object", hint);
 		return false;
 	}
 	at = json_object_iter_begin(wanted->root);
@@ -103,14 +94,14 @@ static bool read_wanted(const struct client_request *request, struct wanted_swit
 		if (take_member(wanted, name, json_object_iter_peek_value(&at)))
 			continue;
 		snprintf(why, sizeof(why), "'%.40s': unknown key or invalid value", name);
-		http_error(reply, BAD_REQUEST, why, hint);
+		http_error(reply, HTTP_BAD_REQUEST, why, hint);
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (json_object_object_get_ex(wanted->root, names[i], NULL))
 			continue;
 		snprintf(why, sizeof(why), "'%s' is missing", names[i]);
-		http_error(reply, BAD_REQUEST, why, hint);
+		http_error(reply, HTTP_BAD_REQUEST, why, hint);
 		return false;
 	}
 	return true;
@@ -122,33 +113,35 @@ static unsigned int status_of(int err)
 {
 	switch (err) {
 	case -ENOENT:
-		return NOT_FOUND;
+		return HTTP_NOT_FOUND;
 	case -EPERM:
 	case -EACCES:
-		return FORBIDDEN;
+		return HTTP_FORBIDDEN;
 	case -EINVAL:
 	case -ESRCH:
 	case -ERANGE:
 	case -EILSEQ:
 	case -EOVERFLOW:
-		return CONFLICT;
+		return HTTP_CONFLICT;
 	case -EBUSY:
 	case -ETIMEDOUT:
 	case -ENOMEM:
-		return UNAVAILABLE;
+		return HTTP_UNAVAILABLE;
 	case -EOPNOTSUPP:
-		return NOT_IMPLEMENTED;
+		return HTTP_NOT_IMPLEMENTED;
 	default:
-		return SERVER_ERROR;
+		return HTTP_SERVER_ERROR;
 	}
 }
 
 static void reply_done(struct http_reply *reply, bool changed, size_t n_processes)
 {
+	struct json j = { .out = &reply->body };
+
 	reply->type = "application/json";
-	strbuf_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
-					 : "{\"changed\":false,\"processes\":");
-	strbuf_u64(&reply->body, n_processes);
+	json_open(&j, "{");
+	json_bool(&j, "changed", changed);
+	json_u64(&j, "processes", n_processes);
 	strbuf_lit(&reply->body, "}\n");
 }
 
@@ -219,14 +212,14 @@ void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 		client_request_log(request->peer, "switch refused: invalid body");
 	} else if ((target = find_target(watch, &wanted)) < 0) {
 		client_request_log(request->peer, "switch refused: %s is not watched", wanted.exe);
-		http_error(reply, NOT_FOUND, "this program is not watched",
+		http_error(reply, HTTP_NOT_FOUND, "this program is not watched",
 			   is_in_containers(watch, wanted.exe)
 				   ? "it runs in containers; name one with 'container_id'"
 				   : NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), wanted.probe) < 0) {
 		client_request_log(request->peer, "switch refused: %s has no probe %s", wanted.exe,
 				   wanted.probe);
-		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
+		http_error(reply, HTTP_NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
 		obey(ctx, watch, &wanted, (size_t)target, request->peer, reply);
 	}
