@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "serve/api.h"
 #include "serve/json.h"
-#include "serve/profile_counts.h"
 #include "serve/request.h"
 
 enum {

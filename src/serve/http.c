@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "serve/http_quota.h"
-#include "serve/listen.h"
+#include "serve/hosts.h"
 
 enum {
 	LAST_REPLIES_MS = 1000,

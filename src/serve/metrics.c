@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "serve/profile_worker.h"
 
 struct metrics_writer {
 	struct strbuf *out;

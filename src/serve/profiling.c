@@ -29,7 +29,7 @@ struct profiling {
 	char *why, *hint; /* why the child cannot take profiles; NULL: it can */
 	struct ordered_job jobs[PROFILING_MAX];
 	struct strbuf followed; /* the process list that was last sent to the child */
-	struct strbuf news;	/* the newest message of serve/profile_counts.h */
+	struct strbuf news;	/* the newest message of heap_figures_write() */
 	bool has_news;
 };
 

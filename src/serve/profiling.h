@@ -12,7 +12,7 @@
 #include "base/ctx.h"
 #include "serve/channel.h"
 #include "serve/auth.h"
-#include "serve/profile_counts.h"
+#include "serve/metrics.h"
 #include "serve/request.h"
 #include "watch/watch.h"
 
