@@ -11,6 +11,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,13 +382,15 @@ struct config_reader {
 };
 
 /*
- * A key of an object. `take` stores its VALUE in INTO. WHERE is the place of VALUE in the file, for
- * errors.
+ * A key of an object. `take` stores the VALUE of the key INTO the member at the offset `at`. WHERE
+ * is the place of VALUE in the file, for errors.
  */
 struct config_key {
 	const char *name;
 	int (*take)(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into);
+	size_t at;
+	bool is_of_request; /* a member of the request of the target, not of the object */
 };
 
 static void say_wrong(struct config_reader *r, const char *where, const char *fmt, ...)
@@ -440,7 +443,10 @@ static int no_such_key(struct config_reader *r, const char *where, const char *n
 	return err;
 }
 
-/* Pass the value of each member of OBJECT to the function that KEYS has for the member's name. */
+/*
+ * Pass the value of each member of OBJECT to the function that KEYS has for the member's name. INTO
+ * is the struct of OBJECT.
+ */
 static int take_object(struct config_reader *r, const char *where, struct json_object *object,
 		       const struct config_key *keys, size_t n, void *into)
 {
@@ -456,8 +462,11 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 		name_member(member, where, name);
 		while (i < n && strcmp(keys[i].name, name) != 0)
 			i++;
-		err = i < n ? keys[i].take(r, member, json_object_iter_peek_value(&at), into)
-			    : no_such_key(r, member, name, keys, n);
+		if (i == n)
+			return no_such_key(r, member, name, keys, n);
+		err = keys[i].take(r, member, json_object_iter_peek_value(&at),
+				   (keys[i].is_of_request ? (char *)r->request : (char *)into) +
+					   keys[i].at);
 	}
 	return err;
 }
@@ -564,8 +573,10 @@ void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_
 /* ---- values --------------------------------------------------------------------------------- */
 
 static int take_text(struct config_reader *r, const char *where, struct json_object *value,
-		     const char **text)
+		     void *into)
 {
+	const char **text = into;
+
 	if (!json_object_is_type(value, json_type_string))
 		return wrong(r, where, "not a string");
 	*text = json_object_get_string(value);
@@ -627,23 +638,14 @@ static int no_memory_if(struct config_reader *r, int err)
 
 /* ---- a target ------------------------------------------------------------------------------- */
 
-static int take_exe(struct config_reader *r, const char *where, struct json_object *value,
-		    void *into)
-{
-	struct watch_spec *target = into;
-
-	return take_text(r, where, value, &target->exe);
-}
-
 static int take_pid(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into)
 {
-	struct watch_spec *target = into;
 	int64_t pid = 0;
 	int err = take_integer(r, where, value, 1, INT32_MAX, &pid);
 
 	if (!err)
-		target->pid = (pid_t)pid;
+		*(pid_t *)into = (pid_t)pid;
 	return err;
 }
 
@@ -675,11 +677,10 @@ static int take_names(struct config_reader *r, const char *where, struct json_ob
 static int take_counts(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct items *counted = &r->request->counted;
+	struct items *counted = into;
 	const char *text;
 	int err;
 
-	(void)into;
 	if (json_object_is_type(value, json_type_array))
 		return json_object_array_length(value) ? take_names(r, where, value, counted)
 						       : wrong(r, where, "is empty");
@@ -761,7 +762,7 @@ static int take_times(struct config_reader *r, const char *where, struct json_ob
 	struct json_object *seen;
 	int err = 0;
 
-	(void)into;
+	(void)into; /* take_pair() adds to the pairs of the request */
 	if (!json_object_is_type(value, json_type_array))
 		return wrong(r, where, "not a list of pairs, [[\"START\", \"STOP\"], ...]");
 	seen = json_object_new_object();
@@ -779,34 +780,19 @@ static int take_depth(struct config_reader *r, const char *where, struct json_ob
 	int64_t depth = 0;
 	int err = take_integer(r, where, value, 1, OCP_MAX_DEPTH, &depth);
 
-	(void)into;
 	if (!err)
-		r->request->depth = (unsigned int)depth;
+		*(unsigned int *)into = (unsigned int)depth;
 	return err;
 }
 
-/* Copy the text VALUE to *OWN, a member of the request, which owns the copy. */
+/* Take a text, of which the request owns a copy. */
 static int take_own_text(struct config_reader *r, const char *where, struct json_object *value,
-			 char **own)
+			 void *into)
 {
 	const char *text;
 	int err = take_text(r, where, value, &text);
 
-	return err ? err : no_memory_if(r, measure_request_set_text(own, text));
-}
-
-static int take_key(struct config_reader *r, const char *where, struct json_object *value,
-		    void *into)
-{
-	(void)into;
-	return take_own_text(r, where, value, &r->request->key);
-}
-
-static int take_filter(struct config_reader *r, const char *where, struct json_object *value,
-		       void *into)
-{
-	(void)into;
-	return take_own_text(r, where, value, &r->request->filter);
+	return err ? err : no_memory_if(r, measure_request_set_text(into, text));
 }
 
 /* Take the budget, a number in percent of a core. */
@@ -815,7 +801,6 @@ static int take_budget(struct config_reader *r, const char *where, struct json_o
 {
 	double percent;
 
-	(void)into;
 	if (!json_object_is_type(value, json_type_double) &&
 	    !json_object_is_type(value, json_type_int))
 		return wrong(r, where, "not a number (percent of a core)");
@@ -823,18 +808,17 @@ static int take_budget(struct config_reader *r, const char *where, struct json_o
 	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
 		return wrong(r, where, "must be above 0 and at most 100000");
-	r->request->budget = percent / 100;
+	*(double *)into = percent / 100;
 	return 0;
 }
 
 static int take_engine(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct watch_spec *target = into;
 	const char *text;
 	int err = take_text(r, where, value, &text);
 
-	if (!err && !engine_choice_read(text, &target->engine))
+	if (!err && !engine_choice_read(text, into))
 		return wrong(r, where, "'%.100s': not bpf, inside or auto", text);
 	return err;
 }
@@ -896,10 +880,18 @@ static int check_target(struct config_reader *r, const char *where, struct watch
 
 static int take_target(struct config_reader *r, const char *where, struct json_object *value)
 {
+#define OF_TARGET(name)	 offsetof(struct watch_spec, name), false
+#define OF_REQUEST(name) offsetof(struct measure_request, name), true
 	static const struct config_key keys[] = {
-		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
-		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
-		{ "filter", take_filter }, { "budget", take_budget }, { "engine", take_engine },
+		{ "exe", take_text, OF_TARGET(exe) },
+		{ "pid", take_pid, OF_TARGET(pid) },
+		{ "count", take_counts, OF_REQUEST(counted) },
+		{ "time", take_times, OF_REQUEST(pairs) },
+		{ "depth", take_depth, OF_REQUEST(depth) },
+		{ "key", take_own_text, OF_REQUEST(key) },
+		{ "filter", take_own_text, OF_REQUEST(filter) },
+		{ "budget", take_budget, OF_REQUEST(budget) },
+		{ "engine", take_engine, OF_TARGET(engine) },
 	};
 	const size_t i = r->config->n_targets++;
 	struct watch_spec *target = &r->config->targets[i];
@@ -916,34 +908,22 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static int take_listen(struct config_reader *r, const char *where, struct json_object *value,
-		       void *into)
-{
-	return take_text(r, where, value, &((struct config *)into)->settings.listen);
-}
-
-static int take_textfile(struct config_reader *r, const char *where, struct json_object *value,
-			 void *into)
-{
-	return take_text(r, where, value, &((struct config *)into)->settings.textfile);
-}
-
 static int take_hosts(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
 	char element[WHERE_BYTES];
-	struct config *config = into;
+	struct serve_settings *settings = into;
 	size_t n;
 	int err = 0;
 
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
 		return wrong(r, where, "not a list of names");
 	n = json_object_array_length(value);
-	config->settings.hosts = calloc(n, sizeof(*config->settings.hosts));
-	if (!config->settings.hosts)
+	settings->hosts = calloc(n, sizeof(*settings->hosts));
+	if (!settings->hosts)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; !err && i < n; i++) {
-		const char **name = &config->settings.hosts[i], *why;
+		const char **name = &settings->hosts[i], *why;
 
 		name_element(element, where, i);
 		err = take_text(r, element, json_object_array_get_idx(value, i), name);
@@ -951,16 +931,16 @@ static int take_hosts(struct config_reader *r, const char *where, struct json_ob
 		if (why)
 			err = wrong(r, element, "'%.100s': %s", *name, why);
 	}
-	config->settings.n_hosts = n;
+	settings->n_hosts = n;
 	return err;
 }
 
-static int take_label_pid(struct config_reader *r, const char *where, struct json_object *value,
-			  void *into)
+static int take_boolean(struct config_reader *r, const char *where, struct json_object *value,
+			void *into)
 {
 	if (!json_object_is_type(value, json_type_boolean))
 		return wrong(r, where, "not true or false");
-	((struct config *)into)->settings.label_pid = json_object_get_boolean(value);
+	*(bool *)into = json_object_get_boolean(value);
 	return 0;
 }
 
@@ -968,7 +948,6 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 			void *into)
 {
 	char element[WHERE_BYTES];
-	struct config *config = into;
 
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
 		return wrong(r, where, "not a list of seconds");
@@ -979,7 +958,7 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 		name_element(element, where, i);
 		if (json_object_is_type(bound, json_type_double) ||
 		    json_object_is_type(bound, json_type_int))
-			why = buckets_add(&config->settings.buckets, json_object_get_double(bound));
+			why = buckets_add(into, json_object_get_double(bound));
 		if (why)
 			return wrong(r, element, "%s", why);
 	}
@@ -1014,10 +993,14 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 
 static int take_config(struct config_reader *r)
 {
+#define OF_SETTINGS(name) offsetof(struct config, settings.name), false
 	static const struct config_key keys[] = {
-		{ "listen", take_listen },     { "hosts", take_hosts },
-		{ "buckets", take_buckets },   { "label_pid", take_label_pid },
-		{ "textfile", take_textfile }, { "targets", take_targets },
+		{ "listen", take_text, OF_SETTINGS(listen) },
+		{ "hosts", take_hosts, offsetof(struct config, settings), false },
+		{ "buckets", take_buckets, OF_SETTINGS(buckets) },
+		{ "label_pid", take_boolean, OF_SETTINGS(label_pid) },
+		{ "textfile", take_text, OF_SETTINGS(textfile) },
+		{ "targets", take_targets, 0, false },
 	};
 	struct json_object *root = r->config->memory->root;
 
