@@ -142,11 +142,6 @@ static int read_file(struct ocp_ctx *ctx, const char *file, int wake_fd, char **
  * is written as in a program: targets[0].time[1].
  */
 
-/* Maps the place of a value to the line of the value. A json-c object is used as a hash table. */
-struct config_keys {
-	struct json_object *lines;
-};
-
 struct scanner {
 	struct ocp_ctx *ctx;
 	const char *file, *text;
@@ -154,7 +149,8 @@ struct scanner {
 	size_t lines_at; /* the lines before this offset have been counted */
 	int line;	 /* the line, from 1, of the offset lines_at */
 	unsigned int nesting;
-	struct config_keys *keys;
+	/* Maps the place of a value to the line of the value: an object, for its hash table. */
+	struct json_object *lines;
 };
 
 /* Return the line, from 1, of the byte at offset AT of TEXT. */
@@ -204,11 +200,11 @@ static char peek(struct scanner *s)
 }
 
 /* Return the line of the value at WHERE, from 1; 0 if there is no such value. */
-static int key_line(const struct config_keys *keys, const char *where)
+static int key_line(struct json_object *lines, const char *where)
 {
 	struct json_object *line;
 
-	return json_object_object_get_ex(keys->lines, where, &line) ? json_object_get_int(line) : 0;
+	return json_object_object_get_ex(lines, where, &line) ? json_object_get_int(line) : 0;
 }
 
 static int add_key_place(struct scanner *s, const char *where)
@@ -218,10 +214,10 @@ static int add_key_place(struct scanner *s, const char *where)
 	for (; s->lines_at < s->at; s->lines_at++)
 		s->line += s->text[s->lines_at] == '\n';
 	/* Truncated names may collide: keep the line of the first value. */
-	if (key_line(s->keys, where))
+	if (key_line(s->lines, where))
 		return 0;
 	line = json_object_new_int(s->line);
-	if (line && json_object_object_add(s->keys->lines, where, line) == 0)
+	if (line && json_object_object_add(s->lines, where, line) == 0)
 		return 0;
 	json_object_put(line);
 	return ctx_no_memory(s->ctx);
@@ -262,9 +258,9 @@ static int scan_member(struct scanner *s, const char *where)
 	if (memchr(s->text + first, '\\', bytes))
 		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: backslash in a key", s->file,
 				 line_of(s->text, first), name);
-	if (key_line(s->keys, name))
+	if (key_line(s->lines, name))
 		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
-				 s->file, line_of(s->text, first), name, key_line(s->keys, name));
+				 s->file, line_of(s->text, first), name, key_line(s->lines, name));
 	err = add_key_place(s, name);
 	s->at = first + bytes + 1;
 	if (!err && peek(s) == ':') {
@@ -331,37 +327,25 @@ static int scan_value(struct scanner *s, const char *where)
 	return err;
 }
 
-static void free_keys(struct config_keys *keys)
-{
-	if (!keys)
-		return;
-	json_object_put(keys->lines);
-	free(keys);
-}
-
 /*
  * Find the keys in TEXT, N bytes that json-c has accepted, or the part of them before an error.
  * FILE is the file's name, for errors. -EINVAL if a key is given twice or contains a backslash. The
- * caller calls free_keys().
+ * caller calls json_object_put(*LINES), also after an error.
  */
 static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
-		     struct config_keys **out)
+		     struct json_object **lines)
 {
-	struct config_keys *keys = calloc(1, sizeof(*keys));
 	struct scanner scanner = {
-		.ctx = ctx, .file = file, .text = text, .n = n, .line = 1, .keys = keys
+		.ctx = ctx,
+		.file = file,
+		.text = text,
+		.n = n,
+		.line = 1,
+		.lines = json_object_new_object(),
 	};
-	int err;
 
-	if (keys)
-		keys->lines = json_object_new_object();
-	err = keys && keys->lines ? scan_value(&scanner, "") : ctx_no_memory(ctx);
-	if (err) {
-		free_keys(keys);
-		return err;
-	}
-	*out = keys;
-	return 0;
+	*lines = scanner.lines;
+	return *lines ? scan_value(&scanner, "") : ctx_no_memory(ctx);
 }
 
 /* ---- the reader ----------------------------------------------------------------------------- */
@@ -369,7 +353,7 @@ static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, si
 /* Owns the strings of a config, except the strings of its requests. */
 struct config_memory {
 	struct json_object *root;
-	struct config_keys *keys;
+	struct json_object *lines; /* of the keys */
 	char *file;
 };
 
@@ -476,7 +460,7 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where)
 {
 	const struct config_memory *memory = config->memory;
-	const int line = memory->keys ? key_line(memory->keys, where) : 0;
+	const int line = memory->lines ? key_line(memory->lines, where) : 0;
 
 	if (line)
 		ctx_error_prefix(ctx, "%s:%d: %s", memory->file, line, where);
@@ -1036,7 +1020,7 @@ static int parse_config(struct config_reader *r, const char *text, size_t n)
 	if (end < n)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
 				 r->file, line_of(text, end));
-	return find_keys(r->ctx, r->file, text, n, &r->config->memory->keys);
+	return find_keys(r->ctx, r->file, text, n, &r->config->memory->lines);
 }
 
 static struct config *new_config(struct ocp_ctx *ctx, const char *file)
@@ -1092,7 +1076,7 @@ void config_free(struct config *config)
 	for (size_t i = 0; i < config->n_targets; i++)
 		measure_request_free(&config->requests[i]);
 	json_object_put(config->memory->root);
-	free_keys(config->memory->keys);
+	json_object_put(config->memory->lines);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);

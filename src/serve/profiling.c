@@ -320,8 +320,8 @@ static bool has_pid(const struct watch_target *target, pid_t pid)
 }
 
 /*
- * Return true if EXE (NULL: any) is a watched program, and PID (0: any) is a process of EXE. If not,
- * fill in REPLY.
+ * Return true if EXE (NULL: any) is a watched program, and PID (0: any) is a process of EXE.
+ * Otherwise fill in REPLY.
  */
 static bool is_watched(const struct watch *watch, const char *exe, pid_t pid,
 		       struct http_reply *reply)

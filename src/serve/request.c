@@ -55,7 +55,7 @@ void client_request_write(const struct client_request *request, struct strbuf *o
 	add_message_text(out, request->body, request->n_body);
 }
 
-/* ---- reading a message ----------------------------------------------------------------------------- */
+/* ---- reading a message ---------------------------------------------------------------------- */
 
 struct message_reader {
 	const char *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request of an HTTP client, and the reply before it is sent. The HTTP process sends requests that
- * need a token to the measuring process, as messages of serve/channel.h.
+ * A request of an HTTP client, and the reply before it is sent. The HTTP process sends requests
+ * that need a token to the measuring process, as messages of serve/channel.h.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
