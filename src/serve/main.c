@@ -55,32 +55,33 @@ static int set_serve_option(const struct command *command, struct options *optio
 			    const char *name, const char *value)
 {
 	struct serve_options *own = serve_options_of(options);
+	const struct {
+		const char *name;
+		const char **text;
+		bool *flag;
+	} all[] = {
+		{ "listen", &own->settings.listen, NULL },
+		{ "config", &own->config, NULL },
+		{ "textfile", &own->settings.textfile, NULL },
+		{ "token-file", &own->token_file, NULL },
+		{ "label-pid", NULL, &own->settings.label_pid },
+		{ "control", NULL, &own->control },
+		{ "profile", NULL, &own->profile },
+	};
 	const char *why;
 
-	if (strcmp(name, "listen") == 0)
-		return set_once(command, name, value, &own->settings.listen);
-	if (strcmp(name, "config") == 0)
-		return set_once(command, name, value, &own->config);
-	if (strcmp(name, "textfile") == 0)
-		return set_once(command, name, value, &own->settings.textfile);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(name, all[i].name) != 0)
+			continue;
+		if (all[i].text)
+			return set_once(command, name, value, all[i].text);
+		*all[i].flag = true;
+		return EXIT_DONE;
+	}
 	if (strcmp(name, "host") == 0)
 		return add_host(command, own, value);
-	if (strcmp(name, "label-pid") == 0) {
-		own->settings.label_pid = true;
-		return EXIT_DONE;
-	}
-	if (strcmp(name, "control") == 0) {
-		own->control = true;
-		return EXIT_DONE;
-	}
-	if (strcmp(name, "profile") == 0) {
-		own->profile = true;
-		return EXIT_DONE;
-	}
 	if (strcmp(name, "memprof") == 0)
 		return set_memprof(command, own, value);
-	if (strcmp(name, "token-file") == 0)
-		return set_once(command, name, value, &own->token_file);
 	why = buckets_parse(&own->settings.buckets, value);
 	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
 }

@@ -349,6 +349,52 @@ TEST(answers_come)
 	free(asked);
 }
 
+/* ---- child processes ------------------------------------------------------------------------ */
+
+/* DATA: what the child reports; NULL: it ends without a report. */
+static int be_child(const void *data, pid_t parent, int fd)
+{
+	const int *err = data;
+
+	if (!err || parent != getppid())
+		return 7;
+	if (*err) {
+		ctx_set_error(ctx, "the reason");
+		ctx_hint(ctx, "the hint");
+	}
+	server_child_report(ctx, fd, *err);
+	return 3;
+}
+
+static int exit_status_of(const struct server_child *child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+	assert_true(WIFEXITED(status));
+	close(child->fd);
+	return WEXITSTATUS(status);
+}
+
+TEST(children_report)
+{
+	const int fine = 0, refused = -EACCES;
+	struct server_child child;
+	struct child_report report;
+
+	assert_int_equal(server_child_start(ctx, &child, be_child, &fine, &report), 0);
+	assert_int_equal(report.err, 0);
+	assert_int_equal(exit_status_of(&child), 3);
+	assert_int_equal(server_child_start(ctx, &child, be_child, &refused, &report), 0);
+	assert_int_equal(report.err, -EACCES);
+	assert_string_equal(report.error, "the reason");
+	assert_string_equal(report.hint, "the hint");
+	assert_int_equal(exit_status_of(&child), 3);
+	/* Without a report. */
+	assert_int_equal(server_child_start(ctx, &child, be_child, NULL, &report), -EPIPE);
+	assert_int_equal(exit_status_of(&child), 7);
+}
+
 /* ---- requests to switch --------------------------------------------------------------------- */
 
 static const struct client_request whole = {
