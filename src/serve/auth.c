@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FORBIDDEN = 403, UNAUTHORIZED = 401, UNSUPPORTED_MEDIA_TYPE = 415 };
+#include "base/clock.h"
 
-int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
+enum { MAX_LOGGED_A_SECOND = 5 };
+static int choose_token(struct ocp_ctx *ctx, struct auth *auth)
 {
 	unsigned char random[TOKEN_BYTES];
 
-	*auth = (struct auth){ .hosts = hosts };
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return ctx_error(ctx, -EIO, "getrandom: cannot make the token");
 	for (size_t i = 0; i < TOKEN_BYTES; i++)
@@ -73,11 +73,10 @@ static int read_token(struct ocp_ctx *ctx, const char *file, struct auth *auth)
 	return 0;
 }
 
-int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
-		   struct auth *auth)
+int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, struct auth *auth)
 {
 	*auth = (struct auth){ .hosts = hosts };
-	return read_token(ctx, file, auth);
+	return file ? read_token(ctx, file, auth) : choose_token(ctx, auth);
 }
 
 /*
@@ -95,10 +94,10 @@ static bool is_token(const struct auth *auth, const char *text)
 	return difference == 0;
 }
 
-static bool is_authorized(const struct auth *auth, const struct auth_request *request)
+static bool is_authorized(const struct auth *auth, const struct client_request *request)
 {
 	static const char scheme[] = "Bearer ";
-	const struct auth_header *header = &request->authorization;
+	const struct request_header *header = &request->authorization;
 
 	return header->n == 1 && strncasecmp(header->value, scheme, sizeof(scheme) - 1) == 0 &&
 	       is_token(auth, header->value + sizeof(scheme) - 1);
@@ -109,10 +108,10 @@ static bool is_authorized(const struct auth *auth, const struct auth_request *re
  * browser. Browsers send the origin of the page with each POST; other programs do not send an
  * origin. A proxy named by --host may be reached over https.
  */
-static bool is_same_origin(const struct auth *auth, const struct auth_request *request)
+static bool is_same_origin(const struct auth *auth, const struct client_request *request)
 {
 	static const char http[] = "http://", https[] = "https://";
-	const struct auth_header *origin = &request->origin;
+	const struct request_header *origin = &request->origin;
 
 	if (!origin->n)
 		return true;
@@ -125,7 +124,7 @@ static bool is_same_origin(const struct auth *auth, const struct auth_request *r
 	       strcasecmp(origin->value + sizeof(https) - 1, request->host) == 0;
 }
 
-static bool is_json(const struct auth_request *request)
+static bool is_json(const struct client_request *request)
 {
 	static const char type[] = "application/json";
 	const char *rest;
@@ -138,33 +137,63 @@ static bool is_json(const struct auth_request *request)
 	return !*rest || *rest == ';';
 }
 
-const char *auth_refuse_caller(const struct auth *auth, const struct auth_request *request,
-			       struct http_reply *reply)
+/*
+ * Return NULL if REQUEST is allowed. Otherwise fill in REPLY, and return the reason for the log.
+ */
+static const char *refuse_caller(const struct auth *auth, const struct client_request *request,
+				 bool has_json_body, struct http_reply *reply)
 {
 	if (!is_same_origin(auth, request)) {
-		http_error(reply, FORBIDDEN, "Origin is not this server", NULL);
+		http_error(reply, HTTP_FORBIDDEN, "Origin is not this server", NULL);
 		return "wrong Origin";
 	}
 	if (!is_authorized(auth, request)) {
-		http_error(reply, UNAUTHORIZED, "missing or wrong token",
+		http_error(reply, HTTP_UNAUTHORIZED, "missing or wrong token",
 			   "open the address that was printed when the server started, or send "
 			   "the token: Authorization: Bearer TOKEN");
 		return "missing or wrong token";
 	}
-	return NULL;
-}
-
-const char *auth_refuse(const struct auth *auth, const struct auth_request *request,
-			struct http_reply *reply)
-{
-	const char *why = auth_refuse_caller(auth, request, reply);
-
-	if (why)
-		return why;
-	if (!is_json(request)) {
-		http_error(reply, UNSUPPORTED_MEDIA_TYPE, "Content-Type is not application/json",
-			   NULL);
+	if (has_json_body && !is_json(request)) {
+		http_error(reply, HTTP_UNSUPPORTED_MEDIA_TYPE,
+			   "Content-Type is not application/json", NULL);
 		return "Content-Type is not application/json";
 	}
 	return NULL;
+}
+
+/*
+ * Return false if too many refusals were logged in this second: refused clients must not fill the
+ * log.
+ */
+static bool may_log_refusal(struct auth *auth)
+{
+	const int64_t now_s = clock_ns(CLOCK_MONOTONIC) / 1000000000;
+
+	if (now_s != auth->refusals_s) {
+		auth->refusals_s = now_s;
+		auth->n_refusals = 0;
+	}
+	return auth->n_refusals++ < MAX_LOGGED_A_SECOND;
+}
+
+static bool admit_caller(struct auth *auth, const struct client_request *request,
+			 bool has_json_body, const char *what, struct http_reply *reply)
+{
+	const char *why = refuse_caller(auth, request, has_json_body, reply);
+
+	if (why && may_log_refusal(auth))
+		client_request_log(request->peer, "%s refused: %s", what, why);
+	return !why;
+}
+
+bool auth_admit(struct auth *auth, const struct client_request *request, const char *what,
+		struct http_reply *reply)
+{
+	return admit_caller(auth, request, false, what, reply);
+}
+
+bool auth_admit_json(struct auth *auth, const struct client_request *request, const char *what,
+		     struct http_reply *reply)
+{
+	return admit_caller(auth, request, true, what, reply);
 }

@@ -10,10 +10,11 @@
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include "base/ctx.h"
 #include "serve/hosts.h"
-#include "serve/reply.h"
+#include "serve/request.h"
 
 enum {
 	TOKEN_BYTES = 32, /* random bytes; printed as two hexadecimal digits each */
@@ -24,42 +25,29 @@ enum {
 struct auth {
 	const struct hosts *hosts;
 	char token[TOKEN_ROOM + 1];
+	int64_t refusals_s; /* the second of the newest refusal, of CLOCK_MONOTONIC */
+	/* Number of refusals in this second; only the first few are logged. */
+	unsigned int n_refusals;
 };
-
-struct auth_header {
-	const char *value; /* the value of the first header of this name; NULL: there is none */
-	size_t n;	   /* number of headers of this name */
-};
-
-/* The parts of a request that are checked here. hosts_admit() has already accepted the host. */
-struct auth_request {
-	const char *host;
-	struct auth_header authorization, origin, content_type;
-};
-
-/* Choose a random token. HOSTS must outlive AUTH. */
-int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth);
 
 /*
- * Like auth_init(), with the token in FILE: TOKEN_LEAST to TOKEN_ROOM printable characters without
- * spaces. FILE must belong to this user or root, and other users must have no access to it.
+ * Set the token, which clients must send to switch probes or to get profiles. The token is the one
+ * in FILE: TOKEN_LEAST to TOKEN_ROOM printable characters without spaces. FILE must belong to this
+ * user or root, and other users must have no access to it. If FILE is NULL, the token is random.
+ * HOSTS must outlive AUTH.
  */
-int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
-		   struct auth *auth);
+int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, struct auth *auth);
 
 /*
  * Check that REQUEST comes from this server's page or from a program that is not a browser, and
- * that it has the token. Return NULL if so. Otherwise fill in REPLY for the client, and return the
- * reason for the log.
+ * that it has the token. hosts_admit() has already accepted the host. Return true if so. Otherwise
+ * fill in REPLY for the client, and log that the client was refused WHAT, unless too many refusals
+ * were logged in this second.
  */
-const char *auth_refuse_caller(const struct auth *auth, const struct auth_request *request,
-			       struct http_reply *reply);
-
-/*
- * Check the origin, token and content type of REQUEST, a POST. Return NULL if it is allowed.
- * Otherwise fill in REPLY for the client, and return the reason for the log.
- */
-const char *auth_refuse(const struct auth *auth, const struct auth_request *request,
-			struct http_reply *reply);
+bool auth_admit(struct auth *auth, const struct client_request *request, const char *what,
+		struct http_reply *reply);
+/* Like auth_admit(), for a POST; check also that the body is declared as JSON. */
+bool auth_admit_json(struct auth *auth, const struct client_request *request, const char *what,
+		     struct http_reply *reply);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -186,4 +188,58 @@ int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf
 		err = -errno;
 	close(body_fd);
 	return err;
+}
+
+/* ---- child processes ------------------------------------------------------------------------ */
+
+void server_child_report(struct ocp_ctx *ctx, int fd, int err)
+{
+	struct child_report report = { .err = err };
+
+	if (err) {
+		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
+		snprintf(report.hint, sizeof(report.hint), "%s",
+			 ocp_hint(ctx) ? ocp_hint(ctx) : "");
+	}
+	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
+}
+
+static int await_report(int fd, struct child_report *report)
+{
+	struct interruptions interruptions = { 0 };
+	ssize_t n;
+
+	do
+		n = recv(fd, report, sizeof(*report), 0);
+	while (n < 0 && is_interrupted(&interruptions));
+	if (n != sizeof(*report))
+		return -EPIPE;
+	report->error[sizeof(report->error) - 1] = '\0';
+	report->hint[sizeof(report->hint) - 1] = '\0';
+	return 0;
+}
+
+int server_child_start(struct ocp_ctx *ctx, struct server_child *child,
+		       int (*run)(const void *data, pid_t parent, int fd), const void *data,
+		       struct child_report *report)
+{
+	const pid_t parent = getpid();
+	int fds[2], err = channel_new(fds);
+	pid_t pid;
+
+	if (err)
+		return ctx_error(ctx, err, "socketpair: %s", strerror(-err));
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		_exit(run(data, parent, fds[1]));
+	if (pid < 0)
+		err = ctx_error(ctx, -errno, "fork: %s", strerror(errno));
+	close(fds[1]);
+	if (err) {
+		close(fds[0]);
+		return err;
+	}
+	*child = (struct server_child){ .pid = pid, .fd = fds[0] };
+	return await_report(fds[0], report);
 }

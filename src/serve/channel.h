@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connection between the HTTP process and the measuring process: a pair of sockets that
- * preserve message boundaries. The HTTP process sends requests, each with an id. The measuring
- * process does not trust the requests, and sends each answer with the id of its request. A profile
- * takes long, so later requests may be answered before it. Neither process blocks when it sends.
- * The body of an answer is passed as the descriptor of a file in memory, so it may have any size.
+ * The processes of the server, and the connection between two of them: a pair of sockets that
+ * preserve message boundaries. One process sends requests, each with an id. The other process sends
+ * each answer with the id of its request. The HTTP process sends requests to the measuring process,
+ * which does not trust them; the measuring process sends requests to the processes that take
+ * profiles (serve/profile_worker.h). A profile takes long, so later requests may be answered before
+ * it. Neither process blocks when it sends. The body of an answer is passed as the descriptor of a
+ * file in memory, so it may have any size.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
 #include "base/strbuf.h"
 #include "serve/negotiate.h"
 
@@ -20,7 +24,7 @@ enum ask {
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
 	ASK_QUARTER_HOUR,
-	ASK_SWITCH,   /* with a message (serve/control_message.h), like the next five */
+	ASK_SWITCH,   /* with a message (serve/request.h), like the next five */
 	ASK_PROFILE,  /* in pprof's format */
 	ASK_FLAME,    /* as JSON, for the page */
 	ASK_HEAP,     /* in pprof's format */
@@ -63,5 +67,31 @@ int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *b
 int channel_take(int fd, struct asked *asked);
 /* Send STATUS and BODY as the answer to the request ID. Return 0 or -errno. */
 int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body);
+
+/* ---- child processes ------------------------------------------------------------------------ */
+
+/* A child process of the server, and the channel to the child. */
+struct server_child {
+	pid_t pid; /* 0: the child does not run */
+	int fd;	   /* -1: not open */
+};
+
+/* What a child sends first: it is ready (err is 0), or the reason why it cannot work. */
+struct child_report {
+	int err;
+	char error[256], hint[256];
+};
+
+/*
+ * Fork CHILD, which calls RUN with DATA, the id of its parent and its end of the channel, and exits
+ * with the returned status. Wait for the report of the child. Return 0 and set REPORT; -EPIPE
+ * without a message if the child ended before its report; or another error, after which the child
+ * does not run.
+ */
+int server_child_start(struct ocp_ctx *ctx, struct server_child *child,
+		       int (*run)(const void *data, pid_t parent, int fd), const void *data,
+		       struct child_report *report);
+/* In the child: send a report of ERR, with the error and the hint recorded in CTX. */
+void server_child_report(struct ocp_ctx *ctx, int fd, int err);
 
 #endif

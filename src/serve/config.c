@@ -6,23 +6,354 @@
  */
 #include "serve/config.h"
 
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include "base/interrupted.h"
 #include "base/suggest.h"
-#include "serve/config_file.h"
-#include "serve/config_keys.h"
 #include "serve/hosts.h"
 
-enum { MAX_NAME_BYTES = 1024 };
+enum {
+	MAX_NAME_BYTES = 1024,
+	MAX_FILE_BYTES = 1 << 20,
+	MAX_NESTING = 32,
+	/*
+	 * The size of a buffer for the place of a value, with the zero byte. Longer places are
+	 * truncated.
+	 */
+	WHERE_BYTES = 128,
+};
+
+/* ---- reading the file ----------------------------------------------------------------------- */
+
+/*
+ * The file is read without blocking for long. While the process reads, it handles no signals and no
+ * clients, so it must not wait for data that may never arrive. Regular files do not block. FIFOs
+ * and terminals are refused: the open() of a FIFO and the read() of a terminal can block forever. A
+ * nameless pipe is accepted only at the start, while wake_fd is polled for signals.
+ */
+
+/*
+ * Return true if FD is a nameless pipe. A nameless pipe is on pipefs; a FIFO is on the file system
+ * of its name.
+ */
+static bool is_nameless_pipe(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+static int check_config_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return ctx_error(ctx, -EINVAL, "%s: %s", file, strerror(EISDIR));
+	if (!is_nameless_pipe(fd, &st))
+		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
+	if (wake_fd < 0)
+		return ctx_error(ctx, -EINVAL, "%s: a pipe cannot be read again", file);
+	return 0;
+}
+
+/* Wait until FD is readable. Return -ECANCELED if WAKE_FD becomes readable. */
+static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
+			 struct interruptions *interruptions)
+{
+	struct pollfd both[] = { { .fd = fd, .events = POLLIN },
+				 { .fd = wake_fd, .events = POLLIN } };
+
+	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (both[1].revents)
+		return ctx_error(ctx, -ECANCELED, "%s: interrupted before the end of the pipe",
+				 file);
+	return 0;
+}
+
+static int read_config_text(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
+			    size_t *n)
+{
+	struct interruptions interruptions = { 0 };
+	ssize_t got = 1;
+	int err = 0;
+
+	while (!err && got != 0 && *n < MAX_FILE_BYTES) {
+		got = read(fd, text + *n, MAX_FILE_BYTES - *n);
+		if (got > 0)
+			*n += (size_t)got;
+		else if (got < 0 && errno == EAGAIN && wake_fd >= 0)
+			err = wait_for_pipe(ctx, file, fd, wake_fd, &interruptions);
+		else if (got < 0)
+			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	}
+	if (!err && *n == MAX_FILE_BYTES)
+		err = ctx_error(ctx, -EFBIG, "%s: 1 MiB or more", file);
+	return err;
+}
+
+/*
+ * Read FILE into *TEXT: *N bytes and a zero byte. The caller frees *TEXT. FILE must be a regular
+ * file or, if WAKE_FD is not -1, a nameless pipe such as a shell's <(COMMAND). -ECANCELED if
+ * WAKE_FD becomes readable before the end of the pipe.
+ */
+static int read_file(struct ocp_ctx *ctx, const char *file, int wake_fd, char **text, size_t *n)
+{
+	const int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int err;
+
+	*n = 0;
+	*text = NULL;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	err = check_config_kind(ctx, file, fd, wake_fd);
+	if (!err) {
+		*text = malloc(MAX_FILE_BYTES + 1);
+		err = *text ? read_config_text(ctx, file, fd, wake_fd, *text, n)
+			    : ctx_no_memory(ctx);
+	}
+	close(fd);
+	if (err)
+		free(*text);
+	else
+		(*text)[*n] = '\0';
+	return err;
+}
+
+/* ---- the lines of the keys ------------------------------------------------------------------ */
+
+/*
+ * Find the line of each key, and detect duplicate keys: json-c does neither. The place of a value
+ * is written as in a program: targets[0].time[1].
+ */
+
+struct scanner {
+	struct ocp_ctx *ctx;
+	const char *file, *text;
+	size_t at, n;
+	size_t lines_at; /* the lines before this offset have been counted */
+	int line;	 /* the line, from 1, of the offset lines_at */
+	unsigned int nesting;
+	/* Maps the place of a value to the line of the value: an object, for its hash table. */
+	struct json_object *lines;
+};
+
+/* Return the line, from 1, of the byte at offset AT of TEXT. */
+static int line_of(const char *text, size_t at)
+{
+	int line = 1;
+
+	for (size_t i = 0; i < at; i++)
+		line += text[i] == '\n';
+	return line;
+}
+
+/*
+ * Return the offset of the first byte of TEXT at or after AT that is not blank and not in a
+ * comment; N if there is no such byte. TEXT has N bytes.
+ */
+static size_t blank_end(const char *text, size_t at, size_t n)
+{
+	while (at < n) {
+		const char *end;
+
+		if (strchr(" \t\r\n", text[at]) && text[at]) {
+			at++;
+		} else if (n - at >= 2 && memcmp(text + at, "//", 2) == 0) {
+			end = memchr(text + at, '\n', n - at);
+			at = end ? (size_t)(end - text) : n;
+		} else if (n - at >= 2 && memcmp(text + at, "/*", 2) == 0) {
+			end = memmem(text + at + 2, n - at - 2, "*/", 2);
+			at = end ? (size_t)(end + 2 - text) : n;
+		} else {
+			break;
+		}
+	}
+	return at;
+}
+
+static void skip_blank(struct scanner *s)
+{
+	s->at = blank_end(s->text, s->at, s->n);
+}
+
+/* Skip blanks and comments, and return the next byte; 0 at the end. */
+static char peek(struct scanner *s)
+{
+	skip_blank(s);
+	return s->at < s->n ? s->text[s->at] : '\0';
+}
+
+/* Return the line of the value at WHERE, from 1; 0 if there is no such value. */
+static int key_line(struct json_object *lines, const char *where)
+{
+	struct json_object *line;
+
+	return json_object_object_get_ex(lines, where, &line) ? json_object_get_int(line) : 0;
+}
+
+static int add_key_place(struct scanner *s, const char *where)
+{
+	struct json_object *line;
+
+	for (; s->lines_at < s->at; s->lines_at++)
+		s->line += s->text[s->lines_at] == '\n';
+	/* Truncated names may collide: keep the line of the first value. */
+	if (key_line(s->lines, where))
+		return 0;
+	line = json_object_new_int(s->line);
+	if (line && json_object_object_add(s->lines, where, line) == 0)
+		return 0;
+	json_object_put(line);
+	return ctx_no_memory(s->ctx);
+}
+
+/*
+ * Skip a string in single or double quotes. Set *FIRST to the offset of its contents, and *BYTES to
+ * their length.
+ */
+static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
+{
+	const char quote = s->text[s->at++];
+
+	*first = s->at;
+	while (s->at < s->n && s->text[s->at] != quote)
+		s->at += s->text[s->at] == '\\' ? 2 : 1;
+	if (s->at > s->n)
+		s->at = s->n;
+	*bytes = s->at - *first;
+	s->at += s->at < s->n;
+}
+
+static int scan_value(struct scanner *s, const char *where);
+
+/* Scan one key of the object at WHERE, and the value of the key. */
+static int scan_member(struct scanner *s, const char *where)
+{
+	char name[WHERE_BYTES + 8];
+	size_t first, bytes;
+	int err;
+
+	skip_blank(s);
+	skip_string(s, &first, &bytes);
+	snprintf(name, sizeof(name), "%s%s%.*s", where, *where ? "." : "", (int)bytes,
+		 s->text + first);
+	name[WHERE_BYTES - 1] = '\0';
+	s->at = first;
+	if (memchr(s->text + first, '\\', bytes))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: backslash in a key", s->file,
+				 line_of(s->text, first), name);
+	if (key_line(s->lines, name))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
+				 s->file, line_of(s->text, first), name, key_line(s->lines, name));
+	err = add_key_place(s, name);
+	s->at = first + bytes + 1;
+	if (!err && peek(s) == ':') {
+		s->at++;
+		err = scan_value(s, name);
+	}
+	return err;
+}
+
+static int scan_object(struct scanner *s, const char *where)
+{
+	int err = 0;
+
+	s->at++;
+	while (!err && (peek(s) == '"' || peek(s) == '\'')) {
+		err = scan_member(s, where);
+		if (!err && peek(s) == ',')
+			s->at++;
+	}
+	if (!err && peek(s) == '}')
+		s->at++;
+	return err;
+}
+
+static int scan_array(struct scanner *s, const char *where)
+{
+	char name[WHERE_BYTES + 24];
+	int err = 0;
+
+	s->at++;
+	for (size_t i = 0; !err && peek(s) && peek(s) != ']'; i++) {
+		snprintf(name, sizeof(name), "%s[%zu]", where, i);
+		name[WHERE_BYTES - 1] = '\0';
+		err = add_key_place(s, name);
+		if (!err)
+			err = scan_value(s, name);
+		if (!err && peek(s) == ',')
+			s->at++;
+		else
+			break;
+	}
+	if (!err && peek(s) == ']')
+		s->at++;
+	return err;
+}
+
+static int scan_value(struct scanner *s, const char *where)
+{
+	size_t first, bytes;
+	int err = 0;
+
+	if (s->nesting++ < MAX_NESTING) {
+		if (peek(s) == '{')
+			err = scan_object(s, where);
+		else if (peek(s) == '[')
+			err = scan_array(s, where);
+		else if (peek(s) == '"' || peek(s) == '\'')
+			skip_string(s, &first, &bytes);
+		else
+			while (s->at < s->n && !strchr(",]} \t\r\n/", s->text[s->at]))
+				s->at++;
+	}
+	s->nesting--;
+	return err;
+}
+
+/*
+ * Find the keys in TEXT, N bytes that json-c has accepted, or the part of them before an error.
+ * FILE is the file's name, for errors. -EINVAL if a key is given twice or contains a backslash. The
+ * caller calls json_object_put(*LINES), also after an error.
+ */
+static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
+		     struct json_object **lines)
+{
+	struct scanner scanner = {
+		.ctx = ctx,
+		.file = file,
+		.text = text,
+		.n = n,
+		.line = 1,
+		.lines = json_object_new_object(),
+	};
+
+	*lines = scanner.lines;
+	return *lines ? scan_value(&scanner, "") : ctx_no_memory(ctx);
+}
+
+/* ---- the reader ----------------------------------------------------------------------------- */
 
 /* Owns the strings of a config, except the strings of its requests. */
 struct config_memory {
 	struct json_object *root;
-	struct config_keys *keys;
+	struct json_object *lines; /* of the keys */
 	char *file;
 };
 
@@ -30,17 +361,20 @@ struct config_reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
+	struct measure_request *request; /* of the current target */
 	struct json_object *exes, *pids; /* the programs of the targets so far, for first_of() */
 };
 
 /*
- * A key of an object. `take` stores its VALUE in INTO. WHERE is the place of VALUE in the file, for
- * errors.
+ * A key of an object. `take` stores the VALUE of the key INTO the member at the offset `at`. WHERE
+ * is the place of VALUE in the file, for errors.
  */
 struct config_key {
 	const char *name;
 	int (*take)(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into);
+	size_t at;
+	bool is_of_request; /* a member of the request of the target, not of the object */
 };
 
 static void say_wrong(struct config_reader *r, const char *where, const char *fmt, ...)
@@ -64,20 +398,20 @@ static void say_wrong(struct config_reader *r, const char *where, const char *fm
  */
 #define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
-static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
+static void name_member(char name[WHERE_BYTES], const char *where, const char *key)
 {
 	/* A name that is too long is truncated. */
-	if (snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
+	if (snprintf(name, WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key) < 0)
 		*name = '\0';
 }
 
-static void name_element(char name[CONFIG_WHERE_BYTES], const char *where, size_t i)
+static void name_element(char name[WHERE_BYTES], const char *where, size_t i)
 {
 	char index[24];
 
 	snprintf(index, sizeof(index), "[%zu]", i);
-	snprintf(name, CONFIG_WHERE_BYTES, "%s", where);
-	strncat(name, index, CONFIG_WHERE_BYTES - 1 - strlen(name));
+	snprintf(name, WHERE_BYTES, "%s", where);
+	strncat(name, index, WHERE_BYTES - 1 - strlen(name));
 }
 
 static int no_such_key(struct config_reader *r, const char *where, const char *name,
@@ -93,7 +427,10 @@ static int no_such_key(struct config_reader *r, const char *where, const char *n
 	return err;
 }
 
-/* Pass the value of each member of OBJECT to the function that KEYS has for the member's name. */
+/*
+ * Pass the value of each member of OBJECT to the function that KEYS has for the member's name. INTO
+ * is the struct of OBJECT.
+ */
 static int take_object(struct config_reader *r, const char *where, struct json_object *object,
 		       const struct config_key *keys, size_t n, void *into)
 {
@@ -103,14 +440,17 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 
 	for (; !err && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
 		const char *name = json_object_iter_peek_name(&at);
-		char member[CONFIG_WHERE_BYTES];
+		char member[WHERE_BYTES];
 		size_t i = 0;
 
 		name_member(member, where, name);
 		while (i < n && strcmp(keys[i].name, name) != 0)
 			i++;
-		err = i < n ? keys[i].take(r, member, json_object_iter_peek_value(&at), into)
-			    : no_such_key(r, member, name, keys, n);
+		if (i == n)
+			return no_such_key(r, member, name, keys, n);
+		err = keys[i].take(r, member, json_object_iter_peek_value(&at),
+				   (keys[i].is_of_request ? (char *)r->request : (char *)into) +
+					   keys[i].at);
 	}
 	return err;
 }
@@ -120,7 +460,7 @@ static int take_object(struct config_reader *r, const char *where, struct json_o
 void config_blame(struct ocp_ctx *ctx, const struct config *config, const char *where)
 {
 	const struct config_memory *memory = config->memory;
-	const int line = memory->keys ? config_keys_line(memory->keys, where) : 0;
+	const int line = memory->lines ? key_line(memory->lines, where) : 0;
 
 	if (line)
 		ctx_error_prefix(ctx, "%s:%d: %s", memory->file, line, where);
@@ -146,10 +486,9 @@ static bool quotes(const char *text, struct json_object *value)
  * Like quotes(), for VALUE or, if VALUE is a list, for any string in it and its sublists. Change
  * WHERE, the place of VALUE, to the place of the string.
  */
-static bool finds_quoted(const char *text, struct json_object *value,
-			 char where[CONFIG_WHERE_BYTES])
+static bool finds_quoted(const char *text, struct json_object *value, char where[WHERE_BYTES])
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 
 	if (!json_object_is_type(value, json_type_array))
 		return quotes(text, value);
@@ -157,7 +496,7 @@ static bool finds_quoted(const char *text, struct json_object *value,
 		name_element(element, where, i);
 		if (!finds_quoted(text, json_object_array_get_idx(value, i), element))
 			continue;
-		memcpy(where, element, CONFIG_WHERE_BYTES);
+		memcpy(where, element, WHERE_BYTES);
 		return true;
 	}
 	return false;
@@ -194,7 +533,7 @@ void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_
 	static const char *const keys[] = { "count", "time", "key", "filter", "exe" };
 	const char *said = key_in_words(ocp_error(ctx));
 	struct json_object *targets, *target, *value;
-	char where[CONFIG_WHERE_BYTES], of_target[CONFIG_WHERE_BYTES];
+	char where[WHERE_BYTES], of_target[WHERE_BYTES];
 
 	if (!is_about_the_file(err) ||
 	    !json_object_object_get_ex(config->memory->root, "targets", &targets))
@@ -218,8 +557,10 @@ void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_
 /* ---- values --------------------------------------------------------------------------------- */
 
 static int take_text(struct config_reader *r, const char *where, struct json_object *value,
-		     const char **text)
+		     void *into)
 {
+	const char **text = into;
+
 	if (!json_object_is_type(value, json_type_string))
 		return wrong(r, where, "not a string");
 	*text = json_object_get_string(value);
@@ -281,23 +622,14 @@ static int no_memory_if(struct config_reader *r, int err)
 
 /* ---- a target ------------------------------------------------------------------------------- */
 
-static int take_exe(struct config_reader *r, const char *where, struct json_object *value,
-		    void *into)
-{
-	struct config_target *target = into;
-
-	return take_text(r, where, value, &target->exe);
-}
-
 static int take_pid(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into)
 {
-	struct config_target *target = into;
 	int64_t pid = 0;
 	int err = take_integer(r, where, value, 1, INT32_MAX, &pid);
 
 	if (!err)
-		target->pid = (pid_t)pid;
+		*(pid_t *)into = (pid_t)pid;
 	return err;
 }
 
@@ -305,7 +637,7 @@ static int take_names(struct config_reader *r, const char *where, struct json_ob
 		      struct items *items)
 {
 	struct json_object *seen = json_object_new_object();
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	int err = 0;
 
 	for (size_t i = 0; !err && i < json_object_array_length(list); i++) {
@@ -329,7 +661,7 @@ static int take_names(struct config_reader *r, const char *where, struct json_ob
 static int take_counts(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct items *counted = &((struct config_target *)into)->request.counted;
+	struct items *counted = into;
 	const char *text;
 	int err;
 
@@ -343,26 +675,25 @@ static int take_counts(struct config_reader *r, const char *where, struct json_o
 }
 
 /*
- * Add the pair VALUE to REQUEST, unless it was given before. STOP is NULL for the calls of a
+ * Add the pair VALUE to the request, unless it was given before. STOP is NULL for the calls of a
  * function. SEEN has the previous pairs as JSON text, since names may contain commas.
  */
 static int add_request_pair(struct config_reader *r, const char *where, struct json_object *value,
-			    struct json_object *seen, struct measure_request *request,
-			    const char *start, const char *stop)
+			    struct json_object *seen, const char *start, const char *stop)
 {
-	const int first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
+	const int first = first_of(r, seen, json_object_to_json_string(value), r->request->n_pairs);
 
 	if (first < 0)
 		return first;
-	if (first != (int)request->n_pairs)
+	if (first != (int)r->request->n_pairs)
 		return wrong(r, where, "'%s%s%s' is given twice", start, stop ? "," : "",
 			     stop ? stop : "");
-	return no_memory_if(r, measure_request_add_pair(request, start, stop));
+	return no_memory_if(r, measure_request_add_pair(r->request, start, stop));
 }
 
-/* Add the calls of the function or phase VALUE to the pairs of REQUEST. */
+/* Add the calls of the function or phase VALUE to the pairs of the request. */
 static int take_function(struct config_reader *r, const char *where, struct json_object *value,
-			 struct json_object *seen, struct measure_request *request)
+			 struct json_object *seen)
 {
 	const char *name;
 	int err = take_name(r, where, value, &name);
@@ -373,7 +704,7 @@ static int take_function(struct config_reader *r, const char *where, struct json
 	case ITEM_FUNCTION:
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
-		return add_request_pair(r, where, value, seen, request, name, NULL);
+		return add_request_pair(r, where, value, seen, name, NULL);
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
 		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
@@ -385,15 +716,15 @@ static int take_function(struct config_reader *r, const char *where, struct json
 }
 
 static int take_pair(struct config_reader *r, const char *where, struct json_object *value,
-		     struct json_object *seen, struct measure_request *request)
+		     struct json_object *seen)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	const char *names[2];
 	int err = 0;
 
 	if (json_object_is_type(value, json_type_string) &&
 	    item_is_code(json_object_get_string(value)))
-		return take_function(r, where, value, seen, request);
+		return take_function(r, where, value, seen);
 	if (!json_object_is_type(value, json_type_array) || json_object_array_length(value) != 2)
 		return wrong(r, where,
 			     "not two names, [\"START\", \"STOP\"], or a function, \"fn:NAME\"");
@@ -405,23 +736,23 @@ static int take_pair(struct config_reader *r, const char *where, struct json_obj
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
 		return wrong(r, where, "start and stop are the same probe");
-	return add_request_pair(r, where, value, seen, request, names[0], names[1]);
+	return add_request_pair(r, where, value, seen, names[0], names[1]);
 }
 
 static int take_times(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	struct measure_request *request = &((struct config_target *)into)->request;
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct json_object *seen;
 	int err = 0;
 
+	(void)into; /* take_pair() adds to the pairs of the request */
 	if (!json_object_is_type(value, json_type_array))
 		return wrong(r, where, "not a list of pairs, [[\"START\", \"STOP\"], ...]");
 	seen = json_object_new_object();
 	for (size_t i = 0; !err && i < json_object_array_length(value); i++) {
 		name_element(element, where, i);
-		err = take_pair(r, element, json_object_array_get_idx(value, i), seen, request);
+		err = take_pair(r, element, json_object_array_get_idx(value, i), seen);
 	}
 	json_object_put(seen);
 	return err;
@@ -430,46 +761,28 @@ static int take_times(struct config_reader *r, const char *where, struct json_ob
 static int take_depth(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	struct config_target *target = into;
 	int64_t depth = 0;
 	int err = take_integer(r, where, value, 1, OCP_MAX_DEPTH, &depth);
 
 	if (!err)
-		target->request.depth = (unsigned int)depth;
+		*(unsigned int *)into = (unsigned int)depth;
 	return err;
 }
 
-/* Copy the text VALUE to *OWN, a member of the request, which owns the copy. */
+/* Take a text, of which the request owns a copy. */
 static int take_own_text(struct config_reader *r, const char *where, struct json_object *value,
-			 char **own)
+			 void *into)
 {
 	const char *text;
 	int err = take_text(r, where, value, &text);
 
-	return err ? err : no_memory_if(r, measure_request_set_text(own, text));
-}
-
-static int take_key(struct config_reader *r, const char *where, struct json_object *value,
-		    void *into)
-{
-	struct config_target *target = into;
-
-	return take_own_text(r, where, value, &target->request.key);
-}
-
-static int take_filter(struct config_reader *r, const char *where, struct json_object *value,
-		       void *into)
-{
-	struct config_target *target = into;
-
-	return take_own_text(r, where, value, &target->request.filter);
+	return err ? err : no_memory_if(r, measure_request_set_text(into, text));
 }
 
 /* Take the budget, a number in percent of a core. */
 static int take_budget(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct config_target *target = into;
 	double percent;
 
 	if (!json_object_is_type(value, json_type_double) &&
@@ -479,27 +792,25 @@ static int take_budget(struct config_reader *r, const char *where, struct json_o
 	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
 		return wrong(r, where, "must be above 0 and at most 100000");
-	target->request.budget = percent / 100;
+	*(double *)into = percent / 100;
 	return 0;
 }
 
 static int take_engine(struct config_reader *r, const char *where, struct json_object *value,
 		       void *into)
 {
-	struct config_target *target = into;
 	const char *text;
 	int err = take_text(r, where, value, &text);
 
-	if (!err && !engine_choice_read(text, &target->engine))
+	if (!err && !engine_choice_read(text, into))
 		return wrong(r, where, "'%.100s': not bpf, inside or auto", text);
 	return err;
 }
 
-static int check_engine(struct config_reader *r, const char *where,
-			const struct config_target *target)
+static int check_engine(struct config_reader *r, const char *where, const struct watch_spec *target)
 {
-	const char *need = target->request.budget > 0 ? "--budget"
-						      : measure_request_needs_bpf(&target->request);
+	const char *need =
+		r->request->budget > 0 ? "--budget" : measure_request_needs_bpf(r->request);
 
 	if (target->engine == ENGINE_INSIDE && need)
 		return wrong(r, where, "the engine 'inside' excludes %s", need + strspn(need, "-"));
@@ -507,7 +818,7 @@ static int check_engine(struct config_reader *r, const char *where,
 }
 
 static int check_program(struct config_reader *r, const char *where,
-			 const struct config_target *target)
+			 const struct watch_spec *target)
 {
 	const int i = (int)(target - r->config->targets);
 	char pid[16];
@@ -535,17 +846,16 @@ static const char *fault_message(enum request_fault fault)
 }
 
 /* Check the members of a target against each other. Set the default: count all probes. */
-static int check_target(struct config_reader *r, const char *where, struct config_target *target)
+static int check_target(struct config_reader *r, const char *where, struct watch_spec *target)
 {
 	enum request_fault fault;
 	int err;
 
 	if (!target->exe == !target->pid)
 		return wrong(r, where, "either 'exe' or 'pid' is required");
-	if (!target->request.counted.n &&
-	    items_add(&target->request.counted, ITEM_ALL_PROBES, NULL))
+	if (!r->request->counted.n && items_add(&r->request->counted, ITEM_ALL_PROBES, NULL))
 		return ctx_no_memory(r->ctx);
-	fault = measure_request_check(&target->request);
+	fault = measure_request_check(r->request);
 	if (fault != REQUEST_FINE)
 		return wrong(r, where, "%s", fault_message(fault));
 	err = check_engine(r, where, target);
@@ -554,14 +864,26 @@ static int check_target(struct config_reader *r, const char *where, struct confi
 
 static int take_target(struct config_reader *r, const char *where, struct json_object *value)
 {
+#define OF_TARGET(name)	 offsetof(struct watch_spec, name), false
+#define OF_REQUEST(name) offsetof(struct measure_request, name), true
 	static const struct config_key keys[] = {
-		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
-		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
-		{ "filter", take_filter }, { "budget", take_budget }, { "engine", take_engine },
+		{ "exe", take_text, OF_TARGET(exe) },
+		{ "pid", take_pid, OF_TARGET(pid) },
+		{ "count", take_counts, OF_REQUEST(counted) },
+		{ "time", take_times, OF_REQUEST(pairs) },
+		{ "depth", take_depth, OF_REQUEST(depth) },
+		{ "key", take_own_text, OF_REQUEST(key) },
+		{ "filter", take_own_text, OF_REQUEST(filter) },
+		{ "budget", take_budget, OF_REQUEST(budget) },
+		{ "engine", take_engine, OF_TARGET(engine) },
 	};
-	struct config_target *target = &r->config->targets[r->config->n_targets++];
+	const size_t i = r->config->n_targets++;
+	struct watch_spec *target = &r->config->targets[i];
 	int err;
 
+	r->request = &r->config->requests[i];
+	target->request = r->request;
+	target->may_be_missing = true;
 	if (!json_object_is_type(value, json_type_object))
 		return wrong(r, where, "not an object");
 	err = take_object(r, where, value, keys, sizeof(keys) / sizeof(keys[0]), target);
@@ -570,34 +892,22 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static int take_listen(struct config_reader *r, const char *where, struct json_object *value,
-		       void *into)
-{
-	return take_text(r, where, value, &((struct config *)into)->listen);
-}
-
-static int take_textfile(struct config_reader *r, const char *where, struct json_object *value,
-			 void *into)
-{
-	return take_text(r, where, value, &((struct config *)into)->textfile);
-}
-
 static int take_hosts(struct config_reader *r, const char *where, struct json_object *value,
 		      void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
-	struct config *config = into;
+	char element[WHERE_BYTES];
+	struct serve_settings *settings = into;
 	size_t n;
 	int err = 0;
 
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
 		return wrong(r, where, "not a list of names");
 	n = json_object_array_length(value);
-	config->hosts = calloc(n, sizeof(*config->hosts));
-	if (!config->hosts)
+	settings->hosts = calloc(n, sizeof(*settings->hosts));
+	if (!settings->hosts)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; !err && i < n; i++) {
-		const char **name = &config->hosts[i], *why;
+		const char **name = &settings->hosts[i], *why;
 
 		name_element(element, where, i);
 		err = take_text(r, element, json_object_array_get_idx(value, i), name);
@@ -605,24 +915,23 @@ static int take_hosts(struct config_reader *r, const char *where, struct json_ob
 		if (why)
 			err = wrong(r, element, "'%.100s': %s", *name, why);
 	}
-	config->n_hosts = n;
+	settings->n_hosts = n;
 	return err;
 }
 
-static int take_label_pid(struct config_reader *r, const char *where, struct json_object *value,
-			  void *into)
+static int take_boolean(struct config_reader *r, const char *where, struct json_object *value,
+			void *into)
 {
 	if (!json_object_is_type(value, json_type_boolean))
 		return wrong(r, where, "not true or false");
-	((struct config *)into)->label_pid = json_object_get_boolean(value);
+	*(bool *)into = json_object_get_boolean(value);
 	return 0;
 }
 
 static int take_buckets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
-	struct config *config = into;
+	char element[WHERE_BYTES];
 
 	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
 		return wrong(r, where, "not a list of seconds");
@@ -633,7 +942,7 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 		name_element(element, where, i);
 		if (json_object_is_type(bound, json_type_double) ||
 		    json_object_is_type(bound, json_type_int))
-			why = buckets_add(&config->buckets, json_object_get_double(bound));
+			why = buckets_add(into, json_object_get_double(bound));
 		if (why)
 			return wrong(r, element, "%s", why);
 	}
@@ -643,7 +952,7 @@ static int take_buckets(struct config_reader *r, const char *where, struct json_
 static int take_targets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
-	char element[CONFIG_WHERE_BYTES];
+	char element[WHERE_BYTES];
 	struct config *config = into;
 	size_t n;
 	int err = 0;
@@ -652,7 +961,8 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 		return wrong(r, where, "not a list of objects");
 	n = json_object_array_length(value);
 	config->targets = calloc(n, sizeof(*config->targets));
-	if (!config->targets)
+	config->requests = calloc(n, sizeof(*config->requests));
+	if (!config->targets || !config->requests)
 		return ctx_no_memory(r->ctx);
 	r->exes = json_object_new_object();
 	r->pids = json_object_new_object();
@@ -667,10 +977,14 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 
 static int take_config(struct config_reader *r)
 {
+#define OF_SETTINGS(name) offsetof(struct config, settings.name), false
 	static const struct config_key keys[] = {
-		{ "listen", take_listen },     { "hosts", take_hosts },
-		{ "buckets", take_buckets },   { "label_pid", take_label_pid },
-		{ "textfile", take_textfile }, { "targets", take_targets },
+		{ "listen", take_text, OF_SETTINGS(listen) },
+		{ "hosts", take_hosts, offsetof(struct config, settings), false },
+		{ "buckets", take_buckets, OF_SETTINGS(buckets) },
+		{ "label_pid", take_boolean, OF_SETTINGS(label_pid) },
+		{ "textfile", take_text, OF_SETTINGS(textfile) },
+		{ "targets", take_targets, 0, false },
 	};
 	struct json_object *root = r->config->memory->root;
 
@@ -701,12 +1015,12 @@ static int parse_config(struct config_reader *r, const char *text, size_t n)
 	end = end > n ? n : end;
 	if (error != json_tokener_success)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: invalid JSON: %s", r->file,
-				 config_line_of(text, end), json_tokener_error_desc(error));
-	end = config_skip_blank(text, end, n);
+				 line_of(text, end), json_tokener_error_desc(error));
+	end = blank_end(text, end, n);
 	if (end < n)
 		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
-				 r->file, config_line_of(text, end));
-	return config_keys_find(r->ctx, r->file, text, n, &r->config->memory->keys);
+				 r->file, line_of(text, end));
+	return find_keys(r->ctx, r->file, text, n, &r->config->memory->lines);
 }
 
 static struct config *new_config(struct ocp_ctx *ctx, const char *file)
@@ -746,7 +1060,7 @@ int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct confi
 {
 	char *text = NULL;
 	size_t n;
-	int err = config_file_read(ctx, file, wake_fd, &text, &n);
+	int err = read_file(ctx, file, wake_fd, &text, &n);
 
 	if (err)
 		return err;
@@ -760,12 +1074,13 @@ void config_free(struct config *config)
 	if (!config)
 		return;
 	for (size_t i = 0; i < config->n_targets; i++)
-		measure_request_free(&config->targets[i].request);
+		measure_request_free(&config->requests[i]);
 	json_object_put(config->memory->root);
-	config_keys_free(config->memory->keys);
+	json_object_put(config->memory->lines);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);
-	free(config->hosts);
+	free(config->requests);
+	free(config->settings.hosts);
 	free(config);
 }

@@ -22,31 +22,31 @@
 
 #include <stdbool.h>
 #include "base/ctx.h"
-#include "measure/request.h"
 #include "serve/buckets.h"
+#include "watch/watch.h"
 
-struct config_target {
-	const char *exe; /* NULL: `pid` is given */
-	pid_t pid;
-	enum engine_choice engine;
-	struct measure_request request;
+/* The settings that options can give, too. */
+struct serve_settings {
+	const char *listen, *textfile; /* NULL: not given */
+	const char **hosts;	       /* names of this server, see hosts.h */
+	size_t n_hosts;
+	struct buckets buckets; /* buckets.n is 0: not given */
+	bool label_pid;
 };
 
 struct config {
-	const char *listen, *textfile; /* NULL: not given */
-	const char **hosts;
-	size_t n_hosts;
-	struct buckets buckets; /* buckets.n is 0 if the key was not given */
-	bool label_pid;
-	struct config_target *targets;
+	struct serve_settings settings;
+	struct watch_spec *targets;
 	size_t n_targets;
-	struct config_memory *memory; /* owns the strings, except those of the requests */
+	struct measure_request *requests; /* targets[i].request points to requests[i] */
+	struct config_memory *memory;	  /* owns the strings, except those of the requests */
 };
 
 /*
  * Read the configuration FILE. If it is invalid, return -EINVAL with the message "FILE:LINE: KEY:
- * WHY". FILE may be a pipe only if WAKE_FD is not -1, see config_file_read(). The caller frees *OUT
- * with config_free().
+ * WHY". FILE must be a regular file or, if WAKE_FD is not -1, a nameless pipe such as a
+ * shell's <(COMMAND). -ECANCELED if WAKE_FD becomes readable before the end of the pipe. The
+ * caller frees *OUT with config_free().
  */
 int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
 /* Like config_read(), for TEXT, the N bytes of FILE followed by a zero byte. */

@@ -16,21 +16,574 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/interrupted.h"
-#include "serve/routes.h"
+#include "serve/http.h"
 #include "serve/sandbox.h"
+#include "serve/web/assets.h"
 
-enum { EXPIRE_MS = 1000, END_MS = 5000 };
-
-struct front {
-	pid_t pid; /* 0: already reaped */
-	int status;
-	int fd;
+enum {
+	EXPIRE_MS = 1000,
+	END_MS = 5000,
+	PROFILE_WAIT_MS = 360000, /* how long a client waits for its profile */
 };
 
-/* What the child reports after its start: that it is ready (err is 0), or why it failed. */
-struct ready_report {
+/* ---- asking the measuring process ----------------------------------------------------------- */
+
+/*
+ * The HTTP process's end of the channel: it sends requests to the measuring process, and keeps the
+ * latest answers.
+ *
+ * A client waits only briefly for a new answer. While the measuring process is busy, the client
+ * gets the previous answer and its age. A client that needs an answer that was made after its
+ * request, or that switches a probe, gets a ticket and waits until the answer with this ticket
+ * arrives.
+ */
+
+enum {
+	/* How long a client waits for an answer before it gets the previous answer. */
+	ASKS_WAIT_MS = 50,
+	ASKS_FIRST_MS = 1000,	  /* how long a client waits if there is no previous answer */
+	ASKS_MAX_SWITCHES = 8,	  /* maximum number of unanswered requests ASK_SWITCH */
+	ASKS_MAX_PROFILES = 24,	  /* maximum number of unanswered requests for profiles */
+	ASKS_MAX_AGE_MS = 300000, /* an older answer is not sent: the measuring process hangs */
+};
+
+struct asks {
+	int fd;
+	bool is_alone; /* the channel has failed: the measuring process has exited */
+	/* Unanswered requests, in the order of sending. */
+	struct {
+		enum ask ask;
+		uint64_t ticket; /* the id of the request in the channel */
+		int64_t since_ms;
+		bool is_ended; /* ASK_END_OF_PROFILE has been sent for this request */
+	} waiting[2 * ASK_SWITCH + ASKS_MAX_SWITCHES + ASKS_MAX_PROFILES];
+	size_t n_waiting;
+	uint64_t last_ticket;
+	/* The latest answer to each kind of request before ASK_SWITCH in enum ask. */
+	struct known_answer {
+		bool is_there;
+		struct strbuf body;
+		int64_t made_ms;
+	} known[ASK_SWITCH];
+	struct http *http; /* its clients wait for answers */
+};
+
+enum asks_result {
+	ASKS_FRESH,   /* made during this call */
+	ASKS_OLD,     /* the previous answer: the measuring process is busy */
+	ASKS_NOTHING, /* no answer: the measuring process is busy, hangs or has exited */
+};
+
+static void asks_free(struct asks *asks)
+{
+	for (size_t i = 0; i < ASK_SWITCH; i++)
+		strbuf_free(&asks->known[i].body);
+}
+
+/*
+ * Keep BODY, the answer to ASK, for other clients, unless it is an error. Takes over the memory of
+ * BODY.
+ */
+static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct strbuf *body)
+{
+	struct known_answer *known = &asks->known[ask];
+
+	if (status || body->is_short) {
+		strbuf_free(body);
+		return;
+	}
+	strbuf_free(&known->body);
+	*known = (struct known_answer){ true, *body, clock_ms() };
+}
+
+/*
+ * Return true if each answer to ASK is for one client only. Answers to other requests are kept and
+ * shared.
+ */
+static bool is_private(enum ask ask)
+{
+	return ask >= ASK_SWITCH;
+}
+
+static bool is_profile(enum ask ask)
+{
+	return ask > ASK_SWITCH;
+}
+
+static const char *type_of(enum ask ask)
+{
+	if (ask == ASK_PROFILE || ask == ASK_HEAP)
+		return "application/octet-stream";
+	if (ask == ASK_PROFILES)
+		return "text/plain; charset=utf-8";
+	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
+				: "application/json";
+}
+
+/*
+ * Send the answer that has arrived from the measuring process to the clients that wait for TICKET.
+ */
+static void send_answer(const struct asks *asks, enum ask ask, uint64_t ticket, unsigned int status,
+			const struct strbuf *body)
+{
+	struct http_reply reply = { .status = status,
+				    .type = status ? "application/json" : type_of(ask) };
+
+	if (!http_is_awaited(asks->http, ticket))
+		return;
+	strbuf_add(&reply.body, body->bytes, body->n);
+	http_add_header(&reply, "Cache-Control", "no-store");
+	if (ask < ASK_STATUS)
+		http_add_header(&reply, "Vary", "Accept");
+	if ((ask == ASK_PROFILE || ask == ASK_HEAP) && !status)
+		http_add_header(&reply, "Content-Disposition",
+				ask == ASK_HEAP ? "attachment; filename=\"heap.pb.gz\""
+						: "attachment; filename=\"profile.pb.gz\"");
+	if (status == HTTP_UNAUTHORIZED)
+		http_add_header(&reply, "WWW-Authenticate", "Bearer");
+	http_answer(asks->http, ticket, &reply);
+}
+
+/*
+ * Take one answer from the channel. Return false if no answer has arrived, or if the channel has
+ * failed.
+ */
+static bool take_one(struct asks *asks)
+{
+	struct strbuf body = { 0 };
+	unsigned int status = 0;
+	uint64_t ticket = 0;
+	const int err = channel_receive(asks->fd, &ticket, &status, &body);
+	enum ask ask;
+	size_t at = 0;
+
+	if (err == -EAGAIN)
+		return false;
+	while (at < asks->n_waiting && asks->waiting[at].ticket != ticket)
+		at++;
+	if (err || at == asks->n_waiting) {
+		asks->is_alone = true;
+		strbuf_free(&body);
+		return false;
+	}
+	ask = asks->waiting[at].ask;
+	asks->n_waiting--;
+	memmove(asks->waiting + at, asks->waiting + at + 1,
+		(asks->n_waiting - at) * sizeof(asks->waiting[0]));
+	send_answer(asks, ask, ticket, status, &body);
+	if (is_private(ask))
+		strbuf_free(&body);
+	else
+		keep_answer(asks, ask, status, &body);
+	return true;
+}
+
+/* Take the answers that have arrived. Call this when `fd` is readable. */
+static void asks_collect(struct asks *asks)
+{
+	while (!asks->is_alone && take_one(asks))
+		;
+}
+
+/*
+ * Return the number of unanswered requests ASK, and set *LAST to the ticket of the newest one if
+ * there is any.
+ */
+static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < asks->n_waiting; i++) {
+		if (asks->waiting[i].ask != ask)
+			continue;
+		*last = asks->waiting[i].ticket;
+		n++;
+	}
+	return n;
+}
+
+static uint64_t send_ask(struct asks *asks, enum ask ask, const struct strbuf *message)
+{
+	const uint64_t ticket = asks->last_ticket + 1;
+	const int err = channel_ask(asks->fd, ask, ticket, message->bytes, message->n);
+
+	asks->is_alone |= err && err != -EAGAIN;
+	if (err)
+		return 0;
+	asks->waiting[asks->n_waiting].ask = ask;
+	asks->waiting[asks->n_waiting].ticket = asks->last_ticket = ticket;
+	asks->waiting[asks->n_waiting].is_ended = false;
+	asks->waiting[asks->n_waiting++].since_ms = clock_ms();
+	return ticket;
+}
+
+static size_t count_profiles(const struct asks *asks)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < asks->n_waiting; i++)
+		n += is_profile(asks->waiting[i].ask);
+	return n;
+}
+
+/*
+ * Send ASK with MESSAGE, and return the ticket of the request. If clients share the answers to ASK,
+ * and two requests ASK are unanswered, send nothing and return the ticket of the second one. In
+ * both cases the answer is made after this call. Return 0 if too many requests are waiting, or if
+ * is_alone.
+ */
+static uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message)
+{
+	uint64_t last = 0;
+	size_t n;
+
+	asks_collect(asks);
+	if (asks->is_alone)
+		return 0;
+	n = count_waiting(asks, ask, &last);
+	if (ask == ASK_SWITCH && n == ASKS_MAX_SWITCHES)
+		return 0;
+	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
+		return 0;
+	/*
+	 * The measuring process executes one request after the other. Two requests ASK are
+	 * unanswered, so it has not started the second one, whose answer will be current.
+	 */
+	if (!is_private(ask) && n == 2)
+		return last;
+	return send_ask(asks, ask, message);
+}
+
+/* Ask the measuring process to end each unanswered profile whose client has gone. */
+static void asks_end_profiles(struct asks *asks)
+{
+	for (size_t i = 0; i < asks->n_waiting; i++) {
+		const uint64_t ticket = asks->waiting[i].ticket;
+
+		if (is_profile(asks->waiting[i].ask) && !asks->waiting[i].is_ended &&
+		    !http_is_awaited(asks->http, ticket))
+			asks->waiting[i].is_ended =
+				channel_ask(asks->fd, ASK_END_OF_PROFILE, ticket, "", 0) == 0;
+	}
+}
+
+/*
+ * Return when the oldest unanswered request was sent, or the current time if no request is waiting.
+ * Requests for profiles do not count, since profiles take long.
+ */
+static int64_t oldest_ms(const struct asks *asks)
+{
+	for (size_t i = 0; i < asks->n_waiting; i++)
+		if (!is_profile(asks->waiting[i].ask))
+			return asks->waiting[i].since_ms;
+	return clock_ms();
+}
+
+/*
+ * Wait briefly for the answer to ASK. The deadline counts from the oldest unanswered request, so
+ * that the waits of several clients do not add up while the measuring process is busy.
+ */
+static void await(struct asks *asks, enum ask ask)
+{
+	const int64_t deadline_ms =
+		oldest_ms(asks) + (asks->known[ask].is_there ? ASKS_WAIT_MS : ASKS_FIRST_MS);
+	struct pollfd fd = { .fd = asks->fd, .events = POLLIN };
+	uint64_t last;
+
+	while (!asks->is_alone && count_waiting(asks, ask, &last)) {
+		const int64_t left_ms = deadline_ms - clock_ms();
+
+		if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) == 0)
+			break;
+		take_one(asks);
+	}
+}
+
+/*
+ * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to its
+ * age. ASK must precede ASK_SWITCH in enum ask. If is_alone, return ASKS_NOTHING.
+ */
+static enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body,
+				 int64_t *age_ms)
+{
+	const struct known_answer *known = &asks->known[ask];
+	const int64_t begin_ms = clock_ms();
+	uint64_t last;
+
+	asks_collect(asks);
+	if (!asks->is_alone && !count_waiting(asks, ask, &last))
+		send_ask(asks, ask, &(struct strbuf){ 0 });
+	if (asks->n_waiting)
+		await(asks, ask);
+	*age_ms = clock_ms() - known->made_ms;
+	if (asks->is_alone || !known->is_there || *age_ms > ASKS_MAX_AGE_MS)
+		return ASKS_NOTHING;
+	strbuf_add(body, known->body.bytes, known->body.n);
+	return known->made_ms >= begin_ms ? ASKS_FRESH : ASKS_OLD;
+}
+
+/* ---- the paths ------------------------------------------------------------------------------ */
+
+struct routes {
+	const struct hosts *hosts;
+	struct asks asks;
+	struct http_route *list;
+	char age[24]; /* value of the Age header, in seconds */
+};
+
+/*
+ * Costly answers are shared: each kind of request before ASK_SWITCH has its number for
+ * http_share(), from 1.
+ */
+_Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
+
+static void say_busy(const struct routes *routes, struct http_reply *reply)
+{
+	http_add_header(reply, "Retry-After", "1");
+	http_error(reply, HTTP_UNAVAILABLE,
+		   routes->asks.is_alone ? "the server is shutting down"
+					 : "the server is busy measuring",
+		   NULL);
+}
+
+/* Return true if the client refuses cached answers (RFC 9111, 5.2.1.4). */
+static bool wants_new(const struct http_request *request)
+{
+	char *list = http_header_list(request, "Cache-Control");
+	const bool wants = list && strcasestr(list, "no-cache");
+
+	free(list);
+	return wants;
+}
+
+/* Answer with the measuring process's answer to ASK. TYPE is the Content-Type on success. */
+static void pass_on(struct routes *routes, const struct http_request *request, enum ask ask,
+		    const char *type, struct http_reply *reply)
+{
+	enum asks_result result;
+	int64_t age_ms = 0;
+
+	if (wants_new(request)) {
+		reply->ticket = asks_queue(&routes->asks, ask, &(struct strbuf){ 0 });
+		if (!reply->ticket)
+			say_busy(routes, reply);
+		return;
+	}
+	result = asks_get(&routes->asks, ask, &reply->body, &age_ms);
+	http_add_header(reply, "Cache-Control", "no-store");
+	reply->type = type;
+	if (result == ASKS_NOTHING)
+		say_busy(routes, reply);
+	if (result != ASKS_OLD)
+		return;
+	snprintf(routes->age, sizeof(routes->age), "%lld", (long long)age_ms / 1000);
+	http_add_header(reply, "Age", routes->age);
+}
+
+static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	char *accept = http_header_list(request, "Accept");
+	const enum exposition exposition = negotiate(accept);
+
+	free(accept);
+	if (http_share(request, reply, ASK_METRICS + exposition + 1))
+		return;
+	http_add_header(reply, "Vary", "Accept");
+	pass_on(data, request, ASK_METRICS + exposition, exposition_type(exposition), reply);
+}
+
+static void answer_json(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	if (!http_share(request, reply, request->what + 1))
+		pass_on(data, request, request->what, "application/json", reply);
+}
+static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct routes *routes = data;
+	struct strbuf message = { 0 };
+
+	client_request_write(&request->client, &message);
+	if (message.is_short)
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
+	else
+		reply->ticket = asks_queue(&routes->asks, ASK_SWITCH, &message);
+	if (!reply->ticket && !reply->status)
+		say_busy(routes, reply);
+	strbuf_free(&message);
+}
+
+static void add_terminated_text(struct strbuf *out, const char *text)
+{
+	strbuf_add(out, text, strlen(text) + 1);
+}
+
+static void add_argument(void *data, const char *name, const char *value)
+{
+	add_terminated_text(data, name);
+	add_terminated_text(data, value ? value : "");
+}
+
+/*
+ * Append REQUEST, for a profile, to OUT as a message. Its body is the path and the arguments, as
+ * serve/profiling.c parses them.
+ */
+static void write_profile_message(const struct http_request *request, struct strbuf *out)
+{
+	struct client_request client = request->client;
+	struct strbuf text = { 0 };
+
+	add_terminated_text(&text, request->path);
+	http_arguments(request, add_argument, &text);
+	client.body = text.bytes;
+	client.n_body = text.n;
+	if (text.is_short)
+		out->is_short = true;
+	else
+		client_request_write(&client, out);
+	strbuf_free(&text);
+}
+
+/* Pass REQUEST, for a profile, to the measuring process. The client gets the answer later. */
+static void answer_profile(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct routes *routes = data;
+	struct strbuf message = { 0 };
+
+	write_profile_message(request, &message);
+	if (message.is_short || message.n > ASK_BYTES)
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
+	else
+		reply->ticket = asks_queue(&routes->asks, request->what, &message);
+	reply->wait_ms = PROFILE_WAIT_MS;
+	if (!reply->ticket && !reply->status)
+		say_busy(routes, reply);
+	strbuf_free(&message);
+}
+
+/*
+ * Drop the clients that have exceeded their time limits, and end the profiles whose clients have
+ * gone. Call this every second.
+ */
+static void routes_expire(struct routes *routes)
+{
+	http_expire(routes->asks.http);
+	asks_end_profiles(&routes->asks);
+}
+
+static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	(void)data;
+	(void)request;
+	reply->type = "text/plain; charset=utf-8";
+	strbuf_lit(&reply->body, "ok\n");
+}
+
+/* Return true if LIST, the value of If-None-Match, contains TAG. */
+static bool has_tag(const char *list, const char *tag)
+{
+	const char *found = list ? strstr(list, tag) : NULL;
+
+	return found || (list && strcmp(list, "*") == 0);
+}
+
+static void answer_asset(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct asset *asset = asset_find(request->path);
+
+	(void)data;
+	http_add_header(reply, "ETag", asset->etag);
+	http_add_header(reply, "Cache-Control", "no-cache");
+	http_add_header(reply, "Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+			"frame-ancestors 'none'");
+	http_add_header(reply, "Referrer-Policy", "no-referrer");
+	/* A reply with 304 must have the Content-Length of the full reply. */
+	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
+		reply->status = HTTP_NOT_MODIFIED;
+	reply->type = asset->type;
+	reply->data = asset->data;
+	reply->n_data = asset->bytes;
+}
+
+static bool admit(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct routes *routes = data;
+
+	return hosts_admit(routes->hosts, request->client.host, reply);
+}
+
+/*
+ * Serve clients on LISTEN_FD, and take ownership of it, also after an error. The caller must have
+ * set hosts and asks.fd in ROUTES, which must outlive the server.
+ */
+static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd,
+			struct http **http)
+{
+	static const struct http_route fixed[] = {
+		{ "/metrics", HTTP_GET, answer_metrics, ASK_METRICS },
+		{ "/api/v1/status", HTTP_GET, answer_json, ASK_STATUS },
+		{ "/api/v1/history", HTTP_GET, answer_json, ASK_HISTORY },
+		/*
+		 * The status does not contain the pairs. Pages request their history repeatedly,
+		 * as often as its size allows.
+		 */
+		{ "/api/v1/history/pairs", HTTP_GET, answer_json, ASK_PAIR_HISTORY },
+		{ "/api/v1/history/15m", HTTP_GET, answer_json, ASK_QUARTER_HOUR },
+		{ "/api/v1/switch", HTTP_POST, answer_switch, ASK_SWITCH },
+		{ "/api/v1/profile", HTTP_ONLY_GET, answer_profile, ASK_FLAME },
+		{ "/debug/pprof/profile", HTTP_ONLY_GET, answer_profile, ASK_PROFILE },
+		{ "/debug/pprof/allocs", HTTP_ONLY_GET, answer_profile, ASK_PROFILE },
+		{ "/debug/pprof/heap", HTTP_ONLY_GET, answer_profile, ASK_HEAP },
+		{ "/api/v1/heap", HTTP_ONLY_GET, answer_profile, ASK_SITES },
+		{ "/debug/pprof/", HTTP_ONLY_GET, answer_profile, ASK_PROFILES },
+		{ "/healthz", HTTP_GET, answer_health, 0 },
+	};
+	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);
+	struct http_route *list = malloc((n_fixed + n_assets) * sizeof(*list));
+	const struct http_settings settings = {
+		.listen_fd = listen_fd,
+		.routes = list,
+		.n_routes = n_fixed + n_assets,
+		.admit = admit,
+		.data = routes,
+	};
 	int err;
-	char error[256], hint[256];
+
+	if (!list) {
+		close(listen_fd);
+		return ctx_no_memory(ctx);
+	}
+	memcpy(list, fixed, sizeof(fixed));
+	for (size_t i = 0; i < n_assets; i++)
+		list[n_fixed + i] =
+			(struct http_route){ assets[i].path, HTTP_GET, answer_asset, 0 };
+	routes->list = list;
+	err = http_new(ctx, &settings, http);
+	routes->asks.http = *http;
+	return err;
+}
+
+static void routes_stop(struct routes *routes, struct http *http)
+{
+	http_free(http);
+	free(routes->list);
+	routes->list = NULL;
+	asks_free(&routes->asks);
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+struct front {
+	struct server_child child; /* the pid is 0 after the child was reaped */
+	int status;
+};
+
+/* What the child needs for its start. */
+struct front_setup {
+	struct ocp_ctx *ctx;
+	int listen_fd;
+	const struct hosts *hosts;
 };
 
 /* ---- the child ------------------------------------------------------------------------------ */
@@ -95,37 +648,25 @@ static int keep_two(struct ocp_ctx *ctx, int a, int b)
 	return confine_close_files(ctx, kept, 2);
 }
 
-static void report_start(struct ocp_ctx *ctx, int fd, int err)
+/* Run as the child process. Does not return. */
+static int be_front(const void *data, pid_t parent, int channel_fd)
 {
-	struct ready_report report = { .err = err };
-
-	if (err) {
-		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
-		snprintf(report.hint, sizeof(report.hint), "%s",
-			 ocp_hint(ctx) ? ocp_hint(ctx) : "");
-	}
-	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
-}
-
-/* Run as the child process. Return its exit status. */
-static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channel_fd,
-		    const struct hosts *hosts)
-{
-	struct routes routes = { .hosts = hosts, .asks.fd = channel_fd };
+	const struct front_setup *setup = data;
+	struct routes routes = { .hosts = setup->hosts, .asks.fd = channel_fd };
 	struct http *http = NULL;
 	char go;
-	int err = keep_two(ctx, listen_fd, channel_fd);
+	int err = keep_two(setup->ctx, setup->listen_fd, channel_fd);
 
 	prctl(PR_SET_NAME, "probes-http");
 	if (!err)
-		err = routes_start(ctx, &routes, listen_fd, &http);
+		err = routes_start(setup->ctx, &routes, setup->listen_fd, &http);
 	if (!err)
-		err = enter_sandbox(ctx, parent);
-	report_start(ctx, channel_fd, err);
+		err = enter_sandbox(setup->ctx, parent);
+	server_child_report(setup->ctx, channel_fd, err);
 	if (!err && recv(channel_fd, &go, 1, 0) == 1)
 		serve_channel(&routes, http);
 	routes_stop(&routes, http);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	exit(err ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 /* ---- the parent ----------------------------------------------------------------------------- */
@@ -135,14 +676,14 @@ static void reap(struct front *front)
 {
 	const int64_t deadline_ms = clock_ms() + END_MS;
 
-	while (front->pid > 0) {
-		const pid_t pid = waitpid(front->pid, &front->status, WNOHANG);
+	while (front->child.pid > 0) {
+		const pid_t pid = waitpid(front->child.pid, &front->status, WNOHANG);
 
 		if (pid > 0 || (pid < 0 && errno != EINTR))
-			front->pid = 0;
+			front->child.pid = 0;
 		else if (clock_ms() >= deadline_ms)
-			kill(front->pid, SIGKILL);
-		if (front->pid > 0)
+			kill(front->child.pid, SIGKILL);
+		if (front->child.pid > 0)
 			poll(NULL, 0, 5);
 	}
 }
@@ -160,7 +701,7 @@ static int say_end(struct ocp_ctx *ctx, const struct front *front)
 int front_failed(struct ocp_ctx *ctx, struct front *front, int code)
 {
 	if (code != -EPIPE)
-		kill(front->pid, SIGKILL);
+		kill(front->child.pid, SIGKILL);
 	reap(front);
 	if (code == -EPIPE)
 		return say_end(ctx, front);
@@ -174,88 +715,63 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 
 	if (!front)
 		return 0;
-	if (front->pid > 0) {
-		shutdown(front->fd, SHUT_WR);
+	if (front->child.pid > 0) {
+		shutdown(front->child.fd, SHUT_WR);
 		reap(front);
 		err = front->status ? say_end(ctx, front) : 0;
 	}
-	close(front->fd);
+	close(front->child.fd);
 	free(front);
 	return err;
 }
 
-static int await_report(struct ocp_ctx *ctx, struct front *front)
+/* Start the child. Return the error that the child has reported, or another one. */
+static int start_child(struct ocp_ctx *ctx, struct front *front, const struct front_setup *setup)
 {
-	struct interruptions interruptions = { 0 };
-	struct ready_report report;
-	ssize_t n;
+	struct child_report report;
+	int err = server_child_start(ctx, &front->child, be_front, setup, &report);
 
-	do
-		n = recv(front->fd, &report, sizeof(report), 0);
-	while (n < 0 && is_interrupted(&interruptions));
-	if (n != sizeof(report))
-		return front_failed(ctx, front, -EPIPE);
-	if (!report.err)
-		return 0;
+	if (err == -EPIPE)
+		return front_failed(ctx, front, err);
+	if (err || !report.err)
+		return err;
 	reap(front);
-	report.error[sizeof(report.error) - 1] = '\0';
-	report.hint[sizeof(report.hint) - 1] = '\0';
 	ctx_set_error(ctx, "%s", report.error);
 	if (*report.hint)
 		ctx_hint(ctx, "%s", report.hint);
 	return report.err;
 }
 
-/* Fork the child, and wait for its report. Closes LISTEN_FD, also after an error. */
-static int fork_front(struct ocp_ctx *ctx, struct front *front, int listen_fd,
-		      const struct hosts *hosts)
-{
-	const pid_t parent = getpid();
-	int fds[2], err = channel_new(fds);
-
-	if (err) {
-		close(listen_fd);
-		return ctx_error(ctx, err, "socketpair: %s", strerror(-err));
-	}
-	front->fd = fds[0];
-	fflush(NULL);
-	front->pid = fork();
-	if (front->pid == 0)
-		exit(be_front(ctx, parent, listen_fd, fds[1], hosts));
-	if (front->pid < 0)
-		err = ctx_error(ctx, -errno, "fork: %s", strerror(errno));
-	close(fds[1]);
-	close(listen_fd);
-	return err ? err : await_report(ctx, front);
-}
-
 int front_start(struct ocp_ctx *ctx, struct listener *listener, const struct hosts *hosts,
 		struct front **out)
 {
+	const struct front_setup setup = { ctx, listener->fd, hosts };
 	struct front *front = calloc(1, sizeof(*front));
-	int listen_fd = listener->fd, err;
+	int err;
 
 	if (!front)
 		return ctx_no_memory(ctx);
+	front->child.fd = -1;
+	err = start_child(ctx, front, &setup);
+	close(listener->fd);
 	listener->fd = -1;
-	front->fd = -1;
-	*out = front;
-	err = fork_front(ctx, front, listen_fd, hosts);
-	if (!err)
+	if (!err) {
+		*out = front;
 		return 0;
-	*out = NULL;
-	if (front->fd >= 0)
-		close(front->fd);
+	}
+	if (front->child.fd >= 0)
+		close(front->child.fd);
 	free(front);
 	return err;
 }
 
 int front_go(struct ocp_ctx *ctx, struct front *front)
 {
-	return send(front->fd, "", 1, MSG_NOSIGNAL) == 1 ? 0 : front_failed(ctx, front, -EPIPE);
+	return send(front->child.fd, "", 1, MSG_NOSIGNAL) == 1 ? 0
+							       : front_failed(ctx, front, -EPIPE);
 }
 
 int front_fd(const struct front *front)
 {
-	return front->fd;
+	return front->child.fd;
 }

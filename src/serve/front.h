@@ -27,7 +27,6 @@
 
 #include "serve/channel.h"
 #include "serve/hosts.h"
-#include "serve/listen.h"
 
 struct front;
 

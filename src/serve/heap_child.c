@@ -1,287 +1,278 @@
 // SPDX-License-Identifier: MIT
-#include "serve/heap_child.h"
+/*
+ * The process that runs Gc.Memprof in the measured programs. It reads the events of Gc.Memprof all
+ * the time, and answers requests with the profile so far. Each second it sends the message of
+ * heap_figures_write().
+ */
+#include "serve/profile_worker.h"
 
-#include <poll.h>
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "memprof/heaps.h"
-#include "profile/formats/pprof_writer.h"
-#include "serve/channel.h"
-#include "serve/heap_figures.h"
-#include "serve/heap_json.h"
-#include "serve/process_list.h"
-#include "serve/profile_taker.h"
+#include "serve/api.h"
+#include "serve/json.h"
+#include "serve/request.h"
 
 enum {
-	MAX_JOBS = 32,
+	SHOWN_SITES = 25,
 	READ_MS = 20, /* how often events are read while a program is profiled */
-	SECOND_MS = 1000,
-	FAILED = 500,
-	NOT_IMPLEMENTED = 501,
-	UNAVAILABLE = 503,
-};
-
-/* A request for a profile over some seconds. It is answered at end_ms. */
-struct heap_job {
-	uint64_t id; /* 0: unused */
-	struct record_filter filter;
-	char *exe; /* owned; filter.exe points to it */
-	int64_t end_ms;
-	struct heaps_mark mark;
 };
 
 struct heap_worker {
-	struct ocp_ctx *ctx;
-	int fd;
 	struct heaps *heaps;
-	struct heap_job jobs[MAX_JOBS];
-	struct process_list processes;
-	struct asked asked;
+	bool has_more; /* more events may be waiting */
 };
 
-/* ---- answers -------------------------------------------------------------------------------- */
-
-static void send_error(struct heap_worker *c, uint64_t id, int err)
+static struct heaps *heaps_of(const struct profile_worker *w)
 {
-	const bool is_bare = err == -ENODATA;
-	const unsigned int status = is_bare || err == -EOPNOTSUPP      ? NOT_IMPLEMENTED
-				    : err == -ENOMEM || err == -EPROTO ? FAILED
-								       : UNAVAILABLE;
-	const char *hint =
-		is_bare ? "/debug/pprof/allocs and `ocaml-probes profile --alloc` need no library"
-			: ocp_hint(c->ctx);
-
-	taker_answer_error(c->ctx, c->fd, id, status, hint);
+	return ((const struct heap_worker *)w->own)->heaps;
 }
 
-static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
-{
-	struct profiling_numbers numbers = { 0 };
+/* ---- the allocation sites as JSON, for the page ------------------------------------------- */
 
-	for (size_t i = 0; i < n; i++)
-		numbers.samples += list[i].profile.samples;
-	return numbers;
+static uint64_t words(const struct heaps *heaps, uint64_t samples)
+{
+	return (uint64_t)((double)samples / heaps_rate(heaps));
 }
 
-/* The profiles of some processes. */
-struct profiles {
+static void add_heap_process(struct json *j, const struct watched_heap *is)
+{
+	static const char *const states[] = {
+		[HEAP_NONE] = "none", [HEAP_ASKED] = "waiting", [HEAP_RUNS] = "running"
+	};
+
+	json_open(j, "{");
+	json_u64(j, "pid", (uint64_t)is->pid);
+	json_text(j, "exe", is->exe);
+	json_text(j, "state", states[is->state]);
+	if (is->state == HEAP_RUNS)
+		json_scaled(j, "since", is->since_ns / 1000000, 3);
+	else
+		json_null(j, "since");
+	json_text(j, "problem", is->problem[0] ? is->problem : NULL);
+	json_text(j, "hint", is->hint[0] ? is->hint : NULL);
+	json_close(j, "}");
+}
+
+struct sums {
+	uint64_t samples, live, blocks, live_blocks;
+	uint64_t lost_allocations, lost_samples, lost_frees, left_out;
+};
+
+static void add_to_heap_sums(struct sums *sums, const struct watched_heap *is)
+{
+	const struct heap_totals totals = heap_totals(is->heap);
+	const uint64_t *events = is->losses.events;
+
+	sums->samples += totals.samples;
+	sums->live += totals.live_samples;
+	sums->blocks += totals.blocks;
+	sums->live_blocks += totals.live_blocks;
+	sums->left_out += totals.left_out;
+	sums->lost_samples += is->losses.samples;
+	sums->lost_allocations += events[MEMPROF_ALLOC_MINOR] + events[MEMPROF_ALLOC_MAJOR];
+	sums->lost_frees += events[MEMPROF_DEALLOC_MINOR] + events[MEMPROF_DEALLOC_MAJOR];
+}
+
+static struct sums add_heap_processes(struct json *j, struct heaps *heaps,
+				      const struct record_filter *filter)
+{
+	struct sums sums = { 0 };
+
+	json_open_member(j, "processes", "[");
+	for (size_t i = 0; i < heaps_count(heaps); i++) {
+		const struct watched_heap *is = heaps_at(heaps, i);
+
+		if (!record_filter_has(filter, is->exe, is->pid))
+			continue;
+		add_heap_process(j, is);
+		if (is->heap)
+			add_to_heap_sums(&sums, is);
+	}
+	json_close(j, "]");
+	return sums;
+}
+
+static void add_sums(struct json *j, const struct heaps *heaps, const struct sums *sums)
+{
+	json_u64(j, "live_words", words(heaps, sums->live));
+	json_u64(j, "allocated_words", words(heaps, sums->samples));
+	json_u64(j, "live_samples", sums->live_blocks);
+	json_u64(j, "allocated_samples", sums->blocks);
+	json_open_member(j, "losses", "{");
+	json_u64(j, "allocations", sums->lost_allocations);
+	json_u64(j, "words", words(heaps, sums->lost_samples));
+	json_u64(j, "frees", sums->lost_frees);
+	json_u64(j, "not_followed", sums->left_out);
+	json_close(j, "}");
+}
+
+static void add_heap_site(struct json *j, const struct heaps *heaps, const struct heap_site *site)
+{
+	const struct named_frame *frame = site->frame;
+
+	json_line(j);
+	json_open(j, "{");
+	json_text(j, "function", frame->function);
+	json_text(j, "file", frame->line ? frame->file : NULL);
+	if (frame->file && frame->line)
+		json_u64(j, "line", frame->line);
+	else
+		json_null(j, "line");
+	json_u64(j, "live_words", words(heaps, site->sum.live_samples));
+	json_u64(j, "allocated_words", words(heaps, site->sum.samples));
+	json_close(j, "}");
+}
+
+/*
+ * Write a JSON object with the processes that match FILTER, the sums of their figures, and the
+ * first SHOWN_SITES of their allocation sites. Return 0 or -ENOMEM.
+ */
+static int write_heap_json(struct strbuf *out, struct heaps *heaps,
+			   const struct record_filter *filter)
+{
+	struct json j = { .out = out };
+	struct heap_site *sites;
+	struct sums sums;
+	size_t n;
+	int err = heaps_sites(heaps, filter, &sites, &n);
+
+	if (err)
+		return err;
+	json_open(&j, "{");
+	json_u64(&j, "version", API_VERSION);
+	json_scaled(&j, "time", (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
+	json_real(&j, "rate", heaps_rate(heaps), 9);
+	sums = add_heap_processes(&j, heaps, filter);
+	json_u64(&j, "above_limit", heaps_above(heaps));
+	add_sums(&j, heaps, &sums);
+	json_u64(&j, "n_sites", n);
+	json_open_member(&j, "sites", "[");
+	for (size_t i = 0; i < n && i < SHOWN_SITES; i++)
+		add_heap_site(&j, heaps, &sites[i]);
+	strbuf_lit(out, "]}\n");
+	free(sites);
+	return 0;
+}
+
+/* ---- the work ------------------------------------------------------------------------------- */
+
+static int begin_heap_profile(struct profile_worker *w, struct profile_job *job)
+{
+	return job->take.seconds ? heaps_mark(heaps_of(w), &job->heaps_mark) : 0;
+}
+
+static void end_heap_profile(struct profile_worker *w, struct profile_job *job)
+{
+	(void)w;
+	heaps_mark_free(&job->heaps_mark);
+}
+
+static int answer_heap_profile(struct profile_worker *w, const struct profile_job *job,
+			       struct strbuf *body)
+{
 	struct process_profile *list;
 	size_t n;
-};
-
-static int write_heap_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
-{
-	const struct profiles *profiles = data;
-
-	return pprof_write_all(ctx, profiles->list, profiles->n, to);
-}
-
-static void answer_pprof(struct heap_worker *c, uint64_t id, const struct record_filter *filter,
-			 const struct heaps_mark *mark)
-{
-	struct profiles profiles;
-	struct strbuf body = { 0 };
-	int err = heaps_take(c->heaps, filter, mark, &profiles.list, &profiles.n);
-
-	if (!err) {
-		const struct profiling_numbers numbers = numbers_of(profiles.list, profiles.n);
-
-		err = taker_add_body(c->ctx, &numbers, write_heap_pprof, &profiles, &body);
-		process_profiles_free(profiles.list, profiles.n);
-	}
-	if (err)
-		send_error(c, id, err);
-	else
-		taker_answer(c->fd, id, 0, &body);
-	strbuf_free(&body);
-}
-
-static void answer_json(struct heap_worker *c, uint64_t id, const struct record_filter *filter)
-{
-	const struct profiling_numbers none = { 0 };
-	struct strbuf body = { 0 };
 	int err;
 
-	strbuf_add(&body, (const char *)&none, sizeof(none));
-	err = heap_json_write(&body, c->heaps, filter);
-	if (!err && body.is_short)
-		err = ctx_no_memory(c->ctx);
-	if (err)
-		send_error(c, id, err);
-	else
-		taker_answer(c->fd, id, 0, &body);
-	strbuf_free(&body);
-}
+	if (job->take.is_flame) {
+		const struct profiling_numbers none = { 0 };
 
-/* ---- orders --------------------------------------------------------------------------------- */
-
-static void end_job(struct heap_job *job)
-{
-	heaps_mark_free(&job->mark);
-	free(job->exe);
-	*job = (struct heap_job){ 0 };
-}
-
-static struct heap_job *find_job(struct heap_worker *c, uint64_t id)
-{
-	for (size_t i = 0; i < MAX_JOBS; i++)
-		if (c->jobs[i].id == id)
-			return &c->jobs[i];
-	return NULL;
-}
-
-/* Start a job for the order TAKE, which will be answered after take->seconds. */
-static int start_heap_job(struct heap_worker *c, const struct profiling_take *take, const char *exe)
-{
-	struct heap_job *job = find_job(c, 0);
-
-	if (!job)
-		return ctx_error(c->ctx, -EBUSY, "too many profiles");
-	job->exe = *exe ? strdup(exe) : NULL;
-	if (*exe && !job->exe)
-		return ctx_no_memory(c->ctx);
-	job->id = c->asked.id;
-	job->filter = (struct record_filter){ .exe = job->exe, .pid = take->pid };
-	job->end_ms = clock_ms() + (int64_t)take->seconds * 1000;
-	return heaps_mark(c->heaps, &job->mark);
-}
-
-static void on_take(struct heap_worker *c)
-{
-	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
-	const struct heaps_mark all = { 0 };
-	struct record_filter filter = { .exe = *exe ? exe : NULL };
-	struct profiling_take take;
-	struct heap_job *job;
-	int err;
-
-	memcpy(&take, c->asked.bytes, sizeof(take));
-	filter.pid = take.pid;
-	if (take.is_flame) {
-		answer_json(c, c->asked.id, &filter);
-	} else if (!take.seconds) {
-		answer_pprof(c, c->asked.id, &filter, &all);
-	} else if ((err = start_heap_job(c, &take, exe)) != 0) {
-		send_error(c, c->asked.id, err);
-		job = find_job(c, c->asked.id);
-		if (job)
-			end_job(job);
+		strbuf_add(body, (const char *)&none, sizeof(none));
+		return write_heap_json(body, heaps_of(w), &job->filter);
 	}
+	err = heaps_take(heaps_of(w), &job->filter, &job->heaps_mark, &list, &n);
+	if (!err)
+		return profile_worker_add(w, list, n, NULL, body);
+	if (err == -ENODATA)
+		ctx_hint(w->ctx, "/debug/pprof/allocs and `ocaml-probes profile --alloc` need no "
+				 "library");
+	return err;
 }
 
-static void on_cancel(struct heap_worker *c)
+static void follow_heap_processes(struct profile_worker *w)
 {
-	struct heap_job *job = find_job(c, c->asked.id);
-
-	if (!job)
-		return;
-	taker_answer(c->fd, job->id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
-	end_job(job);
-}
-
-static void follow_heap_processes(struct heap_worker *c)
-{
-	if (heaps_follow(c->heaps, c->processes.of, c->processes.n) != 0)
+	if (heaps_follow(heaps_of(w), w->processes, w->n_processes) != 0)
 		exit(EXIT_FAILURE);
 }
 
-/* Execute the orders that have arrived. Return false if the channel has ended or failed. */
-static bool take_orders(struct heap_worker *c)
+static unsigned int heap_profile_status(int err)
 {
-	int err;
-
-	while ((err = channel_take(c->fd, &c->asked)) == 0) {
-		if ((int)c->asked.ask == PROFILING_TAKE)
-			on_take(c);
-		else if ((int)c->asked.ask == PROFILING_CANCEL)
-			on_cancel(c);
-		else if (process_list_read(&c->processes, c->asked.bytes, c->asked.n))
-			follow_heap_processes(c);
-	}
-	return err == -EAGAIN;
+	if (err == -ENODATA || err == -EOPNOTSUPP)
+		return HTTP_NOT_IMPLEMENTED;
+	return err == -ENOMEM || err == -EPROTO ? HTTP_SERVER_ERROR : HTTP_UNAVAILABLE;
 }
 
-/* ---- the process ---------------------------------------------------------------------------- */
-
-static void end_jobs(struct heap_worker *c)
+static void read_heaps(struct profile_worker *w)
 {
-	for (size_t i = 0; i < MAX_JOBS; i++) {
-		struct heap_job *job = &c->jobs[i];
+	struct heap_worker *own = w->own;
 
-		if (!job->id || clock_ms() < job->end_ms)
-			continue;
-		answer_pprof(c, job->id, &job->filter, &job->mark);
-		end_job(job);
-	}
+	if (heaps_read(own->heaps, &own->has_more) != 0)
+		exit(EXIT_FAILURE);
+}
+
+/* Wait for a short time if any process has a profiling session. */
+static int heap_wait_ms(const struct profile_worker *w)
+{
+	const struct heap_worker *own = w->own;
+
+	if (own->has_more)
+		return 0;
+	for (size_t i = 0; i < heaps_count(own->heaps); i++)
+		if (heaps_at(own->heaps, i)->heap)
+			return READ_MS;
+	return PROFILE_WORKER_MS;
 }
 
 /*
  * Send the current figures. Ignore errors: if the measuring process is busy now, it gets the next
  * figures.
  */
-static void send_news(struct heap_worker *c)
+static void send_news(struct profile_worker *w)
 {
 	struct strbuf news = { 0 };
 
-	heap_figures_write(&news, c->heaps);
+	follow_heap_processes(w);
+	heap_figures_write(&news, heaps_of(w));
 	if (!news.is_short)
-		channel_answer(c->fd, 0, 0, &news);
+		channel_answer(w->fd, 0, 0, &news);
 	strbuf_free(&news);
 }
 
-/* Return true if any process has a profiling session. */
-static bool is_reading(const struct heap_worker *c)
+static int open_heaps(struct profile_worker *w)
 {
-	for (size_t i = 0; i < heaps_count(c->heaps); i++)
-		if (heaps_at(c->heaps, i)->heap)
-			return true;
-	return false;
+	struct heap_worker *own = calloc(1, sizeof(*own));
+	int err = own ? heaps_new(w->ctx, w->rate, &own->heaps) : ctx_no_memory(w->ctx);
+
+	if (err)
+		free(own);
+	else
+		w->own = own;
+	return err;
 }
 
-static void run_heap_child(struct heap_worker *c)
+static void close_heaps(struct profile_worker *w)
 {
-	int64_t second_ms = clock_ms() + SECOND_MS;
-	bool more = false;
-
-	for (;;) {
-		poll(&(struct pollfd){ .fd = c->fd, .events = POLLIN }, 1,
-		     more	     ? 0
-		     : is_reading(c) ? READ_MS
-				     : SECOND_MS);
-		if (heaps_read(c->heaps, &more) != 0)
-			exit(EXIT_FAILURE);
-		if (!take_orders(c))
-			return;
-		end_jobs(c);
-		if (clock_ms() < second_ms)
-			continue;
-		follow_heap_processes(c);
-		send_news(c);
-		second_ms = clock_ms() + SECOND_MS;
-	}
+	heaps_free(heaps_of(w));
+	free(w->own);
 }
 
 int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
-	struct heap_worker *c = calloc(1, sizeof(*c));
-	int err = taker_begin(ctx, parent, fd, "probes-memprof");
+	static const struct profile_worker_kind kind = {
+		.name = "probes-memprof",
+		.open = open_heaps,
+		.close = close_heaps,
+		.follow = follow_heap_processes,
+		.begin = begin_heap_profile,
+		.end = end_heap_profile,
+		.answer = answer_heap_profile,
+		.status_of = heap_profile_status,
+		.read = read_heaps,
+		.wait_ms = heap_wait_ms,
+		.refresh = send_news,
+	};
 
-	if (!err)
-		err = c ? heaps_new(ctx, rate, &c->heaps) : ctx_no_memory(ctx);
-	taker_report(ctx, fd, err);
-	if (!err) {
-		c->ctx = ctx;
-		c->fd = fd;
-		run_heap_child(c);
-	}
-	for (size_t i = 0; c && i < MAX_JOBS; i++)
-		end_job(&c->jobs[i]);
-	if (c) {
-		heaps_free(c->heaps);
-		process_list_free(&c->processes);
-	}
-	free(c);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return profile_worker_run(&kind, ctx, parent, fd, rate);
 }

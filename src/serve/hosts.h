@@ -1,4 +1,37 @@
 /* SPDX-License-Identifier: MIT */
+/* The address at which the server listens, and the names by which clients may address it. */
+#ifndef SERVE_HOSTS_H
+#define SERVE_HOSTS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include "base/ctx.h"
+#include "serve/request.h"
+
+/* ---- the address ---------------------------------------------------------------------------- */
+
+enum { ADDRESS_BYTES = 80 };
+
+struct listener {
+	int fd;
+	char name[ADDRESS_BYTES]; /* ADDRESS:PORT, with the port in use if port 0 was requested */
+	unsigned int port;
+	bool is_loopback; /* not reachable from other machines */
+};
+
+/*
+ * Listen at TEXT, which is ADDRESS:PORT with a numeric address (IPv6 in brackets) or "localhost".
+ * Port 0 means any free port. -EINVAL if TEXT is invalid.
+ */
+int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener);
+
+/* Write ADDRESS:PORT, with an IPv6 address in brackets; "?" for other address families. */
+void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES]);
+
+/* ---- the names ------------------------------------------------------------------------------ */
+
 /*
  * The names by which clients may address this server. A page in a browser may send requests to the
  * host that it was loaded from, and read the replies. The page's author can make the name of that
@@ -9,15 +42,6 @@
  * If the server has a token (--control, --profile, --memprof), a numeric address is accepted only
  * if it is the listener's address, 127.0.0.1 or [::1], and only with the listener's port.
  */
-#ifndef SERVE_HOSTS_H
-#define SERVE_HOSTS_H
-
-#include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include "serve/address.h"
-#include "serve/listen.h"
-#include "serve/reply.h"
 
 struct hosts {
 	char own[ADDRESS_BYTES]; /* the listener's address, without the port */

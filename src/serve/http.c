@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "serve/address.h"
 #include "serve/http_quota.h"
-#include "serve/uri.h"
+#include "serve/hosts.h"
 
 enum {
 	LAST_REPLIES_MS = 1000,
@@ -23,6 +23,76 @@ enum {
 	MAX_BODY_BYTES = 64 * 1024,
 	MAX_UNREAD_BYTES = 1024 * 1024,
 };
+
+/* ---- the target of a request ---------------------------------------------------------------- */
+
+enum { URI_HOST_BYTES = 272 }; /* a name of 255 bytes, a port, and a zero byte */
+
+/*
+ * The target of a request, which is the second word of the request's first line. It is a path, or
+ * http://HOST:PORT followed by a path. Clients send the second form to proxies, but every server
+ * must accept it (RFC 9112, 3.2.2).
+ */
+struct uri {
+	/* The host, with the port if one is given; empty: the target is only a path. */
+	char host[URI_HOST_BYTES];
+	size_t path_at; /* offset of the first byte of the path in the target */
+	/* HTTP status with which to refuse the request; 0: the target is valid */
+	unsigned int status;
+	const char *error;
+};
+
+static void refuse_uri(struct uri *uri, unsigned int status, const char *error)
+{
+	uri->status = status;
+	uri->error = error;
+}
+
+/*
+ * Store the host, which has N bytes. Refuse escapes, which no host name contains, and text before
+ * an @, which can only mislead people.
+ */
+static void take_host(struct uri *uri, const char *host, size_t n)
+{
+	if (n == 0 || host[0] == ':')
+		refuse_uri(uri, MHD_HTTP_BAD_REQUEST, "the URL has no host");
+	else if (n >= sizeof(uri->host) || memchr(host, '@', n) || memchr(host, '%', n))
+		refuse_uri(uri, MHD_HTTP_BAD_REQUEST, "the URL has an invalid host");
+	else
+		memcpy(uri->host, host, n);
+}
+
+/* Refuse the target because of a zero byte that was not encoded. */
+static void refuse_zero(struct uri *uri)
+{
+	refuse_uri(uri, MHD_HTTP_BAD_REQUEST, "the path contains a zero byte");
+}
+
+/* Parse TEXT, the target as received, not decoded. */
+static void read_uri(struct uri *uri, const char *text)
+{
+	static const char scheme[] = "http://";
+	const size_t n = sizeof(scheme) - 1;
+	const char *path = text;
+
+	*uri = (struct uri){ 0 };
+	if (strncasecmp(text, scheme, n) == 0) {
+		path = text + n + strcspn(text + n, "/?#");
+		take_host(uri, text + n, (size_t)(path - text) - n);
+	} else if (*text != '/' && strstr(text, "://")) {
+		/* See RFC 9110, 7.4. The usual cause is an https URL sent without encryption. */
+		refuse_uri(uri, MHD_HTTP_MISDIRECTED_REQUEST, "only http is supported");
+	}
+	if (strchr(text, ' '))
+		refuse_uri(uri, MHD_HTTP_BAD_REQUEST, "the URL contains a space");
+	uri->path_at = (size_t)(path - text);
+	/* A decoded zero byte would end the path in this program, but not in others. */
+	path = strstr(path, "%00");
+	if (path && !memchr(text, '?', (size_t)(path - text)))
+		refuse_zero(uri);
+}
+
+/* ---- requests and connections --------------------------------------------------------------- */
 
 /* One request, from its first line to the end of the reply. If all is 0, there is no request. */
 struct pending {
@@ -104,6 +174,116 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **context
 void http_expire(struct http *http)
 {
 	quota_expire(&http->quota);
+}
+
+/* ---- headers and arguments ------------------------------------------------------------------ */
+
+const char *http_header(const struct http_request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct argument_taker {
+	void (*take)(void *data, const char *name, const char *value);
+	void *data;
+};
+
+static enum MHD_Result take_argument(void *data, enum MHD_ValueKind kind, const char *name,
+				     const char *value)
+{
+	const struct argument_taker *taker = data;
+
+	(void)kind;
+	taker->take(taker->data, name, value);
+	return MHD_YES;
+}
+
+void http_arguments(const struct http_request *request,
+		    void (*take)(void *data, const char *name, const char *value), void *data)
+{
+	struct argument_taker taker = { take, data };
+
+	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_argument,
+				  &taker);
+}
+
+struct header_counter {
+	const char *name;
+	size_t n;
+};
+
+struct header_list {
+	const char *name;
+	struct strbuf values;
+};
+
+static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
+				    const char *value)
+{
+	struct header_counter *counter = data;
+
+	(void)kind;
+	(void)value;
+	counter->n += strcasecmp(name, counter->name) == 0;
+	return MHD_YES;
+}
+
+static size_t count_headers(const struct http_request *request, const char *name)
+{
+	struct header_counter counter = { name, 0 };
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_header, &counter);
+	return counter.n;
+}
+
+static struct request_header header_of(const struct http_request *request, const char *name)
+{
+	return (struct request_header){ http_header(request, name), count_headers(request, name) };
+}
+
+static enum MHD_Result add_to_list(void *data, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
+{
+	struct header_list *list = data;
+
+	(void)kind;
+	if (strcasecmp(name, list->name) != 0)
+		return MHD_YES;
+	if (list->values.n)
+		strbuf_lit(&list->values, ", ");
+	strbuf_str(&list->values, value ? value : "");
+	return MHD_YES;
+}
+
+char *http_header_list(const struct http_request *request, const char *name)
+{
+	struct header_list list = { .name = name };
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_to_list, &list);
+	strbuf_add(&list.values, "", 1);
+	if (!list.values.is_short)
+		return list.values.bytes;
+	strbuf_free(&list.values);
+	return NULL;
+}
+
+/*
+ * Return true if two programs could read REQUEST differently: it has several Host or Content-Length
+ * headers, or both Content-Length and Transfer-Encoding.
+ */
+static bool is_ambiguous(const struct http_request *request)
+{
+	return count_headers(request, "Host") > 1 || count_headers(request, "Content-Length") > 1 ||
+	       (http_header(request, "Content-Length") &&
+		http_header(request, "Transfer-Encoding"));
+}
+
+/*
+ * Return true if REQUEST lacks the Host header, which HTTP/1.1 and later require (RFC 9112, 3.2).
+ */
+static bool lacks_host(const struct http_request *request, const char *version)
+{
+	return strcmp(version, "HTTP/1.0") != 0 && !http_header(request, "Host");
 }
 
 /* ---- replies -------------------------------------------------------------------------------- */
@@ -289,9 +469,9 @@ static void examine_request(struct http *http, struct pending *pending, const ch
 	else if (header_bytes > MAX_HEADER_BYTES)
 		http_error(reply, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
 			   "the headers exceed 16 KiB", NULL);
-	else if (http_lacks_host(request, version))
+	else if (lacks_host(request, version))
 		http_error(reply, MHD_HTTP_BAD_REQUEST, "missing Host header", NULL);
-	else if (http_is_ambiguous(request))
+	else if (is_ambiguous(request))
 		http_error(reply, MHD_HTTP_BAD_REQUEST, "conflicting headers", NULL);
 	else if (pending->uri.status)
 		http_error(reply, pending->uri.status, pending->uri.error, NULL);
@@ -348,7 +528,11 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	 * RFC 9112, 3.2.2: if the request target is in absolute form, its host applies and the Host
 	 * header is ignored.
 	 */
-	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
+	request->client.host =
+		*pending->uri.host ? pending->uri.host : http_header(request, "Host");
+	request->client.authorization = header_of(request, "Authorization");
+	request->client.origin = header_of(request, "Origin");
+	request->client.content_type = header_of(request, "Content-Type");
 	examine_request(http, pending, method, version);
 	if (!pending->refusal.status || is_body_awaited(pending))
 		return MHD_YES;
@@ -397,9 +581,10 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		address_name(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
 				     ->client_addr,
 			     peer);
-		request->peer = peer;
-		request->body = pending->body.bytes;
-		request->n_body = pending->body.n - 1;
+		request->client.peer = peer;
+		request->client.body = pending->body.bytes;
+		request->client.n_body = pending->body.n - 1;
+		request->what = pending->route->what;
 		pending->route->answer(http->settings.data, request, &reply);
 	}
 	if (reply.ticket) {
@@ -419,7 +604,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 	if (!pending)
 		return MHD_NO; /* calloc() failed in on_connection() */
 	if (!pending->has_begun && was_cut(pending, version))
-		uri_refuse_zero(&pending->uri);
+		refuse_zero(&pending->uri);
 	if (!pending->has_begun)
 		return begin_request(data, mhd, pending, path, method, version);
 	if (!*n_upload)
@@ -457,7 +642,7 @@ static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 		quota_begin(&connection->client, REQUEST_MS);
 	forget_request(connection);
 	if (uri) {
-		uri_read(&connection->pending.uri, uri);
+		read_uri(&connection->pending.uri, uri);
 		connection->pending.uri_end = uri + strlen(uri);
 	}
 	return &connection->pending;

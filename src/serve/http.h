@@ -9,28 +9,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/ctx.h"
-#include "serve/reply.h"
+#include "serve/request.h"
 
 struct http;
 
 struct http_request {
 	const char *path; /* decoded, without the query */
-	/* The server as the client named it: HOST or HOST:PORT; NULL: not given. */
-	const char *host;
-	/* The body of a POST, N_BODY bytes and a zero byte; NULL for other methods. */
-	const char *body;
-	size_t n_body;
-	const char *peer;  /* the client's ADDRESS:PORT */
+	struct client_request client;
+	unsigned int what; /* from its route */
 	void *connection;  /* for http_header() */
 	struct http *http; /* for http_share() */
 };
 
-/*
- * Return the value of the first header called NAME, or NULL. http_header_count() returns the number
- * of headers called NAME.
- */
+/* Return the value of the first header called NAME, or NULL. */
 const char *http_header(const struct http_request *request, const char *name);
-size_t http_header_count(const struct http_request *request, const char *name);
 /*
  * Return the values of all headers called NAME, joined into one list (RFC 9110, 5.3). The caller
  * frees the list. NULL: out of memory.
@@ -40,16 +32,6 @@ char *http_header_list(const struct http_request *request, const char *name);
 /* Call TAKE with DATA for each argument in the query of REQUEST. Its VALUE may be NULL. */
 void http_arguments(const struct http_request *request,
 		    void (*take)(void *data, const char *name, const char *value), void *data);
-
-/*
- * Return true if REQUEST lacks the Host header, which HTTP/1.1 and later require (RFC 9112, 3.2).
- */
-bool http_lacks_host(const struct http_request *request, const char *version);
-/*
- * Return true if two programs could read REQUEST differently: it has several Host or Content-Length
- * headers, or both Content-Length and Transfer-Encoding.
- */
-bool http_is_ambiguous(const struct http_request *request);
 
 /*
  * Share answers under load. If the current http_run() has been running for a while, or if replies
@@ -67,6 +49,7 @@ struct http_route {
 	const char *path;
 	enum http_method method;
 	void (*answer)(void *data, const struct http_request *request, struct http_reply *reply);
+	unsigned int what; /* for `answer`, as request->what */
 };
 
 struct http_settings {

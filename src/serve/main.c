@@ -25,7 +25,7 @@ static int add_host(const struct command *command, struct serve_options *own, co
 
 	if (why)
 		return say_usage(command, "--host '%s': %s", name, why);
-	new = array_add(own->hosts, own->n_hosts);
+	new = array_add(own->settings.hosts, own->settings.n_hosts);
 	if (!new) {
 		say("out of memory");
 		return EXIT_FAILED;
@@ -55,33 +55,34 @@ static int set_serve_option(const struct command *command, struct options *optio
 			    const char *name, const char *value)
 {
 	struct serve_options *own = serve_options_of(options);
+	const struct {
+		const char *name;
+		const char **text;
+		bool *flag;
+	} all[] = {
+		{ "listen", &own->settings.listen, NULL },
+		{ "config", &own->config, NULL },
+		{ "textfile", &own->settings.textfile, NULL },
+		{ "token-file", &own->token_file, NULL },
+		{ "label-pid", NULL, &own->settings.label_pid },
+		{ "control", NULL, &own->control },
+		{ "profile", NULL, &own->profile },
+	};
 	const char *why;
 
-	if (strcmp(name, "listen") == 0)
-		return set_once(command, name, value, &own->listen);
-	if (strcmp(name, "config") == 0)
-		return set_once(command, name, value, &own->config);
-	if (strcmp(name, "textfile") == 0)
-		return set_once(command, name, value, &own->textfile);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(name, all[i].name) != 0)
+			continue;
+		if (all[i].text)
+			return set_once(command, name, value, all[i].text);
+		*all[i].flag = true;
+		return EXIT_DONE;
+	}
 	if (strcmp(name, "host") == 0)
 		return add_host(command, own, value);
-	if (strcmp(name, "label-pid") == 0) {
-		own->label_pid = true;
-		return EXIT_DONE;
-	}
-	if (strcmp(name, "control") == 0) {
-		own->control = true;
-		return EXIT_DONE;
-	}
-	if (strcmp(name, "profile") == 0) {
-		own->profile = true;
-		return EXIT_DONE;
-	}
 	if (strcmp(name, "memprof") == 0)
 		return set_memprof(command, own, value);
-	if (strcmp(name, "token-file") == 0)
-		return set_once(command, name, value, &own->token_file);
-	why = buckets_parse(&own->buckets, value);
+	why = buckets_parse(&own->settings.buckets, value);
 	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
@@ -100,18 +101,19 @@ static int check_serve_options(const struct command *command, const struct optio
 	     request->key || request->filter || options->engine != ENGINE_DEFAULT))
 		return say_usage(command,
 				 "--config excludes measuring options; set them in the file");
-	if (own->label_pid && options->engine == ENGINE_INSIDE)
+	if (own->settings.label_pid && options->engine == ENGINE_INSIDE)
 		return say_usage(command, "--engine inside excludes --label-pid");
 	if (own->token_file && !own->control && !own->profile && !own->memprof)
 		return say_usage(command,
 				 "--token-file requires --control, --profile or --memprof");
 	if (own->memprof && !options->n_pids && !options->exe && !own->config)
 		return say_usage(command, "--memprof requires -pid, --exe or --config");
-	if (own->n_hosts && own->textfile && !own->listen && !own->config)
+	if (own->settings.n_hosts && own->settings.textfile && !own->settings.listen &&
+	    !own->config)
 		return say_usage(command, "--host requires --listen");
-	if (options->interval_ns && !own->textfile && !own->config)
+	if (options->interval_ns && !own->settings.textfile && !own->config)
 		return say_usage(command, "--interval requires --textfile");
-	if (own->textfile && !*own->textfile)
+	if (own->settings.textfile && !*own->settings.textfile)
 		return say_usage(command, "--textfile '': not a file");
 	return EXIT_DONE;
 }

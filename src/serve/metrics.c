@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/heap_figures.h"
+#include "serve/profile_worker.h"
 
 struct metrics_writer {
 	struct strbuf *out;

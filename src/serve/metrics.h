@@ -5,9 +5,22 @@
 
 #include "serve/buckets.h"
 #include "serve/negotiate.h"
-#include "serve/profile_counts.h"
 #include "base/strbuf.h"
 #include "watch/watch.h"
+
+/* Counters of the profiles that were served. */
+enum profile_count_kind { COUNT_CPU, COUNT_ALLOC, COUNT_HEAP, COUNT_KINDS };
+
+struct profile_counts {
+	struct {
+		uint64_t served, failed;
+		/* Summed over the profiles that were served. */
+		uint64_t samples, truncated, lost;
+	} of[COUNT_KINDS];
+	/* The newest message of heap_figures_write(). */
+	const char *heaps; /* NULL: Gc.Memprof does not run */
+	size_t n_heaps;	   /* bytes */
+};
 
 /*
  * Write the metrics of WATCH. PROFILES: NULL if no profiles are served. LABEL_PID: split hits by

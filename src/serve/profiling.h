@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Take profiles of the watched programs, on request. The measuring process checks requests and
- * decides which processes may be profiled. A child takes the profiles: serve/profiling_child.h of
- * CPU time and allocation, serve/heap_child.h of the heap.
+ * decides which processes may be profiled. A child takes the profiles: serve/profiling_child.c of
+ * CPU time and allocation, serve/heap_child.c of the heap.
  */
 #ifndef SERVE_PROFILING_H
 #define SERVE_PROFILING_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include "base/ctx.h"
 #include "serve/channel.h"
-#include "serve/control.h"
-#include "serve/profile_counts.h"
-#include "serve/reply.h"
+#include "serve/auth.h"
+#include "serve/metrics.h"
+#include "serve/request.h"
 #include "watch/watch.h"
 
 enum { PROFILING_MAX = 16 }; /* profiles being taken at one time */
@@ -24,7 +24,7 @@ struct profiling_settings {
 	/* Runs in the child process: profiling_child() or heap_child(). */
 	int (*child)(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
 	double rate;		       /* passed to `child` */
-	struct control *control;       /* authorizes requests; it must outlive the profiling */
+	struct auth *auth;	       /* authorizes requests; it must outlive the profiling */
 	struct profile_counts *counts; /* must outlive the profiling */
 	/* An epoll instance, to which the channel to the child is added. */
 	int epoll_fd;

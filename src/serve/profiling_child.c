@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "serve/profiling_child.h"
+/* The process that takes profiles of CPU time and allocation. */
+#include "serve/profile_worker.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "profile/formats/flame_json.h"
-#include "profile/formats/pprof_writer.h"
-#include "serve/channel.h"
-#include "serve/process_list.h"
-#include "serve/profile_request.h"
-#include "serve/profile_taker.h"
+#include "serve/request.h"
 
-enum { MAX_JOBS = 32, MAX_RECORDERS = 6, REFRESH_MS = 1000, UNAVAILABLE = 503, FAILED = 500 };
+enum { MAX_RECORDERS = 6 };
 
 /* How long an unused recorder is kept, since opening another recorder takes time. */
 enum {
@@ -39,46 +33,32 @@ struct room {
 	bool is_old;
 };
 
-struct profile_job {
-	uint64_t id;
-	struct room *room; /* NULL: unused */
-	struct record_filter filter;
-	char *exe; /* owned; filter.exe points to it */
-	bool is_flame;
-	int64_t end_ms;
-	struct record_mark mark;
-};
-
-struct profile_worker {
-	struct ocp_ctx *ctx;
-	int fd;
-	struct room rooms[MAX_RECORDERS];
-	struct profile_job jobs[MAX_JOBS];
-	struct process_list processes;
-	struct asked asked;
-};
+static struct room *rooms_of(const struct profile_worker *w)
+{
+	return w->own;
+}
 
 /* ---- recorders ------------------------------------------------------------------------------ */
 
 /* Return true if the recorder of ROOM has to sample PROCESS, for a job or for its totals. */
-static bool must_sample(const struct profile_worker *c, const struct room *room,
+static bool must_sample(const struct profile_worker *w, const struct room *room,
 			const struct recorded_process *process)
 {
-	for (size_t i = 0; i < MAX_JOBS; i++)
-		if (c->jobs[i].room == room &&
-		    record_filter_has(&c->jobs[i].filter, process->exe, process->pid))
+	for (size_t i = 0; i < PROFILE_WORKER_JOBS; i++)
+		if (w->jobs[i].room == room &&
+		    record_filter_has(&w->jobs[i].filter, process->exe, process->pid))
 			return true;
 	return room->has_totals;
 }
 
-static int follow_room_processes(struct profile_worker *c, struct room *room)
+static int follow_room_processes(struct profile_worker *w, struct room *room)
 {
 	struct recorded_process wanted[RECORDER_MAX_PROCESSES];
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->processes.n; i++)
-		if (must_sample(c, room, &c->processes.of[i]))
-			wanted[n++] = c->processes.of[i];
+	for (size_t i = 0; i < w->n_processes; i++)
+		if (must_sample(w, room, &w->processes[i]))
+			wanted[n++] = w->processes[i];
 	return recorder_follow(room->recorder, wanted, n);
 }
 
@@ -88,16 +68,16 @@ static void close_room(struct room *room)
 	*room = (struct room){ 0 };
 }
 
-static int open_room(struct profile_worker *c, const struct profiling_take *take, struct room **out)
+static int open_room(struct profile_worker *w, const struct profiling_take *take, struct room **out)
 {
-	struct room *room = c->rooms;
+	struct room *room = rooms_of(w);
 	int err;
 
-	while (room < c->rooms + MAX_RECORDERS && room->recorder)
+	while (room < rooms_of(w) + MAX_RECORDERS && room->recorder)
 		room++;
-	if (room == c->rooms + MAX_RECORDERS)
-		return ctx_error(c->ctx, -EBUSY, "too many profiles of different kinds");
-	err = recorder_open(c->ctx, take->kind, take->hz, &room->recorder);
+	if (room == rooms_of(w) + MAX_RECORDERS)
+		return ctx_error(w->ctx, -EBUSY, "too many profiles of different kinds");
+	err = recorder_open(w->ctx, take->kind, take->hz, &room->recorder);
 	if (err)
 		return err;
 	room->kind = take->kind;
@@ -110,10 +90,10 @@ static int open_room(struct profile_worker *c, const struct profiling_take *take
  * Find a room whose recorder has the kind and frequency of TAKE, or open one. If the recorder of a
  * room is stale (recorder_is_worn), the room takes no more jobs, and is closed after its last job.
  */
-static int find_room(struct profile_worker *c, const struct profiling_take *take, struct room **out)
+static int find_room(struct profile_worker *w, const struct profiling_take *take, struct room **out)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
-		struct room *room = &c->rooms[i];
+		struct room *room = &rooms_of(w)[i];
 
 		if (!room->recorder || room->is_old || room->kind != take->kind ||
 		    room->hz != take->hz)
@@ -125,7 +105,7 @@ static int find_room(struct profile_worker *c, const struct profiling_take *take
 		if (!room->n_jobs)
 			close_room(room);
 	}
-	return open_room(c, take, out);
+	return open_room(w, take, out);
 }
 
 static void leave_room(struct room *room)
@@ -151,10 +131,10 @@ static int keep_ms(const struct room *room)
  * Refresh the recorders, and close those that have been unused for too long. Called once a second.
  * Errors are ignored here: they appear in the next answer.
  */
-static void refresh_rooms(struct profile_worker *c)
+static void refresh_rooms(struct profile_worker *w)
 {
 	for (size_t i = 0; i < MAX_RECORDERS; i++) {
-		struct room *room = &c->rooms[i];
+		struct room *room = &rooms_of(w)[i];
 
 		if (!room->recorder)
 			continue;
@@ -165,83 +145,13 @@ static void refresh_rooms(struct profile_worker *c)
 	}
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- the work ------------------------------------------------------------------------------- */
 
-static void send_error(struct profile_worker *c, uint64_t id, int err)
+static int begin_recording(struct profile_worker *w, struct profile_job *job)
 {
-	taker_answer_error(c->ctx, c->fd, id,
-			   err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED,
-			   ocp_hint(c->ctx));
-}
-
-static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
-{
-	struct profiling_numbers numbers = { 0 };
-
-	for (size_t i = 0; i < n; i++) {
-		numbers.samples += list[i].profile.samples;
-		numbers.truncated += list[i].profile.truncated;
-		numbers.lost += list[i].profile.lost;
-	}
-	return numbers;
-}
-
-/* A job and the profiles that answer it. */
-struct finding {
-	const struct profile_job *job;
-	struct process_profile *list;
-	size_t n;
-};
-
-static int write_profile(struct ocp_ctx *ctx, const void *data, FILE *to)
-{
-	const struct finding *found = data;
-	const char *exe = found->job->exe;
-
-	if (!found->job->is_flame)
-		return pprof_write_all(ctx, found->list, found->n, to);
-	return flame_json_write(ctx, &found->list->profile, NULL, exe ? exe : "all programs", to);
-}
-
-/* Answer the request of JOB with the profile so far. */
-static void answer_job(struct profile_worker *c, const struct profile_job *job)
-{
-	struct finding found = { .job = job };
-	struct strbuf body = { 0 };
-	int err = recorder_take(job->room->recorder, &job->mark, &job->filter, job->is_flame,
-				&found.list, &found.n);
-
-	if (!err) {
-		const struct profiling_numbers numbers = numbers_of(found.list, found.n);
-
-		err = taker_add_body(c->ctx, &numbers, write_profile, &found, &body);
-		process_profiles_free(found.list, found.n);
-	}
-	if (err)
-		send_error(c, job->id, err);
-	else
-		taker_answer(c->fd, job->id, 0, &body);
-	strbuf_free(&body);
-}
-
-/* ---- jobs ----------------------------------------------------------------------------------- */
-
-static void end_job(struct profile_job *job)
-{
-	struct room *room = job->room;
-
-	record_mark_free(&job->mark);
-	free(job->exe);
-	*job = (struct profile_job){ 0 };
-	if (room)
-		leave_room(room);
-}
-
-static int start_profile_job(struct profile_worker *c, const struct profiling_take *take,
-			     struct profile_job *job)
-{
+	const struct profiling_take *take = &job->take;
 	struct room *room;
-	int err = find_room(c, take, &room);
+	int err = find_room(w, take, &room);
 
 	if (err)
 		return err;
@@ -249,149 +159,87 @@ static int start_profile_job(struct profile_worker *c, const struct profiling_ta
 	room->n_jobs++;
 	room->used_ms = clock_ms();
 	room->has_totals |= !take->seconds;
-	err = follow_room_processes(c, room);
+	err = follow_room_processes(w, room);
 	if (!err && room->kind == PROFILE_CPU)
 		err = recorder_start(room->recorder);
 	if (!err && take->seconds)
-		err = recorder_mark(room->recorder, &job->mark);
-	job->end_ms = clock_ms() + (int64_t)take->seconds * 1000;
+		err = recorder_mark(room->recorder, &job->record_mark);
 	return err;
 }
 
-static void on_take(struct profile_worker *c)
+static void end_recording(struct profile_worker *w, struct profile_job *job)
 {
-	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
-	struct profiling_take take;
-	struct profile_job *job = c->jobs;
-	int err = 0;
-
-	memcpy(&take, c->asked.bytes, sizeof(take));
-	while (job < c->jobs + MAX_JOBS - 1 && job->id)
-		job++;
-	if (job->id)
-		err = ctx_error(c->ctx, -EBUSY, "too many profiles");
-	else if (*exe && !(job->exe = strdup(exe)))
-		err = ctx_no_memory(c->ctx);
-	if (!err) {
-		job->id = c->asked.id;
-		job->is_flame = take.is_flame;
-		job->filter = (struct record_filter){ .exe = job->exe, .pid = take.pid };
-		err = start_profile_job(c, &take, job);
-	}
-	if (!err && take.seconds)
-		return;
-	if (err)
-		send_error(c, c->asked.id, err);
-	else
-		answer_job(c, job);
-	if (job->id == c->asked.id)
-		end_job(job);
+	(void)w;
+	record_mark_free(&job->record_mark);
+	if (job->room)
+		leave_room(job->room);
 }
 
-static void on_cancel(struct profile_worker *c)
+static int answer_recording(struct profile_worker *w, const struct profile_job *job,
+			    struct strbuf *body)
 {
-	for (size_t i = 0; i < MAX_JOBS; i++) {
-		if (c->jobs[i].id != c->asked.id)
-			continue;
-		taker_answer(c->fd, c->jobs[i].id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
-		end_job(&c->jobs[i]);
-	}
+	const char *title = job->exe ? job->exe : "all programs";
+	struct process_profile *list;
+	size_t n;
+	int err = recorder_take(job->room->recorder, &job->record_mark, &job->filter,
+				job->take.is_flame, &list, &n);
+
+	return err ? err : profile_worker_add(w, list, n, job->take.is_flame ? title : NULL, body);
 }
 
-static void on_follow(struct profile_worker *c)
+static void follow_recorded(struct profile_worker *w)
 {
-	if (!process_list_read(&c->processes, c->asked.bytes, c->asked.n))
-		return;
+	struct room *rooms = rooms_of(w);
+
 	for (size_t i = 0; i < MAX_RECORDERS; i++)
-		if (c->rooms[i].recorder && (c->rooms[i].n_jobs || c->rooms[i].has_totals))
-			follow_room_processes(c, &c->rooms[i]);
+		if (rooms[i].recorder && (rooms[i].n_jobs || rooms[i].has_totals))
+			follow_room_processes(w, &rooms[i]);
 }
 
-/* Execute the orders that have arrived. Return false if the channel has ended or failed. */
-static bool take_orders(struct profile_worker *c)
+static unsigned int recording_status(int err)
 {
-	int err;
-
-	while ((err = channel_take(c->fd, &c->asked)) == 0) {
-		if ((int)c->asked.ask == PROFILING_TAKE)
-			on_take(c);
-		else if ((int)c->asked.ask == PROFILING_FOLLOW)
-			on_follow(c);
-		else
-			on_cancel(c);
-	}
-	return err == -EAGAIN;
+	return err == -EPERM || err == -EACCES || err == -EBUSY ? HTTP_UNAVAILABLE
+								: HTTP_SERVER_ERROR;
 }
-
-/*
- * Answer the jobs whose time is over. Return the time until the next job ends, in milliseconds, at
- * most REFRESH_MS.
- */
-static int end_jobs(struct profile_worker *c)
-{
-	int64_t next_ms = clock_ms() + REFRESH_MS;
-
-	for (size_t i = 0; i < MAX_JOBS; i++) {
-		struct profile_job *job = &c->jobs[i];
-
-		if (!job->id)
-			continue;
-		if (job->end_ms <= clock_ms()) {
-			answer_job(c, job);
-			end_job(job);
-		} else if (job->end_ms < next_ms) {
-			next_ms = job->end_ms;
-		}
-	}
-	return next_ms > clock_ms() ? (int)(next_ms - clock_ms()) : 0;
-}
-
-/* ---- the process ---------------------------------------------------------------------------- */
 
 /* Check that profiles of CPU time can be taken. Return 0 or -errno. */
-static int try_profiling(struct ocp_ctx *ctx)
+static int open_recorders(struct profile_worker *w)
 {
 	struct recorder *recorder;
-	int err = recorder_open(ctx, PROFILE_CPU, PROFILE_HZ, &recorder);
+	int err;
 
+	w->own = calloc(MAX_RECORDERS, sizeof(struct room));
+	if (!w->own)
+		return ctx_no_memory(w->ctx);
+	err = recorder_open(w->ctx, PROFILE_CPU, PROFILE_HZ, &recorder);
 	if (!err)
 		err = recorder_start(recorder);
 	recorder_close(recorder);
+	if (err)
+		free(w->own);
 	return err;
 }
 
-static void run_profiling_child(struct profile_worker *c)
+static void close_recorders(struct profile_worker *w)
 {
-	int64_t refresh_ms = clock_ms() + REFRESH_MS;
-
-	for (;;) {
-		poll(&(struct pollfd){ .fd = c->fd, .events = POLLIN }, 1, end_jobs(c));
-		if (!take_orders(c))
-			return;
-		if (clock_ms() < refresh_ms)
-			continue;
-		refresh_rooms(c);
-		refresh_ms = clock_ms() + REFRESH_MS;
-	}
+	for (size_t i = 0; i < MAX_RECORDERS; i++)
+		close_room(&rooms_of(w)[i]);
+	free(w->own);
 }
 
 int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
-	struct profile_worker *c = calloc(1, sizeof(*c));
-	int err = taker_begin(ctx, parent, fd, "probes-profiler");
+	static const struct profile_worker_kind kind = {
+		.name = "probes-profiler",
+		.open = open_recorders,
+		.close = close_recorders,
+		.follow = follow_recorded,
+		.begin = begin_recording,
+		.end = end_recording,
+		.answer = answer_recording,
+		.status_of = recording_status,
+		.refresh = refresh_rooms,
+	};
 
-	(void)rate;
-	if (!err)
-		err = c ? try_profiling(ctx) : ctx_no_memory(ctx);
-	taker_report(ctx, fd, err);
-	if (!err) {
-		c->ctx = ctx;
-		c->fd = fd;
-		run_profiling_child(c);
-		for (size_t i = 0; i < MAX_RECORDERS; i++)
-			close_room(&c->rooms[i]);
-		process_list_free(&c->processes);
-	}
-	free(c);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return profile_worker_run(&kind, ctx, parent, fd, rate);
 }

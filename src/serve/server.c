@@ -19,27 +19,32 @@
 
 #include "base/clock.h"
 #include "memprof/rate.h"
-#include "serve/backend.h"
+#include "serve/api.h"
 #include "serve/config.h"
 #include "serve/front.h"
-#include "serve/heap_child.h"
-#include "serve/profiling_child.h"
+#include "serve/metrics.h"
+#include "serve/profile_worker.h"
+#include "serve/profiling.h"
+#include "serve/switch_request.h"
 #include "serve/textfile.h"
-
-enum { UNAVAILABLE = 503 };
 
 struct server {
 	struct ocp_ctx *ctx;
 	const struct options *options;
 	const struct serve_options *own;
 	struct config *config; /* NULL: no configuration file */
-	struct backend backend;
-	struct control control;
+	/* The settings in effect: of the options and of `config`. */
+	struct serve_settings settings;
+	struct watch *watch;
+	struct auth auth;
+	struct auth *control;	     /* NULL: switching is not allowed */
+	struct profiling *profiling; /* NULL: profiles are disabled */
+	struct profiling *heaps;     /* NULL: profiles of the heap are disabled */
+	struct profile_counts counts;
 	struct hosts hosts;
 	struct listener listener;
 	struct front *front; /* NULL: no port is open */
 	struct asked *asked;
-	const char *textfile; /* NULL: no textfile is written */
 	bool is_textfile_failing;
 	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not open */
 	bool is_ending;
@@ -47,77 +52,64 @@ struct server {
 
 /* ---- targets and settings ------------------------------------------------------------------- */
 
-/* Watch the targets of CONFIG; if CONFIG is NULL, watch the targets given by the options. */
-static int watch_all(struct server *s, const struct config *config)
+/* Watch the programs that the options name. */
+static int watch_named(struct server *s)
 {
 	const struct options *options = s->options;
-	const size_t n_targets = config ? config->n_targets : options->n_pids;
-	const size_t n = n_targets ? n_targets : 1;
+	const size_t n = options->n_pids ? options->n_pids : 1;
 	struct watch_spec *specs = calloc(n, sizeof(*specs));
 	int err;
 
 	if (!specs)
 		return ctx_no_memory(s->ctx);
-	specs[0] = (struct watch_spec){ .exe = options->exe,
-					.engine = options->engine,
-					.request = &options->request };
-	for (size_t i = 0; i < n_targets; i++) {
-		if (config)
-			specs[i] = (struct watch_spec){ .exe = config->targets[i].exe,
-							.may_be_missing = true,
-							.pid = config->targets[i].pid,
-							.engine = config->targets[i].engine,
-							.request = &config->targets[i].request };
-		else
-			specs[i] = (struct watch_spec){ .pid = options->pids[i],
-							.engine = options->engine,
-							.request = &options->request };
-	}
-	err = watch_set(s->backend.watch, specs, n);
-	if (err && config && n_targets)
-		config_blame_target(s->ctx, config, watch_failed_spec(s->backend.watch), err);
+	for (size_t i = 0; i < n; i++)
+		specs[i] = (struct watch_spec){ .exe = options->n_pids ? NULL : options->exe,
+						.pid = options->n_pids ? options->pids[i] : 0,
+						.engine = options->engine,
+						.request = &options->request };
+	err = watch_set(s->watch, specs, n);
 	free(specs);
 	return err;
 }
 
-/* Return the *N names of this server that the user has given, in addition to its own names. */
-static const char *const *given_hosts(const struct server *s, const struct config *config,
-				      size_t *n)
+/* Watch the targets of CONFIG. If CONFIG is NULL or names none, use the options. */
+static int watch_all(struct server *s, const struct config *config)
 {
-	const bool by_option = s->own->n_hosts || !config;
+	int err;
 
-	*n = by_option ? s->own->n_hosts : config->n_hosts;
-	return by_option ? s->own->hosts : config->hosts;
+	if (!config || !config->n_targets)
+		return watch_named(s);
+	err = watch_set(s->watch, config->targets, config->n_targets);
+	if (err)
+		config_blame_target(s->ctx, config, watch_failed_spec(s->watch), err);
+	return err;
 }
 
-/* Apply the settings that need no restart. Options take precedence over CONFIG. */
-static void use_settings(struct server *s, const struct config *config)
+/*
+ * Set *SETTINGS to the settings in effect with CONFIG, which may be NULL. Options take precedence
+ * over CONFIG.
+ */
+static void find_settings(const struct server *s, const struct config *config,
+			  struct serve_settings *settings)
 {
-	s->hosts.names = given_hosts(s, config, &s->hosts.n_names);
-	s->textfile = s->own->textfile ? s->own->textfile : config ? config->textfile : NULL;
-	if (s->own->buckets.n)
-		s->backend.buckets = s->own->buckets;
-	else if (config && config->buckets.n)
-		s->backend.buckets = config->buckets;
-	else
-		buckets_set_default(&s->backend.buckets);
-}
+	const struct serve_settings none = { 0 }, *file = config ? &config->settings : &none;
 
-/* Return the address to listen at; NULL: do not listen. */
-static const char *listen_address(const struct server *s, const struct config *config)
-{
-	if (s->own->listen)
-		return s->own->listen;
-	if (config && config->listen)
-		return config->listen;
-	if (s->own->textfile || (config && config->textfile))
-		return NULL;
-	return "127.0.0.1:9464";
-}
-
-static bool labels_pid(const struct server *s, const struct config *config)
-{
-	return s->own->label_pid || (config && config->label_pid);
+	*settings = s->own->settings;
+	if (!settings->n_hosts) {
+		settings->hosts = file->hosts;
+		settings->n_hosts = file->n_hosts;
+	}
+	if (!settings->textfile)
+		settings->textfile = file->textfile;
+	if (!settings->buckets.n)
+		settings->buckets = file->buckets;
+	if (!settings->buckets.n)
+		buckets_set_default(&settings->buckets);
+	if (!settings->listen)
+		settings->listen = file->listen;
+	if (!settings->listen && !settings->textfile)
+		settings->listen = "127.0.0.1:9464";
+	settings->label_pid |= file->label_pid;
 }
 
 static bool equal(const char *a, const char *b)
@@ -125,18 +117,22 @@ static bool equal(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool changes_hosts(const struct server *s, const struct config *new)
+static bool are_hosts_equal(const struct serve_settings *a, const struct serve_settings *b)
 {
-	size_t n_old, n_new;
-	const char *const *old_names = given_hosts(s, s->config, &n_old);
-	const char *const *new_names = given_hosts(s, new, &n_new);
+	if (a->n_hosts != b->n_hosts)
+		return false;
+	for (size_t i = 0; i < a->n_hosts; i++)
+		if (!equal(a->hosts[i], b->hosts[i]))
+			return false;
+	return true;
+}
 
-	if (n_old != n_new)
-		return true;
-	for (size_t i = 0; i < n_new; i++)
-		if (!equal(old_names[i], new_names[i]))
-			return true;
-	return false;
+/* Make SETTINGS the ones in effect. */
+static void use_settings(struct server *s, const struct serve_settings *settings)
+{
+	s->settings = *settings;
+	s->hosts.names = s->settings.hosts;
+	s->hosts.n_names = s->settings.n_hosts;
 }
 
 /* Return true if the user has named the programs to measure. If not, every program is measured. */
@@ -157,19 +153,20 @@ static int needs_restart(struct server *s, const struct config *new, const char 
 }
 
 /*
- * Return 0 if the configuration can change to NEW without a restart, otherwise -EINVAL with a
- * message.
+ * Return 0 if the configuration can change to NEW with the SETTINGS without a restart, otherwise
+ * -EINVAL with a message.
  */
-static int check_change(struct server *s, const struct config *new)
+static int check_change(struct server *s, const struct config *new,
+			const struct serve_settings *settings)
 {
-	if (!equal(listen_address(s, s->config), listen_address(s, new)))
+	if (!equal(s->settings.listen, settings->listen))
 		return needs_restart(s, new, "listen");
-	if (changes_hosts(s, new))
+	if (!are_hosts_equal(&s->settings, settings))
 		return needs_restart(s, new, "hosts");
-	if (labels_pid(s, s->config) != labels_pid(s, new))
+	if (s->settings.label_pid != settings->label_pid)
 		return needs_restart(s, new, "label_pid");
-	if ((s->own->memprof || (s->backend.heaps && s->own->control)) &&
-	    names_programs(s, s->config) && !names_programs(s, new)) {
+	if ((s->own->memprof || (s->heaps && s->own->control)) && names_programs(s, s->config) &&
+	    !names_programs(s, new)) {
 		const int err = ctx_error(s->ctx, -EINVAL,
 					  "cannot be left out without a restart: Gc.Memprof runs "
 					  "only in programs that are named");
@@ -194,6 +191,7 @@ static void say_reloaded(const struct server *s)
 /* Read the configuration file again. Apply all of it or, after an error, nothing. */
 static void reload(struct server *s)
 {
+	struct serve_settings settings;
 	struct config *new = NULL;
 	int err;
 
@@ -202,8 +200,10 @@ static void reload(struct server *s)
 		return;
 	}
 	err = config_read(s->ctx, s->own->config, -1, &new);
-	if (!err)
-		err = check_change(s, new);
+	if (!err) {
+		find_settings(s, new, &settings);
+		err = check_change(s, new, &settings);
+	}
 	if (!err)
 		err = watch_all(s, new);
 	if (err) {
@@ -212,10 +212,98 @@ static void reload(struct server *s)
 		say("%s: reload failed; keeping the old configuration", s->own->config);
 		return;
 	}
-	use_settings(s, new);
+	use_settings(s, &settings);
 	config_free(s->config);
 	s->config = new;
 	say_reloaded(s);
+}
+
+/* ---- answers to the HTTP process ------------------------------------------------------------ */
+
+/* Return the counters of profiles, for the metrics. NULL: profiles are disabled. */
+static const struct profile_counts *profile_counts_of(const struct server *s)
+{
+	return s->profiling || s->heaps ? &s->counts : NULL;
+}
+
+/* Read current numbers. Return false if this fails; then REPLY has the error. */
+static bool read_watch(struct server *s, struct http_reply *reply)
+{
+	if (watch_read(s->watch) == 0)
+		return true;
+	http_error(reply, HTTP_SERVER_ERROR, ocp_error(s->ctx), ocp_hint(s->ctx));
+	return false;
+}
+
+static void answer_switch(struct server *s, const struct asked *asked, struct http_reply *reply)
+{
+	struct client_request request;
+
+	if (!s->control)
+		http_error(reply, HTTP_FORBIDDEN, "switching is disabled",
+			   "start it with --control");
+	else if (!client_request_read(asked->bytes, asked->n, &request))
+		http_error(reply, HTTP_BAD_REQUEST, "invalid switch request", NULL);
+	else
+		switch_request_take(s->control, s->ctx, s->watch, &request, reply);
+}
+
+static bool answer_profile(struct server *s, const struct asked *asked, struct http_reply *reply)
+{
+	const bool is_of_heap = asked->ask == ASK_HEAP || asked->ask == ASK_SITES;
+	const bool is_index = asked->ask == ASK_PROFILES && !s->profiling;
+	struct profiling *profiling = is_of_heap || is_index ? s->heaps : s->profiling;
+
+	if (profiling)
+		return profiling_answer(profiling, s->watch, asked, reply);
+	http_error(reply, HTTP_NOT_FOUND, "profiling is disabled",
+		   is_of_heap ? "start it with --memprof" : "start it with --profile");
+	return true;
+}
+
+/*
+ * Answer the untrusted request ASKED. Return true if REPLY is the answer. Return false if no answer
+ * is to be sent now: ASK_END_OF_PROFILE gets no answer, and profiling_take() returns the answer to
+ * a request for a profile later.
+ */
+static bool answer_asked(struct server *s, const struct asked *asked, struct http_reply *reply)
+{
+	switch (asked->ask) {
+	case ASK_STATUS:
+		if (read_watch(s, reply))
+			api_write_status(&reply->body, s->watch, s->control, s->profiling,
+					 s->heaps && profiling_runs(s->heaps));
+		break;
+	case ASK_HISTORY:
+	case ASK_PAIR_HISTORY:
+		api_write_history(&reply->body, s->watch, WATCH_MINUTE,
+				  asked->ask == ASK_PAIR_HISTORY);
+		break;
+	case ASK_QUARTER_HOUR:
+		api_write_history(&reply->body, s->watch, WATCH_QUARTER_HOUR, false);
+		break;
+	case ASK_SWITCH:
+		answer_switch(s, asked, reply);
+		break;
+	case ASK_PROFILE:
+	case ASK_FLAME:
+	case ASK_HEAP:
+	case ASK_SITES:
+	case ASK_PROFILES:
+		return answer_profile(s, asked, reply);
+	case ASK_END_OF_PROFILE:
+		if (s->profiling)
+			profiling_end(s->profiling, asked->id);
+		if (s->heaps)
+			profiling_end(s->heaps, asked->id);
+		return false;
+	default:
+		if (read_watch(s, reply))
+			metrics_write(
+				&reply->body, s->watch, (enum exposition)(asked->ask - ASK_METRICS),
+				&s->settings.buckets, s->settings.label_pid, profile_counts_of(s));
+	}
+	return true;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -225,9 +313,9 @@ static int write_textfile(struct server *s)
 	struct strbuf body = { 0 };
 	int err;
 
-	metrics_write(&body, s->backend.watch, EXPOSITION_TEXT, &s->backend.buckets,
-		      s->backend.label_pid, backend_counts(&s->backend));
-	err = textfile_write(s->ctx, s->textfile, &body);
+	metrics_write(&body, s->watch, EXPOSITION_TEXT, &s->settings.buckets, s->settings.label_pid,
+		      profile_counts_of(s));
+	err = textfile_write(s->ctx, s->settings.textfile, &body);
 	strbuf_free(&body);
 	return err;
 }
@@ -238,12 +326,12 @@ static int write_textfile(struct server *s)
  */
 static void renew_textfile(struct server *s)
 {
-	int err = s->textfile ? write_textfile(s) : 0;
+	int err = s->settings.textfile ? write_textfile(s) : 0;
 
 	if (err && !s->is_textfile_failing)
 		say_error(s->ctx, err);
 	if (!err && s->is_textfile_failing)
-		say("%s: writing succeeded again", s->textfile);
+		say("%s: writing succeeded again", s->settings.textfile);
 	s->is_textfile_failing = err;
 }
 
@@ -253,18 +341,18 @@ static void renew_textfile(struct server *s)
  */
 static void follow_heaps(struct server *s)
 {
-	if (s->own->memprof || profiling_runs(s->backend.heaps))
-		watch_leave_probes(s->backend.watch, MEMPROF_PROBES);
-	profiling_follow(s->backend.heaps, s->backend.watch);
+	if (s->own->memprof || profiling_runs(s->heaps))
+		watch_leave_probes(s->watch, MEMPROF_PROBES);
+	profiling_follow(s->heaps, s->watch);
 }
 
 static int on_tick(struct server *s)
 {
-	int err = watch_tick(s->backend.watch);
+	int err = watch_tick(s->watch);
 
-	if (!err && s->backend.profiling)
-		profiling_follow(s->backend.profiling, s->backend.watch);
-	if (!err && s->backend.heaps)
+	if (!err && s->profiling)
+		profiling_follow(s->profiling, s->watch);
+	if (!err && s->heaps)
 		follow_heaps(s);
 	if (!err && s->textfile_fd < 0)
 		renew_textfile(s);
@@ -273,7 +361,7 @@ static int on_tick(struct server *s)
 
 static int on_textfile_clock(struct server *s)
 {
-	int err = watch_read(s->backend.watch);
+	int err = watch_read(s->watch);
 
 	if (!err)
 		renew_textfile(s);
@@ -306,7 +394,7 @@ static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 
 	if (reply->body.is_short) {
 		strbuf_free(&reply->body);
-		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	}
 	err = channel_answer(front_fd(s->front), id, reply->status, &reply->body);
 	strbuf_free(&reply->body);
@@ -323,8 +411,7 @@ static int answer_front(struct server *s)
 		return 0;
 	if (err)
 		return front_failed(s->ctx, s->front, err);
-	return backend_answer(&s->backend, s->asked, &reply) ? send_reply(s, s->asked->id, &reply)
-							     : 0;
+	return answer_asked(s, s->asked, &reply) ? send_reply(s, s->asked->id, &reply) : 0;
 }
 
 /* Send the profiles that are ready. PROFILING may be NULL. */
@@ -362,9 +449,9 @@ static int run_loop(struct server *s)
 		if (!err && s->front)
 			err = answer_front(s);
 		if (!err && s->front)
-			err = answer_profiles(s, s->backend.profiling);
+			err = answer_profiles(s, s->profiling);
 		if (!err && s->front)
-			err = answer_profiles(s, s->backend.heaps);
+			err = answer_profiles(s, s->heaps);
 	}
 	return err;
 }
@@ -445,18 +532,16 @@ static int start_front(struct server *s)
 {
 	int err;
 
-	hosts_init(&s->hosts, &s->listener, has_token(s), NULL, 0);
-	s->hosts.names = given_hosts(s, s->config, &s->hosts.n_names);
+	hosts_init(&s->hosts, &s->listener, has_token(s), (const char *const *)s->settings.hosts,
+		   s->settings.n_hosts);
 	s->asked = malloc(sizeof(*s->asked));
 	if (!s->asked)
 		return ctx_no_memory(s->ctx);
 	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
 	if (!err && has_token(s))
-		err = s->own->token_file ? control_init_from(s->ctx, &s->hosts, s->own->token_file,
-							     &s->control)
-					 : control_init(s->ctx, &s->hosts, &s->control);
+		err = auth_init(s->ctx, &s->hosts, s->own->token_file, &s->auth);
 	if (s->own->control)
-		s->backend.control = &s->control;
+		s->control = &s->auth;
 	return err;
 }
 
@@ -466,7 +551,7 @@ static int start_front(struct server *s)
  */
 static int open_listener(struct server *s)
 {
-	const char *address = listen_address(s, s->config);
+	const char *address = s->settings.listen;
 	const char *option = s->own->control ? "control" : s->own->profile ? "profile" : "memprof";
 	int err;
 
@@ -479,7 +564,7 @@ static int open_listener(struct server *s)
 				"--%s: %s: not a loopback address, so other machines could %s",
 				option, address,
 				s->own->control ? "switch probes" : "profile programs");
-	if (err && s->config && s->config->listen == address)
+	if (err && s->config && s->config->settings.listen == address)
 		config_blame(s->ctx, s->config, "listen");
 	return err ? err : start_front(s);
 }
@@ -507,7 +592,7 @@ static int open_port(struct server *s)
 	if (!err)
 		err = add_fd(s, front_fd(s->front), "epoll");
 	if (!err && has_token(s) && !s->own->token_file)
-		say("serving http://%s/#token=%s", s->listener.name, s->control.auth.token);
+		say("serving http://%s/#token=%s", s->listener.name, s->auth.token);
 	else if (!err)
 		say("serving http://%s/", s->listener.name);
 	return err;
@@ -517,8 +602,8 @@ static int start_profiling(struct server *s)
 {
 	const struct profiling_settings settings = {
 		.child = profiling_child,
-		.control = &s->control,
-		.counts = &s->backend.counts,
+		.auth = &s->auth,
+		.counts = &s->counts,
 		.epoll_fd = s->epoll_fd,
 		.what = "profile",
 		.index =
@@ -529,7 +614,7 @@ static int start_profiling(struct server *s)
 			"/debug/pprof/heap?seconds=30     the difference of two of these\n",
 	};
 
-	return profiling_start(s->ctx, &settings, &s->backend.profiling);
+	return profiling_start(s->ctx, &settings, &s->profiling);
 }
 
 /*
@@ -542,8 +627,8 @@ static int start_heaps(struct server *s)
 	const struct profiling_settings settings = {
 		.child = heap_child,
 		.rate = s->own->memprof ? s->own->memprof_rate : MEMPROF_USUAL_RATE,
-		.control = &s->control,
-		.counts = &s->backend.counts,
+		.auth = &s->auth,
+		.counts = &s->counts,
 		.epoll_fd = s->epoll_fd,
 		.starts_later = !s->own->memprof,
 		.forbidden =
@@ -557,7 +642,7 @@ static int start_heaps(struct server *s)
 			 "/debug/pprof/heap?seconds=30     the difference of two of these\n",
 	};
 
-	int err = profiling_start(s->ctx, &settings, &s->backend.heaps);
+	int err = profiling_start(s->ctx, &settings, &s->heaps);
 
 	if (!err)
 		follow_heaps(s);
@@ -576,19 +661,18 @@ static int set_up_server(struct server *s)
 				"not given: --memprof is for programs that are named");
 		config_blame(s->ctx, s->config, "targets");
 	}
+	find_settings(s, s->config, &s->settings);
 	if (!err)
 		err = open_listener(s);
 	if (err)
 		return err;
-	use_settings(s, s->config);
-	s->backend.label_pid = labels_pid(s, s->config);
-	s->backend.watch = watch_new(s->ctx, s->backend.label_pid);
-	err = s->backend.watch ? watch_all(s, s->config) : -ENOMEM;
+	s->watch = watch_new(s->ctx, s->settings.label_pid);
+	err = s->watch ? watch_all(s, s->config) : -ENOMEM;
 	if (!err)
-		err = watch_tick(s->backend.watch);
-	if (!err && s->textfile) {
+		err = watch_tick(s->watch);
+	if (!err && s->settings.textfile) {
 		err = write_textfile(s);
-		if (err && s->config && s->config->textfile == s->textfile)
+		if (err && s->config && s->config->settings.textfile == s->settings.textfile)
 			config_blame(s->ctx, s->config, "textfile");
 	}
 	if (!err)
@@ -610,9 +694,9 @@ static void tear_down_server(struct server *s)
 {
 	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
-	profiling_free(s->backend.profiling);
-	profiling_free(s->backend.heaps);
-	watch_free(s->backend.watch);
+	profiling_free(s->profiling);
+	profiling_free(s->heaps);
+	watch_free(s->watch);
 	config_free(s->config);
 	free(s->asked);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -626,7 +710,6 @@ int serve(const struct options *options)
 		.ctx = options->ctx,
 		.options = options,
 		.own = options->own,
-		.backend.ctx = options->ctx,
 		.listener.fd = -1,
 		.epoll_fd = -1,
 		.signal_fd = -1,

@@ -4,16 +4,14 @@
 #define SERVE_SERVER_H
 
 #include "cli/cli.h"
-#include "serve/buckets.h"
+#include "serve/config.h"
 
 /* The values of the options that only `serve` has. */
 struct serve_options {
-	const char *listen, *config, *textfile; /* NULL: not given */
-	const char **hosts;			/* names given by --host, see hosts.h */
-	size_t n_hosts;
-	struct buckets buckets; /* buckets.n is 0 if the option is not given */
-	const char *token_file; /* NULL: choose a random token */
-	bool label_pid, control, profile, memprof;
+	struct serve_settings settings; /* they take precedence over those of the configuration */
+	const char *config;		/* the configuration file; NULL: not given */
+	const char *token_file;		/* NULL: choose a random token */
+	bool control, profile, memprof;
 	double memprof_rate; /* samples per word, with `memprof` */
 };
 

@@ -2,16 +2,12 @@
 #include "serve/switch_request.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <json-c/json.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "cli/cli.h"
 #include "base/plural.h"
-#include "base/sanitize.h"
+#include "serve/json.h"
 
 struct wanted_switch {
 	struct json_object *root; /* owns the strings */
@@ -20,34 +16,6 @@ struct wanted_switch {
 	bool is_handler;	     /* true: switch the handlers; false: switch the counter */
 	bool on;
 };
-
-enum {
-	BAD_REQUEST = 400,
-	FORBIDDEN = 403,
-	NOT_FOUND = 404,
-	CONFLICT = 409,
-	SERVER_ERROR = 500,
-	NOT_IMPLEMENTED = 501,
-	UNAVAILABLE = 503,
-};
-
-void switch_request_log(const char *peer, const char *fmt, ...)
-{
-	char text[1024], from[128], when[32];
-	const time_t now = time(NULL);
-	struct tm utc;
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	/* PEER comes from the HTTP process, which is not trusted. */
-	snprintf(from, sizeof(from), "%s", peer);
-	make_one_line(from);
-	make_one_line(text);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-	say("%s %s: %s", when, from, text);
-}
 
 /* ---- parsing the request -------------------------------------------------------------------- */
 
@@ -85,7 +53,7 @@ static bool take_member(struct wanted_switch *wanted, const char *name, struct j
 	return false;
 }
 
-static struct json_object *parse_body(const struct switch_request *request)
+static struct json_object *parse_body(const struct client_request *request)
 {
 	/* json-c stops at a zero byte, so check that there is none. */
 	const bool is_text = strlen(request->body) == request->n_body;
@@ -104,7 +72,7 @@ static struct json_object *parse_body(const struct switch_request *request)
  * Parse the body into WANTED. Return false if it is invalid; then REPLY has the reason. In both
  * cases the caller frees wanted->root.
  */
-static bool read_wanted(const struct switch_request *request, struct wanted_switch *wanted,
+static bool read_wanted(const struct client_request *request, struct wanted_switch *wanted,
 			struct http_reply *reply)
 {
 	static const char *const names[] = { "exe", "probe", "what", "on" };
@@ -115,7 +83,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted_swit
 
 	wanted->root = parse_body(request);
 	if (!json_object_is_type(wanted->root, json_type_object)) {
-		http_error(reply, BAD_REQUEST, "the body is not a JSON object", hint);
+		http_error(reply, HTTP_BAD_REQUEST, "the body is not a JSON object", hint);
 		return false;
 	}
 	at = json_object_iter_begin(wanted->root);
@@ -126,14 +94,14 @@ static bool read_wanted(const struct switch_request *request, struct wanted_swit
 		if (take_member(wanted, name, json_object_iter_peek_value(&at)))
 			continue;
 		snprintf(why, sizeof(why), "'%.40s': unknown key or invalid value", name);
-		http_error(reply, BAD_REQUEST, why, hint);
+		http_error(reply, HTTP_BAD_REQUEST, why, hint);
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (json_object_object_get_ex(wanted->root, names[i], NULL))
 			continue;
 		snprintf(why, sizeof(why), "'%s' is missing", names[i]);
-		http_error(reply, BAD_REQUEST, why, hint);
+		http_error(reply, HTTP_BAD_REQUEST, why, hint);
 		return false;
 	}
 	return true;
@@ -145,33 +113,35 @@ static unsigned int status_of(int err)
 {
 	switch (err) {
 	case -ENOENT:
-		return NOT_FOUND;
+		return HTTP_NOT_FOUND;
 	case -EPERM:
 	case -EACCES:
-		return FORBIDDEN;
+		return HTTP_FORBIDDEN;
 	case -EINVAL:
 	case -ESRCH:
 	case -ERANGE:
 	case -EILSEQ:
 	case -EOVERFLOW:
-		return CONFLICT;
+		return HTTP_CONFLICT;
 	case -EBUSY:
 	case -ETIMEDOUT:
 	case -ENOMEM:
-		return UNAVAILABLE;
+		return HTTP_UNAVAILABLE;
 	case -EOPNOTSUPP:
-		return NOT_IMPLEMENTED;
+		return HTTP_NOT_IMPLEMENTED;
 	default:
-		return SERVER_ERROR;
+		return HTTP_SERVER_ERROR;
 	}
 }
 
 static void reply_done(struct http_reply *reply, bool changed, size_t n_processes)
 {
+	struct json j = { .out = &reply->body };
+
 	reply->type = "application/json";
-	strbuf_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
-					 : "{\"changed\":false,\"processes\":");
-	strbuf_u64(&reply->body, n_processes);
+	json_open(&j, "{");
+	json_bool(&j, "changed", changed);
+	json_u64(&j, "processes", n_processes);
 	strbuf_lit(&reply->body, "}\n");
 }
 
@@ -194,13 +164,13 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted_s
 	}
 	if (err) {
 		n = wanted->is_handler ? n : 0;
-		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then error: %s", what,
+		client_request_log(peer, "%s of %s in %s %s: %zu process%s, then error: %s", what,
 				   wanted->probe, target->title, to, n, plural_es(n),
 				   ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
 		return;
 	}
-	switch_request_log(peer, "%s of %s in %s %s: %zu process%s", what, wanted->probe,
+	client_request_log(peer, "%s of %s in %s %s: %zu process%s", what, wanted->probe,
 			   target->title, to, n, plural_es(n));
 	reply_done(reply, wanted->is_handler ? n > 0 : was_counted != wanted->on, n);
 }
@@ -233,25 +203,32 @@ static bool is_in_containers(const struct watch *watch, const char *exe)
 }
 
 void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
-			   const struct switch_request *request, struct http_reply *reply)
+			   const struct client_request *request, struct http_reply *reply)
 {
 	struct wanted_switch wanted = { 0 };
 	ptrdiff_t target;
 
 	if (!read_wanted(request, &wanted, reply)) {
-		switch_request_log(request->peer, "switch refused: invalid body");
+		client_request_log(request->peer, "switch refused: invalid body");
 	} else if ((target = find_target(watch, &wanted)) < 0) {
-		switch_request_log(request->peer, "switch refused: %s is not watched", wanted.exe);
-		http_error(reply, NOT_FOUND, "this program is not watched",
+		client_request_log(request->peer, "switch refused: %s is not watched", wanted.exe);
+		http_error(reply, HTTP_NOT_FOUND, "this program is not watched",
 			   is_in_containers(watch, wanted.exe)
 				   ? "it runs in containers; name one with 'container_id'"
 				   : NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), wanted.probe) < 0) {
-		switch_request_log(request->peer, "switch refused: %s has no probe %s", wanted.exe,
+		client_request_log(request->peer, "switch refused: %s has no probe %s", wanted.exe,
 				   wanted.probe);
-		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
+		http_error(reply, HTTP_NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
 		obey(ctx, watch, &wanted, (size_t)target, request->peer, reply);
 	}
 	json_object_put(wanted.root);
+}
+
+void switch_request_take(struct auth *auth, struct ocp_ctx *ctx, struct watch *watch,
+			 const struct client_request *request, struct http_reply *reply)
+{
+	if (auth_admit_json(auth, request, "switch", reply))
+		switch_request_answer(ctx, watch, request, reply);
 }

@@ -3,22 +3,15 @@
 #ifndef SERVE_SWITCH_REQUEST_H
 #define SERVE_SWITCH_REQUEST_H
 
-#include <stddef.h>
-#include "serve/reply.h"
+#include "serve/auth.h"
+#include "serve/request.h"
 #include "watch/watch.h"
 
-struct switch_request {
-	const char *body; /* N_BODY bytes and a zero byte */
-	size_t n_body;
-	const char *peer; /* ADDRESS:PORT of the client */
-};
-
-/* Execute REQUEST, and fill in REPLY. REQUEST must have been authorized. */
+/* Execute REQUEST if AUTH admits it, and fill in REPLY. */
+void switch_request_take(struct auth *auth, struct ocp_ctx *ctx, struct watch *watch,
+			 const struct client_request *request, struct http_reply *reply);
+/* Like switch_request_take(), for a REQUEST that has been authorized. */
 void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
-			   const struct switch_request *request, struct http_reply *reply);
-
-/* Print the time, PEER and the message to stderr, as one line with '?' for control characters. */
-void switch_request_log(const char *peer, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+			   const struct client_request *request, struct http_reply *reply);
 
 #endif

@@ -17,10 +17,9 @@
 
 #include "cli/cli.h"
 #include "serve/config.h"
-#include "serve/control_http.h"
-#include "serve/control_message.h"
 #include "serve/http.h"
 #include "serve/negotiate.h"
+#include "serve/switch_request.h"
 
 enum { PATIENCE_MS = 2000 };
 
@@ -92,19 +91,17 @@ void say(const char *fmt, ...)
 
 static struct ocp_ctx *ctx;
 static struct hosts hosts;
-static struct control control;
+static struct auth auth;
 static struct http *http;
 static struct sockaddr_un address;
 static socklen_t address_bytes = sizeof(address);
 
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
 {
-	const struct control_request asked = control_request_of(request);
-
 	(void)data;
-	require(hosts_admit(&hosts, request->host, reply));
-	require(request->body[request->n_body] == '\0');
-	control_answer(&control, ctx, NULL, &asked, reply);
+	require(hosts_admit(&hosts, request->client.host, reply));
+	require(request->client.body[request->client.n_body] == '\0');
+	switch_request_take(&auth, ctx, NULL, &request->client, reply);
 }
 
 static void answer_get(void *data, const struct http_request *request, struct http_reply *reply)
@@ -112,7 +109,7 @@ static void answer_get(void *data, const struct http_request *request, struct ht
 	char *accept = http_header_list(request, "Accept");
 
 	(void)data;
-	require(!request->n_body);
+	require(!request->client.n_body);
 	require(negotiate(accept) < EXPOSITIONS);
 	reply->type = exposition_type(negotiate(accept));
 	strbuf_str(&reply->body, request->path);
@@ -122,7 +119,7 @@ static void answer_get(void *data, const struct http_request *request, struct ht
 static bool admit(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	(void)data;
-	return hosts_admit(&hosts, request->host, reply);
+	return hosts_admit(&hosts, request->client.host, reply);
 }
 
 /* A socket that is no port: those run out. */
@@ -141,9 +138,9 @@ static void start(void)
 {
 	static const char *const names[] = { "named.example" };
 	static const struct http_route routes[] = {
-		{ "/", HTTP_GET, answer_get },
-		{ "/metrics", HTTP_GET, answer_get },
-		{ "/switch", HTTP_POST, answer_switch },
+		{ "/", HTTP_GET, answer_get, 0 },
+		{ "/metrics", HTTP_GET, answer_get, 0 },
+		{ "/switch", HTTP_POST, answer_switch, 0 },
 	};
 	static const struct listener listener = { .name = "127.0.0.1:9464", .port = 9464 };
 	struct http_settings settings = { .routes = routes, .n_routes = 3, .admit = admit };
@@ -151,8 +148,8 @@ static void start(void)
 	ctx = ocp_ctx_new();
 	require(ctx != NULL);
 	hosts_init(&hosts, &listener, false, names, 1);
-	require(control_init(ctx, &hosts, &control) == 0);
-	strcpy(control.auth.token, "fuzz");
+	require(auth_init(ctx, &hosts, NULL, &auth) == 0);
+	strcpy(auth.token, "fuzz");
 	settings.listen_fd = listen_somewhere();
 	require(http_new(ctx, &settings, &http) == 0);
 }
@@ -193,7 +190,7 @@ static void serve_client(const uint8_t *bytes, size_t n)
 
 static void obey(const char *text, size_t n)
 {
-	const struct switch_request request = { text, n, "127.0.0.1:1" };
+	const struct client_request request = { .body = text, .n_body = n, .peer = "127.0.0.1:1" };
 	struct http_reply reply = { 0 };
 
 	switch_request_answer(ctx, NULL, &request, &reply);
@@ -206,19 +203,19 @@ static void obey(const char *text, size_t n)
 /* Whatever the process that speaks HTTP writes: nothing is switched without the token. */
 static void read_message(const char *bytes, size_t n)
 {
-	struct control_request request;
+	struct client_request request;
 	struct http_reply reply = { 0 };
 	struct strbuf again = { 0 };
 
-	if (!control_message_read(bytes, n, &request))
+	if (!client_request_read(bytes, n, &request))
 		return;
-	control_answer(&control, ctx, NULL, &request, &reply);
+	switch_request_take(&auth, ctx, NULL, &request, &reply);
 	require(reply.body.n > 0);
 	require(reply.status == 401 || reply.status == 403 ||
-		(request.auth.authorization.n == 1 &&
-		 strcmp(request.auth.authorization.value + 7, "fuzz") == 0));
+		(request.authorization.n == 1 &&
+		 strcmp(request.authorization.value + 7, "fuzz") == 0));
 	strbuf_free(&reply.body);
-	control_message_write(&request, &again);
+	client_request_write(&request, &again);
 	require(again.n == n && memcmp(again.bytes, bytes, n) == 0);
 	strbuf_free(&again);
 }
@@ -233,9 +230,9 @@ static void check_pair(const struct request_pair *pair)
 		require(item_is_code(pair->start.text) && pair->start.kind != ITEM_FUNCTION_REGEXP);
 }
 
-static void check_target(const struct config_target *target)
+static void check_target(const struct watch_spec *target)
 {
-	const struct measure_request *request = &target->request;
+	const struct measure_request *request = target->request;
 
 	require(!target->exe != !target->pid && target->pid >= 0);
 	require(request->counted.n > 0 && measure_request_check(request) == REQUEST_FINE);
@@ -256,10 +253,11 @@ static void configure(const char *text, size_t n)
 	} else {
 		for (size_t i = 0; i < config->n_targets; i++)
 			check_target(&config->targets[i]);
-		for (size_t i = 0; i < config->n_hosts; i++)
-			require(!hosts_check_name(config->hosts[i]));
-		for (size_t i = 1; i < config->buckets.n; i++)
-			require(config->buckets.bounds_ns[i - 1] < config->buckets.bounds_ns[i]);
+		for (size_t i = 0; i < config->settings.n_hosts; i++)
+			require(!hosts_check_name(config->settings.hosts[i]));
+		for (size_t i = 1; i < config->settings.buckets.n; i++)
+			require(config->settings.buckets.bounds_ns[i - 1] <
+				config->settings.buckets.bounds_ns[i]);
 		config_free(config);
 	}
 	ocp_ctx_free(own);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Who may switch probes, and by which names clients may ask for the server. A request that passes
- * all checks of control_answer gets to switch_request_answer, and has no body here: it is answered
+ * all checks of switch_request_take() gets to switch_request_answer, and has no body here: it is answered
  * with 400.
  */
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "serve/control.h"
+#include "serve/auth.h"
 #include "serve/switch_request.h"
 #include "unit.h"
 
@@ -20,7 +20,7 @@ enum { PASSED = 400, UNAUTHORIZED = 401, FORBIDDEN = 403, UNSUPPORTED = 415, MIS
 
 static struct ocp_ctx *ctx;
 static struct hosts hosts;
-static struct control control;
+static struct auth auth;
 static int null_fd, stderr_fd;
 static struct listener listener = { .name = "127.0.0.1:9464", .port = 9464, .is_loopback = true };
 
@@ -31,7 +31,7 @@ static int set_up(void **state)
 	stderr_fd = dup(STDERR_FILENO);
 	ctx = ocp_ctx_new();
 	hosts_init(&hosts, &listener, true, NULL, 0);
-	return ctx ? control_init(ctx, &hosts, &control) : -1;
+	return ctx ? auth_init(ctx, &hosts, NULL, &auth) : -1;
 }
 
 static int tear_down(void **state)
@@ -43,31 +43,32 @@ static int tear_down(void **state)
 
 ALL_TESTS(set_up, tear_down);
 
-static struct auth_header one(const char *value)
+static struct request_header one(const char *value)
 {
-	return (struct auth_header){ value, 1 };
+	return (struct request_header){ value, 1 };
 }
 
-static struct control_request good_request(void)
+static struct client_request good_request(void)
 {
 	static char value[16 + TOKEN_ROOM];
 
-	snprintf(value, sizeof(value), "Bearer %s", control.auth.token);
-	return (struct control_request){
-		.auth.host = "127.0.0.1:9464",
-		.auth.authorization = one(value),
-		.auth.content_type = one("application/json"),
-		.wanted = { .body = "", .peer = "127.0.0.1:1" },
+	snprintf(value, sizeof(value), "Bearer %s", auth.token);
+	return (struct client_request){
+		.host = "127.0.0.1:9464",
+		.authorization = one(value),
+		.content_type = one("application/json"),
+		.body = "",
+		.peer = "127.0.0.1:1",
 	};
 }
 
-static unsigned int status_of(const struct control_request *request)
+static unsigned int status_of(const struct client_request *request)
 {
 	struct http_reply reply = { 0 };
 
 	/* Without the log of refusals. */
 	dup2(null_fd, STDERR_FILENO);
-	control_answer(&control, ctx, NULL, request, &reply);
+	switch_request_take(&auth, ctx, NULL, request, &reply);
 	dup2(stderr_fd, STDERR_FILENO);
 	strbuf_free(&reply.body);
 	return reply.status;
@@ -78,7 +79,7 @@ static unsigned int status_with_token(const char *token, size_t n)
 {
 	static const char scheme[] = "Bearer ";
 	const size_t n_scheme = sizeof(scheme) - 1;
-	struct control_request request = good_request();
+	struct client_request request = good_request();
 	char *value = malloc(n_scheme + n + 1);
 	unsigned int status;
 
@@ -86,7 +87,7 @@ static unsigned int status_with_token(const char *token, size_t n)
 	memcpy(value, scheme, n_scheme);
 	memcpy(value + n_scheme, token, n);
 	value[n_scheme + n] = '\0';
-	request.auth.authorization = one(value);
+	request.authorization = one(value);
 	status = status_of(&request);
 	free(value);
 	return status;
@@ -96,19 +97,19 @@ static unsigned int status_with_token(const char *token, size_t n)
 
 TEST(the_token_passes)
 {
-	assert_int_equal(strlen(control.auth.token), 2 * TOKEN_BYTES);
-	assert_int_equal(status_with_token(control.auth.token, strlen(control.auth.token)), PASSED);
+	assert_int_equal(strlen(auth.token), 2 * TOKEN_BYTES);
+	assert_int_equal(status_with_token(auth.token, strlen(auth.token)), PASSED);
 }
 
 /* One character alone is wrong: each of them, by each bit, and by case. */
 TEST(each_character_counts)
 {
-	const size_t n = strlen(control.auth.token);
-	char token[sizeof(control.auth.token)];
+	const size_t n = strlen(auth.token);
+	char token[sizeof(auth.token)];
 
 	for (size_t i = 0; i < n; i++)
 		for (unsigned int bit = 0; bit < 7; bit++) {
-			memcpy(token, control.auth.token, sizeof(token));
+			memcpy(token, auth.token, sizeof(token));
 			token[i] = (char)(token[i] ^ (1 << bit));
 			if (token[i])
 				assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
@@ -118,35 +119,35 @@ TEST(each_character_counts)
 /* Two differences do not make up for each other, wherever they are. */
 TEST(differences_add_up)
 {
-	const size_t n = strlen(control.auth.token);
-	char token[sizeof(control.auth.token)];
+	const size_t n = strlen(auth.token);
+	char token[sizeof(auth.token)];
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = i + 1; j < n; j++) {
-			memcpy(token, control.auth.token, sizeof(token));
+			memcpy(token, auth.token, sizeof(token));
 			token[i] ^= 1;
 			token[j] ^= 1;
 			assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
 		}
 	for (size_t i = 0; i < n; i++)
-		token[i] = (char)(control.auth.token[i] ^ 1);
+		token[i] = (char)(auth.token[i] ^ 1);
 	assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
 }
 
 TEST(each_length_counts)
 {
-	const size_t n = strlen(control.auth.token);
-	char longer[sizeof(control.auth.token) + 1];
+	const size_t n = strlen(auth.token);
+	char longer[sizeof(auth.token) + 1];
 
 	for (size_t i = 0; i < n; i++) {
 		/* Its beginning, and its end. */
-		assert_int_equal(status_with_token(control.auth.token, i), UNAUTHORIZED);
-		assert_int_equal(status_with_token(control.auth.token + n - i, i), UNAUTHORIZED);
+		assert_int_equal(status_with_token(auth.token, i), UNAUTHORIZED);
+		assert_int_equal(status_with_token(auth.token + n - i, i), UNAUTHORIZED);
 	}
 	for (int c = 1; c < 128; c++) {
-		snprintf(longer, sizeof(longer), "%s%c", control.auth.token, c);
+		snprintf(longer, sizeof(longer), "%s%c", auth.token, c);
 		assert_int_equal(status_with_token(longer, n + 1), UNAUTHORIZED);
-		snprintf(longer, sizeof(longer), "%c%s", c, control.auth.token);
+		snprintf(longer, sizeof(longer), "%c%s", c, auth.token);
 		assert_int_equal(status_with_token(longer, n + 1), UNAUTHORIZED);
 	}
 	assert_int_equal(status_with_token("", 0), UNAUTHORIZED);
@@ -154,36 +155,35 @@ TEST(each_length_counts)
 
 TEST(two_tokens_differ)
 {
-	struct control other;
+	struct auth other;
 
-	assert_int_equal(control_init(ctx, &hosts, &other), 0);
-	assert_string_not_equal(other.auth.token, control.auth.token);
-	assert_int_equal(strspn(other.auth.token, "0123456789abcdef"), 2 * TOKEN_BYTES);
-	assert_int_equal(status_with_token(other.auth.token, strlen(other.auth.token)),
-			 UNAUTHORIZED);
+	assert_int_equal(auth_init(ctx, &hosts, NULL, &other), 0);
+	assert_string_not_equal(other.token, auth.token);
+	assert_int_equal(strspn(other.token, "0123456789abcdef"), 2 * TOKEN_BYTES);
+	assert_int_equal(status_with_token(other.token, strlen(other.token)), UNAUTHORIZED);
 }
 
 TEST(only_one_bearer)
 {
-	struct control_request request = good_request();
+	struct client_request request = good_request();
 	char value[16 + TOKEN_ROOM];
 
-	request.auth.authorization.n = 2;
+	request.authorization.n = 2;
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	request.auth.authorization = (struct auth_header){ 0 };
+	request.authorization = (struct request_header){ 0 };
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
 	for (size_t i = 0; i < 7; i++) {
-		snprintf(value, sizeof(value), "Bearer %s", control.auth.token);
+		snprintf(value, sizeof(value), "Bearer %s", auth.token);
 		value[i] = 'x';
-		request.auth.authorization = one(value);
+		request.authorization = one(value);
 		assert_int_equal(status_of(&request), UNAUTHORIZED);
 	}
-	request.auth.authorization = one("Bearer");
+	request.authorization = one("Bearer");
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	request.auth.authorization = one(control.auth.token);
+	request.authorization = one(auth.token);
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	snprintf(value, sizeof(value), "bEARER %s", control.auth.token);
-	request.auth.authorization = one(value);
+	snprintf(value, sizeof(value), "bEARER %s", auth.token);
+	request.authorization = one(value);
 	assert_int_equal(status_of(&request), PASSED);
 }
 
@@ -215,18 +215,18 @@ TEST(origins)
 		{ "proxy.example", "https://other.example", FORBIDDEN },
 		{ "other.example", "https://other.example", FORBIDDEN },
 	};
-	struct control_request request = good_request();
+	struct client_request request = good_request();
 
 	hosts.names = names;
 	hosts.n_names = 1;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		request.auth.host = cases[i].host;
-		request.auth.origin = one(cases[i].origin);
+		request.host = cases[i].host;
+		request.origin = one(cases[i].origin);
 		if (status_of(&request) != cases[i].status)
 			fail_msg("%s for %s", cases[i].origin, cases[i].host);
 	}
-	request.auth.host = "127.0.0.1:9464";
-	request.auth.origin = (struct auth_header){ "http://127.0.0.1:9464", 2 };
+	request.host = "127.0.0.1:9464";
+	request.origin = (struct request_header){ "http://127.0.0.1:9464", 2 };
 	assert_int_equal(status_of(&request), FORBIDDEN);
 	hosts.n_names = 0;
 }
@@ -246,16 +246,16 @@ TEST(content_types)
 		{ "text/plain; application/json", UNSUPPORTED },
 		{ "", UNSUPPORTED },
 	};
-	struct control_request request = good_request();
+	struct client_request request = good_request();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		request.auth.content_type = one(cases[i].type);
+		request.content_type = one(cases[i].type);
 		if (status_of(&request) != cases[i].status)
 			fail_msg("%s", cases[i].type);
 	}
-	request.auth.content_type = (struct auth_header){ "application/json", 2 };
+	request.content_type = (struct request_header){ "application/json", 2 };
 	assert_int_equal(status_of(&request), UNSUPPORTED);
-	request.auth.content_type = (struct auth_header){ 0 };
+	request.content_type = (struct request_header){ 0 };
 	assert_int_equal(status_of(&request), UNSUPPORTED);
 }
 
@@ -399,14 +399,14 @@ TEST(names_that_are_none)
 TEST(few_refusals_are_logged)
 {
 	const int log = memfd_create("log", MFD_CLOEXEC);
-	struct control_request request = good_request();
+	struct client_request request = good_request();
 	int64_t second;
 	char text[8192];
 	ssize_t n;
 	int lines = 0;
 
 	assert_true(log >= 0);
-	request.auth.authorization = one("Bearer wrong");
+	request.authorization = one("Bearer wrong");
 	do {
 		second = clock_ns(CLOCK_MONOTONIC) / 1000000000;
 		while (clock_ns(CLOCK_MONOTONIC) / 1000000000 == second)
@@ -417,7 +417,7 @@ TEST(few_refusals_are_logged)
 		for (int i = 0; i < 20; i++) {
 			struct http_reply reply = { 0 };
 
-			control_answer(&control, ctx, NULL, &request, &reply);
+			switch_request_take(&auth, ctx, NULL, &request, &reply);
 			strbuf_free(&reply.body);
 		}
 		dup2(stderr_fd, STDERR_FILENO);
@@ -442,7 +442,7 @@ TEST(the_log_is_plain)
 
 	assert_true(log >= 0);
 	dup2(log, STDERR_FILENO);
-	switch_request_log(peer, "no\x1b[1mprobe");
+	client_request_log(peer, "no\x1b[1mprobe");
 	dup2(stderr_fd, STDERR_FILENO);
 	n = pread(log, text, sizeof(text) - 1, 0);
 	close(log);

@@ -26,7 +26,7 @@
 
 #include "base/confine.h"
 #include "serve/channel.h"
-#include "serve/control_message.h"
+#include "serve/request.h"
 #include "serve/sandbox.h"
 #include "unit.h"
 
@@ -349,14 +349,62 @@ TEST(answers_come)
 	free(asked);
 }
 
+/* ---- child processes ------------------------------------------------------------------------ */
+
+/* DATA: what the child reports; NULL: it ends without a report. */
+static int be_child(const void *data, pid_t parent, int fd)
+{
+	const int *err = data;
+
+	if (!err || parent != getppid())
+		return 7;
+	if (*err) {
+		ctx_set_error(ctx, "the reason");
+		ctx_hint(ctx, "the hint");
+	}
+	server_child_report(ctx, fd, *err);
+	return 3;
+}
+
+static int exit_status_of(const struct server_child *child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+	assert_true(WIFEXITED(status));
+	close(child->fd);
+	return WEXITSTATUS(status);
+}
+
+TEST(children_report)
+{
+	const int fine = 0, refused = -EACCES;
+	struct server_child child;
+	struct child_report report;
+
+	assert_int_equal(server_child_start(ctx, &child, be_child, &fine, &report), 0);
+	assert_int_equal(report.err, 0);
+	assert_int_equal(exit_status_of(&child), 3);
+	assert_int_equal(server_child_start(ctx, &child, be_child, &refused, &report), 0);
+	assert_int_equal(report.err, -EACCES);
+	assert_string_equal(report.error, "the reason");
+	assert_string_equal(report.hint, "the hint");
+	assert_int_equal(exit_status_of(&child), 3);
+	/* Without a report. */
+	assert_int_equal(server_child_start(ctx, &child, be_child, NULL, &report), -EPIPE);
+	assert_int_equal(exit_status_of(&child), 7);
+}
+
 /* ---- requests to switch --------------------------------------------------------------------- */
 
-static const struct control_request whole = {
-	.auth.host = "host:1",
-	.auth.authorization = { "Bearer x", 1 },
-	.auth.origin = { "http://host:1", 2 },
-	.auth.content_type = { "", 1 },
-	.wanted = { "{\0}", 3, "127.0.0.1:2" },
+static const struct client_request whole = {
+	.host = "host:1",
+	.authorization = { "Bearer x", 1 },
+	.origin = { "http://host:1", 2 },
+	.content_type = { "", 1 },
+	.peer = "127.0.0.1:2",
+	.body = "{\0}",
+	.n_body = 3,
 };
 
 static void assert_same(const char *a, const char *b)
@@ -367,57 +415,57 @@ static void assert_same(const char *a, const char *b)
 		assert_ptr_equal(a, b);
 }
 
-static void assert_comes_back(const struct control_request *request)
+static void assert_comes_back(const struct client_request *request)
 {
-	struct control_request got;
+	struct client_request got;
 	struct strbuf message = { 0 };
 
-	control_message_write(request, &message);
-	assert_true(control_message_read(message.bytes, message.n, &got));
-	assert_same(got.auth.host, request->auth.host);
-	assert_int_equal(got.auth.authorization.n, request->auth.authorization.n);
-	assert_same(got.auth.authorization.value, request->auth.authorization.value);
-	assert_int_equal(got.auth.origin.n, request->auth.origin.n);
-	assert_same(got.auth.origin.value, request->auth.origin.value);
-	assert_int_equal(got.auth.content_type.n, request->auth.content_type.n);
-	assert_same(got.auth.content_type.value, request->auth.content_type.value);
-	assert_same(got.wanted.peer, request->wanted.peer);
-	assert_int_equal(got.wanted.n_body, request->wanted.n_body);
-	assert_memory_equal(got.wanted.body, request->wanted.body, request->wanted.n_body + 1);
+	client_request_write(request, &message);
+	assert_true(client_request_read(message.bytes, message.n, &got));
+	assert_same(got.host, request->host);
+	assert_int_equal(got.authorization.n, request->authorization.n);
+	assert_same(got.authorization.value, request->authorization.value);
+	assert_int_equal(got.origin.n, request->origin.n);
+	assert_same(got.origin.value, request->origin.value);
+	assert_int_equal(got.content_type.n, request->content_type.n);
+	assert_same(got.content_type.value, request->content_type.value);
+	assert_same(got.peer, request->peer);
+	assert_int_equal(got.n_body, request->n_body);
+	assert_memory_equal(got.body, request->body, request->n_body + 1);
 	strbuf_free(&message);
 }
 
 TEST(requests_come_back)
 {
-	struct control_request request = whole;
+	struct client_request request = whole;
 
 	assert_comes_back(&request);
-	request.auth.authorization = request.auth.origin = (struct auth_header){ 0 };
-	request.wanted.body = "";
-	request.wanted.n_body = 0;
+	request.authorization = request.origin = (struct request_header){ 0 };
+	request.body = "";
+	request.n_body = 0;
 	assert_comes_back(&request);
 }
 
 /* READ in a buffer that ends where it does, which the sanitizer watches. */
 static bool reads(const char *bytes, size_t n)
 {
-	struct control_request request;
+	struct client_request request;
 	char *copy = malloc(n ? n : 1);
 	bool result;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, n);
-	result = control_message_read(copy, n, &request);
+	result = client_request_read(copy, n, &request);
 	free(copy);
 	return result;
 }
 
 TEST(damaged_requests_are_refused)
 {
-	struct control_request request = whole;
+	struct client_request request = whole;
 	struct strbuf message = { 0 };
 
-	control_message_write(&whole, &message);
+	client_request_write(&whole, &message);
 	assert_true(reads(message.bytes, message.n));
 	for (size_t n = 0; n < message.n; n++)
 		assert_false(reads(message.bytes, n));
@@ -439,24 +487,24 @@ TEST(damaged_requests_are_refused)
 	}
 	strbuf_free(&message);
 	/* What has to be there. */
-	request.auth.host = NULL;
-	control_message_write(&request, &message);
+	request.host = NULL;
+	client_request_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
 	strbuf_free(&message);
 	request = whole;
-	request.wanted.peer = NULL;
-	control_message_write(&request, &message);
+	request.peer = NULL;
+	client_request_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
 	strbuf_free(&message);
 	request = whole;
-	request.wanted.body = NULL;
-	control_message_write(&request, &message);
+	request.body = NULL;
+	client_request_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
 	strbuf_free(&message);
 	/* A header that is there and has no value. */
 	request = whole;
-	request.auth.origin.value = NULL;
-	control_message_write(&request, &message);
+	request.origin.value = NULL;
+	client_request_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
 	strbuf_free(&message);
 }

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "serve/api.h"
-#include "serve/heap_figures.h"
 #include "serve/metrics.h"
+#include "serve/profile_worker.h"
 #include "unit.h"
 
 /* ---- a watch -------------------------------------------------------------------------------- */

@@ -71,17 +71,17 @@ TEST(all_keys)
 	struct config *config;
 
 	assert_int_equal(read_text(text, &config), 0);
-	assert_string_equal(config->listen, "127.0.0.1:9000");
-	assert_int_equal(config->n_hosts, 2);
-	assert_string_equal(config->hosts[0], "probes.example");
-	assert_string_equal(config->hosts[1], "b:8080");
-	assert_string_equal(config->textfile, "/run/x.prom");
-	assert_true(config->label_pid);
-	assert_int_equal(config->buckets.n, 3);
-	assert_true(config->buckets.bounds_ns[1] == 10000000);
+	assert_string_equal(config->settings.listen, "127.0.0.1:9000");
+	assert_int_equal(config->settings.n_hosts, 2);
+	assert_string_equal(config->settings.hosts[0], "probes.example");
+	assert_string_equal(config->settings.hosts[1], "b:8080");
+	assert_string_equal(config->settings.textfile, "/run/x.prom");
+	assert_true(config->settings.label_pid);
+	assert_int_equal(config->settings.buckets.n, 3);
+	assert_true(config->settings.buckets.bounds_ns[1] == 10000000);
 	assert_int_equal(config->n_targets, 3);
 	assert_string_equal(config->targets[0].exe, "/usr/bin/app");
-	request = &config->targets[0].request;
+	request = config->targets[0].request;
 	assert_int_equal(request->counted.n, 2);
 	assert_int_equal(request->counted.list[1].kind, ITEM_PROBE);
 	assert_string_equal(request->counted.list[1].text, "b");
@@ -92,7 +92,7 @@ TEST(all_keys)
 	assert_string_equal(request->filter, "arg0 > 1");
 	assert_null(config->targets[1].exe);
 	assert_int_equal(config->targets[1].pid, 42);
-	request = &config->targets[1].request;
+	request = config->targets[1].request;
 	assert_int_equal(request->counted.list[0].kind, ITEM_PROBE_REGEXP);
 	assert_string_equal(request->counted.list[0].text, "request_.*");
 	assert_string_equal(request->key, "arg0");
@@ -101,7 +101,7 @@ TEST(all_keys)
 	assert_int_equal(config->targets[1].engine, ENGINE_AUTO);
 	assert_int_equal(config->targets[2].engine, ENGINE_INSIDE);
 	/* All probes. */
-	request = &config->targets[2].request;
+	request = config->targets[2].request;
 	assert_int_equal(request->counted.n, 1);
 	assert_int_equal(request->counted.list[0].kind, ITEM_ALL_PROBES);
 	config_free(config);
@@ -119,7 +119,7 @@ TEST(names_with_commas_are_names)
 	struct config *config;
 
 	assert_int_equal(read_text(text, &config), 0);
-	request = &config->targets[0].request;
+	request = config->targets[0].request;
 	assert_int_equal(request->counted.n, 2);
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(request->counted.list[i].kind, ITEM_PROBE);
@@ -130,7 +130,7 @@ TEST(names_with_commas_are_names)
 	assert_string_equal(request->pairs[0].stop.text, "c");
 	assert_string_equal(request->pairs[1].start.text, "a");
 	assert_string_equal(request->pairs[1].stop.text, "b,c");
-	request = &config->targets[1].request;
+	request = config->targets[1].request;
 	assert_int_equal(request->counted.n, 2);
 	assert_string_equal(request->counted.list[1].text, "b");
 	config_free(config);
@@ -150,7 +150,7 @@ TEST(functions_have_a_prefix)
 	struct config *config;
 
 	assert_int_equal(read_text(text, &config), 0);
-	request = &config->targets[0].request;
+	request = config->targets[0].request;
 	assert_int_equal(request->counted.n, 4);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(request->counted.list[i].kind, kinds[i]);
@@ -161,7 +161,7 @@ TEST(functions_have_a_prefix)
 	assert_string_equal(request->pairs[1].stop.text, "b");
 	assert_string_equal(request->pairs[2].start.text, "c:libc.so.6:malloc");
 	assert_null(request->pairs[2].stop.text);
-	request = &config->targets[1].request;
+	request = config->targets[1].request;
 	assert_int_equal(request->counted.n, 2);
 	assert_int_equal(request->counted.list[0].kind, ITEM_FUNCTION);
 	assert_int_equal(request->counted.list[1].kind, ITEM_PROBE);
@@ -187,8 +187,8 @@ TEST(empty_objects)
 	struct config *config;
 
 	assert_int_equal(read_text("{}", &config), 0);
-	assert_null(config->listen);
-	assert_int_equal(config->buckets.n, 0);
+	assert_null(config->settings.listen);
+	assert_int_equal(config->settings.buckets.n, 0);
 	assert_int_equal(config->n_targets, 0);
 	config_free(config);
 }
@@ -357,7 +357,7 @@ TEST(a_pipe_is_read_once)
 	close(pipe_fds[1]);
 	assert_int_equal(config_read(ctx, name, wake_fds[0], &config), 0);
 	alarm(0);
-	assert_string_equal(config->listen, "a");
+	assert_string_equal(config->settings.listen, "a");
 	config_free(config);
 	close(pipe_fds[0]);
 	close(wake_fds[0]);

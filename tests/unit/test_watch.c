@@ -590,7 +590,7 @@ TEST(test_names_with_commas)
 		snprintf(said, sizeof(said), "probe 'with_site,both': no such probe in %s",
 			 program);
 		assert_int_equal(config_parse(w.ctx, "config", json, strlen(json), &config), 0);
-		spec.request = &config->targets[0].request;
+		spec.request = config->targets[0].request;
 		assert_int_equal(watch_set(w.watch, &spec, 1), -ENOENT);
 		assert_string_equal(ocp_error(w.ctx), said);
 		config_free(config);
