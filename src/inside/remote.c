@@ -49,7 +49,6 @@
 #include "inside/signal_frame.h"
 #include "inside/stack_room.h"
 #include "tracee/proc_file.h"
-#include "tracee/thread_step.h"
 
 enum {
 	USER_CS_64 = 0x33, /* __USER_CS of arch/x86 */

@@ -13,7 +13,6 @@
 #include "inside/gadgets.h"
 #include "inside/threads.h"
 #include "tracee/proc_file.h"
-#include "tracee/thread_step.h"
 
 /* A routine takes microseconds, but its thread may have to wait for a CPU. */
 enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };

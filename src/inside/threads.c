@@ -18,7 +18,6 @@
 #include <sys/user.h>
 #include "base/search.h"
 #include "tracee/proc_file.h"
-#include "tracee/thread_step.h"
 
 enum {
 	RED_ZONE_BYTES = 128,

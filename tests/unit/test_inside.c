@@ -22,7 +22,7 @@
 #include "inside/remote.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
-#include "tracee/thread_step.h"
+#include "tracee/tracee.h"
 #include "counted_program.h"
 #include "proc_self.h"
 #include "swapped_file.h"
