@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/populate.h"
-#include "inside/pairs.h"
-#include "inside/site_reader.h"
+#include "inside/block.h"
+#include "inside/site_bytes.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -108,7 +108,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 			    const struct block_header *view)
 {
 	const struct inside_site *from = &build->spec->sites[i];
-	const struct block_site *site = &inside_sites(inside)[i];
+	const struct block_site *site = &inside->sites[i];
 	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
 	const uint64_t entry_off = templates_entry_off(view->n_shards);
 	const struct templates_site code = {
@@ -129,7 +129,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 
 static void set_private_gate(struct inside *inside, size_t i)
 {
-	struct block_site *site = &inside_sites(inside)[i];
+	struct block_site *site = &inside->sites[i];
 	const uint64_t off = inside->header.gates_off + i * sizeof(uint16_t);
 	uint16_t *gate = (uint16_t *)(inside->block + off);
 
@@ -160,7 +160,7 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 	off = layout_trampolines_off(&view);
 	err = templates_routines(inside->ctx, &view, &build->process, code_of(inside, part));
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
-		struct block_site *site = &inside_sites(inside)[i];
+		struct block_site *site = &inside->sites[i];
 
 		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
 			continue;

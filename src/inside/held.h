@@ -73,15 +73,4 @@ void inside_put_sites(const struct inside *inside);
 /* Report that the block is damaged. Returns -EBADMSG, with a message. */
 int inside_damaged(const struct inside *inside);
 
-static inline struct block_site *inside_sites(const struct inside *inside)
-{
-	return inside->sites;
-}
-
-/* Return the displacement of a call from SITE to its trampoline. */
-static inline uint32_t inside_displacement(const struct block_site *site)
-{
-	return (uint32_t)(site->trampoline - (site->addr + 6));
-}
-
 #endif

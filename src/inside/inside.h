@@ -183,14 +183,6 @@ bool inside_is_in(const struct inside *inside, pid_t pid);
  */
 int inside_detach(struct inside *inside);
 
-/*
- * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
- * killed tools left: images of stores (own_stores.h); if ALL, also descriptors and orphan blocks. A
- * process that has none of these is not touched. Returns -EBUSY if the process makes no progress
- * because something has stopped it.
- */
-int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
-
 /* Free INSIDE, which may be NULL. Without a detach the process continues to count. */
 void inside_close(struct inside *inside);
 

@@ -181,7 +181,7 @@ static int build(struct own *own)
 	if (err)
 		return err;
 	for (size_t i = 0; i < SITES; i++) {
-		const struct block_site *site = &inside_sites(own->inside)[i];
+		const struct block_site *site = &own->inside->sites[i];
 
 		write_site(code + OFF_SITES + i * SITE_ROOM, SITE_OFF, 0);
 		write_site(code + ON_SITES + i * SITE_ROOM, SITE_ON, inside_displacement(site));

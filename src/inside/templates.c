@@ -2,7 +2,7 @@
 /* Fill the holes of the machine code in templates_code.c. */
 #include <linux/rseq.h>
 #include <string.h>
-#include "inside/pairs.h"
+#include "inside/block.h"
 #include "inside/templates.h"
 #include "inside/templates_code.h"
 

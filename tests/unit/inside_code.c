@@ -8,7 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "inside/block_check.h"
+#include "inside/blocks.h"
 #include "inside/layout.h"
 #include "inside/totals.h"
 #include "inside_code.h"

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "inside/block.h"
 #include "inside/inside.h"
-#include "inside/pairs.h"
 #include "inside/templates.h"
 
 enum { CODE_MAX_SITES = 8 };

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/gone_threads.h"
+#include "inside/totals.h"
 #include "inside/ticks.h"
 #include "inside_code.h"
 #include "unit.h"

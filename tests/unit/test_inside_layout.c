@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "inside/layout.h"
-#include "inside/block_check.h"
+#include "inside/blocks.h"
 #include "unit.h"
 
 #define GIB (UINT64_C(1) << 30)
