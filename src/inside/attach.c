@@ -282,7 +282,6 @@ struct attach {
 	struct build build;
 	struct stop stop;
 	const uint64_t *addrs; /* addresses of the sites, ascending */
-	struct layout_parts parts;
 	/*
 	 * [0]: the layout for a process without struct rseq, [1]: for a process with it. Stop A
 	 * finds out which of the two applies.
@@ -333,12 +332,12 @@ static int prepare_layouts(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
 	const uint32_t n_shards = layout_n_shards(spec->n_sites);
-	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->parts);
+	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->build.parts);
 
 	if (err)
 		return err;
-	layout_make(attach->inside->ctx, spec, &attach->parts, n_shards, &attach->layouts[1]);
-	return layout_make(attach->inside->ctx, spec, &attach->parts, 1, &attach->layouts[0]);
+	layout_make(attach->inside->ctx, spec, &attach->build.parts, n_shards, &attach->layouts[1]);
+	return layout_make(attach->inside->ctx, spec, &attach->build.parts, 1, &attach->layouts[0]);
 }
 
 static int choose_layout(const struct attach *attach, struct block_header *header)
@@ -349,9 +348,10 @@ static int choose_layout(const struct attach *attach, struct block_header *heade
 
 	if (layout->bytes)
 		*header = *layout;
-	return layout->bytes ? 0
-			     : layout_make(attach->inside->ctx, attach->build.spec, &attach->parts,
-					   has_shards ? layout_n_shards(n_sites) : 1, header);
+	return layout->bytes
+		       ? 0
+		       : layout_make(attach->inside->ctx, attach->build.spec, &attach->build.parts,
+				     has_shards ? layout_n_shards(n_sites) : 1, header);
 }
 
 static int prepare_block(struct attach *attach)
@@ -542,7 +542,7 @@ static int stop_a(struct stop *stop, void *arg)
 			(int)stop->pid);
 	err = choose_layout(attach, header);
 	if (!err)
-		err = layout_place(stop->ctx, &stop->maps, &attach->parts, header);
+		err = layout_place(stop->ctx, &stop->maps, &attach->build.parts, header);
 	if (!err)
 		err = remove_old(stop);
 	return err ? err : map_block(attach);
@@ -698,7 +698,6 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	int err, gone;
 
 	*out = NULL;
-	attach.build.parts = &attach.parts;
 	attach.inside = inside_new(ctx, pid);
 	if (!attach.inside)
 		return ctx_no_memory(ctx);

@@ -60,12 +60,11 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *from = &spec->sites[i];
-		const bool is_private = !from->semaphore || from->needs_private_gate;
 
 		sites[i] = (struct block_site){
 			.addr = from->addr,
-			.gate = is_private ? BLOCK_GATE_PRIVATE : BLOCK_GATE_SEMAPHORE,
-			.gate_addr = is_private ? 0 : from->semaphore,
+			.gate = from->semaphore ? BLOCK_GATE_SEMAPHORE : BLOCK_GATE_PRIVATE,
+			.gate_addr = from->semaphore,
 		};
 	}
 	err = site_reader_make(inside->ctx, inside->memory, sites, spec->n_sites, &inside->reader);
@@ -117,8 +116,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
-		.roles = inside_site_roles(build->spec, from),
-		.places = build->spec->places ? build->spec->places + from->first_place : NULL,
+		.roles = from->roles,
 		.n_roles = from->n_roles,
 	};
 
@@ -140,7 +138,7 @@ static void set_private_gate(struct inside *inside, size_t i)
 
 int build_private_gate(struct inside *inside, const struct build *build, size_t i)
 {
-	const size_t part = layout_part_of(build->parts, build->spec->sites[i].addr);
+	const size_t part = layout_part_of(&build->parts, build->spec->sites[i].addr);
 	struct block_header view;
 
 	set_private_gate(inside, i);
@@ -162,13 +160,13 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
 		struct block_site *site = &inside->sites[i];
 
-		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
+		if (layout_part_of(&build->parts, spec->sites[i].addr) != part)
 			continue;
 		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
 		err = write_trampoline(inside, build, i, part, &view);
-		off += templates_site_bytes(view.n_shards, inside_site_roles(spec, &spec->sites[i]),
+		off += templates_site_bytes(view.n_shards, spec->sites[i].roles,
 					    spec->sites[i].n_roles);
 	}
 	return err;
@@ -188,9 +186,9 @@ static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 	const struct block_header *header = &inside->header;
 
 	for (size_t i = 0; i < spec->n_sites; i++) {
-		const struct inside_role *roles = inside_site_roles(spec, &spec->sites[i]);
+		const struct inside_role *roles = spec->sites[i].roles;
 
-		for (uint32_t r = 0; r < spec->sites[i].n_roles; r++) {
+		for (size_t r = 0; r < spec->sites[i].n_roles; r++) {
 			struct pairs_shared *shared =
 				(void *)(inside->block + pairs_area_off(header, roles[r].pair));
 

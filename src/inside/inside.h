@@ -15,16 +15,6 @@
 #include <sys/uio.h>
 #include "base/ctx.h"
 
-/*
- * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
- * all roles of this pair must be keyed.
- */
-struct inside_role {
-	uint32_t pair;
-	bool is_stop;
-	bool is_keyed;
-};
-
 enum inside_place_kind {
 	/* number: of the register, as the processor numbers them: rax is 0, r15 is 15; not rsp */
 	INSIDE_REGISTER,
@@ -40,28 +30,31 @@ struct inside_place {
 	int64_t number;
 };
 
+/*
+ * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
+ * all roles of this pair must be keyed.
+ */
+struct inside_role {
+	uint32_t pair;
+	bool is_stop;
+	bool is_keyed;
+	struct inside_place key; /* if is_keyed: where the key is at the site */
+};
+
 struct inside_site {
 	uint64_t addr; /* address of its first byte, the nop, in the process */
-	/* The address of the two bytes that count who enabled the handler; 0: none. */
+	/*
+	 * The address of the two bytes that count who enabled the handler. 0 if there are none, or
+	 * if they cannot be the gate, because tracers raise them too (provider `ocaml`).
+	 */
 	uint64_t semaphore;
-	/*
-	 * The semaphore cannot be the gate: tracers raise it too (provider `ocaml`), or site and
-	 * semaphore disagree.
-	 */
-	bool needs_private_gate;
-	uint32_t first_role, n_roles; /* the site's roles: a range of inside_spec.roles */
-	/*
-	 * The first of n_roles places in inside_spec.places, one for each role. Unused if no role
-	 * is keyed.
-	 */
-	uint32_t first_place;
+	const struct inside_role *roles;
+	size_t n_roles;
 };
 
 struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
-	const struct inside_role *roles;
-	const struct inside_place *places; /* NULL: no role is keyed */
 	size_t n_pairs;
 	unsigned int depth; /* number of starts that one thread can have open in one pair */
 	size_t max_threads; /* number of threads that can time pairs at the same time */
@@ -91,13 +84,6 @@ struct inside_state {
 
 /* A process whose sites count, or counted, inside. */
 struct inside;
-
-/* Return the roles of SITE, or NULL if it has none. */
-static inline const struct inside_role *inside_site_roles(const struct inside_spec *spec,
-							  const struct inside_site *site)
-{
-	return site->n_roles ? spec->roles + site->first_role : NULL;
-}
 
 /*
  * Return -ENOTSUP, with a message, if PID cannot be counted inside. If TIMES, check this for pairs

@@ -120,7 +120,7 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 		struct layout_part *part = &parts->parts[layout_part_of(parts, site->addr)];
 
 		reach_to(part, site->addr);
-		if (site->semaphore && !site->needs_private_gate)
+		if (site->semaphore)
 			reach_to(part, site->semaphore);
 	}
 	for (size_t i = 0; i < parts->n; i++)
@@ -144,8 +144,8 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *site = &spec->sites[i];
 
-		header->parts[layout_part_of(parts, site->addr)].code_bytes += templates_site_bytes(
-			header->n_shards, inside_site_roles(spec, site), site->n_roles);
+		header->parts[layout_part_of(parts, site->addr)].code_bytes +=
+			templates_site_bytes(header->n_shards, site->roles, site->n_roles);
 	}
 	for (size_t i = 0; i < parts->n; i++) {
 		struct block_part *part = &header->parts[i];

@@ -118,7 +118,7 @@ TEST(private_gates_are_kept)
 
 		counted_start(&p, "v1", "--wait");
 		for (size_t i = 0; i < p.n; i++)
-			p.sites[i].needs_private_gate = true;
+			p.sites[i].semaphore = 0;
 		inside = attach(&p);
 		counted_go(&p, 100);
 		counted_books(&p, "started_on", &hits, &handler);
