@@ -33,7 +33,7 @@
 #include "inside/threads.h"
 #include "inside/ticks.h"
 
-/* ---- detaching ------------------------------------------------------------------------------- */
+/* ---- detaching ------------------------------------------------------------------------------ */
 
 /*
  * Detaching: restore the sites of a process, and remove its block.
@@ -83,8 +83,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 
 /*
  * Record the plan in the block, so that another tool can complete it: which sites are restored (to
- * the opcode `store`), and the new values of their private gates. If PATCHED is BLOCK_UNPATCHED, the
- * plan was carried out: forget it.
+ * the opcode `store`), and the new values of their private gates. If PATCHED is BLOCK_UNPATCHED,
+ * the plan was carried out: forget it.
  */
 static int note_plan(struct stop *stop, struct inside *inside, enum block_patched patched)
 {
@@ -116,8 +116,8 @@ static int note_plan(struct stop *stop, struct inside *inside, enum block_patche
 
 /*
  * Write to those sites of INSIDE whose `store` is not 0; N_CHANGED is their number. BYTES are the
- * present bytes of all sites. If there are many, the process writes them itself: it reads `store` in
- * the block, so this needs a mapping of the block that the process shares.
+ * present bytes of all sites. If there are many, the process writes them itself: it reads `store`
+ * in the block, so this needs a mapping of the block that the process shares.
  */
 static int write_sites(struct stop *stop, const struct inside *inside,
 		       const struct site_bytes *bytes, size_t n_changed, enum stores_kind kind)
@@ -273,7 +273,7 @@ int inside_detach(struct inside *inside)
 	return err;
 }
 
-/* ---- attaching ------------------------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------ */
 
 enum { TRIES = 20, RETRY_US = 2000 };
 

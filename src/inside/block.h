@@ -30,9 +30,9 @@
 #define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
 #define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
 /*
- * Name of the memfd that holds a routine of own_stores.h. The memfd is mapped only until the end of the
- * routine. If the tool is killed before the routine begins, the mapping stays until another tool
- * removes it.
+ * Name of the memfd that holds a routine of own_stores.h. The memfd is mapped only until the end of
+ * the routine. If the tool is killed before the routine begins, the mapping stays until another
+ * tool removes it.
  */
 #define STORES_NAME "ocaml-probes-stores"
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
@@ -215,7 +215,10 @@ uint32_t pairs_n_slots(size_t max_threads);
 uint64_t pairs_slots_off(uint32_t n_threads);
 uint64_t pairs_stride(uint32_t n_threads);
 
-/* Return the offset of the area of pair number PAIR in the block. */
+/*
+ * Return the offset of the area of pair number PAIR in the block. The initial state of all areas is
+ * all zeros.
+ */
 static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
 {
 	return header->pairs_off + pair * pairs_stride(header->n_threads);
@@ -229,8 +232,5 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 uint32_t pairs_n_keys(uint32_t n_threads);
 uint64_t pairs_keys_off(void);
 uint64_t pairs_pids_off(uint32_t n_threads);
-
-/* Return the size of all pairs of a block. Their initial state is all zeros. */
-uint64_t pairs_bytes(uint32_t n_pairs, uint32_t n_threads);
 
 #endif

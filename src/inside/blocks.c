@@ -175,7 +175,7 @@ int block_check_sites(const struct block_header *header, const struct block_site
 	return check_sites(&order, header, sites, 0, header->n_sites);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- copies --------------------------------------------------------------------------------- */
 
 int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
 	       uint64_t bytes, void *to)
@@ -231,7 +231,7 @@ int block_copy_sites(const struct memory *memory, const struct block_header *hea
 	return 0;
 }
 
-/* ---- the blocks of a process ----------------------------------------------------------------- */
+/* ---- the blocks of a process ---------------------------------------------------------------- */
 
 bool blocks_are_in(const struct mapping *m)
 {

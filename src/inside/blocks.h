@@ -71,8 +71,7 @@ int block_check_sites(const struct block_header *header, const struct block_site
 
 /*
  * Copy BYTES bytes, from offset OFF of the block, to TO. HEADER is a copy that block_check() has
- * accepted, here and below. block_check() must have found the range to
- * lie below header->bytes. Return 0, -EFAULT or -ESRCH.
+ * accepted, here and below; the range must lie below header->bytes. Return 0, -EFAULT or -ESRCH.
  */
 int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
 	       uint64_t bytes, void *to);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/populate.h"
-#include "inside/block.h"
+#include "inside/blocks.h"
 #include "inside/site_bytes.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
 	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
-	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
+	if (!m || !m->inode || blocks_are_in(m))
 		return site_error(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
 		return site_error(ctx, site, -EINVAL, "calls outside of the program's code");

@@ -99,7 +99,8 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 	return err;
 }
 
-int inside_copy_meta(struct inside *inside)
+/* Copy the meta bytes into inside->block. No tool changes them after the block was made. */
+static int copy_meta(struct inside *inside)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const uintptr_t start = (uintptr_t)(inside->block + inside->header.meta_off);
@@ -125,11 +126,12 @@ int inside_refresh(struct inside *inside, bool with_pairs)
 
 /* ---- the sites ------------------------------------------------------------------------------ */
 
-int inside_damaged(const struct inside *inside)
+/* Report that the block is damaged. Return -EBADMSG, with a message. */
+static int report_damaged(struct ocp_ctx *ctx, pid_t pid)
 {
-	return ctx_error(inside->ctx, -EBADMSG,
+	return ctx_error(ctx, -EBADMSG,
 			 "pid %d: the memory of its counters is damaged: it cannot be read",
-			 (int)inside->pid);
+			 (int)pid);
 }
 
 static struct block_site *shared_sites(const struct inside *inside)
@@ -147,7 +149,11 @@ static void take_patched(struct inside *inside)
 		inside->sites[i].is_patched = shared_sites(inside)[i].is_patched;
 }
 
-int inside_take_sites(struct inside *inside)
+/*
+ * Read inside->sites again from the block. Return 0, -EBADMSG with a message if the block describes
+ * invalid sites, -ENOMEM, or an error of block_copy_sites().
+ */
+static int take_sites(struct inside *inside)
 {
 	const struct block_header *header = &inside->header;
 	int err;
@@ -164,7 +170,7 @@ int inside_take_sites(struct inside *inside)
 		return ctx_no_memory(inside->ctx);
 	err = block_copy_sites(inside->memory, header, inside->is_shared ? inside->block : NULL,
 			       inside->sites);
-	return err == -EBADMSG ? inside_damaged(inside) : err;
+	return err == -EBADMSG ? report_damaged(inside->ctx, inside->pid) : err;
 }
 
 void inside_put_sites(const struct inside *inside)
@@ -173,7 +179,7 @@ void inside_put_sites(const struct inside *inside)
 	       inside->header.n_sites * sizeof(*inside->sites));
 }
 
-/* ---- totals and states ----------------------------------------------------------------------- */
+/* ---- totals and states ---------------------------------------------------------------------- */
 
 /*
  * Add to the orphans of PAIR the open starts of threads and processes that have ended. Add at most
@@ -226,7 +232,7 @@ int inside_read_sites(struct inside *inside, struct site_bytes **bytes)
 	int err;
 
 	*bytes = NULL;
-	err = inside_take_sites(inside);
+	err = take_sites(inside);
 	if (err)
 		return err;
 	sites = inside->sites;
@@ -269,7 +275,7 @@ struct inside_state inside_state_found(const struct inside *inside)
 	return inside->seen;
 }
 
-/* ---- finding a block ------------------------------------------------------------------------- */
+/* ---- finding a block ------------------------------------------------------------------------ */
 
 enum { FIND_TRIES = 10 };
 
@@ -315,9 +321,9 @@ static int map_copy(struct inside *inside)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
 	/* Copy the sites first: a bad site ends the copy before all counters are read. */
-	err = inside_take_sites(inside);
+	err = take_sites(inside);
 	if (!err)
-		err = inside_copy_meta(inside);
+		err = copy_meta(inside);
 	if (!err)
 		err = inside_refresh(inside, false);
 	if (err || inside_is_in(inside, inside->pid))
@@ -400,10 +406,7 @@ static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_fou
 {
 	for (size_t i = 0; i < n; i++)
 		if (blocks[i].is_damaged)
-			return ctx_error(ctx, -EBADMSG,
-					 "pid %d: the memory of its counters is damaged: it cannot "
-					 "be read",
-					 (int)pid);
+			return report_damaged(ctx, pid);
 		else if (!blocks[i].is_gone && !blocks[i].is_complete && !blocks[i].is_orphan)
 			return ctx_error(ctx, -EPROTO,
 					 "pid %d: is counted inside by another version of "
@@ -468,19 +471,18 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 bool inside_is_in(const struct inside *inside, pid_t pid)
 {
 	struct block_header header;
-	const struct iovec remote = { (void *)(uintptr_t)inside->header.addr, sizeof(header) };
 	struct memory *memory;
 	bool is_in;
 
 	if (memory_open(inside->ctx, pid, &memory) != 0)
 		return false;
-	is_in = memory_read_in_order(memory, &remote, 1, &header, sizeof(header)) == 0 &&
+	is_in = memory_try_read(memory, inside->header.addr, &header, sizeof(header)) &&
 		memory_is_alive(memory) && memcmp(&header, &inside->header, sizeof(header)) == 0;
 	memory_close(memory);
 	return is_in;
 }
 
-/* ---- processes that have a block ------------------------------------------------------------- */
+/* ---- processes that have a block ------------------------------------------------------------ */
 
 /* Only the beginning of longer maps is read: see proc_file.c. */
 enum { MAX_MAPS_BYTES = 16 << 20 };
@@ -519,42 +521,32 @@ static bool has_block(pid_t pid)
 	return found && proc_may_inspect(pid);
 }
 
-static int add_inside_process(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)
-{
-	pid_t *new = array_add(processes->pids, processes->n);
-
-	if (!new)
-		return ctx_no_memory(ctx);
-	*new = pid;
-	return 0;
-}
-
-int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes)
+int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n)
 {
 	DIR *proc = opendir("/proc");
 	const struct dirent *entry;
 	int err = 0;
 
-	*processes = (struct inside_processes){ 0 };
+	*pids = NULL;
+	*n = 0;
 	if (!proc)
 		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
 	while (!err && (errno = 0, entry = readdir(proc))) {
-		pid_t pid;
+		pid_t pid, *new;
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		pid = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (has_block(pid))
-			err = add_inside_process(ctx, processes, pid);
+		if (!has_block(pid))
+			continue;
+		new = array_add(*pids, *n);
+		if (new)
+			*new = pid;
+		else
+			err = ctx_no_memory(ctx);
 	}
 	if (!err && errno)
 		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
 	closedir(proc);
 	return err;
-}
-
-void inside_processes_free(struct inside_processes *processes)
-{
-	free(processes->pids);
-	*processes = (struct inside_processes){ 0 };
 }

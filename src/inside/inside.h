@@ -122,15 +122,11 @@ enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
-/* The processes that have a block, by ascending pid. The caller frees them, also after an error. */
-struct inside_processes {
-	pid_t *pids;
-	size_t n;
-};
-
-/* Find all processes that have a block and that this process may inspect, through /proc alone. */
-int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes);
-void inside_processes_free(struct inside_processes *processes);
+/*
+ * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
+ * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
+ */
+int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 
 /*
  * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until

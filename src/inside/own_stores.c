@@ -27,7 +27,7 @@
 #include "inside/held.h"
 #include "inside/stop.h"
 
-/* ---- the image ------------------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------ */
 
 /*
  * Routines by which the process itself writes to many places: the byte stores of patch.h, at the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Have a stopped process write to many places itself, at the speed of memory: it runs a routine that
- * is mapped only until its end. own_stores_apply() and own_stores_sites() return
+ * Have a stopped process write to many places itself, at the speed of memory: it runs a routine
+ * that is mapped only until its end. own_stores_apply() and own_stores_sites() return
  *
  *	0		everything is written
  *	-ENOTSUP	with a message: the process cannot do it, and nothing was written
@@ -26,9 +26,9 @@ struct tracee;
 struct own_stores;
 
 /*
- * Prepare stores by the process of MEMORY while it runs. CTX, MEMORY, TRACEE and PATCHER, all of the
- * same process, must outlive *OUT. Returns -ENOTSUP, with a message, if the process cannot be called
- * into.
+ * Prepare stores by the process of MEMORY while it runs. CTX, MEMORY, TRACEE and PATCHER, all of
+ * the same process, must outlive *OUT. Returns -ENOTSUP, with a message, if the process cannot be
+ * called into.
  */
 int own_stores_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
 		    struct patcher *patcher, struct own_stores **out);

@@ -52,7 +52,7 @@
 #include "tracee/proc_file.h"
 #include "tracee/tracee.h"
 
-/* ---- gadgets --------------------------------------------------------------------------------- */
+/* ---- gadgets -------------------------------------------------------------------------------- */
 
 /*
  * Gadgets: instruction sequences in the code of a process. A tracer sets the instruction pointer of
@@ -187,7 +187,7 @@ static bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)
 	       memcmp(b, restorer_code, sizeof(b)) == 0;
 }
 
-/* ---- the signal frame ------------------------------------------------------------------------ */
+/* ---- the signal frame ----------------------------------------------------------------------- */
 
 /*
  * struct rt_sigframe of arch/x86/include/asm/sigframe.h, as setup_rt_frame() writes it and
@@ -420,7 +420,7 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
 	return true;
 }
 
-/* ---- the stack ------------------------------------------------------------------------------- */
+/* ---- the stack ------------------------------------------------------------------------------ */
 
 /*
  * stack_room_find() knows these C stacks:
@@ -548,7 +548,7 @@ static uint64_t stack_room_find(pid_t pid, const struct maps *maps,
 	return c_stack ? room_below(pid, maps, c_stack, regs->fs_base) : 0;
 }
 
-/* ---- a process and its thread ----------------------------------------------------------------- */
+/* ---- a process and its thread --------------------------------------------------------------- */
 
 enum {
 	USER_CS_64 = 0x33, /* __USER_CS of arch/x86 */
@@ -576,7 +576,7 @@ struct remote {
 	bool is_lost; /* the thread has ended, or does not stop */
 };
 
-/* ---- what is found while the process runs ---------------------------------------------------- */
+/* ---- what is found while the process runs --------------------------------------------------- */
 
 /* Return -ENOTSUP with a message if PID does not run a 64-bit ELF program. */
 static int check_class(struct ocp_ctx *ctx, pid_t pid)
@@ -649,7 +649,7 @@ void remote_plan_free(struct remote_plan *plan)
 	free(plan);
 }
 
-/* ---- choosing a thread ----------------------------------------------------------------------- */
+/* ---- choosing a thread ---------------------------------------------------------------------- */
 
 struct candidate {
 	pid_t tid;
@@ -742,7 +742,7 @@ static int choose_thread(const struct remote_plan *plan, struct tracee *tracee,
 			 (int)plan->pid, why);
 }
 
-/* ---- the registers of the thread ------------------------------------------------------------- */
+/* ---- the registers of the thread ------------------------------------------------------------ */
 
 static int ptrace_error(const struct remote *remote, const char *what)
 {
@@ -811,7 +811,7 @@ static int restore(struct remote *remote)
 	return 0;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 /* Write the frame of thread C, then point the registers to it. On failure, restore the thread. */
 static int enter(struct remote *remote, struct patcher *patcher, const struct candidate *c)

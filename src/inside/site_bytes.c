@@ -13,7 +13,7 @@
 #include <string.h>
 #include "base/search.h"
 
-/* ---- what they are --------------------------------------------------------------------------- */
+/* ---- what they are -------------------------------------------------------------------------- */
 
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes)
 {
@@ -120,7 +120,7 @@ int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct 
 	return err;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 struct site_reader {
 	size_t n;

@@ -39,9 +39,9 @@ static inline uint32_t inside_displacement(const struct block_site *site)
 
 /*
  * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
- * TO_TRAMPOLINES, otherwise the original one; and `store` as the opcode. BYTES are the present bytes
- * of the sites. Write byte by byte, and only bytes that differ. After an error, everything is as
- * before.
+ * TO_TRAMPOLINES, otherwise the original one; and `store` as the opcode. BYTES are the present
+ * bytes of the sites. Write byte by byte, and only bytes that differ. After an error, everything is
+ * as before.
  */
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
 		     const struct site_bytes *bytes, size_t n, bool to_trampolines);

@@ -370,7 +370,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	return err;
 }
 
-/* ---- memory that the process makes ----------------------------------------------------------- */
+/* ---- memory that the process makes ---------------------------------------------------------- */
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U /* linux/memfd.h: Linux 6.3 */

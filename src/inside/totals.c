@@ -16,6 +16,28 @@ static uint64_t load_count(const uint64_t *number)
 	return __atomic_load_n(number, __ATOMIC_RELAXED);
 }
 
+static const struct pairs_shared *shared_of_pair(const struct block_header *header,
+						 const void *block, uint32_t pair)
+{
+	const char *area = (const char *)block + pairs_area_off(header, pair);
+
+	return (const struct pairs_shared *)area;
+}
+
+static const struct pairs_slot *slots_of_pair(const struct block_header *header, const void *block,
+					      uint32_t pair)
+{
+	const char *area = (const char *)block + pairs_area_off(header, pair);
+
+	return (const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
+}
+
+/* Return true if a thread has ever taken slot number I. */
+static bool is_used(const struct pairs_shared *shared, uint32_t i)
+{
+	return load_count(&shared->used[i / 64]) >> (i % 64) & 1;
+}
+
 /* ---- sums ----------------------------------------------------------------------------------- */
 
 void totals_hits(const struct block_header *header, const void *block, uint64_t *hits)
@@ -58,15 +80,13 @@ static void add_slot(const struct pairs_slot *slot, struct inside_pair *totals,
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
 		 struct inside_pair *totals)
 {
-	const char *area = (const char *)block + pairs_area_off(header, pair);
-	const struct pairs_shared *shared = (const struct pairs_shared *)area;
-	const struct pairs_slot *slots =
-		(const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
+	const struct pairs_shared *shared = shared_of_pair(header, block, pair);
+	const struct pairs_slot *slots = slots_of_pair(header, block, pair);
 	uint64_t min_ns_not = 0;
 
 	memset(totals, 0, sizeof(*totals));
 	for (uint32_t i = 0; i < header->n_threads; i++)
-		if (load_count(&shared->used[i / 64]) >> (i % 64) & 1)
+		if (is_used(shared, i))
 			add_slot(&slots[i], totals, &min_ns_not);
 	totals->orphan_stops = load_count(&shared->orphan_stops);
 	totals->collisions = load_count(&shared->collisions);
@@ -75,7 +95,7 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 	totals->min_ns = totals->count ? ~min_ns_not : 0;
 }
 
-/* ---- starts of threads that have ended ------------------------------------------------------- */
+/* ---- starts of threads that have ended ------------------------------------------------------ */
 
 bool gone_threads_are_known(pid_t pid)
 {
@@ -102,8 +122,7 @@ static bool is_gone(uint32_t tid)
  */
 static uint64_t open_if_gone(const struct pairs_slot *slot)
 {
-	const uint64_t state =
-		__atomic_load_n((const uint64_t *)(const void *)slot, __ATOMIC_RELAXED);
+	const uint64_t state = load_count((const uint64_t *)(const void *)slot);
 	struct pairs_slot now;
 
 	memcpy(&now, &state, sizeof(state));
@@ -117,23 +136,21 @@ static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
 	uint64_t n = 0;
 
 	for (uint32_t i = pairs_n_keys(n_threads); i; i--, start++)
-		n += __atomic_load_n(&start->key, __ATOMIC_RELAXED) &&
+		n += load_count(&start->key) &&
 		     is_gone(__atomic_load_n(&start->pid, __ATOMIC_RELAXED));
 	return n;
 }
 
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair)
 {
-	const char *area = (const char *)block + pairs_area_off(header, pair);
-	const struct pairs_shared *shared = (const struct pairs_shared *)area;
-	const struct pairs_slot *slots =
-		(const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
+	const struct pairs_shared *shared = shared_of_pair(header, block, pair);
+	const struct pairs_slot *slots = slots_of_pair(header, block, pair);
 	uint64_t n = 0;
 
-	if (__atomic_load_n(&shared->is_keyed, __ATOMIC_RELAXED))
+	if (load_count(&shared->is_keyed))
 		return open_keys_of_gone((const char *)slots + pairs_keys_off(), header->n_threads);
 	for (uint32_t i = 0; i < header->n_threads; i++)
-		if (__atomic_load_n(&shared->used[i / 64], __ATOMIC_RELAXED) >> (i % 64) & 1)
+		if (is_used(shared, i))
 			n += open_if_gone(&slots[i]);
 	return n;
 }

@@ -22,8 +22,8 @@ void totals_hits(const struct block_header *header, const void *block, uint64_t 
 
 /*
  * Set *TOTALS to the totals of pair number PAIR. Open starts of a thread that has ended count as
- * orphans only when another thread takes the slot: see gone_threads_starts(). Touches only slots that were
- * used.
+ * orphans only when another thread takes the slot: see gone_threads_starts(). Touches only slots
+ * that were used.
  */
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
 		 struct inside_pair *totals);

@@ -78,7 +78,10 @@ bool proc_has_memory(pid_t pid);
 
 /* The auxiliary vector that the kernel gave a process: getauxval(3), /proc/PID/auxv. */
 
-/* Set *VALUE to the value of TYPE (AT_...) in the auxiliary vector of process PID; 0 if the vector lacks TYPE. */
+/*
+ * Set *VALUE to the value of TYPE (AT_...) in the auxiliary vector of process PID; 0 if the vector
+ * lacks TYPE.
+ */
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
 
 /* Return the value of TYPE in BYTES, the contents of /proc/PID/auxv; 0 if TYPE is missing. */

@@ -39,7 +39,7 @@
 #include "tracee/patch.h"
 #include "tracee/proc_file.h"
 
-/* ---- the dynamic linker ---------------------------------------------------------------------- */
+/* ---- the dynamic linker --------------------------------------------------------------------- */
 
 /*
  * The protocol between dynamic linkers and debuggers (<link.h>). Before and after the linker maps
@@ -107,7 +107,7 @@ static int rtld_find(struct ocp_ctx *ctx, pid_t pid, struct rtld *rtld)
 	return found;
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 /* In the child: wait until the parent traces us, then execute the program. */
 static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_fd)
@@ -174,7 +174,7 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 	}
 }
 
-/* ---- from the end of the exec to the first code of the program ------------------------------- */
+/* ---- from the end of the exec to the first code of the program ------------------------------ */
 
 enum { INT3 = 0xcc };
 

@@ -124,7 +124,7 @@ struct tracee {
 	pthread_mutex_t busy; /* locked while the tracing thread works, except during a SEIZE */
 };
 
-/* ---- statuses -------------------------------------------------------------------------------- */
+/* ---- statuses ------------------------------------------------------------------------------- */
 
 /*
  * The parent of a process gets the exit status only after the tracer has taken it, so this tracer
@@ -182,7 +182,7 @@ static void wait_reap_ended(pid_t tid)
 		waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL);
 }
 
-/* ---- stopping -------------------------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------------------------- */
 
 static void sleep_us(long us)
 {
@@ -546,7 +546,7 @@ pid_t tracee_pid(const struct tracee *tracee)
 	return tracee->pid;
 }
 
-/* ---- the thread that traces ------------------------------------------------------------------ */
+/* ---- the thread that traces ----------------------------------------------------------------- */
 
 static void wait_for(sem_t *semaphore)
 {
@@ -787,7 +787,7 @@ void tracee_kill(struct tracee *tracee)
 	tracee_close(tracee);
 }
 
-/* ---- one thread ------------------------------------------------------------------------------ */
+/* ---- one thread ----------------------------------------------------------------------------- */
 
 /*
  * Letting one thread of a stopped process run for a moment.

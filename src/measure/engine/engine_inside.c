@@ -36,8 +36,8 @@ enum {
 };
 
 /*
- * One of the processes that the engine measures: the addresses of its sites, and the counters in its
- * memory. The children that it forks use the same counters.
+ * One of the processes that the engine measures: the addresses of its sites, and the counters in
+ * its memory. The children that it forks use the same counters.
  */
 struct inside_process {
 	struct ocp_ctx *ctx;
@@ -439,7 +439,10 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	return err;
 }
 
-/* Make PID count at the sites of the files in FILES[0..N) that list PID. On failure PID is unchanged. */
+/*
+ * Make PID count at the sites of the files in FILES[0..N) that list PID. On failure PID is
+ * unchanged.
+ */
 static int inside_process_attach(const struct engine *engine, pid_t pid,
 				 const struct engine_file *files, size_t n,
 				 struct inside_process **out)
