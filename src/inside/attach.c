@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/types.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/populate.h"
@@ -27,13 +27,253 @@
 #include "inside/build.h"
 #include "inside/held.h"
 #include "inside/layout.h"
-#include "inside/memfd.h"
 #include "inside/own_stores.h"
-#include "inside/restore.h"
-#include "inside/site_reader.h"
+#include "inside/site_bytes.h"
 #include "inside/stop.h"
 #include "inside/threads.h"
 #include "inside/ticks.h"
+
+/* ---- detaching ------------------------------------------------------------------------------ */
+
+/*
+ * Detaching: restore the sites of a process, and remove its block.
+ *
+ * The bytes of a site decide whether it is restored, since a forked child shares the block but has
+ * its own copy of the sites. What the block records of a site (is_patched) only shows whether a
+ * killed tool had begun to write the site.
+ */
+
+enum {
+	REMOVE_TRIES = 10,
+	REMOVE_RETRY_US = 1000,
+};
+
+/*
+ * Return the opcode with which to restore a site: on if its gate is not 0, otherwise off.
+ * Exception: a foreign tool that switches a site off also lowers its semaphore, but does not know a
+ * private gate. So a site with a private gate that was switched off stays off, unless a detach has
+ * begun: it has recorded the opcode in the gate (note_plan()).
+ */
+static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
+			   enum site_now now)
+{
+	if (now == SITE_NOW_SWITCHED && site->gate == BLOCK_GATE_PRIVATE &&
+	    site->is_patched == BLOCK_PATCHED)
+		return SITE_OFF;
+	return bytes->gate ? SITE_ON : SITE_OFF;
+}
+
+/* Return the opcode to restore SITE with, or 0 to leave SITE alone. */
+static uint8_t wanted_opcode(const struct block_site *site, const struct site_bytes *bytes)
+{
+	const enum site_now now = site_now(site, bytes);
+	const uint8_t opcode = ours_wanted(site, bytes, now);
+
+	if (now == SITE_NOW_FOREIGN)
+		return 0;
+	/*
+	 * The displacement is restored. The opcode may not be, if a tool was killed between these
+	 * two writes.
+	 */
+	if (now == SITE_NOW_ORIGINAL &&
+	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
+		return 0;
+	return opcode;
+}
+
+/*
+ * Record the plan in the block, so that another tool can complete it: which sites are restored (to
+ * the opcode `store`), and the new values of their private gates. If PATCHED is BLOCK_UNPATCHED,
+ * the plan was carried out: forget it.
+ */
+static int note_plan(struct stop *stop, struct inside *inside, enum block_patched patched)
+{
+	const struct block_header *header = &inside->header;
+	struct block_site *sites = inside->sites;
+	uint16_t *gates = (uint16_t *)(inside->block + header->gates_off);
+	int err = 0;
+
+	for (size_t i = 0; i < header->n_sites; i++) {
+		if (!sites[i].store)
+			continue;
+		if (sites[i].gate == BLOCK_GATE_PRIVATE)
+			gates[i] = sites[i].store == SITE_ON;
+		sites[i].is_patched = (uint8_t)patched;
+		if (patched == BLOCK_UNPATCHED)
+			sites[i].store = 0;
+	}
+	inside_put_sites(inside);
+	if (!inside->is_shared)
+		err = patcher_write_unused(stop->patcher, header->addr + header->gates_off, gates,
+					   header->n_sites * sizeof(*gates));
+	if (!inside->is_shared && !err)
+		err = patcher_write_unused(stop->patcher, header->addr + header->sites_off, sites,
+					   header->n_sites * sizeof(*sites));
+	return err ? ctx_error(stop->ctx, err, "pid %d: cannot write to the counters",
+			       (int)stop->pid)
+		   : 0;
+}
+
+/*
+ * Write to those sites of INSIDE whose `store` is not 0; N_CHANGED is their number. BYTES are the
+ * present bytes of all sites. If there are many, the process writes them itself: it reads `store`
+ * in the block, so this needs a mapping of the block that the process shares.
+ */
+static int write_sites(struct stop *stop, const struct inside *inside,
+		       const struct site_bytes *bytes, size_t n_changed, enum stores_kind kind)
+{
+	int err = -ENOTSUP;
+
+	if (n_changed >= STORES_MIN && inside->is_shared)
+		err = own_stores_sites(stop, inside, kind);
+	if (err != -ENOTSUP && err != -EAGAIN)
+		return err;
+	return site_bytes_write(stop->ctx, stop->patcher, inside->sites, bytes,
+				inside->header.n_sites, kind == STORES_ATTACH);
+}
+
+/*
+ * Give our sites their original displacement back, and the opcode that their gates require: on if
+ * the gate is not 0 and no other tool has switched the site off. Leave the sites of other tools
+ * alone, and set *N_FOREIGN to their number.
+ */
+static int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
+{
+	struct site_bytes *bytes = NULL;
+	size_t n_wanted = 0;
+	int err = inside_refresh(inside, false);
+
+	*n_foreign = 0;
+	if (!err)
+		err = inside_read_sites(inside, &bytes);
+	for (size_t i = 0; !err && i < inside->header.n_sites; i++) {
+		struct block_site *site = &inside->sites[i];
+
+		site->store = wanted_opcode(site, &bytes[i]);
+		n_wanted += site->store != 0;
+		*n_foreign += site_now(site, &bytes[i]) == SITE_NOW_FOREIGN;
+	}
+	if (!err && n_wanted) {
+		err = note_plan(stop, inside, BLOCK_PATCHING);
+		if (!err)
+			err = write_sites(stop, inside, bytes, n_wanted, STORES_DETACH);
+		if (!err)
+			err = note_plan(stop, inside, BLOCK_UNPATCHED);
+	}
+	return err;
+}
+
+/* Return true if the block of INSIDE is still mapped in the process. */
+static bool is_there(const struct stop *stop, const struct inside *inside)
+{
+	struct block_found *blocks;
+	bool found = false;
+	size_t n;
+
+	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++)
+		found = blocks[i].is_complete &&
+			memcmp(&blocks[i].header, &inside->header, sizeof(inside->header)) == 0;
+	free(blocks);
+	return found;
+}
+
+struct detach {
+	struct inside *inside;
+	bool is_in_use; /* a thread may be in the block's code, and no other tool uses a site */
+};
+
+/*
+ * Restore the sites. Then remove the block, unless another tool uses a site or a thread may be in
+ * the block's code. A block that cannot be removed is no error: the next attach or detach tries
+ * again.
+ */
+static int detach_stopped(struct stop *stop, void *arg)
+{
+	struct detach *detach = arg;
+	struct inside *inside = detach->inside;
+	size_t n_foreign;
+	bool may_use;
+	int err;
+
+	if (!is_there(stop, inside))
+		return ctx_error(stop->ctx, -ESRCH,
+				 "pid %d: does not count inside any more: another tool has ended "
+				 "it, or it runs another program",
+				 (int)stop->pid);
+	may_use = stop_may_use(stop, &inside->header);
+	err = restore_sites(stop, inside, &n_foreign);
+	if (err)
+		return err;
+	/* The counts are final now: copy them. */
+	err = inside_refresh(inside, true);
+	if (err)
+		return err;
+	detach->is_in_use = may_use && !n_foreign;
+	if (n_foreign || may_use)
+		ctx_log(stop->ctx, OCP_LOG_INFO,
+			"pid %d: the memory of the counters stays mapped for now: %s",
+			(int)stop->pid,
+			n_foreign ? "another tool uses a site" : "a thread may be in its code");
+	else if (stop->plan)
+		stop_unmap_block(stop, &inside->header);
+	if (stop->plan)
+		stop_remove_orphans(stop);
+	return 0;
+}
+
+/*
+ * Try once more to remove the block, some time after its sites were restored: by now, threads that
+ * were in its code have mostly left it. Return -EAGAIN if a thread may still be there.
+ */
+static int remove_stopped(struct stop *stop, void *arg)
+{
+	struct inside *inside = arg;
+
+	if (!is_there(stop, inside))
+		return 0;
+	if (stop_may_use(stop, &inside->header))
+		return -EAGAIN;
+	inside_refresh(inside, true);
+	return stop_unmap_block(stop, &inside->header);
+}
+
+int inside_detach(struct inside *inside)
+{
+	struct detach detach = { .inside = inside };
+	struct stop stop;
+	int err;
+
+	if (inside->is_detached)
+		return 0;
+	err = stop_open(inside->ctx, inside->pid, &stop);
+	if (err)
+		return err;
+	/*
+	 * Do the slow work before the stop: sort the addresses, and allocate the memory for the
+	 * bytes.
+	 */
+	inside_read_sites(inside, &(struct site_bytes *){ NULL });
+	/*
+	 * Without a plan for remote calls, the sites are restored, but the memory cannot be
+	 * removed.
+	 */
+	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
+		stop.plan = NULL;
+	err = stop_run(&stop, detach_stopped, &detach);
+	for (int i = 0; !err && detach.is_in_use && stop.plan && i < REMOVE_TRIES; i++) {
+		usleep(REMOVE_RETRY_US);
+		if (stop_run(&stop, remove_stopped, inside) != -EAGAIN)
+			break;
+	}
+	stop_close(&stop);
+	if (!err)
+		inside->is_detached = true;
+	return err;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------ */
 
 enum { TRIES = 20, RETRY_US = 2000 };
 
@@ -42,7 +282,6 @@ struct attach {
 	struct build build;
 	struct stop stop;
 	const uint64_t *addrs; /* addresses of the sites, ascending */
-	struct layout_parts parts;
 	/*
 	 * [0]: the layout for a process without struct rseq, [1]: for a process with it. Stop A
 	 * finds out which of the two applies.
@@ -93,12 +332,12 @@ static int prepare_layouts(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
 	const uint32_t n_shards = layout_n_shards(spec->n_sites);
-	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->parts);
+	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->build.parts);
 
 	if (err)
 		return err;
-	layout_make(attach->inside->ctx, spec, &attach->parts, n_shards, &attach->layouts[1]);
-	return layout_make(attach->inside->ctx, spec, &attach->parts, 1, &attach->layouts[0]);
+	layout_make(attach->inside->ctx, spec, &attach->build.parts, n_shards, &attach->layouts[1]);
+	return layout_make(attach->inside->ctx, spec, &attach->build.parts, 1, &attach->layouts[0]);
 }
 
 static int choose_layout(const struct attach *attach, struct block_header *header)
@@ -109,9 +348,10 @@ static int choose_layout(const struct attach *attach, struct block_header *heade
 
 	if (layout->bytes)
 		*header = *layout;
-	return layout->bytes ? 0
-			     : layout_make(attach->inside->ctx, attach->build.spec, &attach->parts,
-					   has_shards ? layout_n_shards(n_sites) : 1, header);
+	return layout->bytes
+		       ? 0
+		       : layout_make(attach->inside->ctx, attach->build.spec, &attach->build.parts,
+				     has_shards ? layout_n_shards(n_sites) : 1, header);
 }
 
 static int prepare_block(struct attach *attach)
@@ -215,7 +455,7 @@ static bool has_parts(const struct attach *attach, const struct maps *maps)
 
 /*
  * Check that our memfd was mapped. During the mmap the descriptor may have referred to another
- * file: see memfd.h.
+ * file: see struct memfd.
  */
 static int check_parts(struct attach *attach)
 {
@@ -302,7 +542,7 @@ static int stop_a(struct stop *stop, void *arg)
 			(int)stop->pid);
 	err = choose_layout(attach, header);
 	if (!err)
-		err = layout_place(stop->ctx, &stop->maps, &attach->parts, header);
+		err = layout_place(stop->ctx, &stop->maps, &attach->build.parts, header);
 	if (!err)
 		err = remove_old(stop);
 	return err ? err : map_block(attach);
@@ -317,7 +557,7 @@ static int stop_a(struct stop *stop, void *arg)
 static int take_current(struct attach *attach, size_t i, const struct site_bytes *bytes)
 {
 	struct inside *inside = attach->inside;
-	struct block_site *site = &inside_sites(inside)[i];
+	struct block_site *site = &inside->sites[i];
 	uint16_t *gate = (uint16_t *)(inside->block + inside->header.gates_off) + i;
 
 	if (site_now(site, bytes) != SITE_NOW_ORIGINAL)
@@ -334,35 +574,12 @@ static int take_current(struct attach *attach, size_t i, const struct site_bytes
 	return 0;
 }
 
-static int write_site_jumps(struct attach *attach, const struct site_bytes *bytes)
-{
-	struct inside *inside = attach->inside;
-	const struct block_site *sites = inside_sites(inside);
-	const size_t n = inside->header.n_sites;
-	struct site_change *changes;
-	int err = -ENOTSUP;
-
-	if (n >= STORES_MIN)
-		err = own_stores_sites(&attach->stop, inside, STORES_ATTACH);
-	if (err != -ENOTSUP && err != -EAGAIN)
-		return err;
-	changes = calloc(n + 1, sizeof(*changes));
-	if (!changes)
-		return ctx_no_memory(inside->ctx);
-	for (size_t i = 0; i < n; i++)
-		site_change_set(&changes[i], &sites[i], &bytes[i], SITE_ON,
-				inside_displacement(&sites[i]));
-	err = site_changes_write(inside->ctx, attach->stop.patcher, changes, n);
-	free(changes);
-	return err;
-}
-
 static int stop_b(struct stop *stop, void *arg)
 {
 	struct attach *attach = arg;
 	struct inside *inside = attach->inside;
 	const struct block_header *header = &inside->header;
-	struct block_site *sites = inside_sites(inside);
+	struct block_site *sites = inside->sites;
 	struct site_bytes *bytes = NULL;
 	int err;
 
@@ -388,7 +605,7 @@ static int stop_b(struct stop *stop, void *arg)
 		err = take_current(attach, i, &bytes[i]);
 	inside_put_sites(inside);
 	if (!err)
-		err = write_site_jumps(attach, bytes);
+		err = write_sites(stop, inside, bytes, header->n_sites, STORES_ATTACH);
 	for (size_t i = 0; !err && i < header->n_sites; i++) {
 		sites[i].is_patched = BLOCK_PATCHED;
 		sites[i].store = 0;
@@ -481,7 +698,6 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	int err, gone;
 
 	*out = NULL;
-	attach.build.parts = &attach.parts;
 	attach.inside = inside_new(ctx, pid);
 	if (!attach.inside)
 		return ctx_no_memory(ctx);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Find the blocks of a process in its maps, and read and check their headers. */
+/*
+ * Find the blocks of a process in its maps, copy them out of the process, and check that attach.c
+ * can have written their contents. The owner of the process can write to the block at any moment,
+ * and may run this tool as another user. So each reader copies a range once, checks the copy, and
+ * takes sizes, offsets and addresses from this copy only.
+ */
 #ifndef INSIDE_BLOCKS_H
 #define INSIDE_BLOCKS_H
 
@@ -49,5 +54,35 @@ bool blocks_has(const struct maps *maps, const struct block_header *header, uint
 
 /* Return true if M is a mapping of a block. */
 bool blocks_are_in(const struct mapping *m);
+
+/*
+ * Return 0 if HEADER is the header of a complete block of at most BYTES bytes: all counts are
+ * within the bounds of layout.h, and all values that layout_make() derives from the counts are as
+ * layout_make() derives them. So all ranges lie in the order of block.h, below header->bytes.
+ * Otherwise return -EBADMSG, without a message.
+ */
+int block_check(const struct block_header *header, uint64_t bytes);
+
+/*
+ * Check all sites of the block with this HEADER, which block_check() must have accepted. Return 0,
+ * or -EBADMSG without a message.
+ */
+int block_check_sites(const struct block_header *header, const struct block_site *sites);
+
+/*
+ * Copy BYTES bytes, from offset OFF of the block, to TO. HEADER is a copy that block_check() has
+ * accepted, here and below; the range must lie below header->bytes. Return 0, -EFAULT or -ESRCH.
+ */
+int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
+	       uint64_t bytes, void *to);
+
+/*
+ * Copy the sites to SITES: out of the process, or, if SHARED is not NULL, out of our own mapping of
+ * the block. Check each site after it was copied, and return -EBADMSG, without a message, at the
+ * first bad one. So the work is in proportion to the sites that the owner of the block has filled,
+ * and not to the number in the header.
+ */
+int block_copy_sites(const struct memory *memory, const struct block_header *header,
+		     const void *shared, struct block_site *sites);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/populate.h"
-#include "inside/pairs.h"
-#include "inside/site_reader.h"
+#include "inside/blocks.h"
+#include "inside/site_bytes.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
 	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
-	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
+	if (!m || !m->inode || blocks_are_in(m))
 		return site_error(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
 		return site_error(ctx, site, -EINVAL, "calls outside of the program's code");
@@ -60,12 +60,11 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *from = &spec->sites[i];
-		const bool is_private = !from->semaphore || from->needs_private_gate;
 
 		sites[i] = (struct block_site){
 			.addr = from->addr,
-			.gate = is_private ? BLOCK_GATE_PRIVATE : BLOCK_GATE_SEMAPHORE,
-			.gate_addr = is_private ? 0 : from->semaphore,
+			.gate = from->semaphore ? BLOCK_GATE_SEMAPHORE : BLOCK_GATE_PRIVATE,
+			.gate_addr = from->semaphore,
 		};
 	}
 	err = site_reader_make(inside->ctx, inside->memory, sites, spec->n_sites, &inside->reader);
@@ -108,7 +107,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 			    const struct block_header *view)
 {
 	const struct inside_site *from = &build->spec->sites[i];
-	const struct block_site *site = &inside_sites(inside)[i];
+	const struct block_site *site = &inside->sites[i];
 	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
 	const uint64_t entry_off = templates_entry_off(view->n_shards);
 	const struct templates_site code = {
@@ -117,8 +116,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
-		.roles = inside_site_roles(build->spec, from),
-		.places = build->spec->places ? build->spec->places + from->first_place : NULL,
+		.roles = from->roles,
 		.n_roles = from->n_roles,
 	};
 
@@ -129,7 +127,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 
 static void set_private_gate(struct inside *inside, size_t i)
 {
-	struct block_site *site = &inside_sites(inside)[i];
+	struct block_site *site = &inside->sites[i];
 	const uint64_t off = inside->header.gates_off + i * sizeof(uint16_t);
 	uint16_t *gate = (uint16_t *)(inside->block + off);
 
@@ -140,7 +138,7 @@ static void set_private_gate(struct inside *inside, size_t i)
 
 int build_private_gate(struct inside *inside, const struct build *build, size_t i)
 {
-	const size_t part = layout_part_of(build->parts, build->spec->sites[i].addr);
+	const size_t part = layout_part_of(&build->parts, build->spec->sites[i].addr);
 	struct block_header view;
 
 	set_private_gate(inside, i);
@@ -160,15 +158,15 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 	off = layout_trampolines_off(&view);
 	err = templates_routines(inside->ctx, &view, &build->process, code_of(inside, part));
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
-		struct block_site *site = &inside_sites(inside)[i];
+		struct block_site *site = &inside->sites[i];
 
-		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
+		if (layout_part_of(&build->parts, spec->sites[i].addr) != part)
 			continue;
 		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
 		err = write_trampoline(inside, build, i, part, &view);
-		off += templates_site_bytes(view.n_shards, inside_site_roles(spec, &spec->sites[i]),
+		off += templates_site_bytes(view.n_shards, spec->sites[i].roles,
 					    spec->sites[i].n_roles);
 	}
 	return err;
@@ -188,9 +186,9 @@ static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 	const struct block_header *header = &inside->header;
 
 	for (size_t i = 0; i < spec->n_sites; i++) {
-		const struct inside_role *roles = inside_site_roles(spec, &spec->sites[i]);
+		const struct inside_role *roles = spec->sites[i].roles;
 
-		for (uint32_t r = 0; r < spec->sites[i].n_roles; r++) {
+		for (size_t r = 0; r < spec->sites[i].n_roles; r++) {
 			struct pairs_shared *shared =
 				(void *)(inside->block + pairs_area_off(header, roles[r].pair));
 

@@ -16,7 +16,7 @@
 
 struct build {
 	const struct inside_spec *spec;
-	const struct layout_parts *parts;
+	struct layout_parts parts;
 	struct templates_process process;
 };
 

@@ -22,7 +22,7 @@ struct inside {
 	 */
 	struct block_header header;
 	/*
-	 * Our own copy of the sites, checked if it came from the block. inside_take_sites() brings
+	 * Our own copy of the sites, checked if it came from the block. inside_read_sites() brings
 	 * it up to date, inside_put_sites() writes it to the block.
 	 */
 	struct block_site *sites;
@@ -50,38 +50,13 @@ struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 int inside_refresh(struct inside *inside, bool with_pairs);
 
 /*
- * If inside->block is a copy, copy the meta bytes into it, too. No tool changes them after the
- * block was made.
- */
-int inside_copy_meta(struct inside *inside);
-
-/*
  * Read code and gate of each site. Private gates are taken from inside->block. *BYTES is valid
  * until the next read. Return 0, -ENOMEM or -ESRCH with a message.
  */
 struct site_bytes;
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
-/*
- * Read inside->sites again from the block. Return 0, -EBADMSG with a message if the block describes
- * invalid sites, -ENOMEM, or an error of block_copy_sites().
- */
-int inside_take_sites(struct inside *inside);
 /* Write the sites to our mapping of the block. */
 void inside_put_sites(const struct inside *inside);
-
-/* Report that the block is damaged. Returns -EBADMSG, with a message. */
-int inside_damaged(const struct inside *inside);
-
-static inline struct block_site *inside_sites(const struct inside *inside)
-{
-	return inside->sites;
-}
-
-/* Return the displacement of a call from SITE to its trampoline. */
-static inline uint32_t inside_displacement(const struct block_site *site)
-{
-	return (uint32_t)(site->trampoline - (site->addr + 6));
-}
 
 #endif

@@ -15,16 +15,6 @@
 #include <sys/uio.h>
 #include "base/ctx.h"
 
-/*
- * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
- * all roles of this pair must be keyed.
- */
-struct inside_role {
-	uint32_t pair;
-	bool is_stop;
-	bool is_keyed;
-};
-
 enum inside_place_kind {
 	/* number: of the register, as the processor numbers them: rax is 0, r15 is 15; not rsp */
 	INSIDE_REGISTER,
@@ -40,28 +30,31 @@ struct inside_place {
 	int64_t number;
 };
 
+/*
+ * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
+ * all roles of this pair must be keyed.
+ */
+struct inside_role {
+	uint32_t pair;
+	bool is_stop;
+	bool is_keyed;
+	struct inside_place key; /* if is_keyed: where the key is at the site */
+};
+
 struct inside_site {
 	uint64_t addr; /* address of its first byte, the nop, in the process */
-	/* The address of the two bytes that count who enabled the handler; 0: none. */
+	/*
+	 * The address of the two bytes that count who enabled the handler. 0 if there are none, or
+	 * if they cannot be the gate, because tracers raise them too (provider `ocaml`).
+	 */
 	uint64_t semaphore;
-	/*
-	 * The semaphore cannot be the gate: tracers raise it too (provider `ocaml`), or site and
-	 * semaphore disagree.
-	 */
-	bool needs_private_gate;
-	uint32_t first_role, n_roles; /* the site's roles: a range of inside_spec.roles */
-	/*
-	 * The first of n_roles places in inside_spec.places, one for each role. Unused if no role
-	 * is keyed.
-	 */
-	uint32_t first_place;
+	const struct inside_role *roles;
+	size_t n_roles;
 };
 
 struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
-	const struct inside_role *roles;
-	const struct inside_place *places; /* NULL: no role is keyed */
 	size_t n_pairs;
 	unsigned int depth; /* number of starts that one thread can have open in one pair */
 	size_t max_threads; /* number of threads that can time pairs at the same time */
@@ -91,13 +84,6 @@ struct inside_state {
 
 /* A process whose sites count, or counted, inside. */
 struct inside;
-
-/* Return the roles of SITE, or NULL if it has none. */
-static inline const struct inside_role *inside_site_roles(const struct inside_spec *spec,
-							  const struct inside_site *site)
-{
-	return site->n_roles ? spec->roles + site->first_role : NULL;
-}
 
 /*
  * Return -ENOTSUP, with a message, if PID cannot be counted inside. If TIMES, check this for pairs
@@ -136,15 +122,11 @@ enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
-/* The processes that have a block, by ascending pid. The caller frees them, also after an error. */
-struct inside_processes {
-	pid_t *pids;
-	size_t n;
-};
-
-/* Find all processes that have a block and that this process may inspect, through /proc alone. */
-int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes);
-void inside_processes_free(struct inside_processes *processes);
+/*
+ * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
+ * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
+ */
+int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 
 /*
  * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until
@@ -182,14 +164,6 @@ bool inside_is_in(const struct inside *inside, pid_t pid);
  * until the next attach or detach. The totals can still be read afterwards.
  */
 int inside_detach(struct inside *inside);
-
-/*
- * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
- * killed tools left: images of stores (own_stores.h); if ALL, also descriptors and orphan blocks. A
- * process that has none of these is not touched. Returns -EBUSY if the process makes no progress
- * because something has stopped it.
- */
-int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
 /* Free INSIDE, which may be NULL. Without a detach the process continues to count. */
 void inside_close(struct inside *inside);

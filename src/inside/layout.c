@@ -17,10 +17,11 @@
  */
 #include "inside/layout.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <unistd.h>
-#include "inside/pairs.h"
 #include "inside/templates.h"
 
 /*
@@ -36,6 +37,55 @@ static uint64_t round_up(uint64_t value, uint64_t to)
 {
 	return (value + to - 1) / to * to;
 }
+
+/* ---- the pairs ------------------------------------------------------------------------------ */
+
+enum { BITS_A_WORD = 64 };
+
+uint32_t pairs_n_slots(size_t max_threads)
+{
+	uint32_t n = PAIRS_WINDOW;
+
+	/* Half full at most: then a window without a free slot is rare. */
+	while (n < PAIRS_MAX_THREADS && n / 2 < max_threads)
+		n *= 2;
+	return n;
+}
+
+uint64_t pairs_slots_off(uint32_t n_threads)
+{
+	const uint64_t words = ((uint64_t)n_threads + BITS_A_WORD - 1) / BITS_A_WORD;
+	const uint64_t bytes = offsetof(struct pairs_shared, used) + words * sizeof(uint64_t);
+
+	return round_up(bytes, CACHE_LINE);
+}
+
+uint64_t pairs_stride(uint32_t n_threads)
+{
+	return pairs_slots_off(n_threads) + n_threads * sizeof(struct pairs_slot);
+}
+
+static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD +
+			      PAIRS_PIDS * sizeof(uint64_t) <=
+		      (PAIRS_WINDOW - 1) * sizeof(struct pairs_slot),
+	      "the entries of a pair by key have room behind its first slot");
+
+uint32_t pairs_n_keys(uint32_t n_threads)
+{
+	return n_threads * PAIRS_KEYS_A_THREAD;
+}
+
+uint64_t pairs_keys_off(void)
+{
+	return sizeof(struct pairs_slot);
+}
+
+uint64_t pairs_pids_off(uint32_t n_threads)
+{
+	return pairs_keys_off() + pairs_n_keys(n_threads) * sizeof(struct pairs_keyed_start);
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 static uint64_t shard_stride(size_t n_sites)
 {
@@ -119,7 +169,7 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 		struct layout_part *part = &parts->parts[layout_part_of(parts, site->addr)];
 
 		reach_to(part, site->addr);
-		if (site->semaphore && !site->needs_private_gate)
+		if (site->semaphore)
 			reach_to(part, site->semaphore);
 	}
 	for (size_t i = 0; i < parts->n; i++)
@@ -143,8 +193,8 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *site = &spec->sites[i];
 
-		header->parts[layout_part_of(parts, site->addr)].code_bytes += templates_site_bytes(
-			header->n_shards, inside_site_roles(spec, site), site->n_roles);
+		header->parts[layout_part_of(parts, site->addr)].code_bytes +=
+			templates_site_bytes(header->n_shards, site->roles, site->n_roles);
 	}
 	for (size_t i = 0; i < parts->n; i++) {
 		struct block_part *part = &header->parts[i];
@@ -169,7 +219,7 @@ void layout_offsets(struct block_header *header)
 		header->counters_off + header->n_shards * header->shard_stride * sizeof(uint64_t);
 	header->meta_off = header->pairs_off;
 	if (header->n_pairs)
-		header->meta_off += pairs_bytes(header->n_pairs, header->n_threads);
+		header->meta_off += header->n_pairs * pairs_stride(header->n_threads);
 	header->meta_off = round_up(header->meta_off, CACHE_LINE);
 	header->code_off = round_up(header->meta_off + header->meta_bytes, page);
 }

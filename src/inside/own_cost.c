@@ -54,7 +54,6 @@ struct own {
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
-	struct inside_place places[SITES];
 	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
 	uint64_t code_off; /* offset of the sites' code in the block */
 };
@@ -83,7 +82,7 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 	if (own->spec.n_pairs && !own->build.process.tid_off)
 		return ctx_error(ctx, -ENOTSUP,
 				 "this C library keeps thread ids at an unknown place");
-	err = layout_make(ctx, &own->spec, own->build.parts,
+	err = layout_make(ctx, &own->spec, &own->build.parts,
 			  own->build.process.rseq_off ? layout_n_shards(SITES) : 1, header);
 	if (err)
 		return err;
@@ -181,7 +180,7 @@ static int build(struct own *own)
 	if (err)
 		return err;
 	for (size_t i = 0; i < SITES; i++) {
-		const struct block_site *site = &inside_sites(own->inside)[i];
+		const struct block_site *site = &own->inside->sites[i];
 
 		write_site(code + OFF_SITES + i * SITE_ROOM, SITE_OFF, 0);
 		write_site(code + ON_SITES + i * SITE_ROOM, SITE_ON, inside_displacement(site));
@@ -249,21 +248,18 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 	const bool times = of != OWN_COST_COUNTING, by_key = of == OWN_COST_TIMING_BY_KEY;
 	struct own own = {
 		.spec = { .n_sites = SITES, .n_pairs = times, .depth = depth, .max_threads = 1 },
-		.roles = { { .is_keyed = by_key }, { .is_keyed = by_key, .is_stop = true } },
-		.places = { { INSIDE_CONSTANT, 1 }, { INSIDE_CONSTANT, 1 } },
+		.roles = { { .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } },
+			   { .is_stop = true, .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } } },
+		.build.parts.n = 1,
 		.inside = inside_new(ctx, getpid()),
 	};
 	int err = own.inside ? 0 : ctx_no_memory(ctx);
 
 	*cost = (struct own_cost){ 0 };
-	for (uint32_t i = 0; times && i < SITES; i++)
-		own.sites[i] =
-			(struct inside_site){ .first_role = i, .n_roles = 1, .first_place = i };
+	for (size_t i = 0; times && i < SITES; i++)
+		own.sites[i] = (struct inside_site){ .roles = &own.roles[i], .n_roles = 1 };
 	own.spec.sites = own.sites;
-	own.spec.roles = own.roles;
-	own.spec.places = by_key ? own.places : NULL;
 	own.build.spec = &own.spec;
-	own.build.parts = &(struct layout_parts){ .n = 1 };
 	if (!err)
 		err = lay_out(&own, ctx);
 	if (!err)

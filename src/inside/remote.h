@@ -7,15 +7,16 @@
 #ifndef INSIDE_REMOTE_H
 #define INSIDE_REMOTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
-#include "tracee/maps.h"
-#include "tracee/patch.h"
-#include "tracee/tracee.h"
 
+struct maps;
+struct patcher;
 struct remote;
+struct tracee;
 
 /*
  * Prepare remote calls while PID runs: find the gadgets. Returns -ENOTSUP, with a message, if PID
@@ -61,5 +62,12 @@ int remote_run(struct remote *remote, uint64_t addr, uint64_t arg, uint64_t *res
  * REMOTE, which may be NULL, also on failure.
  */
 int remote_end(struct remote *remote);
+
+/*
+ * Return true if the stopped thread TID of PID is about to make a system call for another tool: its
+ * next instruction is `syscall; ret`, and that `ret` returns to a restorer. A killed tool leaves a
+ * thread in this state until the thread gets a CPU.
+ */
+bool remote_call_is_next(pid_t pid, pid_t tid);
 
 #endif

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Find out the state of a block's sites from their bytes in the process, and change these bytes. */
+/*
+ * Read the bytes of a block's sites in the process, find out the state of the sites from these
+ * bytes, and change them.
+ */
 #ifndef INSIDE_SITE_BYTES_H
 #define INSIDE_SITE_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/ctx.h"
 #include "inside/block.h"
-#include "inside/held.h"
+#include "program/program.h"
+#include "tracee/memory.h"
 #include "tracee/patch.h"
-
-enum { SITE_BYTES = 6, SITE_NOP = 0x90, SITE_INT3 = 0xcc, SITE_OFF = 0x3d, SITE_ON = 0xe8 };
 
 struct site_bytes {
 	uint8_t code[SITE_BYTES];
@@ -27,20 +31,50 @@ enum site_now {
 
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes);
 
-/* A change of the five bytes behind the nop of a site. */
-struct site_change {
-	uint64_t addr; /* address of the nop */
-	uint8_t old[5], new[5];
-};
-
-void site_change_set(struct site_change *change, const struct block_site *site,
-		     const struct site_bytes *bytes, uint8_t opcode, uint32_t displacement);
+/* Return the displacement of a call from SITE to its trampoline. */
+static inline uint32_t inside_displacement(const struct block_site *site)
+{
+	return (uint32_t)(site->trampoline - (site->addr + SITE_BYTES));
+}
 
 /*
- * Write the CHANGES, byte by byte, and only bytes that differ. After an error, everything is as
- * before.
+ * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
+ * TO_TRAMPOLINES, otherwise the original one; and `store` as the opcode. BYTES are the present
+ * bytes of the sites. Write byte by byte, and only bytes that differ. After an error, everything is
+ * as before.
  */
-int site_changes_write(struct ocp_ctx *ctx, struct patcher *patcher,
-		       const struct site_change *changes, size_t n);
+int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
+		     const struct site_bytes *bytes, size_t n, bool to_trampolines);
+
+/*
+ * Reads the bytes of the same sites repeatedly. The slow work is done once, while the process runs:
+ * sorting the addresses, and allocating the memory for the result.
+ */
+struct site_reader;
+
+/*
+ * Make a reader for the N sites of SITES, and for their gates that are semaphores. Only the
+ * addresses are copied from SITES. Returns 0, or -ENOMEM with a message.
+ */
+int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
+		     const struct block_site *sites, size_t n, struct site_reader **out);
+void site_reader_free(struct site_reader *reader);
+
+/*
+ * Return true if READER was made for the addresses and gates of these SITES. They may have changed:
+ * a process can write to its block.
+ */
+bool site_reader_is_for(const struct site_reader *reader, const struct block_site *sites, size_t n);
+
+/* Return the addresses of the sites, ascending; they belong to READER. */
+const uint64_t *site_reader_addrs(const struct site_reader *reader);
+
+/*
+ * Read the sites. *BYTES has one element for each site, and is valid until the next read. Gates
+ * that are not semaphores are 0. A site that is no longer mapped reads as zeros. Returns -ESRCH,
+ * with a message, if the process is gone.
+ */
+int site_reader_read(struct site_reader *reader, const struct memory *memory,
+		     struct site_bytes **bytes);
 
 #endif

@@ -2,7 +2,7 @@
 /* Fill the holes of the machine code in templates_code.c. */
 #include <linux/rseq.h>
 #include <string.h>
-#include "inside/pairs.h"
+#include "inside/block.h"
 #include "inside/templates.h"
 #include "inside/templates_code.h"
 
@@ -385,8 +385,7 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	template_of(role, &begin, &end);
 	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
-	return !role->is_keyed ||
-	       (site->places && put_key(&site->places[i], code + template_bytes(begin, load)));
+	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
 }
 
 static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,

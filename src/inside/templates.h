@@ -51,8 +51,6 @@ struct templates_site {
 	uint64_t gate;	     /* the two bytes of the gate */
 	uint64_t wrapper;
 	const struct inside_role *roles; /* carried out in this order */
-	/* the places of the roles' keys; NULL: no role is keyed */
-	const struct inside_place *places;
 	size_t n_roles;
 };
 

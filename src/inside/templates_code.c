@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The machine code that counts and times inside a process, as templates with holes. Read
- * templates.h and pairs.h first.
+ * templates.h and block.h first.
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
  * start or stop for each role, leave; gate. Each part of a block has one copy of the routines.
@@ -16,7 +16,6 @@
 #include <linux/rseq.h>
 #include <stddef.h>
 #include "inside/block.h"
-#include "inside/pairs.h"
 #include "inside/templates.h"
 #include "inside/templates_code.h"
 
@@ -585,7 +584,7 @@ asm("	template routine_stop\n"
     "	ret\n");
 
 /*
- * A pair by key: its area is at rdi, its key is in rsi, see pairs.h. Throughout, ecx is the process
+ * A pair by key: its area is at rdi, its key is in rsi, see block.h. Throughout, ecx is the process
  * id, rdx an entry, r8 the offset of the entry from the first one, r9 is 0.
  */
 asm(".macro enter_key\n"

@@ -18,7 +18,6 @@
 #include <sys/user.h>
 #include "base/search.h"
 #include "tracee/proc_file.h"
-#include "tracee/thread_step.h"
 
 enum {
 	RED_ZONE_BYTES = 128,
@@ -35,13 +34,6 @@ enum {
  * arch/x86.
  */
 static const uint64_t frame_cs = UINT64_C(0x002b000000000033);
-
-static bool read_thread_memory(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
-{
-	const struct iovec remote = { (void *)(uintptr_t)addr, bytes };
-
-	return memory_read_in_order(memory, &remote, 1, buf, bytes) == 0;
-}
 
 /* Return the address of the thread's struct rseq; 0 if it is not registered, or not known. */
 static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
@@ -64,7 +56,7 @@ static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t 
 	struct proc_status status;
 	uint32_t kept;
 
-	if (!fs_base || !read_thread_memory(memory, fs_base + THREADS_TID_OFF, &kept, sizeof(kept)))
+	if (!fs_base || !memory_try_read(memory, fs_base + THREADS_TID_OFF, &kept, sizeof(kept)))
 		return -1;
 	if (!kept)
 		return 0;
@@ -184,7 +176,7 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 		const size_t bytes = m->end - addr < CHUNK_BYTES ? m->end - addr : CHUNK_BYTES;
 		const size_t n = bytes / sizeof(uint64_t);
 
-		if (!read_thread_memory(stacks->memory, addr, stacks->chunk, bytes) ||
+		if (!memory_try_read(stacks->memory, addr, stacks->chunk, bytes) ||
 		    has_word(stacks->chunk, n, stacks->start, stacks->end) ||
 		    !follow_frames(stacks, n))
 			return true;
@@ -203,7 +195,7 @@ static bool thread_may_use(struct stacks *stacks, pid_t tid)
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
 		return true;
-	if (rseq && (!read_thread_memory(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
+	if (rseq && (!memory_try_read(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
 		     cs - start < end - start))
 		return true;
 	if (has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end))

@@ -129,14 +129,15 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found_coun
 {
 	struct ocp_ctx *scratch = ocp_ctx_new(); /* for messages about processes that are skipped */
 	struct inside_room room = { INSIDE_ROOM_SITES, INSIDE_ROOM_BYTES };
-	struct inside_processes processes;
+	pid_t *pids;
+	size_t n;
 	int err;
 
 	if (!scratch)
 		return ctx_no_memory(ctx);
-	err = inside_find_processes(ctx, &processes);
-	for (size_t i = 0; !err && i < processes.n; i++) {
-		const pid_t pid = processes.pids[i];
+	err = inside_find_processes(ctx, &pids, &n);
+	for (size_t i = 0; !err && i < n; i++) {
+		const pid_t pid = pids[i];
 		struct found_counters found;
 		const int seen =
 			look_within(scratch, pid, is_foreign(scratch, pid) ? &room : NULL, &found);
@@ -147,7 +148,7 @@ static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found_coun
 			ctx_log(ctx, OCP_LOG_WARN, "%s", ocp_error(scratch));
 		found_free(&found);
 	}
-	inside_processes_free(&processes);
+	free(pids);
 	ocp_ctx_free(scratch);
 	return err;
 }

@@ -39,7 +39,6 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/interrupted.h"
-#include "tracee/auxv.h"
 #include "tracee/memory.h"
 #include "tracee/proc_file.h"
 

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "process/trampolines.h"
-#include "tracee/auxv.h"
 #include "tracee/proc_file.h"
 
 static bool is_same_mapped_file(const struct mapping *a, const struct mapping *b)

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside/inside.h"
+#include "inside/own_stores.h"
 #include "process/gigatext.h"
 #include "tracee/patch.h"
 #include "process/process.h"

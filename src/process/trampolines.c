@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/search.h"
-#include "inside/block_copy.h"
 #include "inside/blocks.h"
 
 /*

@@ -40,7 +40,7 @@
 
 #include "base/plural.h"
 #include "base/clock.h"
-#include "inside/inside.h"
+#include "inside/own_stores.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/plan.h"

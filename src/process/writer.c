@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "inside/own_stores.h"
-#include "inside/remote.h"
-#include "inside/stop.h"
 
 enum {
 	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
@@ -22,16 +20,15 @@ struct plan_writer {
 	struct memory *memory;
 	struct tracee *tracee;
 	struct patcher *patcher;
-	struct remote_plan *plan; /* NULL: the process cannot make stores itself */
-	struct own_list *list;	  /* the prepared stores; NULL: none */
+	struct own_stores *own; /* NULL: the process cannot make stores itself */
 	bool is_unsure;
 };
 
 static void give_up_stores(struct plan_writer *writer)
 {
 	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
-	remote_plan_free(writer->plan);
-	writer->plan = NULL;
+	own_stores_close(writer->own);
+	writer->own = NULL;
 }
 
 int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee, size_t n_writes,
@@ -53,7 +50,7 @@ int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *trace
 		return err;
 	}
 	if (tracee && n_writes >= OWN_MIN &&
-	    remote_plan_make(ctx, memory_pid(memory), &writer->plan) != 0)
+	    own_stores_open(ctx, memory, tracee, writer->patcher, &writer->own) != 0)
 		give_up_stores(writer);
 	return 0;
 }
@@ -62,15 +59,14 @@ void writer_close(struct plan_writer *writer)
 {
 	if (!writer)
 		return;
-	own_list_free(writer->list);
-	remote_plan_free(writer->plan);
+	own_stores_close(writer->own);
 	patcher_close(writer->patcher);
 	free(writer);
 }
 
 size_t writer_first_slice(const struct plan_writer *writer)
 {
-	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
+	return writer->own ? FIRST_OWN_SLICE : FIRST_SLICE;
 }
 
 /*
@@ -82,7 +78,7 @@ size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes, int6
 {
 	size_t n;
 
-	if (writer->plan || !n_writes || stopped_ns <= 0)
+	if (writer->own || !n_writes || stopped_ns <= 0)
 		return writer_first_slice(writer);
 	n = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
 	return n < MIN_SLICE ? MIN_SLICE : n;
@@ -90,66 +86,17 @@ size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes, int6
 
 int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
-	own_list_free(writer->list);
-	writer->list = NULL;
-	if (!writer->plan || n < OWN_MIN)
+	if (!writer->own)
 		return 0;
-	return own_list_make(writer->ctx, writes, n, &writer->list);
-}
-
-static int store_prepared(struct stop *stop, void *arg)
-{
-	struct plan_writer *writer = arg;
-
-	writer->is_unsure = true;
-	return own_stores_list(stop, writer->list);
-}
-
-/* Carry out the prepared list. -ENOTSUP and -EAGAIN mean that nothing was written. */
-static int store_list(struct plan_writer *writer)
-{
-	struct stop stop = {
-		.ctx = writer->ctx,
-		.pid = memory_pid(writer->memory),
-		.memory = writer->memory,
-		.patcher = writer->patcher,
-		.tracee = writer->tracee,
-		.plan = writer->plan,
-	};
-	int err = stop_work(&stop, store_prepared, writer);
-
-	if (!err || err == -ENOTSUP || err == -EAGAIN)
-		writer->is_unsure = false;
-	return err;
-}
-
-/*
- * Carry out WRITES by stores of the process itself. -ENOTSUP and -EAGAIN mean that nothing was
- * written.
- */
-static int apply_by_stores(struct plan_writer *writer, const struct patch_write *writes, size_t n)
-{
-	const bool is_prepared = own_list_is_of(writer->list, writes, n);
-	int err = is_prepared ? 0 : writer_prepare(writer, writes, n);
-
-	if (!err)
-		err = store_list(writer);
-	if (!is_prepared) {
-		/*
-		 * A later list of other writes may have the same address, so do not keep this list.
-		 */
-		own_list_free(writer->list);
-		writer->list = NULL;
-	}
-	return err;
+	return own_stores_prepare(writer->own, writes, n < OWN_MIN ? 0 : n);
 }
 
 int writer_apply(struct plan_writer *writer, const struct patch_write *writes, size_t n,
 		 bool may_refuse)
 {
 	writer->is_unsure = false;
-	if (writer->plan && n >= OWN_MIN) {
-		int err = apply_by_stores(writer, writes, n);
+	if (writer->own && n >= OWN_MIN) {
+		int err = own_stores_apply(writer->own, writes, n, &writer->is_unsure);
 
 		if (err != -ENOTSUP && err != -EAGAIN)
 			return err;
@@ -203,7 +150,7 @@ bool writer_is_unsure(const struct plan_writer *writer)
 
 void writer_set_running(struct plan_writer *writer)
 {
-	remote_plan_free(writer->plan);
-	writer->plan = NULL;
+	own_stores_close(writer->own);
+	writer->own = NULL;
 	patcher_set_running(writer->patcher);
 }

@@ -76,6 +76,17 @@ bool is_kernel_thread(pid_t pid);
  */
 bool proc_has_memory(pid_t pid);
 
+/* The auxiliary vector that the kernel gave a process: getauxval(3), /proc/PID/auxv. */
+
+/*
+ * Set *VALUE to the value of TYPE (AT_...) in the auxiliary vector of process PID; 0 if the vector
+ * lacks TYPE.
+ */
+int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
+
+/* Return the value of TYPE in BYTES, the contents of /proc/PID/auxv; 0 if TYPE is missing. */
+uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type);
+
 /*
  * Explain why an access to process PID failed with the errno ERR: the process does not exist, is a
  * zombie, belongs to another user, may not be traced, is traced already, ... Records the message

@@ -7,7 +7,7 @@
  *	seize, go	with PTRACE_O_EXITKILL: a half started program must not outlive this process
  *	exec		the child stops with the new program and its dynamic linker mapped
  *	load		the dynamic linker maps the shared libraries; a breakpoint stops it when the
- *			list is complete (rtld.c), before it runs a constructor
+ *			list is complete, before it runs a constructor
  *
  * The breakpoint is an int3 in the child's private copy of the dynamic linker. The child cannot
  * outlive this process while the int3 is there. A debug register would change no byte, but some
@@ -20,8 +20,10 @@
  */
 #include "tracee/spawn.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +34,80 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
+#include "elf/dynsym.h"
+#include "tracee/maps.h"
 #include "tracee/patch.h"
-#include "tracee/rtld.h"
+#include "tracee/proc_file.h"
+
+/* ---- the dynamic linker --------------------------------------------------------------------- */
+
+/*
+ * The protocol between dynamic linkers and debuggers (<link.h>). Before and after the linker maps
+ * or unmaps files, it sets _r_debug.r_state and calls an empty function, _dl_debug_state. At the
+ * start of a program the second call comes when all shared libraries are mapped and relocated, and
+ * before any constructor runs. glibc exports both names.
+ *
+ * Test: tests/e2e/trace.sh: test_constructors_of_shared_libraries.
+ */
+
+/* Addresses in the process. */
+struct rtld {
+	uint64_t notify_addr; /* a function that the linker calls before and after it maps files */
+	uint64_t state_addr;  /* an int, RTLD_CONSISTENT when the list of files is complete */
+};
+
+enum { RTLD_CONSISTENT = 0 }; /* RT_CONSISTENT of <link.h> */
+
+static int find_symbols(struct ocp_ctx *ctx, int fd, const char *path, uint64_t base,
+			struct rtld *rtld)
+{
+	struct elf_file *elf;
+	uint64_t notify_va, debug_va;
+	int found = elf_file_open(ctx, fd, path, &elf);
+
+	if (found < 0)
+		return found;
+	found = dynsym_find(elf, "_dl_debug_state", &notify_va);
+	if (found > 0)
+		found = dynsym_find(elf, "_r_debug", &debug_va);
+	if (found > 0) {
+		/* Linkers are linked at address 0, so AT_BASE is the load bias. */
+		rtld->notify_addr = base + notify_va;
+		rtld->state_addr = base + debug_va + offsetof(struct r_debug, r_state);
+	}
+	elf_file_close(elf);
+	return found;
+}
+
+/*
+ * Find the addresses of RTLD in process PID, which is at the start of its program. Return 1 if
+ * they are found, 0 if the program has no dynamic linker or the linker does not export the symbols,
+ * or a negative errno.
+ */
+static int rtld_find(struct ocp_ctx *ctx, pid_t pid, struct rtld *rtld)
+{
+	const struct mapping *mapping;
+	struct maps maps;
+	uint64_t base;
+	int fd, found;
+
+	found = auxv_read(ctx, pid, AT_BASE, &base);
+	if (found || !base)
+		return found;
+	found = maps_read(ctx, pid, &maps);
+	if (found)
+		return found;
+	mapping = maps_find(&maps, base);
+	fd = mapping && mapping->inode ? maps_open_file(pid, mapping) : -1;
+	if (fd >= 0) {
+		found = find_symbols(ctx, fd, mapping->path, base, rtld);
+		close(fd);
+	}
+	maps_free(&maps);
+	return found;
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
 
 /* In the child: wait until the parent traces us, then execute the program. */
 static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_fd)
@@ -100,7 +174,7 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 	}
 }
 
-/* ---- from the end of the exec to the first code of the program ------------------------------- */
+/* ---- from the end of the exec to the first code of the program ------------------------------ */
 
 enum { INT3 = 0xcc };
 

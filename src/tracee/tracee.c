@@ -49,6 +49,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,18 +61,128 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "tracee/held.h"
 #include "tracee/proc_file.h"
 #include "tracee/spawn.h"
-#include "tracee/wait_status.h"
 
 enum {
+	STOP_TIMEOUT_MS = 3000,	  /* limit for all threads to stop */
+	BUSY_TIMEOUT_MS = 20000,  /* limit for a thread that waits for a CPU */
 	TRACED_TIMEOUT_MS = 1000, /* limit for another tracer to finish */
 	TURNS_TIMEOUT_MS = 10000, /* limit for all other tracers, one after another */
 	LOOK_CLOSER = 32,	  /* check more closely after this many polls */
+	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
+	SLEEP_US = 20,
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* a longer SEIZE may be waiting for an exec, which waits for us */
+	SYSCALL_STOP = SIGTRAP | 0x80,
 };
+
+struct thread {
+	pid_t tid;
+	int signal;   /* the signal at which it is stopped, passed on at the detach; 0: none */
+	bool stopped; /* false: interrupted, but the stop is not reported yet */
+};
+
+/* The requests to the tracing thread. */
+enum request {
+	REQUEST_STOP,
+	REQUEST_RUN_STOPPED,
+	REQUEST_SPAWN,
+	REQUEST_DETACH,
+	REQUEST_KILL,
+	REQUEST_END,
+};
+
+/* A thread that could not be seized, and the errno. */
+struct refusal {
+	pid_t tid;
+	int err;
+};
+
+struct tracee {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	bool dies_with_us; /* PTRACE_O_EXITKILL */
+	bool is_child;	   /* a child of ours: its exit status is left to the caller's wait */
+	struct thread *threads;
+	size_t n;
+	struct refusal refused; /* the latest refusal */
+
+	/* The program to start; `path` is NULL if the process exists already. */
+	const char *path;
+	char *const *argv;
+
+	/* The thread that traces, and what it shares with the caller's thread. */
+	pthread_t tracer;
+	bool is_running;
+	sigset_t caller_mask; /* the signal mask of the caller's thread */
+	enum request request;
+	int (*work)(void *arg); /* for REQUEST_RUN_STOPPED */
+	void *work_arg;
+	sem_t asked, done;
+	int outcome;
+	pthread_mutex_t busy; /* locked while the tracing thread works, except during a SEIZE */
+};
+
+/* ---- statuses ------------------------------------------------------------------------------- */
+
+/*
+ * The parent of a process gets the exit status only after the tracer has taken it, so this tracer
+ * takes it. An exception is a child of this process: its exit status belongs to the program that
+ * uses the library (test_tracee: status_of_a_child_is_kept).
+ *
+ * waitid(2) reports the stops of a tracee whether or not WSTOPPED is given. So si_code decides
+ * whether the tracee has ended.
+ */
+
+/*
+ * Return 1 if TID has ended, 0 if not, or -1 with errno. The status of TID can still be taken
+ * afterwards.
+ */
+static int peek_ended(pid_t tid)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+		return -1;
+	return info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED;
+}
+
+/*
+ * Do the same as waitpid(2) with WNOHANG. With KEEP_EXIT, do not take the exit status of TID, a
+ * child of this process: *STATUS is then 0, and the caller's own wait still finds the exit status.
+ */
+static pid_t wait_status(pid_t tid, bool keep_exit, int *status)
+{
+	siginfo_t info = { 0 };
+	int ended;
+
+	*status = 0;
+	if (!keep_exit)
+		return waitpid(tid, status, __WALL | WNOHANG);
+	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0)
+		return -1;
+	if (info.si_pid) {
+		*status = info.si_status << 8 | 0x7f; /* as waitpid encodes a stop */
+		return tid;
+	}
+	ended = peek_ended(tid);
+	return ended > 0 ? tid : ended;
+}
+
+/*
+ * Take the status of the tracee TID if it has ended. Do not take a stop, which wait_status()
+ * reports.
+ */
+static void wait_reap_ended(pid_t tid)
+{
+	siginfo_t info;
+
+	if (peek_ended(tid) == 1)
+		waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL);
+}
+
+/* ---- stopping ------------------------------------------------------------------------------- */
 
 static void sleep_us(long us)
 {
@@ -435,7 +546,7 @@ pid_t tracee_pid(const struct tracee *tracee)
 	return tracee->pid;
 }
 
-/* ---- the thread that traces ------------------------------------------------------------------ */
+/* ---- the thread that traces ----------------------------------------------------------------- */
 
 static void wait_for(sem_t *semaphore)
 {
@@ -674,4 +785,101 @@ void tracee_kill(struct tracee *tracee)
 	if (tracee)
 		request_and_wait(tracee, REQUEST_KILL);
 	tracee_close(tracee);
+}
+
+/* ---- one thread ----------------------------------------------------------------------------- */
+
+/*
+ * Letting one thread of a stopped process run for a moment.
+ *
+ * A thread that was stopped at a signal is resumed with this signal. The caller of tracee_step()
+ * has blocked all signals of the thread, so the kernel makes this signal pending again, with its
+ * siginfo (ptrace_signal() of kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP comes while
+ * the thread runs, it is passed on: the process enters the group stop, which the kernel remembers,
+ * and the thread is resumed once more.
+ */
+
+size_t tracee_n_threads(const struct tracee *tracee)
+{
+	return tracee->n;
+}
+
+pid_t tracee_tid(const struct tracee *tracee, size_t i, int *signal)
+{
+	*signal = tracee->threads[i].signal;
+	return tracee->threads[i].tid;
+}
+
+static int report_ended(const struct tracee *tracee)
+{
+	return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
+}
+
+/*
+ * Wait for the next stop of THREAD. *STATUS is set as by waitpid(2). Return 0, -ESRCH if the thread
+ * has ended, or -ETIMEDOUT.
+ */
+static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *status)
+{
+	const int64_t start_ms = clock_ms();
+
+	for (unsigned int polls = 0;; polls++) {
+		const pid_t got = take_status(tracee, thread->tid, status);
+
+		if (got == thread->tid) {
+			thread->stopped = WIFSTOPPED(*status);
+			return thread->stopped ? 0 : report_ended(tracee);
+		}
+		if (got < 0 && errno != EINTR)
+			return report_ended(tracee);
+		if (polls < SPINS)
+			continue;
+		/*
+		 * waitpid(2) reports the end of the main thread only after all other threads have
+		 * ended, and these are stopped now.
+		 */
+		if (polls % LOOK_CLOSER == 0 && thread_has_ended(tracee, thread->tid))
+			return report_ended(tracee);
+		if (is_too_late(tracee, thread->tid, start_ms, STOP_TIMEOUT_MS))
+			return ctx_error(tracee->ctx, -ETIMEDOUT,
+					 "pid %d: thread %d does not finish a system call in %d ms",
+					 (int)tracee->pid, (int)thread->tid,
+					 (int)(clock_ms() - start_ms));
+		sleep_us(SLEEP_US);
+	}
+}
+
+static int resume(const struct tracee *tracee, struct thread *thread, enum thread_step step)
+{
+	const int signal = thread->signal;
+
+	if (ptrace(step == STEP_TO_EVENT_STOP ? PTRACE_CONT : PTRACE_SYSCALL, thread->tid, NULL,
+		   (void *)(intptr_t)signal) != 0)
+		return report_ended(tracee);
+	thread->signal = 0;
+	thread->stopped = false;
+	return 0;
+}
+
+int tracee_step(struct tracee *tracee, pid_t tid, enum thread_step step)
+{
+	const uintptr_t options =
+		PTRACE_O_TRACESYSGOOD | (tracee->dies_with_us ? PTRACE_O_EXITKILL : 0);
+	struct thread *thread = find_thread(tracee, tid);
+	int status, err;
+
+	if (!thread || ptrace(PTRACE_SETOPTIONS, tid, NULL, (void *)options) != 0 ||
+	    (step == STEP_TO_EVENT_STOP && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0))
+		return report_ended(tracee);
+	for (;;) {
+		err = resume(tracee, thread, step);
+		if (!err)
+			err = wait_for_stop(tracee, thread, &status);
+		if (err)
+			return err;
+		if (status >> 16 == 0 && WSTOPSIG(status) != SYSCALL_STOP)
+			thread->signal = WSTOPSIG(status);
+		else if (step == (status >> 16 ? STEP_TO_EVENT_STOP : STEP_TO_SYSCALL_STOP))
+			return 0;
+	}
 }

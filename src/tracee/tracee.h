@@ -7,6 +7,7 @@
 #define TRACEE_TRACEE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 #include "base/ctx.h"
 
@@ -54,5 +55,31 @@ pid_t tracee_pid(const struct tracee *tracee);
 
 /* Kill a spawned process, wait for its end, and free TRACEE, which may be NULL. */
 void tracee_kill(struct tracee *tracee);
+
+/*
+ * The threads of a stopped process, one by one. Call the functions below only in the WORK of
+ * tracee_run_stopped(): ptrace(2) accepts requests from the tracing thread only.
+ */
+size_t tracee_n_threads(const struct tracee *tracee);
+
+/*
+ * Return the id of the I-th thread. *SIGNAL is the signal at which the thread is stopped, which is
+ * delivered when the thread is released; 0: none.
+ */
+pid_t tracee_tid(const struct tracee *tracee, size_t i, int *signal);
+
+enum thread_step {
+	STEP_TO_SYSCALL_STOP, /* until a system call begins or ends */
+	STEP_TO_EVENT_STOP,   /* until the stop that PTRACE_INTERRUPT causes */
+};
+
+/*
+ * Let thread TID run until STEP; all other threads stay stopped. TID should have its signals
+ * blocked: if it is stopped at a signal, that signal is passed to it and becomes pending again.
+ * Returns -ESRCH if TID has ended, or -ETIMEDOUT if it has not reached STEP in time. After
+ * -ETIMEDOUT the thread is still running: the WORK of tracee_run_stopped() must return this error,
+ * so that the kernel detaches the thread.
+ */
+int tracee_step(struct tracee *tracee, pid_t tid, enum thread_step step);
 
 #endif

@@ -17,11 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inside/block_check.h"
 #include "inside/blocks.h"
 #include "inside/held.h"
 #include "inside/layout.h"
-#include "inside/pairs.h"
+#include "inside/block.h"
 #include "inside/templates.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/pin_meta.h"

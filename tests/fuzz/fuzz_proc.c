@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tracee/auxv.h"
 #include "process/container.h"
 #include "process/journal_format.h"
 #include "tracee/maps.h"

@@ -8,7 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "inside/block_check.h"
+#include "inside/blocks.h"
 #include "inside/layout.h"
 #include "inside/totals.h"
 #include "inside_code.h"
@@ -229,7 +229,6 @@ static void assemble(struct code_block *block, const struct code_spec *spec, uin
 			.gate = (uint64_t)(uintptr_t)code_gate(block, i),
 			.wrapper = (uint64_t)(uintptr_t)code_wrapper,
 			.roles = spec->roles[i],
-			.places = spec->places[i],
 			.n_roles = spec->n_roles[i],
 		};
 

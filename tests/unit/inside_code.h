@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "inside/block.h"
 #include "inside/inside.h"
-#include "inside/pairs.h"
 #include "inside/templates.h"
 
 enum { CODE_MAX_SITES = 8 };
@@ -20,7 +19,6 @@ struct code_spec {
 	bool fakes_rseq; /* ... and struct rseq is code_fake_rseq, which the kernel does not know */
 	bool may_call_kernel;
 	struct inside_role roles[CODE_MAX_SITES][4];
-	struct inside_place places[CODE_MAX_SITES][4];
 	size_t n_roles[CODE_MAX_SITES];
 	uint16_t *gates; /* of the sites; NULL: those of the block */
 };

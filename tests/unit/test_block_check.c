@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside/block_check.h"
-#include "inside/gone_threads.h"
+#include "inside/blocks.h"
 #include "inside/layout.h"
-#include "inside/pairs.h"
+#include "inside/block.h"
 #include "inside/site_bytes.h"
 #include "inside/templates.h"
 #include "inside/totals.h"

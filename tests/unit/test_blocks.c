@@ -13,6 +13,7 @@
 
 #include "inside/blocks.h"
 #include "inside/inside.h"
+#include "inside/own_stores.h"
 #include "inside/layout.h"
 #include "inside/templates.h"
 #include "unit.h"

@@ -22,7 +22,7 @@
 #include "inside/remote.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
-#include "tracee/thread_step.h"
+#include "tracee/tracee.h"
 #include "counted_program.h"
 #include "proc_self.h"
 #include "swapped_file.h"
@@ -118,7 +118,7 @@ TEST(private_gates_are_kept)
 
 		counted_start(&p, "v1", "--wait");
 		for (size_t i = 0; i < p.n; i++)
-			p.sites[i].needs_private_gate = true;
+			p.sites[i].semaphore = 0;
 		inside = attach(&p);
 		counted_go(&p, 100);
 		counted_books(&p, "started_on", &hits, &handler);

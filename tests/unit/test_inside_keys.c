@@ -12,17 +12,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/gone_threads.h"
+#include "inside/totals.h"
 #include "inside/ticks.h"
 #include "inside_code.h"
 #include "unit.h"
 
 enum { START, STOP, RBX = 3, RSP = 4, N_REGISTERS = 16 };
 
-#define BY_KEY(stop)                                                                               \
+#define BY_KEY(stop, place)                                                                        \
 	{                                                                                          \
 		{                                                                                  \
-			.is_keyed = true, .is_stop = (stop)                                        \
+			.is_keyed = true, .is_stop = (stop), .key = (place)                        \
 		}                                                                                  \
 	}
 
@@ -37,8 +37,7 @@ static struct code_spec key_spec(uint32_t n_threads, struct inside_place place)
 		.depth = 1,
 		.ns_per_tick = UINT64_C(1) << 32, /* nanoseconds are ticks */
 		.may_call_kernel = true,
-		.roles = { BY_KEY(false), BY_KEY(true) },
-		.places = { { place }, { place } },
+		.roles = { BY_KEY(false, place), BY_KEY(true, place) },
 		.n_roles = { 1, 1 },
 	};
 }
@@ -268,13 +267,13 @@ TEST(each_role_has_its_key)
 		spec.n_roles[2] = 2;
 		spec.roles[2][0] = (struct inside_role){ .is_keyed = true, .is_stop = true };
 		spec.roles[2][1] = (struct inside_role){ .pair = 1, .is_keyed = true };
-		spec.places[2][0] = (struct inside_place){ INSIDE_REGISTER, RBX };
-		spec.places[2][1] = (struct inside_place){ INSIDE_REGISTER, used[i] };
+		spec.roles[2][0].key = (struct inside_place){ INSIDE_REGISTER, RBX };
+		spec.roles[2][1].key = (struct inside_place){ INSIDE_REGISTER, used[i] };
 		/* Site 3 stops pair 1. */
 		spec.n_roles[3] = 1;
 		spec.roles[3][0] =
 			(struct inside_role){ .pair = 1, .is_keyed = true, .is_stop = true };
-		spec.places[3][0] = (struct inside_place){ INSIDE_REGISTER, RBX };
+		spec.roles[3][0].key = (struct inside_place){ INSIDE_REGISTER, RBX };
 		block = code_block_new(&spec);
 		assert_true(code_hit_register(block->trampolines[2], used[i], ocaml_int(9)));
 		assert_int_equal(code_pair(block, 1).starts, 1);
@@ -296,7 +295,7 @@ TEST(constants_are_whole)
 		struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
 		struct code_block *block;
 
-		spec.places[START][0] =
+		spec.roles[START][0].key =
 			(struct inside_place){ INSIDE_CONSTANT, (int64_t)ocaml_int(numbers[i]) };
 		block = code_block_new(&spec);
 		assert_true(code_hit_checked(block->trampolines[START], 0));
@@ -318,20 +317,20 @@ TEST(places_that_cannot_be_read_are_refused)
 		{ INSIDE_STACK, INSIDE_STACK_MAX + 1 },
 		{ (enum inside_place_kind)7, 0 },
 	};
-	const struct inside_role role = { .is_keyed = true };
+	struct inside_role role = { .is_keyed = true };
 	const struct block_header header = {
 		.n_shards = 2, .n_pairs = 1, .n_threads = 16, .depth = 1, .ns_per_tick = 1
 	};
 	struct templates_process process = { .rseq_off = 8, .tid_off = 8, .may_call_kernel = true };
-	struct templates_site site = { .roles = &role, .n_roles = 1 };
+	const struct templates_site site = { .roles = &role, .n_roles = 1 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	uint8_t code[512];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		site.places = &bad[i];
+		role.key = bad[i];
 		assert_int_equal(templates_site(ctx, &header, &process, &site, code), -EINVAL);
 	}
-	site.places = &(struct inside_place){ INSIDE_REGISTER, RBX };
+	role.key = (struct inside_place){ INSIDE_REGISTER, RBX };
 	assert_int_equal(templates_site(ctx, &header, &process, &site, code), 0);
 	process.may_call_kernel = false;
 	assert_int_equal(templates_site(ctx, &header, &process, &site, code), -ENOTSUP);
@@ -408,7 +407,7 @@ TEST(signal_handlers_may_use_keys)
 	spec.n_sites = 4;
 	for (uint32_t i = 0; i < 2; i++) {
 		spec.roles[2 + i][0] = spec.roles[i][0];
-		spec.places[2 + i][0] = (struct inside_place){ INSIDE_CONSTANT, 3 };
+		spec.roles[2 + i][0].key = (struct inside_place){ INSIDE_CONSTANT, 3 };
 		spec.n_roles[2 + i] = 1;
 	}
 	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);

@@ -26,6 +26,8 @@
 
 #include "inside/remote.h"
 #include "tracee/maps.h"
+#include "tracee/patch.h"
+#include "tracee/tracee.h"
 #include "tracee/proc_file.h"
 
 enum { PAGES = 5 * 4096, SYSCALL_STOP = SIGTRAP | 0x80 };

@@ -58,7 +58,6 @@ static int find_sites(struct bench *b)
 		b->sites[i] = (struct inside_site){
 			.addr = live->sites[i].addr,
 			.semaphore = has_one ? live->semaphores[probe->first_semaphore].addr : 0,
-			.needs_private_gate = !has_one,
 		};
 	}
 	return 0;

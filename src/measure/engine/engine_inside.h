@@ -6,6 +6,8 @@
 #include "inside/inside.h"
 #include "measure/engine/engine.h"
 
+struct arg_spec;
+
 extern const struct engine_ops engine_inside;
 
 /*
@@ -30,5 +32,17 @@ int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *ins
 size_t engine_inside_n_processes(const struct engine *engine);
 /* Return true if PID, a measured process or a child forked from one, counts for ENGINE now. */
 bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
+
+/*
+ * Check that PID can be counted inside. It has N_SITES sites; N_UNFIT of these have no nop and call
+ * (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
+ */
+int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
+
+/*
+ * Set *PLACE to the location of the argument SPEC. Returns false if the argument is not an OCaml
+ * value, or is in memory other than the stack: reading from a wrong address would end the process.
+ */
+bool inside_place_of(const struct arg_spec *spec, struct inside_place *place);
 
 #endif
