@@ -271,12 +271,7 @@ static int place_site(struct placer *placer, const char *text, const struct site
 	struct bpftrace_plan *plan = placer->p->plan;
 	uint64_t off;
 
-	*to = (struct bpftrace_site){ .at = site->va,
-				      .code = site,
-				      .depth = site->frame_depth,
-				      .args = site->args,
-				      .arg_names = site->arg_names,
-				      .noted_args = site->args };
+	*to = (struct bpftrace_site){ .site = site, .at = site->va, .depth = site->frame_depth };
 	if (!elf_file_va_to_off(placer->prog->elf, site->va, &off))
 		return ctx_error(placer->p->ctx, -EBADMSG, "%s: a site has no byte in the file",
 				 elf_file_name(placer->prog->elf));

@@ -51,7 +51,6 @@
 #include "bpftrace/bpftrace_planner.h"
 #include "elf/symbols.h"
 #include "program/selection.h"
-#include "program/wrapper_args.h"
 #include "process/process.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -193,12 +192,7 @@ static int add_probe_group(struct planner *p, const struct ocp_program *prog, co
 
 		if (!sites[i].has_code)
 			continue;
-		to->args = to->noted_args = sites[i].args;
-		to->arg_names = sites[i].arg_names;
-		if (sites[i].corrected) {
-			to->noted_args = sites[i].corrected->note;
-			to->args_fault = sites[i].corrected->fault;
-		}
+		to->site = &sites[i];
 		if (group->why)
 			err = place_site(p, prog, sites[i].va, &to->at);
 		group->n_sites++;

@@ -38,7 +38,7 @@ static void put_clause(FILE *f, const struct bpftrace_plan *plan, const char *na
 		if (!name || strcmp(plan->groups[i].name, name) == 0) {
 			separator = script_put_points(f, &plan->groups[i], separator);
 			/* All sites that count a phase have the same condition. */
-			code = plan->groups[i].sites[0].code;
+			code = plan->groups[i].sites[0].site;
 		}
 	script_put_predicate(f, plan, code);
 }

@@ -142,7 +142,7 @@ static bool read_operand(const char *operand, char *expression, size_t bytes)
 static bool has_same_args(const struct bpftrace_group *group)
 {
 	for (size_t i = 1; i < group->n_sites; i++)
-		if (strcmp(group->sites[i].args, group->sites[0].args) != 0)
+		if (strcmp(group->sites[i].site->args, group->sites[0].site->args) != 0)
 			return false;
 	return true;
 }
@@ -155,7 +155,7 @@ static size_t common_args(const struct bpftrace_group *group)
 	size_t least = MAX_ARGS;
 
 	for (size_t i = 0; i < group->n_sites; i++) {
-		size_t n = count_operands(group->sites[i].args);
+		size_t n = count_operands(group->sites[i].site->args);
 
 		least = n < least ? n : least;
 	}
@@ -176,6 +176,12 @@ static void take_operand(const char *args, size_t i, char *operand, size_t bytes
 	while (operand[0] && i--);
 }
 
+/* Return the operands in the note of SITE, which bpftrace reads. */
+static const char *noted_args(const struct site *site)
+{
+	return site->corrected ? site->corrected->note : site->args;
+}
+
 /*
  * Return true if argument I has the right place in the note of each site of GROUP. bpftrace reads
  * the notes.
@@ -185,8 +191,8 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 	char operand[128], noted[128];
 
 	for (size_t j = 0; j < group->n_sites; j++) {
-		take_operand(group->sites[j].args, i, operand, sizeof(operand));
-		take_operand(group->sites[j].noted_args, i, noted, sizeof(noted));
+		take_operand(group->sites[j].site->args, i, operand, sizeof(operand));
+		take_operand(noted_args(group->sites[j].site), i, noted, sizeof(noted));
 		if (strcmp(operand, noted) != 0)
 			return false;
 	}
@@ -213,7 +219,7 @@ static bool has_float(const struct bpftrace_group *group, const struct bpftrace_
 
 	for (size_t j = 0; j < group->n_sites; j++)
 		for (size_t i = first; i <= last; i++) {
-			const char *args = group->provider ? group->sites[j].args : site->args;
+			const char *args = group->provider ? group->sites[j].site->args : site->site->args;
 
 			take_operand(args, i, operand, sizeof(operand));
 			if (strncmp(operand, "8f@", strlen("8f@")) == 0)
@@ -231,7 +237,7 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 {
 	char operand[128], *place;
 
-	take_operand(site->args, i, operand, sizeof(operand));
+	take_operand(site->site->args, i, operand, sizeof(operand));
 	place = strchr(operand, '@');
 	if (has_float(group, site, i, i))
 		return ARG_FLOAT;
@@ -263,10 +269,10 @@ static void put_name(FILE *f, const char *name)
 /* Return the names of the arguments if they are the same at all sites, otherwise "". */
 static const char *common_names(const struct bpftrace_group *group)
 {
-	const char *names = group->sites[0].arg_names;
+	const char *names = group->sites[0].site->arg_names;
 
 	for (size_t i = 1; i < group->n_sites; i++)
-		if (strcmp(group->sites[i].arg_names, names) != 0)
+		if (strcmp(group->sites[i].site->arg_names, names) != 0)
 			return "";
 	return names;
 }
@@ -347,7 +353,7 @@ static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *
 /* Write the block that prints the arguments of a hit of SITE, or of any site of a usdt: probe. */
 static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bpftrace_site *site)
 {
-	size_t n = group->provider ? common_args(group) : count_operands(site->args);
+	size_t n = group->provider ? common_args(group) : count_operands(site->site->args);
 	size_t shown[MAX_ARGS], n_shown = 0;
 	enum arg_use use = ARG_SHOWN;
 	char expression[EXPRESSION_BYTES];
@@ -379,7 +385,7 @@ void script_put_args(FILE *f, const struct bpftrace_plan *plan)
 		}
 		for (size_t j = 0; j < group->n_sites; j++) {
 			script_put_uprobe(f, group, &group->sites[j]);
-			script_put_predicate(f, plan, group->sites[j].code);
+			script_put_predicate(f, plan, group->sites[j].site);
 			put_hit(f, group, &group->sites[j]);
 		}
 	}
@@ -390,7 +396,8 @@ static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned i
 	const char *fault = NULL;
 
 	for (size_t i = 0; !fault && i < group->n_sites; i++)
-		fault = group->sites[i].args_fault;
+		if (group->sites[i].site->corrected)
+			fault = group->sites[i].site->corrected->fault;
 	if (!fault)
 		fault = "the notes, which bpftrace reads, do not tell it, and the sites differ";
 	for (size_t i = 0; i < MAX_ARGS; i++)
@@ -406,7 +413,7 @@ static void put_floats(FILE *f, const struct bpftrace_group *group, unsigned int
 	for (size_t i = 0; i < MAX_ARGS; i++) {
 		if (!(floats >> i & 1))
 			continue;
-		take_operand(group->sites[0].args, i, operand, sizeof(operand));
+		take_operand(group->sites[0].site->args, i, operand, sizeof(operand));
 		fprintf(f, "# %s: arg%zu is left out: it is %s.\n", group->name, i,
 			arg_is_in_float_register(operand, strlen(operand))
 				? ARG_FLOAT_REGISTER
@@ -421,7 +428,7 @@ void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 	char expression[EXPRESSION_BYTES];
 
 	for (size_t i = 0; i < group->n_sites; i++) {
-		size_t n = count_operands(group->sites[i].args);
+		size_t n = count_operands(group->sites[i].site->args);
 
 		most = n > most ? n : most;
 		/*

@@ -16,20 +16,20 @@ enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 /* Return whether SITE begins, ends or confirms a timed call, as a bit of `events`. */
 static unsigned int part_of(const struct bpftrace_site *site)
 {
-	return site->code->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
+	return site->site->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
 }
 
 /* Return true if A and B can share one block of the script. */
 static bool are_alike(const struct bpftrace_site *a, const struct bpftrace_site *b)
 {
 	return part_of(a) == part_of(b) && a->depth == b->depth &&
-	       a->code->is_on_ocaml_stack == b->code->is_on_ocaml_stack &&
-	       a->code->condition == b->code->condition && a->code->unless == b->code->unless;
+	       a->site->is_on_ocaml_stack == b->site->is_on_ocaml_stack &&
+	       a->site->condition == b->site->condition && a->site->unless == b->site->unless;
 }
 
 static bool is_confirmed(const struct bpftrace_site *site)
 {
-	return site->code->events & SITE_IF_CONFIRMED;
+	return site->site->events & SITE_IF_CONFIRMED;
 }
 
 /*
@@ -40,7 +40,7 @@ static bool is_confirmed(const struct bpftrace_site *site)
 bool script_counts_orphans(const struct bpftrace_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_sites; i++)
-		if (plan->sites[i].code->condition != SITE_ALWAYS || is_confirmed(&plan->sites[i]))
+		if (plan->sites[i].site->condition != SITE_ALWAYS || is_confirmed(&plan->sites[i]))
 			return false;
 	return true;
 }
@@ -54,7 +54,7 @@ static void put_depth(FILE *f, const char *sign, const char *opposite, int32_t d
 /* Write the element of the map @entered for a call. Its key identifies the frame of the call. */
 static void put_entered(FILE *f, const struct bpftrace_site *site)
 {
-	if (!site->code->is_on_ocaml_stack) {
+	if (!site->site->is_on_ocaml_stack) {
 		fputs("@entered[tid, reg(\"sp\")", f);
 		put_depth(f, "+", "-", site->depth);
 	} else {
@@ -69,7 +69,7 @@ static void put_entered(FILE *f, const struct bpftrace_site *site)
 
 static void put_stack(FILE *f, const struct bpftrace_site *site)
 {
-	if (site->code->is_on_ocaml_stack)
+	if (site->site->is_on_ocaml_stack)
 		fprintf(f, "	$stack = *(uint64 *)(reg(\"r14\") + %d);\n", STATE_STACK);
 }
 
@@ -140,7 +140,7 @@ static void put_group(FILE *f, const struct bpftrace_plan *plan, const struct bp
 			script_put_uprobe(f, group, &group->sites[j]);
 			separator = ",\n";
 		}
-		script_put_predicate(f, plan, site->code);
+		script_put_predicate(f, plan, site->site);
 		put_block(f, site, script_counts_orphans(plan));
 	}
 }

@@ -16,7 +16,7 @@ static void put_file(FILE *f, const char *file)
 void script_put_uprobe(FILE *f, const struct bpftrace_group *group,
 		       const struct bpftrace_site *site)
 {
-	fputs(site->code && site->code->is_return ? "uretprobe:" : "uprobe:", f);
+	fputs(site->site->is_return ? "uretprobe:" : "uprobe:", f);
 	put_file(f, group->file);
 	fprintf(f, ":0x%" PRIx64, site->at);
 }

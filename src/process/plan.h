@@ -11,29 +11,17 @@
 #include "base/ctx.h"
 #include "process/actions.h"
 #include "process/process_probes.h"
+#include "process/resolve.h"
 #include "tracee/patch.h"
 
-/* The action for one probe, and its writes: writes[first_write .. first_write + n_writes). */
-struct plan_step {
-	size_t probe;
-	enum action_verb verb;
-	bool leave_disabled; /* disabling a disabled probe is not an error */
-	size_t first_write, n_writes;
-};
-
 struct plan {
-	struct plan_step *steps; /* in the order of execution */
+	struct ocp_ctx *ctx;
+	const struct snapshot *snapshot; /* what the writes change; must outlive planning */
+	bool force;			 /* set counters to 0 or 1, whatever their values are */
+	struct plan_step *steps;	 /* in the order of execution */
 	size_t n_steps;
 	struct patch_write *writes;
 	size_t n_writes;
-};
-
-/* The inputs of a plan, besides the snapshot. */
-struct plan_context {
-	struct ocp_ctx *ctx;
-	const struct image_list *images;
-	const struct live *live;
-	bool force; /* set counters to 0 or 1, whatever their values are */
 };
 
 /*
@@ -45,27 +33,27 @@ struct plan_context {
  * semaphore is not 0, all sites are on; if a semaphore is 0 and sites are on, an update was
  * interrupted.
  */
-int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
-	      const struct snapshot *snapshot, struct plan *plan);
+int plan_make(struct ocp_ctx *ctx, const struct ocp_actions *actions,
+	      const struct snapshot *snapshot, bool force, struct plan *plan);
 
-/* Plan the steps [FIRST, FIRST + N) of PLAN again, for SNAPSHOT. The result is RENEWED. */
-int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
-	       const struct snapshot *snapshot, struct plan *renewed);
+/*
+ * Plan the steps [FIRST, FIRST + N) of PLAN again, for what the snapshot of PLAN holds now. The
+ * result is RENEWED.
+ */
+int plan_renew(const struct plan *plan, size_t first, size_t n, struct plan *renewed);
 
 /*
  * Make an empty plan with room for every probe, site and semaphore: each can be in a plan at most
  * once.
  */
-int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
+int plan_init(struct ocp_ctx *ctx, const struct snapshot *snapshot, bool force, struct plan *plan);
 /*
  * Add to PLAN the writes that switch SITE on or off, or that set semaphore number SEMAPHORE to
- * VALUE. Leave out a write if SNAPSHOT already has the new value. Returns the number of writes
+ * VALUE. Leave out a write if the snapshot already has the new value. Returns the number of writes
  * added: at most 2 for a site, and at most 1 for a semaphore.
  */
-size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const struct live *live,
-		       const struct live_site *site, bool on);
-size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
-			    const struct live *live, size_t semaphore, uint16_t value);
+size_t plan_write_site(struct plan *plan, const struct live_site *site, bool on);
+size_t plan_write_semaphore(struct plan *plan, size_t semaphore, uint16_t value);
 
 void plan_free(struct plan *plan);
 

@@ -115,7 +115,7 @@ static int read_states(struct ocp_process *proc, enum ocp_state *states)
 	if (err)
 		return err;
 	for (size_t i = 0; i < proc->live.n_probes; i++)
-		states[i] = snapshot_state(&proc->live, &snapshot, i);
+		states[i] = snapshot_state(&snapshot, i);
 	snapshot_free(&snapshot);
 	return 0;
 }

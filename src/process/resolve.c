@@ -16,7 +16,7 @@ struct resolver {
 	const char **names; /* of the probes, in the order of struct live */
 	struct probe_names among;
 	unsigned char *marks; /* enum mark of each probe */
-	struct chosen_probe *chosen;
+	struct plan_step *chosen;
 	size_t n;
 };
 
@@ -40,7 +40,7 @@ static int take_chosen_probe(void *data, size_t probe)
 	if (r->marks[probe] == NOT_TAKEN) {
 		r->marks[probe] = (unsigned char)mark;
 		r->chosen[r->n++] =
-			(struct chosen_probe){ probe, taking->verb, taking->leave_disabled };
+			(struct plan_step){ probe, taking->verb, taking->leave_disabled, 0, 0 };
 	} else if (r->marks[probe] != mark) {
 		return ctx_error(r->ctx, -EINVAL,
 				 "probe '%s': cannot be enabled and disabled at once",
@@ -149,11 +149,11 @@ static int init_resolver(struct resolver *r, const struct live *live, const char
 	return 0;
 }
 
-int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n)
+int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct ocp_actions *actions,
+		    struct plan_step **chosen, size_t *n)
 {
 	struct resolver r = { .ctx = ctx };
-	int err = init_resolver(&r, live, image_list_name(images));
+	int err = init_resolver(&r, live, image_list_name(live->images));
 
 	if (!err && actions->all)
 		err = take_all(&r, actions->all_verb);

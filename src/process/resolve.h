@@ -10,11 +10,14 @@
 #include "process/image.h"
 #include "process/process_probes.h"
 
-/* A probe to switch. */
-struct chosen_probe {
+/*
+ * The action for one probe. In a plan, its writes are writes[first_write .. first_write + n_writes).
+ */
+struct plan_step {
 	size_t probe;
 	enum action_verb verb;
 	bool leave_disabled; /* not named by the user: disabling a disabled probe is no error */
+	size_t first_write, n_writes;
 };
 
 /*
@@ -25,7 +28,7 @@ struct chosen_probe {
  * Returns -ENOENT if no probe has the name of an action, or matches its regular expression; -EINVAL
  * if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL on error.
  */
-int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n);
+int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct ocp_actions *actions,
+		    struct plan_step **chosen, size_t *n);
 
 #endif

@@ -67,7 +67,6 @@ struct update {
 	struct tracee *tracee; /* NULL if the process is held already */
 	struct plan_writer *writer;
 	bool one_slice;
-	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
 	size_t *probes; /* the probe of each step */
@@ -100,9 +99,9 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
-	*before = *after = snapshot_count(&u->proc->live, &u->snapshot, step->probe);
+	*before = *after = snapshot_count(&u->snapshot, step->probe);
 	/* Without a semaphore there is no count of users. */
-	if (u->context.force || !u->proc->live.probes[step->probe].n_semaphores)
+	if (u->plan.force || !u->proc->live.probes[step->probe].n_semaphores)
 		*after = step->verb == ACTION_ENABLE;
 	else if (step->verb == ACTION_ENABLE)
 		++*after;
@@ -189,7 +188,7 @@ static int record_slice(struct update *u, struct slice *slice)
 	if (!u->journal)
 		return 0;
 	if (!no_stop)
-		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory,
 						  u->probes + slice->first, slice->n, &u->snapshot,
 						  &changed);
 	if (err)
@@ -228,13 +227,13 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 static int check_code(struct update *u, struct slice *slice)
 {
 	bool changed;
-	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
-					u->probes + slice->first, slice->n, &u->snapshot, &changed);
+	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, u->probes + slice->first,
+					slice->n, &u->snapshot, &changed);
 
 	slice->changed |= !err && changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
 		if (u->snapshot.leads_out || !u->proc->live.probes[u->probes[i]].n_semaphores ||
-		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
+		    snapshot_state(&u->snapshot, u->probes[i]) == OCP_MIXED)
 			slice->read_again = true;
 	return err;
 }
@@ -262,9 +261,9 @@ static int look_for_block(struct update *u, struct slice *slice)
 static int renew_slice(struct update *u, struct slice *slice)
 {
 	bool changed;
-	int err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
-					      u->probes + slice->first, slice->n, &u->snapshot,
-					      &changed);
+	int err =
+		snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, u->probes + slice->first,
+					    slice->n, &u->snapshot, &changed);
 
 	if (!err && changed && u->journal && u->tracee && ++slice->tries < MAX_JOURNAL_TRIES) {
 		slice->changed = slice->needs_record = true;
@@ -275,8 +274,7 @@ static int renew_slice(struct update *u, struct slice *slice)
 	if (!err && (changed || slice->read_again))
 		err = check_code(u, slice);
 	if (!err && (changed || slice->changed))
-		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,
-				 &slice->renewed);
+		err = plan_renew(&u->plan, slice->first, slice->n, &slice->renewed);
 	return err;
 }
 
@@ -313,8 +311,11 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 {
 	const struct plan *done = slice->renewed.n_steps ? &slice->renewed : &u->plan;
 	size_t first = slice->renewed.n_steps ? 0 : slice->first;
-	struct plan ours = { .steps = calloc(slice->n, sizeof(*ours.steps)) };
-	struct plan_context context = u->context;
+	struct plan ours = {
+		.ctx = u->proc->ctx,
+		.snapshot = &u->snapshot,
+		.steps = calloc(slice->n, sizeof(*ours.steps)),
+	};
 	struct plan opposite = { 0 };
 	const struct patch_write *writes;
 	size_t n_writes;
@@ -323,7 +324,6 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 
 	if (!ours.steps)
 		return ctx_no_memory(u->proc->ctx);
-	context.force = false;
 	for (size_t i = first; i < first + slice->n; i++) {
 		struct plan_step *step = &ours.steps[ours.n_steps];
 
@@ -337,11 +337,11 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	}
 	err = check_code(u, slice);
 	if (!err)
-		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory,
 						  u->probes + slice->first, slice->n, &u->snapshot,
 						  &changed);
 	if (!err)
-		err = plan_renew(&context, &ours, 0, ours.n_steps, &u->snapshot, &opposite);
+		err = plan_renew(&ours, 0, ours.n_steps, &opposite);
 	if (!err) {
 		writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
 		err = writer_apply(u->writer, writes, n_writes, false);
@@ -604,7 +604,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 		err = ctx_error(proc->ctx, -EINVAL, "pid %d: a process cannot stop itself",
 				(int)proc->pid);
 	if (!err)
-		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
+		err = plan_make(proc->ctx, actions, &u->snapshot, flags & OCP_FORCE, &u->plan);
 	/* Without writes there is no need to stop the process. */
 	if (err || u->plan.n_writes == 0)
 		return err;
@@ -620,25 +620,10 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 	return run_plan(u, flags);
 }
 
-static struct update new_update(struct ocp_process *proc, enum journal_kind kind,
-				unsigned int flags)
-{
-	return (struct update){
-		.proc = proc,
-		.kind = kind,
-		.context = {
-			.ctx = proc->ctx,
-			.images = &proc->images,
-			.live = &proc->live,
-			.force = flags & OCP_FORCE,
-		},
-	};
-}
-
 int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 		       unsigned int flags)
 {
-	struct update u = new_update(proc, JOURNAL_UPDATE, flags);
+	struct update u = { .proc = proc, .kind = JOURNAL_UPDATE };
 	int err = run_update(&u, actions, flags);
 
 	free_update(&u);
@@ -661,7 +646,7 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	*out = NULL;
 	if (!undo)
 		return ctx_no_memory(proc->ctx);
-	*u = new_update(proc, JOURNAL_PROMISE, flags);
+	*u = (struct update){ .proc = proc, .kind = JOURNAL_PROMISE };
 	err = run_update(u, actions, flags);
 	if (err) {
 		ocp_undo_free(undo);

@@ -96,13 +96,13 @@ void from_now_on(void)
 	}
 
 MOMENT(REFRESH_CODE, snapshot_refresh_code,
-       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-       (ctx, memory, live, probes, n, snapshot, changed))
+       (struct ocp_ctx * ctx, const struct memory *memory, const size_t *probes, size_t n,
+	struct snapshot *snapshot, bool *changed),
+       (ctx, memory, probes, n, snapshot, changed))
 MOMENT(REFRESH_COUNTERS, snapshot_refresh_semaphores,
-       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-       (ctx, memory, live, probes, n, snapshot, changed))
+       (struct ocp_ctx * ctx, const struct memory *memory, const size_t *probes, size_t n,
+	struct snapshot *snapshot, bool *changed),
+       (ctx, memory, probes, n, snapshot, changed))
 MOMENT(TRAMPOLINES, trampolines_read,
        (struct ocp_ctx * ctx, const struct memory *memory, struct trampolines *found),
        (ctx, memory, found))
