@@ -21,7 +21,6 @@
 #include <sys/stat.h>
 
 #include "bpftrace/bpftrace_planner.h"
-#include "elf/named_symbols.h"
 #include "elf/symbols.h"
 #include "process/mapped_files.h"
 #include "tracee/maps.h"

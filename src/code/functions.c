@@ -23,7 +23,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
-#include "elf/symbol_table.h"
+#include "elf/symbols.h"
 #include "code/arity.h"
 #include "code/bare_functions.h"
 #include "code/frametable.h"

@@ -5,7 +5,7 @@
 
 #include "code/functions.h"
 #include "code/units.h"
-#include "elf/symbol_versions.h"
+#include "elf/symbols.h"
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 

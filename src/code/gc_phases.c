@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 
 const char *const gc_phase_names[N_GC_PHASES] = {
 	"gc:minor", "gc:major_slice", "gc:major_cycle", "gc:compact", "gc:stw",

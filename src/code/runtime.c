@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 #include "code/frametable.h"
 #include "code/program_kind.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "elf/elf_file.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 #include "measure/meter.h"
 #include "process/code_images.h"
 #include "process/image.h"

@@ -22,7 +22,7 @@
 
 #include "program/dormant/external.h"
 #include "program/dormant/marker.h"
-#include "elf/dynsym.h"
+#include "elf/symbols.h"
 
 /* A program with plugins exports all its symbols; 100 000 symbols take about 6 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)

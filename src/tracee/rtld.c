@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "elf/dynsym.h"
+#include "elf/symbols.h"
 #include "tracee/auxv.h"
 #include "tracee/maps.h"
 

@@ -14,7 +14,7 @@
 #include "code/function_path.h"
 #include "code/functions.h"
 #include "code/ocaml_name.h"
-#include "elf/address_lines.h"
+#include "elf/lines.h"
 #include "elf/eh_frame.h"
 #include "unwind/exact_frame.h"
 #include "unwind/kernel_symbols.h"

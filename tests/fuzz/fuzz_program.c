@@ -14,7 +14,6 @@
 #include "code/unit_files.h"
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
-#include "elf/dynsym.h"
 #include "program/arg_names.h"
 #include "program/note.h"
 #include "program/places.h"
