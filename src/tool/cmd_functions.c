@@ -8,7 +8,7 @@
 #include "base/str_regexp.h"
 #include "base/suggest.h"
 #include "code/code_file.h"
-#include "code/unit_files.h"
+#include "code/units.h"
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"

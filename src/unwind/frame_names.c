@@ -11,7 +11,6 @@
 #include "base/sanitize.h"
 #include "base/search.h"
 #include "code/frametable.h"
-#include "code/function_path.h"
 #include "code/functions.h"
 #include "code/ocaml_name.h"
 #include "elf/lines.h"

@@ -11,7 +11,7 @@
 #include "code/frametable.h"
 #include "code/functions.h"
 #include "code/line_places.h"
-#include "code/unit_files.h"
+#include "code/units.h"
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
 #include "program/arg_names.h"
