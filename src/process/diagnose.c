@@ -19,11 +19,10 @@
 
 #include "base/array.h"
 #include "base/plural.h"
-#include "process/journal_search.h"
+#include "process/journal.h"
 #include "process/process.h"
 #include "process/repair.h"
 #include "process/site_form.h"
-#include "process/sites.h"
 
 enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 

@@ -11,7 +11,6 @@
 #include "ocaml_probes.h"
 #include "process/image.h"
 #include "process/site_form.h"
-#include "process/trampolines.h"
 #include "tracee/memory.h"
 
 struct live_site {

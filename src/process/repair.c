@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "inside/inside.h"
-#include "process/gigatext.h"
+#include "process/plan.h"
 #include "tracee/patch.h"
 #include "process/process.h"
 #include "process/site_form.h"

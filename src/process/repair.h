@@ -3,7 +3,7 @@
 #ifndef PROCESS_REPAIR_H
 #define PROCESS_REPAIR_H
 
-#include "process/journal_search.h"
+#include "process/journal.h"
 #include "process/plan.h"
 
 /*

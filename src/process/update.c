@@ -10,11 +10,11 @@
  *	6. release
  *
  * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
- * has as many probes as fit into some milliseconds (writer.h), and at least one. Between two slices
+ * has as many probes as fit into some milliseconds, and at least one. Between two slices
  * the process runs for at least a third of the time that it was stopped. With OCP_ATOMICALLY, and
  * for a process that is held already, the whole plan is one slice.
  *
- * The process itself stores the bytes of large slices (writer.h): all bytes of a slice or none. If
+ * The process itself stores the bytes of large slices: all bytes of a slice or none. If
  * that turns out to be impossible, nothing has been written, and smaller slices are written byte by
  * byte.
  *
@@ -34,20 +34,277 @@
  * file is named.
  */
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/plural.h"
 #include "base/clock.h"
+#include "base/ctx.h"
+#include "base/plural.h"
 #include "inside/inside.h"
-#include "process/gigatext.h"
+#include "inside/own_stores.h"
+#include "inside/remote.h"
+#include "inside/stop.h"
 #include "process/journal.h"
 #include "process/plan.h"
 #include "process/process.h"
-#include "process/trampolines.h"
-#include "process/writer.h"
+#include "process/site_form.h"
+#include "tracee/memory.h"
+#include "tracee/patch.h"
 #include "tracee/tracee.h"
+
+/* ---- carrying out writes --------------------------------------------------------------------- */
+
+/*
+ * Carry out the writes of plans. If there are many writes, and the process can be made to store the
+ * bytes itself, the process stores them. Otherwise the tool makes the writes one by one
+ * (tracee/patch.h).
+ */
+
+/*
+ * Result of writer_apply(): there are too many writes to make them one by one. Nothing was written.
+ */
+enum { WRITER_TOO_MANY = 1 };
+
+enum {
+	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
+	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
+	FIRST_SLICE = 2048,
+	MIN_SLICE = 1024,
+	SLICE_NS = 3300 * 1000,
+};
+
+struct plan_writer {
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	struct tracee *tracee;
+	struct patcher *patcher;
+	struct remote_plan *plan; /* NULL: the process cannot make stores itself */
+	struct own_list *list;	  /* the prepared stores; NULL: none */
+	bool is_unsure;
+};
+
+static void give_up_stores(struct plan_writer *writer)
+{
+	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+}
+
+/* Close WRITER, which may be NULL. */
+static void writer_close(struct plan_writer *writer)
+{
+	if (!writer)
+		return;
+	own_list_free(writer->list);
+	remote_plan_free(writer->plan);
+	patcher_close(writer->patcher);
+	free(writer);
+}
+
+/*
+ * Open a writer for the process of MEMORY and for at most N_WRITES writes at a time. TRACEE is
+ * NULL if the process is held already, or is not stopped: then all writes are made one by one.
+ * Writes nothing yet. CTX, MEMORY and TRACEE must outlive the writer.
+ */
+static int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
+		       size_t n_writes, struct plan_writer **out)
+{
+	struct plan_writer *writer = calloc(1, sizeof(*writer));
+	int err;
+
+	*out = writer;
+	if (!writer)
+		return ctx_no_memory(ctx);
+	writer->ctx = ctx;
+	writer->memory = memory;
+	writer->tracee = tracee;
+	err = patcher_open(ctx, memory_pid(memory), &writer->patcher);
+	if (err) {
+		writer_close(writer);
+		*out = NULL;
+		return err;
+	}
+	if (tracee && n_writes >= OWN_MIN &&
+	    remote_plan_make(ctx, memory_pid(memory), &writer->plan) != 0)
+		give_up_stores(writer);
+	return 0;
+}
+
+/*
+ * Return the number of writes for the first slice, before any stop was measured: about as many as
+ * fit into the longest stop that is allowed.
+ */
+static size_t writer_first_slice(const struct plan_writer *writer)
+{
+	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
+}
+
+/*
+ * Return the number of writes for the next slice, after N_WRITES took a stop of STOPPED_NS. A store
+ * by the process itself takes about 10 ns, so a stop in which the process stores the bytes
+ * is mostly spent on the calls around the stores. A longer stop means that the machine is busy, and
+ * smaller slices would not shorten it.
+ */
+static size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes,
+				int64_t stopped_ns)
+{
+	size_t n;
+
+	if (writer->plan || !n_writes || stopped_ns <= 0)
+		return writer_first_slice(writer);
+	n = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
+	return n < MIN_SLICE ? MIN_SLICE : n;
+}
+
+/*
+ * Prepare to carry out WRITES: call this before the stop. WRITES must stay valid until the next
+ * call of this function.
+ */
+static int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
+{
+	own_list_free(writer->list);
+	writer->list = NULL;
+	if (!writer->plan || n < OWN_MIN)
+		return 0;
+	return own_list_make(writer->ctx, writes, n, &writer->list);
+}
+
+static int store_prepared(struct stop *stop, void *arg)
+{
+	struct plan_writer *writer = arg;
+
+	writer->is_unsure = true;
+	return own_stores_list(stop, writer->list);
+}
+
+/* Carry out the prepared list. -ENOTSUP and -EAGAIN mean that nothing was written. */
+static int store_list(struct plan_writer *writer)
+{
+	struct stop stop = {
+		.ctx = writer->ctx,
+		.pid = memory_pid(writer->memory),
+		.memory = writer->memory,
+		.patcher = writer->patcher,
+		.tracee = writer->tracee,
+		.plan = writer->plan,
+	};
+	int err = stop_work(&stop, store_prepared, writer);
+
+	if (!err || err == -ENOTSUP || err == -EAGAIN)
+		writer->is_unsure = false;
+	return err;
+}
+
+/*
+ * Carry out WRITES by stores of the process itself. -ENOTSUP and -EAGAIN mean that nothing was
+ * written.
+ */
+static int apply_by_stores(struct plan_writer *writer, const struct patch_write *writes, size_t n)
+{
+	const bool is_prepared = own_list_is_of(writer->list, writes, n);
+	int err = is_prepared ? 0 : writer_prepare(writer, writes, n);
+
+	if (!err)
+		err = store_list(writer);
+	if (!is_prepared) {
+		/*
+		 * A later list of other writes may have the same address, so do not keep this list.
+		 */
+		own_list_free(writer->list);
+		writer->list = NULL;
+	}
+	return err;
+}
+
+/*
+ * Carry out all or none of WRITES, in the order of their phases. If the writer has a tracee, call
+ * this in the work of tracee_run_stopped(). Returns WRITER_TOO_MANY if MAY_REFUSE is set, the
+ * process cannot make the stores itself, and there are too many writes to make them one by one;
+ * writer_first_slice() then returns a smaller number than before. After another error see
+ * writer_is_unsure().
+ */
+static int writer_apply(struct plan_writer *writer, const struct patch_write *writes, size_t n,
+			bool may_refuse)
+{
+	writer->is_unsure = false;
+	if (writer->plan && n >= OWN_MIN) {
+		int err = apply_by_stores(writer, writes, n);
+
+		if (err != -ENOTSUP && err != -EAGAIN)
+			return err;
+		give_up_stores(writer);
+		if (may_refuse && n > FIRST_SLICE)
+			return WRITER_TOO_MANY;
+	}
+	return patcher_apply(writer->patcher, writes, n);
+}
+
+/* Return true if the process still has the new bytes of all WRITES. */
+static bool writer_is_untouched(const struct plan_writer *writer, const struct patch_write *writes,
+				size_t n)
+{
+	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 each: a semaphore */
+	bool same = pieces && bytes;
+
+	for (size_t i = 0; same && i < n; i++)
+		pieces[i] =
+			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
+	same = same && memory_read(writer->memory, pieces, n, bytes) == 0;
+	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
+		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
+	free(pieces);
+	free(bytes);
+	return same;
+}
+
+/*
+ * Write the old bytes of WRITES, in the reverse order of the phases. Test:
+ * slices_are_undone_last_first.
+ */
+static int writer_put_back(struct plan_writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct patch_write *back = calloc(n + 1, sizeof(*back));
+	int err;
+
+	if (!back)
+		return ctx_no_memory(writer->ctx);
+	for (size_t i = 0; i < n; i++) {
+		back[i] = writes[n - 1 - i];
+		back[i].old = writes[n - 1 - i].new;
+		back[i].new = writes[n - 1 - i].old;
+		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
+	}
+	err = writer_apply(writer, back, n, false);
+	free(back);
+	return err;
+}
+
+/*
+ * After an error of writer_apply(): return true if the process may still carry out its stores, or
+ * may have carried them out.
+ */
+static bool writer_is_unsure(const struct plan_writer *writer)
+{
+	return writer->is_unsure;
+}
+
+/*
+ * Use this if the process could not be stopped: do the same as patcher_set_running(), and let the
+ * process make no stores itself.
+ */
+static void writer_set_running(struct plan_writer *writer)
+{
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+	patcher_set_running(writer->patcher);
+}
+
+/* ---- updates --------------------------------------------------------------------------------- */
 
 enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
 

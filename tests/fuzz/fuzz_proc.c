@@ -9,7 +9,7 @@
 
 #include "tracee/auxv.h"
 #include "process/container.h"
-#include "process/journal_format.h"
+#include "process/journal.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 

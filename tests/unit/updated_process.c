@@ -16,11 +16,10 @@
 #include <unistd.h>
 
 #include "proc_self.h"
-#include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/plan.h"
 #include "tracee/patch.h"
-#include "process/trampolines.h"
+#include "process/site_form.h"
 #include "tracee/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
