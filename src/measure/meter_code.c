@@ -19,7 +19,7 @@
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 #include "process/process.h"
-#include "program/code_lines.h"
+#include "program/code_probes.h"
 
 /* ---- the requested functions ---------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include "base/plural.h"
 #include "base/sanitize.h"
 #include "process/process_kind.h"
-#include "program/host_sites.h"
+#include "program/program.h"
 #include "tool/list_args.h"
 #include "tool/list_follow.h"
 #include "tool/session.h"
