@@ -10,18 +10,11 @@
 #include "ocaml_probes.h"
 #include "program/code_probes.h"
 
+/* A site, and where bpftrace attaches to it. */
 struct bpftrace_site {
-	uint64_t at;		 /* what follows "uprobe:FILE:": a file offset or an address */
-	const struct site *code; /* the place in code; NULL: the site belongs to a probe */
-	/* With `code`: rsp at the entry of the function minus rsp at `at`, in bytes. */
-	int32_t depth;
-	/*
-	 * The arguments and their names; program/arg_names.h has the syntax of both. `args` differs
-	 * from `noted_args` if the note is wrong.
-	 */
-	const char *args, *arg_names;
-	const char *noted_args; /* the operands in the note, which bpftrace reads */
-	const char *args_fault; /* why some of args are unknown; NULL: all are known */
+	const struct site *site;
+	uint64_t at;   /* what follows "uprobe:FILE:": a file offset or an address */
+	int32_t depth; /* with code: rsp at the entry of the function minus rsp at `at`, in bytes */
 };
 
 /* A file with code to trace. */
@@ -55,8 +48,8 @@ struct bpftrace_plan {
 	size_t n_files;
 	size_t n_sites, n_uprobes;
 	/*
-	 * One for each element of `files`. The `code` of each site in the groups points into
-	 * `probes`.
+	 * One for each element of `files`. If is_code is set, the `site` of each site in the groups
+	 * points into `probes`.
 	 */
 	struct bpftrace_code *code;
 	size_t n_code;

@@ -24,7 +24,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
-#include "elf/relocations.h"
+#include "elf/data_image.h"
 
 enum {
 	PIECE_WORDS = 1 << 17,

@@ -6,6 +6,8 @@
 #ifndef CODE_CODE_FLOW_H
 #define CODE_CODE_FLOW_H
 
+#include <stdint.h>
+#include "base/ctx.h"
 #include "code/code_file.h"
 #include "code/code_insn.h"
 
@@ -23,13 +25,13 @@ enum depth_kind {
 };
 
 struct depth {
-	int32_t value; /* DEPTH_KNOWN: rsp at the entry minus rsp; other kinds: see code_depth.c */
+	int32_t value; /* DEPTH_KNOWN: rsp at the entry minus rsp; other kinds: see code_flow.c */
 	uint8_t kind;  /* enum depth_kind */
-	bool is_doubtful, is_queued; /* see code_depth.c */
+	bool is_doubtful, is_queued; /* see code_flow.c */
 };
 
 /*
- * Kinds of indirect jumps. When code_jumps.c recognises an indirect jump, it replaces the jump's
+ * Kinds of indirect jumps. When code_flow.c recognises an indirect jump, it replaces the jump's
  * kind, of enum insn_kind, by one of these.
  */
 enum flow_kind {
@@ -60,15 +62,15 @@ struct code_flow {
 	size_t numbers_room;
 
 	struct jump_table *tables;
-	size_t n_tables, tables_room;
+	size_t n_tables;
 	uint32_t *targets;
-	size_t n_targets, targets_room;
+	size_t n_targets;
 	/*
 	 * all addresses that lea instructions of the function load, as offsets from its start;
 	 * sorted
 	 */
 	int64_t *leas;
-	size_t n_leas, leas_room;
+	size_t n_leas;
 
 	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
 	const char *problem; /* why the function is not understood: the end of a message, or NULL */
@@ -81,15 +83,7 @@ void code_flow_free(struct code_flow *flow);
 int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 		   struct code_file *file);
 
-/* ---- between the files of code_flow ---- */
-
-extern const char code_flow_unknown_jump[]; /* a text for `problem` */
-
-/*
- * Make room for at least N elements of BYTES bytes in *ARRAY, which has room for *ROOM elements.
- * Returns 0 or -ENOMEM.
- */
-int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 /*
  * Set *NUMBER to the number of the instruction at offset VALUE. Return false if no instruction
@@ -132,10 +126,29 @@ static inline bool code_flow_goes_on(const struct insn *insn)
 	}
 }
 
-/* code_jumps.c: find the kinds of the indirect jumps, and read the jump tables. */
-int code_flow_follow_jumps(struct code_flow *flow);
+/* ---- pauses ---------------------------------------------------------------------------------- */
 
-/* code_depth.c: fill `depths`. */
-void code_flow_find_depths(struct code_flow *flow);
+/*
+ * Find the two instructions of a C function between which its calls are timed. The kernel emulates
+ * both.
+ */
+
+/*
+ * Two instructions. begin and end are their offsets from the entry of the function; begin_depth and
+ * end_depth are rsp at the entry minus rsp before the instruction.
+ */
+struct code_pause {
+	uint32_t begin, end;
+	int32_t begin_depth, end_depth;
+};
+
+/*
+ * Find the first and the last instruction of FUNCTION, which is in FILE, that each call executes
+ * exactly once and that the kernel emulates. If THROUGH_VA is not 0, only the calls of FUNCTION
+ * that call the function at THROUGH_VA must execute them; other calls must execute neither. Returns
+ * -ENODATA if there are no such instructions, or -ENOMEM.
+ */
+int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
+		    uint64_t through_va, struct code_pause *out);
 
 #endif

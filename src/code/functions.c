@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Read the functions of a file from .symtab, or from .dynsym if the file is stripped; without any
- * symbols, as bare_functions.h describes. ocamlopt links programs with -Wl,-E, so .dynsym has all
+ * symbols, from other sections (see below). ocamlopt links programs with -Wl,-E, so .dynsym has all
  * functions of OCaml and the global ones of the runtime.
  *
  * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
@@ -17,26 +17,315 @@
 #include "code/functions.h"
 
 #include <elf.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/search.h"
-#include "elf/symbol_table.h"
 #include "code/arity.h"
-#include "code/bare_functions.h"
 #include "code/frametable.h"
-#include "code/function_path.h"
-#include "code/functions_table.h"
 #include "code/ocaml_name.h"
+#include "code/program_kind.h"
 #include "code/units.h"
+#include "elf/eh_frame.h"
+#include "elf/elf_file.h"
+#include "elf/symbols.h"
+
+/* ---- paths of functions ---------------------------------------------------------------------- */
+
+/*
+ * Set NAME to the name of FUNCTION, whose symbol is known, preceded by the modules and functions
+ * that contain FUNCTION. Returns false if no call in FUNCTION has debug information that names
+ * them.
+ */
+static bool function_path_find(const struct frametable *table, const struct function *function,
+			       char name[OCAML_NAME_BYTES])
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	char longer[OCAML_NAME_BYTES];
+	size_t n, n_descrs;
+	int best = 0, found;
+	const struct frame_descr *list = frametable_list(table, &n_descrs);
+
+	for (size_t i = frametable_from(table, function->va + 1);
+	     best < 2 && i < n_descrs && list[i].va - function->va <= function->bytes; i++) {
+		n = frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
+		if (!n || locations[n - 1].is_inlined)
+			continue;
+		found = ocaml_name_add_path(function->full_name, function->path_bytes,
+					    locations[n - 1].function, longer);
+		if (found > best) {
+			best = found;
+			memcpy(name, longer, strlen(longer) + 1);
+		}
+	}
+	return best > 0;
+}
+
+bool function_path_common(const struct frametable *table, uint64_t va, uint64_t bytes_of_code,
+			  char path[OCAML_NAME_BYTES])
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	size_t n_descrs, bytes = 0;
+	const struct frame_descr *list = frametable_list(table, &n_descrs);
+
+	path[0] = '\0';
+	for (size_t i = frametable_from(table, va + 1);
+	     i < n_descrs && list[i].va - va <= bytes_of_code; i++) {
+		const size_t n =
+			frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
+		const char *function = n ? locations[n - 1].function : "";
+
+		if (n == 0 || locations[n - 1].is_inlined)
+			continue;
+		if (bytes) {
+			bytes = ocaml_name_common_path(path, bytes, function);
+			path[bytes] = '\0';
+		} else {
+			bytes = strlen(function);
+			if (bytes >= OCAML_NAME_BYTES)
+				return false;
+			memcpy(path, function, bytes + 1);
+		}
+		if (!bytes)
+			return false;
+	}
+	return bytes > 0;
+}
+
+/* ---- functions without symbols --------------------------------------------------------------- */
+
+/*
+ * Find the functions in .eh_frame, and name them by the debug information of the calls in their
+ * code. The name of a function is the common start of the paths of these calls. Calls in List.iter
+ * have the path "Stdlib__List.iter" or, where the compiler has inlined a local function,
+ * "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a unit, has
+ * calls with the paths of several functions. Initialisers are recognised because the code that
+ * ocamlopt makes when it links calls them. The frame table of that code is the first one.
+ */
+
+struct bare_functions {
+	/* the addresses of all functions, including C functions; sorted, each once */
+	uint64_t *entries;
+	size_t n_entries;
+	bool has_ocaml_stacks; /* the program is OCaml 5 */
+};
+
+/*
+ * The stamp of NAME is the function's address, cut to 32 bits. If the callback returns a value
+ * other than 0, bare_functions_read stops and returns that value.
+ */
+typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
+				const struct ocaml_name *name);
 
 enum {
 	MAX_FUNCTIONS = 1 << 21, /* functions that are kept */
-	MAX_STRINGS = 1 << 28,	 /* bytes of the symbols' names */
-	MAX_NAMES = 1 << 28,	 /* bytes of OCaml's names */
-	MAX_NAME_BYTES = 4096,	 /* symbols with longer names are left out */
+	CALL = 0xe8,		 /* with a distance of 4 bytes */
+};
+
+struct function_extent {
+	uint64_t va, bytes;
+	bool is_initialiser;
+};
+
+struct bare_function_reader {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct frametable *table;
+	struct function_extent *list;
+	size_t n;
+};
+
+/* ---- bounds --------------------------------------------------------------------------------- */
+
+static int add_function_extent(void *data, uint64_t va, uint64_t bytes)
+{
+	struct bare_function_reader *r = data;
+	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
+	struct function_extent *new;
+
+	if (!segment || !segment->executable || va - segment->va > segment->file_bytes ||
+	    bytes > segment->file_bytes - (va - segment->va))
+		return 0;
+	if (r->n == MAX_FUNCTIONS)
+		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d functions",
+				 elf_file_name(r->elf), MAX_FUNCTIONS);
+	new = array_add(r->list, r->n);
+	if (!new)
+		return ctx_no_memory(r->ctx);
+	*new = (struct function_extent){ .va = va, .bytes = bytes };
+	return 0;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+	const struct function_extent *x = a, *y = b;
+
+	return COMPARE(x->va, y->va);
+}
+
+/* Sort the functions, keep one at each address, and end each function where the next one begins. */
+static void sort_extents(struct bare_function_reader *r)
+{
+	size_t n = 0;
+
+	if (r->n)
+		qsort(r->list, r->n, sizeof(*r->list), compare_extents);
+	for (size_t i = 0; i < r->n; i++)
+		if (n == 0 || r->list[n - 1].va != r->list[i].va)
+			r->list[n++] = r->list[i];
+	r->n = n;
+	for (size_t i = 1; i < r->n; i++)
+		if (r->list[i - 1].bytes > r->list[i].va - r->list[i - 1].va)
+			r->list[i - 1].bytes = r->list[i].va - r->list[i - 1].va;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Mark the function that is called by the call before the return address VA as an initialiser. */
+static void mark_called(struct bare_function_reader *r, uint64_t va)
+{
+	struct function_extent key = { 0 }, *called;
+	uint8_t code[5];
+	int32_t distance;
+	uint64_t off;
+
+	if (!elf_file_va_to_off(r->elf, va - sizeof(code), &off) ||
+	    elf_file_read(r->elf, off, code, sizeof(code)) || code[0] != CALL)
+		return;
+	memcpy(&distance, code + 1, sizeof(distance));
+	key.va = va + (uint64_t)(int64_t)distance;
+	called = r->n ? bsearch(&key, r->list, r->n, sizeof(key), compare_extents) : NULL;
+	if (called)
+		called->is_initialiser = true;
+}
+
+static void mark_initialisers(struct bare_function_reader *r)
+{
+	size_t n;
+	const struct frame_descr *list = frametable_list(r->table, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].table == 0)
+			mark_called(r, list[i].va);
+}
+
+static int name_extent(struct bare_function_reader *r, const struct function_extent *extent,
+		       bare_function_fn fn, void *data)
+{
+	const uint32_t stamp = (uint32_t)extent->va;
+	enum ocaml_name_kind kind = OCAML_NAMED;
+	char path[OCAML_NAME_BYTES];
+	struct ocaml_name name = { .stamp = stamp };
+	size_t n;
+
+	if (!function_path_common(r->table, extent->va, extent->bytes, path))
+		return 0;
+	n = strlen(path);
+	if (extent->is_initialiser)
+		kind = OCAML_INITIALISER;
+	else if (n > 5 && strcmp(path + n - 5, "(fun)") == 0)
+		kind = OCAML_ANONYMOUS;
+	return ocaml_name_of_path(path, kind, stamp, &name)
+		       ? fn(data, extent->va, extent->bytes, &name)
+		       : 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/*
+ * Return true if the program is OCaml 5. In OCaml 4, one frame descriptor of the runtime's
+ * assembler code is a chunk end. In OCaml 5 there is a second one, for fibres.
+ */
+static bool has_ocaml_stacks(const struct frametable *table)
+{
+	size_t n, n_ends = 0;
+	const struct frame_descr *list = frametable_list(table, &n);
+
+	for (size_t i = 0; i < n; i++)
+		n_ends += list[i].is_chunk_end;
+	return n_ends > 1;
+}
+
+static int list_bare_entries(const struct bare_function_reader *r, struct bare_functions *functions)
+{
+	functions->entries = calloc(r->n + 1, sizeof(*functions->entries));
+	if (!functions->entries)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; i < r->n; i++)
+		functions->entries[functions->n_entries++] = r->list[i].va;
+	return 0;
+}
+
+/*
+ * Call FN(DATA, ...) for each function of ELF that has a name, in the order of addresses. Fill
+ * *FUNCTIONS; the caller frees its entries, also after an error. Returns -ENODATA if the file has
+ * no frame tables.
+ */
+static int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function_fn fn,
+			       void *data, struct bare_functions *functions)
+{
+	struct bare_function_reader r = { .ctx = ctx, .elf = elf };
+	int err = frametable_read(ctx, elf, &r.table);
+
+	*functions = (struct bare_functions){ 0 };
+	if (!err)
+		err = eh_frame_each_function(ctx, elf, add_function_extent, &r);
+	if (!err) {
+		sort_extents(&r);
+		mark_initialisers(&r);
+		functions->has_ocaml_stacks = has_ocaml_stacks(r.table);
+		err = list_bare_entries(&r, functions);
+	}
+	for (size_t i = 0; !err && i < r.n; i++)
+		err = name_extent(&r, &r.list[i], fn, data);
+	frametable_free(r.table);
+	free(r.list);
+	return err;
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
+
+/* Memory for names, which are written one behind the other. */
+struct name_block {
+	struct name_block *next;
+	size_t used;
+	char bytes[FUNCTIONS_BLOCK_BYTES];
+};
+
+struct functions {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf; /* only while the file is read */
+	char *strings;
+	size_t n_strings;
+	struct symbol_versions *versions; /* the versions in .dynsym, only while .dynsym is read */
+	size_t n_taken;			  /* symbols read so far */
+	struct function *list;
+	size_t n;
+	const struct function **by_name; /* the OCaml functions, sorted by name */
+	size_t n_ocaml;
+	/* the functions of by_name whose flat_name differs from their name, sorted by flat_name */
+	const struct function **by_flat_name;
+	size_t n_flat;
+	const struct function **by_symbol; /* the functions of C and glue, sorted by name */
+	uint64_t *entries;
+	size_t n_entries;
+	struct units units;
+	struct name_block *blocks;
+	size_t n_blocks;
+	enum functions_source source;
+	bool has_runtime, is_flambda;
+	bool has_ocaml_stacks; /* only set for a file without symbols: the program is OCaml 5 */
+};
+
+enum {
+	MAX_STRINGS = 1 << 28, /* bytes of the symbols' names */
+	MAX_NAMES = 1 << 28,   /* bytes of OCaml's names */
+	MAX_NAME_BYTES = 4096, /* symbols with longer names are left out */
 };
 
 /* ---- symbols -------------------------------------------------------------------------------- */
@@ -536,4 +825,239 @@ void functions_free(struct functions *functions)
 	free(functions->list);
 	free(functions->strings);
 	free(functions);
+}
+
+/* ---- searching functions --------------------------------------------------------------------- */
+
+/* Search the functions of a file: by name, by address, by kind. */
+
+/*
+ * How many functions functions_at() looks at, backwards from an address: a function that contains
+ * the address may begin before others that end earlier.
+ */
+enum { MAX_STEPS_BACK = 16 };
+
+const struct function *functions_list(const struct functions *functions, size_t *n)
+{
+	*n = functions->n;
+	return functions->list;
+}
+
+const uint64_t *functions_entries(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_entries;
+	return functions->entries;
+}
+
+enum functions_source functions_source(const struct functions *functions)
+{
+	return functions->source;
+}
+
+const struct units *functions_units(const struct functions *functions)
+{
+	return &functions->units;
+}
+
+size_t functions_ocaml_count(const struct functions *functions)
+{
+	return functions->n_ocaml;
+}
+
+bool functions_have_runtime(const struct functions *functions)
+{
+	return functions->has_runtime;
+}
+
+bool functions_have_ocaml_stacks(const struct functions *functions)
+{
+	const struct function *function = functions->n_ocaml ? functions->by_name[0] : NULL;
+
+	return function && function->symbol ? strchr(function->symbol, '.') != NULL
+					    : functions->has_ocaml_stacks;
+}
+
+bool functions_are_of_flambda(const struct functions *functions)
+{
+	return functions->is_flambda;
+}
+
+int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,
+			    const char *name)
+{
+	if (functions->n_ocaml)
+		return 0;
+	if (functions_find_c(functions, "caml_interprete"))
+		return program_kind_need_native(ctx, PROGRAM_BYTECODE, name);
+	if (functions->has_runtime)
+		return ctx_error(ctx, -ENODATA, "%s: has OCaml's runtime, but no native OCaml code",
+				 name);
+	return program_kind_need_native(ctx, PROGRAM_FOREIGN, name);
+}
+
+const struct function *const *functions_by_name(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_ocaml;
+	return functions->by_name;
+}
+
+static const char *name_in(const struct function *function, bool flat)
+{
+	return flat ? function->flat_name : function->name;
+}
+
+/* Return the index of the first function in NAMES[0..N) whose name is not before NAME. */
+static size_t first_named(const struct function *const *names, size_t n, const char *name,
+			  bool flat)
+{
+	return SEARCH(i, n, strcmp(name_in(names[i], flat), name) < 0);
+}
+
+/* A requested name. */
+struct requested_name {
+	const char *name, *full_name; /* full_name NULL: any */
+	int64_t stamp;		      /* negative: any */
+	bool flat;
+};
+
+static bool is_asked(const struct function *function, const struct requested_name *asked)
+{
+	const char *full_name = asked->flat ? function->full_flat_name : function->full_name;
+
+	return (!asked->full_name || strcmp(full_name, asked->full_name) == 0) &&
+	       (asked->stamp < 0 || function->stamp == asked->stamp);
+}
+
+static const struct function *const *
+find_requested_functions(const struct functions *f, const struct requested_name *asked, size_t *n)
+{
+	const struct function *const *names = asked->flat ? f->by_flat_name : f->by_name;
+	const size_t n_names = asked->flat ? f->n_flat : f->n_ocaml;
+	size_t first = first_named(names, n_names, asked->name, asked->flat), last = first, end;
+
+	while (last < n_names && strcmp(name_in(names[last], asked->flat), asked->name) == 0)
+		last++;
+	while (first < last && !is_asked(names[first], asked))
+		first++;
+	for (end = first; end < last && is_asked(names[end], asked); end++)
+		;
+	*n = end - first;
+	return *n ? names + first : NULL;
+}
+
+const struct function *const *functions_find(const struct functions *functions, const char *name,
+					     size_t *n)
+{
+	const struct function *const *found = NULL;
+	struct requested_name asked;
+	char text[OCAML_NAME_BYTES];
+	int64_t stamp;
+
+	*n = 0;
+	if (!ocaml_name_normalise(name, text, &stamp))
+		return NULL;
+	for (int flat = 0; flat < 2 && !found; flat++) {
+		asked = (struct requested_name){ .name = text, .stamp = stamp, .flat = flat };
+		found = find_requested_functions(functions, &asked, n);
+		if (found)
+			break;
+		asked.name = text + ocaml_name_short_at(text);
+		asked.full_name = text;
+		found = find_requested_functions(functions, &asked, n);
+	}
+	return found;
+}
+
+const struct function *const *functions_versions(const struct functions *functions,
+						 const char *name, size_t *n)
+{
+	const struct function *const *all = functions->by_symbol;
+	const size_t n_all = functions->n - functions->n_ocaml;
+	const size_t first = first_named(all, n_all, name, false);
+	size_t end = first;
+
+	while (end < n_all && strcmp(all[end]->name, name) == 0)
+		end++;
+	*n = end - first;
+	return *n ? all + first : NULL;
+}
+
+/*
+ * Return true if a name without a version means A rather than B. It means the version that programs
+ * are linked with or, if programs are linked with neither of them, the later version. Programs are
+ * linked with functions that have no version.
+ */
+static bool is_preferred(const struct function *a, const struct function *b)
+{
+	if (a->is_hidden != b->is_hidden)
+		return b->is_hidden;
+	return a->is_hidden && a->version_index > b->version_index;
+}
+
+static const struct function *find_version(const struct functions *functions, const char *symbol,
+					   const char *at)
+{
+	const char *version = at + (at[1] == '@' ? 2 : 1);
+	char name[FUNCTION_TEXT_BYTES];
+	const struct function *const *found;
+	size_t n;
+
+	if ((size_t)(at - symbol) >= sizeof(name))
+		return NULL;
+	memcpy(name, symbol, (size_t)(at - symbol));
+	name[at - symbol] = '\0';
+	found = functions_versions(functions, name, &n);
+	for (size_t i = 0; found && i < n; i++)
+		if (found[i]->version && strcmp(found[i]->version, version) == 0)
+			return found[i];
+	return NULL;
+}
+
+const struct function *functions_find_c(const struct functions *functions, const char *symbol)
+{
+	const struct function *const *found, *best = NULL;
+	const char *at = strchr(symbol, '@');
+	size_t n;
+
+	if (at)
+		return find_version(functions, symbol, at);
+	found = functions_versions(functions, symbol, &n);
+	for (size_t i = 0; found && i < n; i++)
+		if (!best || is_preferred(found[i], best))
+			best = found[i];
+	return best;
+}
+
+const struct function *functions_at(const struct functions *functions, uint64_t va)
+{
+	const struct function *list = functions->list;
+	const size_t next = SEARCH(i, functions->n, list[i].va <= va);
+
+	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)
+		if (va - list[next - back].va < list[next - back].bytes)
+			return &list[next - back];
+	return NULL;
+}
+
+const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES])
+{
+	if (function->is_unique)
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s", function->name);
+	else
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s/%" PRIu32, function->name, function->stamp);
+	return text;
+}
+
+bool function_matches(const struct function *function, const struct str_regexp *re)
+{
+	char text[FUNCTION_TEXT_BYTES];
+
+	if (str_regexp_match(re, function->name))
+		return true;
+	if (function->full_name != function->name && str_regexp_match(re, function->full_name))
+		return true;
+	if (function->flat_name != function->name && str_regexp_match(re, function->flat_name))
+		return true;
+	snprintf(text, sizeof(text), "%s/%" PRIu32, function->name, function->stamp);
+	return str_regexp_match(re, text);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/str_regexp.h"
+#include "code/frametable.h"
+#include "code/ocaml_name.h"
 #include "elf/elf_file.h"
 
 enum function_language {
@@ -63,7 +65,7 @@ struct units;
 /*
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all
  * functions of OCaml and the global functions of its runtime. Without .dynsym, as in static
- * programs, .eh_frame and the frame tables have many functions of OCaml: see bare_functions.h.
+ * programs, .eh_frame and the frame tables have many functions of OCaml.
  * Returns -ENODATA if the file has none of these, -EBADMSG if a table is damaged or exceeds the
  * limits. It is not an error if a file has symbols but no OCaml code.
  */
@@ -158,5 +160,19 @@ const char *function_text(const struct function *function, char text[FUNCTION_TE
  * FUNCTION.
  */
 bool function_matches(const struct function *function, const struct str_regexp *re);
+
+/* ---- paths of functions ---------------------------------------------------------------------- */
+
+/*
+ * Find the modules and functions that contain a function, from the debug information of the calls
+ * in the function.
+ */
+
+/*
+ * Set PATH to the common start of the paths of all calls in the code at VA, which has BYTES_OF_CODE
+ * bytes. Returns false if the paths have no common start.
+ */
+bool function_path_common(const struct frametable *table, uint64_t va, uint64_t bytes_of_code,
+			  char path[OCAML_NAME_BYTES]);
 
 #endif

@@ -6,8 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "code/gc_event_calls.h"
+#include "base/ctx.h"
 #include "code/runtime.h"
+#include "elf/elf_file.h"
+
+/* The two calls by which a function reports a phase to runtime_events. */
+struct gc_event_calls {
+	uint64_t begin_va, end_va; /* addresses of the call instructions, as linked */
+};
 
 /*
  * A phase in some versions of the runtime. Its functions are C functions, on which return probes

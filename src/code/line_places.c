@@ -7,15 +7,645 @@
 #include "code/line_places.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/sanitize.h"
 #include "base/search.h"
+#include "base/suggest.h"
+#include "code/code_flow.h"
 #include "code/frametable.h"
-#include "code/line_sources.h"
 #include "elf/lines.h"
+
+/* ---- source files ---------------------------------------------------------------------------- */
+
+/*
+ * Find the source of each row. A unit is compiled from a file with a name such as "src/service.ml",
+ * relative to the folder in which the compiler runs. In the rows of a unit, the unit's own code has
+ * this name, and the unit's folder is known. Code that was inlined from another unit has the name
+ * with which the other unit was compiled, but the folder of the other unit is not known. So inlined
+ * code is taken to belong to the unit whose own code has this name, if there is only one such unit.
+ */
+
+/* A file whose last path component equals the last component of the requested name. */
+struct line_source {
+	char *path;  /* with the folder of the compiler, if it is known */
+	char *name;  /* as it was given to the compiler */
+	bool is_own; /* the file of a unit; false: its code was inlined into a unit */
+	/* number of path components at the end that are equal to those of the requested name */
+	size_t n_equal;
+};
+
+struct line_sources {
+	char *wanted;
+	enum line_match match;
+	struct line_source *list;
+	size_t n;
+	/*
+	 * The file and the unit of the last row, and the index in `list` of that row's source; -1:
+	 * it does not have the requested name.
+	 */
+	const char *last_file;
+	size_t last_unit;
+	ptrdiff_t last;
+	char *nearest;
+	size_t nearest_distance;
+};
+
+/* The choice among the sources. */
+struct line_choice {
+	ptrdiff_t chosen, other; /* -1: none */
+	/* inlined code with the name of the chosen source belongs to the chosen source */
+	bool takes_inlined;
+	bool has_inlined;
+};
+
+enum { MAX_SOURCES = 256 };
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Return PATH without "./" at its start. */
+static const char *plain(const char *path)
+{
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	return path;
+}
+
+/*
+ * Return how many components at the ends of A and B are equal. Set *ALL_A if all components of A
+ * are equal to those of B, and *ALL_B if all components of B are.
+ */
+static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b)
+{
+	size_t i = strlen(a), k = strlen(b), n = 0;
+
+	*all_a = *all_b = false;
+	while (i && k && a[i - 1] == b[k - 1]) {
+		i--;
+		k--;
+		if (a[i] == '/')
+			n++;
+	}
+	*all_a = i == 0 && (k == 0 || b[k - 1] == '/');
+	*all_b = k == 0 && (i == 0 || a[i - 1] == '/');
+	return *all_a || *all_b ? n + 1 : n;
+}
+
+static int line_sources_open(struct ocp_ctx *ctx, const char *file, enum line_match match,
+			     struct line_sources *sources)
+{
+	*sources = (struct line_sources){
+		.wanted = strdup(plain(file)), .match = match, .last_unit = SIZE_MAX, .last = -1
+	};
+	return sources->wanted ? 0 : ctx_no_memory(ctx);
+}
+
+static void line_sources_close(struct line_sources *sources)
+{
+	for (size_t i = 0; i < sources->n; i++) {
+		free(sources->list[i].path);
+		free(sources->list[i].name);
+	}
+	free(sources->list);
+	free(sources->wanted);
+	free(sources->nearest);
+	*sources = (struct line_sources){ 0 };
+}
+
+/* ---- the source of a row -------------------------------------------------------------------- */
+
+/* Return what follows "FOLDER/" in FILE; FILE itself if it does not begin so. */
+static const char *without_folder(const char *file, const char *folder)
+{
+	const size_t bytes = folder ? strlen(folder) : 0;
+
+	if (bytes && strncmp(file, folder, bytes) == 0 && file[bytes] == '/')
+		return plain(file + bytes + 1);
+	return plain(file);
+}
+
+static char *with_folder(const char *name, const char *folder)
+{
+	char *path;
+
+	if (*name == '/' || !folder || !*folder)
+		return strdup(name);
+	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
+/*
+ * Keep the last component of PATH, if it is more similar to the requested name than the one kept so
+ * far. It is suggested to the user if no source has the requested name.
+ */
+static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
+{
+	struct suggestion suggestion = suggestion_for(base_of(sources->wanted));
+	char *copy;
+
+	suggestion_offer(&suggestion, base_of(path));
+	if (!suggestion.best ||
+	    (sources->nearest && suggestion.distance >= sources->nearest_distance))
+		return 0;
+	copy = strdup(base_of(path));
+	if (!copy)
+		return ctx_no_memory(ctx);
+	make_one_line(copy);
+	free(sources->nearest);
+	sources->nearest = copy;
+	sources->nearest_distance = suggestion.distance;
+	return 0;
+}
+
+static ptrdiff_t find_line_source(const struct line_sources *sources, const char *path,
+				  const char *name, bool is_own)
+{
+	for (size_t i = 0; i < sources->n; i++) {
+		const struct line_source *it = &sources->list[i];
+
+		if (it->is_own == is_own &&
+		    strcmp(is_own ? it->path : it->name, is_own ? path : name) == 0)
+			return (ptrdiff_t)i;
+	}
+	return -1;
+}
+
+static int add_line_source(struct ocp_ctx *ctx, struct line_sources *sources, const char *path,
+			   const char *name, bool is_own)
+{
+	struct line_source *it = array_add(sources->list, sources->n);
+	bool all_wanted, all;
+
+	if (!it)
+		return ctx_no_memory(ctx);
+	*it = (struct line_source){ strdup(path), strdup(name), is_own, 0 };
+	if (!it->path || !it->name) {
+		free(it->path);
+		free(it->name);
+		sources->n--;
+		return ctx_no_memory(ctx);
+	}
+	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
+	/*
+	 * The folder of an inlined source is not known, so it suffices that the whole name of the
+	 * source equals the end of the requested name.
+	 */
+	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))
+		it->n_equal = 0;
+	return 0;
+}
+
+static int know(struct ocp_ctx *ctx, struct line_sources *sources, const struct line_row *row,
+		ptrdiff_t *number)
+{
+	const char *name = without_folder(row->file, row->folder);
+	const bool is_own =
+		row->unit_file && strcmp(name, without_folder(row->unit_file, row->folder)) == 0;
+	char *path;
+	int err = 0;
+
+	*number = -1;
+	if (strcmp(base_of(name), base_of(sources->wanted)) != 0)
+		return 0;
+	path = is_own ? with_folder(name, row->folder) : strdup(name);
+	if (!path)
+		return ctx_no_memory(ctx);
+	*number = find_line_source(sources, path, name, is_own);
+	if (*number < 0 && sources->n == MAX_SOURCES)
+		err = ctx_error(ctx, -EBADMSG, "'%s': more than %d source files have this name",
+				sources->wanted, MAX_SOURCES);
+	else if (*number < 0)
+		err = add_line_source(ctx, sources, path, name, is_own);
+	if (!err && *number < 0)
+		*number = (ptrdiff_t)sources->n - 1;
+	free(path);
+	return err;
+}
+
+/*
+ * Set *NUMBER to the index of the source of ROW; -1 if it does not have the requested name. Returns
+ * 0, -ENOMEM or -EBADMSG.
+ */
+static int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources,
+			   const struct line_row *row, ptrdiff_t *number)
+{
+	int err = 0;
+
+	if (sources->last_unit != row->unit && row->unit_file)
+		err = offer(ctx, sources, row->unit_file);
+	if (!err && (sources->last_unit != row->unit || sources->last_file != row->file))
+		err = know(ctx, sources, row, &sources->last);
+	sources->last_unit = row->unit;
+	sources->last_file = row->file;
+	*number = sources->last;
+	return err;
+}
+
+/* ---- the choice ----------------------------------------------------------------------------- */
+
+/*
+ * Choose the best source among the sources with this IS_OWN, and set `other` if another source is
+ * as good. Return false if none of them fits the requested name.
+ */
+static bool choose_line_source(const struct line_sources *sources, bool is_own,
+			       struct line_choice *choice)
+{
+	choice->chosen = choice->other = -1;
+	for (size_t i = 0; i < sources->n; i++) {
+		const struct line_source *it = &sources->list[i];
+		const size_t best = choice->chosen < 0 ? 0 : sources->list[choice->chosen].n_equal;
+
+		if (it->is_own != is_own || !it->n_equal)
+			continue;
+		if (choice->chosen < 0 || (sources->match == LINE_PATH && it->n_equal > best)) {
+			choice->chosen = (ptrdiff_t)i;
+			choice->other = -1;
+		} else if (sources->match == LINE_FILE || it->n_equal == best) {
+			choice->other = (ptrdiff_t)i;
+		}
+	}
+	return choice->chosen >= 0;
+}
+
+static void line_sources_choose(const struct line_sources *sources, struct line_choice *choice)
+{
+	const char *name;
+	size_t n_own = 0;
+
+	*choice = (struct line_choice){ 0 };
+	if (!choose_line_source(sources, true, choice) &&
+	    !choose_line_source(sources, false, choice))
+		return;
+	name = sources->list[choice->chosen].name;
+	for (size_t i = 0; i < sources->n; i++) {
+		if (strcmp(sources->list[i].name, name) != 0)
+			continue;
+		n_own += sources->list[i].is_own;
+		choice->has_inlined |= !sources->list[i].is_own;
+	}
+	choice->takes_inlined = n_own < 2;
+}
+
+/* Return true if the rows of source number I belong to the chosen source. */
+static bool line_sources_takes(const struct line_sources *sources, const struct line_choice *choice,
+			       size_t i)
+{
+	if (choice->chosen < 0)
+		return false;
+	return (ptrdiff_t)i == choice->chosen ||
+	       (!sources->list[i].is_own && choice->takes_inlined &&
+		strcmp(sources->list[i].name, sources->list[choice->chosen].name) == 0);
+}
+
+/* ---- passes of a line ------------------------------------------------------------------------ */
+
+/*
+ * Find the places of a line that begin the line anew. From a place, go back along all paths on
+ * which execution can reach it. If all paths end at other kept places of the line, the place
+ * continues the line that the other places have begun, and is dropped. If a path leads to the
+ * beginning of the function, to an exception handler, or in a circle back to the place itself, the
+ * place is kept. Later searches pass through a dropped place, so each circle keeps a place that
+ * counts its turns.
+ *
+ * A function that is inlined twice in a row has its lines twice. A place of inlined code is
+ * therefore kept if a path leads back to a place with the same column. In code that is not inlined,
+ * columns say nothing: in `x |> f |> g` all calls have the column of x.
+ */
+
+/* The limit of steps back in one function. Beyond the limit, all places are kept. */
+enum { MAX_STEPS = 1 << 27 };
+
+/* The predecessors of instruction I are before[first[i]] to before[first[i + 1] - 1]. */
+struct ways {
+	const struct code_flow *flow;
+	uint32_t *first, *before;
+	/* by instruction: the start of the function, or of a handler */
+	bool *is_entry;
+	const struct line_place **kept; /* the kept places of the current line, by instruction */
+	uint32_t *seen, round;		/* by instruction: the last round in which it was seen */
+	uint32_t *queue;
+	size_t n_steps;
+};
+
+/* ---- the ways back -------------------------------------------------------------------------- */
+
+typedef void (*way_fn)(struct ways *ways, uint32_t from, uint32_t to);
+
+static void count_way(struct ways *ways, uint32_t from, uint32_t to)
+{
+	(void)from;
+	ways->first[to + 1]++;
+}
+
+static void add_way(struct ways *ways, uint32_t from, uint32_t to)
+{
+	ways->before[ways->first[to]++] = from;
+}
+
+static void each_way(struct ways *ways, way_fn take)
+{
+	const struct code_flow *flow = ways->flow;
+	const struct jump_table *table;
+	uint32_t to;
+
+	for (uint32_t i = 0; i < flow->n_insns; i++) {
+		const struct insn *insn = &flow->insns[i];
+
+		if (code_flow_goes_on(insn) && i + 1 < flow->n_insns)
+			take(ways, i, i + 1);
+		if ((insn->kind == INSN_JCC || insn->kind == INSN_JMP) &&
+		    code_flow_find(flow, insn->value, &to))
+			take(ways, i, to);
+		if (insn->kind != FLOW_JMP_TABLE)
+			continue;
+		table = &flow->tables[insn->value];
+		for (size_t k = 0; k < table->n; k++)
+			take(ways, i, flow->targets[table->first + k]);
+	}
+}
+
+static void mark_entries(struct ways *ways)
+{
+	const struct code_flow *flow = ways->flow;
+	uint32_t to;
+
+	ways->is_entry[0] = true;
+	for (size_t i = 0; i < flow->n_insns; i++)
+		if (flow->insns[i].kind == INSN_LEA_RIP &&
+		    code_flow_find(flow, flow->insns[i].value, &to))
+			ways->is_entry[to] = true;
+}
+
+static void free_ways(struct ways *ways)
+{
+	free(ways->first);
+	free(ways->before);
+	free(ways->is_entry);
+	free(ways->kept);
+	free(ways->seen);
+	free(ways->queue);
+}
+
+static int find_ways(const struct code_flow *flow, struct ways *ways)
+{
+	const size_t n = flow->n_insns;
+
+	*ways = (struct ways){
+		.flow = flow,
+		.first = calloc(n + 2, sizeof(uint32_t)),
+		.is_entry = calloc(n + 1, sizeof(bool)),
+		.kept = calloc(n + 1, sizeof(struct line_place *)),
+		.seen = calloc(n + 1, sizeof(uint32_t)),
+		.queue = calloc(n + 1, sizeof(uint32_t)),
+	};
+	if (!ways->first || !ways->is_entry || !ways->kept || !ways->seen || !ways->queue)
+		return -ENOMEM;
+	each_way(ways, count_way);
+	for (size_t i = 0; i < n; i++)
+		ways->first[i + 1] += ways->first[i];
+	ways->before = calloc((size_t)ways->first[n] + 1, sizeof(uint32_t));
+	if (!ways->before)
+		return -ENOMEM;
+	/* add_way() has moved each first[i] to the old first[i + 1]: move them back. */
+	each_way(ways, add_way);
+	memmove(ways->first + 1, ways->first, n * sizeof(uint32_t));
+	ways->first[0] = 0;
+	mark_entries(ways);
+	return 0;
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
+
+/*
+ * Append the predecessors of I to the queue, whose length is *N. Return false if END is one of
+ * them.
+ */
+static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
+{
+	for (uint32_t k = ways->first[i]; k < ways->first[i + 1]; k++) {
+		const uint32_t before = ways->before[k];
+
+		if (before == end)
+			return false;
+		if (ways->seen[before] == ways->round)
+			continue;
+		ways->seen[before] = ways->round;
+		ways->queue[(*n)++] = before;
+	}
+	return true;
+}
+
+/* Return true if PLACE, at instruction NUMBER, begins its line anew. */
+static bool begins(struct ways *ways, const struct line_place *place, uint32_t number)
+{
+	size_t n = 0;
+
+	if (ways->is_entry[number] || ways->n_steps > MAX_STEPS)
+		return true;
+	ways->round++;
+	if (!step_back(ways, number, number, &n))
+		return true;
+	for (size_t at = 0; at < n; at++) {
+		const uint32_t i = ways->queue[at];
+		const struct line_place *kept = ways->kept[i];
+
+		ways->n_steps++;
+		if (kept && !(place->is_inlined && kept->column == place->column))
+			continue;
+		if (kept || ways->is_entry[i] || !step_back(ways, i, number, &n))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t insn_number_of(const struct code_flow *flow, const struct line_place *place)
+{
+	uint32_t number = 0;
+
+	code_flow_find(flow, (int64_t)(place->va - flow->code.va), &number);
+	return number;
+}
+
+/*
+ * LIST[0..N) are the places of one line, sorted by address. Move the places that begin the line to
+ * the front, and return how many there are.
+ */
+static size_t reduce_line(struct ways *ways, struct line_place *list, size_t n)
+{
+	size_t n_left = 0;
+
+	for (size_t i = 0; n > 1 && i < n; i++)
+		ways->kept[insn_number_of(ways->flow, &list[i])] = &list[i];
+	for (size_t i = 0; i < n; i++)
+		if (n > 1 && !begins(ways, &list[i], insn_number_of(ways->flow, &list[i]))) {
+			ways->kept[insn_number_of(ways->flow, &list[i])] = NULL;
+			list[i].line = 0;
+		}
+	for (size_t i = 0; i < n; i++) {
+		ways->kept[insn_number_of(ways->flow, &list[i])] = NULL;
+		if (list[i].line)
+			list[n_left++] = list[i];
+	}
+	return n_left;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct line_place *x = a, *y = b;
+
+	if (x->line != y->line)
+		return COMPARE(x->line, y->line);
+	return COMPARE(x->va, y->va);
+}
+
+static ptrdiff_t reduce_lines(const struct code_flow *flow, struct line_place *list, size_t n)
+{
+	struct ways ways;
+	size_t n_left = 0, end;
+
+	if (find_ways(flow, &ways)) {
+		free_ways(&ways);
+		return -ENOMEM;
+	}
+	qsort(list, n, sizeof(*list), compare_lines);
+	for (size_t first = 0; first < n; first = end) {
+		size_t n_its;
+
+		for (end = first; end < n && list[end].line == list[first].line; end++)
+			;
+		n_its = reduce_line(&ways, list + first, end - first);
+		memmove(list + n_left, list + first, n_its * sizeof(*list));
+		n_left += n_its;
+	}
+	free_ways(&ways);
+	return (ptrdiff_t)n_left;
+}
+
+/* ---- tables of cases ------------------------------------------------------------------------ */
+
+/*
+ * Return true if the code of PLACE is only the jump through a table: `lea`, `movslq`, `add` and
+ * `jmp`, and perhaps an instruction before them, which computes the index.
+ */
+static bool is_table_jump(const struct code_flow *flow, const struct line_place *place)
+{
+	enum { SHORTEST = 4, LONGEST = 5 };
+	const uint64_t end = place->end_va - flow->code.va;
+	uint32_t number;
+
+	if (!code_flow_find(flow, (int64_t)(place->va - flow->code.va), &number))
+		return false;
+	for (uint32_t n = 1; n <= LONGEST && number < flow->n_insns; n++, number++) {
+		const struct insn *insn = &flow->insns[number];
+
+		if (insn->off >= end)
+			return false;
+		if (insn->kind == FLOW_JMP_TABLE)
+			return n >= SHORTEST;
+		if (insn->kind != INSN_OTHER && insn->kind != INSN_LEA_RIP)
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Keep the rows at which a line begins, and the row behind a table jump of the same line. In
+ * inlined code, also keep a row that returns to the column with which the line began: the code is
+ * inlined twice in a row.
+ */
+static size_t keep_beginnings(const struct code_flow *flow, struct line_place *list, size_t n)
+{
+	bool was_jump = false;
+	size_t n_left = 0;
+	int first_column = 0, last_column = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct line_place it = list[i];
+		const bool is_jump = is_table_jump(flow, &it);
+		const bool returns =
+			it.is_inlined && it.column == first_column && it.column != last_column;
+
+		if (!is_jump && (!it.goes_on || was_jump || returns))
+			list[n_left++] = it;
+		if (!it.goes_on)
+			first_column = it.column;
+		last_column = it.column;
+		was_jump = is_jump;
+	}
+	return n_left;
+}
+
+/* ---- the function --------------------------------------------------------------------------- */
+
+/* Return why no uprobe can count PLACE, or NULL if one can. Set the cost of PLACE. */
+static const char *check_place(const struct code_flow *flow, struct line_place *place)
+{
+	const uint64_t off = place->va - flow->code.va;
+	const uint8_t *bytes = flow->code.bytes + off;
+	const size_t n = flow->code.n - off;
+	enum insn_cost cost;
+	uint32_t number;
+
+	/* The entry is the start of an instruction even if the rest is not understood. */
+	if (flow->problem && (off != 0 || !flow->is_decoded))
+		return flow->problem;
+	if (!code_flow_find(flow, (int64_t)off, &number))
+		return "its place is inside of an instruction";
+	cost = insn_cost(&flow->decoder, bytes, n);
+	place->cost = cost == INSN_EMULATED ? CODE_EMULATED : CODE_STEPPED;
+	if (cost == INSN_REFUSED)
+		return "the kernel cannot probe its first instruction";
+	return insn_repeats(&flow->decoder, bytes, n) ? "its first instruction repeats itself"
+						      : NULL;
+}
+
+static ptrdiff_t refuse_all(struct line_place *list, size_t n, const char *fault)
+{
+	for (size_t i = 0; i < n; i++)
+		list[i].fault = fault;
+	return (ptrdiff_t)n;
+}
+
+/*
+ * Reduce LIST[0..N), the rows of the lines of FUNCTION in FILE, sorted by address, to the rows that
+ * are places, and set their cost and fault. Returns how many places there are, or -ENOMEM.
+ */
+static ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,
+				    struct line_place *list, size_t n)
+{
+	struct code_flow *flow = code_file_flow(file);
+	struct code_bytes bytes;
+	uint32_t number;
+	bool is_sound;
+	int err;
+
+	if (!function->bytes || function->bytes > FUNCTION_BYTES_MAX)
+		return refuse_all(list, n, "its function is larger than 4 MiB");
+	err = code_file_bytes(file, true, function->va, function->bytes, &bytes);
+	if (err == -ENODATA)
+		return refuse_all(list, n, "the file lacks its code");
+	if (err || code_flow_read(flow, &bytes, file))
+		return -ENOMEM;
+	n = keep_beginnings(flow, list, n);
+	is_sound = !flow->problem;
+	for (size_t i = 0; i < n; i++) {
+		list[i].cost = CODE_STEPPED;
+		list[i].fault = check_place(flow, &list[i]);
+		is_sound &= code_flow_find(flow, (int64_t)(list[i].va - function->va), &number);
+	}
+	return is_sound ? reduce_lines(flow, list, n) : (ptrdiff_t)n;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
 
 enum { MAX_PLACES = 1 << 20 }; /* rows of the source */
 
@@ -199,15 +829,6 @@ static int compare_addresses(const void *a, const void *b)
 static bool are_one(const struct line_place *a, const struct line_place *b)
 {
 	return a->va == b->va && a->line == b->line;
-}
-
-static int compare_lines(const void *a, const void *b)
-{
-	const struct line_place *x = a, *y = b;
-
-	if (x->line != y->line)
-		return COMPARE(x->line, y->line);
-	return COMPARE(x->va, y->va);
 }
 
 /* Keep the places of the chosen source, sorted by address, each once. */

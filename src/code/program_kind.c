@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "code/frametable.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 
 /* Find the kind of a file without symbols from its frame tables; damaged tables count as native. */
 static enum program_kind kind_of_nameless(struct ocp_ctx *ctx, struct elf_file *elf)

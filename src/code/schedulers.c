@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 
 /* Units, each of which is linked whenever its library is used. */
 static const struct {

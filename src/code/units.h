@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "code/functions.h"
 
 struct unit {
 	char *symbol; /* "camlMylib__Service"; also "caml_startup" and "caml_system" */
@@ -40,5 +41,25 @@ void units_free(struct units *units);
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
 /* Return the unit whose code contains VA, or NULL. */
 const struct unit *units_at(const struct units *units, uint64_t va);
+
+/* ---- source files of units ------------------------------------------------------------------- */
+
+/*
+ * Find the source file of each OCaml function in the frame tables. They stay when a program is
+ * stripped, since OCaml's collector needs them.
+ */
+
+struct unit_files;
+
+/*
+ * Read the frame tables of ELF. FUNCTIONS are the functions of ELF, and must exist as long as *OUT.
+ * Without valid tables all files are unknown, which is not an error.
+ */
+int unit_files_read(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
+		    struct unit_files **out);
+void unit_files_free(struct unit_files *files);
+
+/* Return the source file of an OCaml function, as given to the compiler; NULL if it is unknown. */
+const char *unit_files_of(struct unit_files *files, const struct function *function);
 
 #endif

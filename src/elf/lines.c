@@ -14,21 +14,45 @@
 #include "elf/lines.h"
 
 #include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/asked.h"
-#include "elf/own_dwarf.h"
+#include "base/array.h"
+#include "base/ctx.h"
+#include "base/search.h"
+#include "base/strbuf.h"
+
+/*
+ * Open the debug information of the file of FD, called NAME. The caller closes it with dwarf_end().
+ * Returns NULL, with a log message, if the debug information cannot be read, or if parts of it are
+ * in another file (.gnu_debugaltlink): libdw would open the other file by a path that the file of
+ * FD gives. That path may lead to a pipe, on which open(2) blocks, or to a device.
+ */
+static Dwarf *own_dwarf_begin(struct ocp_ctx *ctx, int fd, const char *name)
+{
+	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+	const char *other, *why = dwarf ? "parts of them are in another file" : dwarf_errmsg(-1);
+	const void *id;
+
+	if (dwarf && dwelf_dwarf_gnu_debugaltlink(dwarf, &other, &id) == 0)
+		return dwarf;
+	dwarf_end(dwarf);
+	ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name, why);
+	return NULL;
+}
+
+/* ---- lines that begin at addresses ----------------------------------------------------------- */
 
 struct line_finder {
 	struct ocp_ctx *ctx;
 	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs; /* for each result, 1 + the offset of its name in `text`; 0: unknown */
-	char *text;   /* the names; a name that equals the previous one is not repeated */
-	size_t bytes, room;
-	const char *last; /* the name that was added last, in libdw's memory */
+	size_t *offs;	    /* for each result, 1 + the offset of its name in `text`; 0: unknown */
+	struct strbuf text; /* the names; a name that equals the previous one is not repeated */
+	const char *last;   /* the name that was added last, in libdw's memory */
 	size_t last_off;
 };
 
@@ -39,30 +63,22 @@ static size_t add_file_name(struct line_finder *f, const char *name)
 
 	if (name == f->last)
 		return f->last_off + 1;
-	if (f->room - f->bytes < bytes) {
-		const size_t room = 2 * f->room + bytes;
-		char *text = realloc(f->text, room);
-
-		if (!text)
-			return 0;
-		f->text = text;
-		f->room = room;
-	}
-	memcpy(f->text + f->bytes, name, bytes);
+	strbuf_add(&f->text, name, bytes);
+	if (f->text.is_short)
+		return 0;
+	f->last_off = f->text.n - bytes;
 	/* The name may be written to a terminal. */
-	for (unsigned char *c = (unsigned char *)f->text + f->bytes; *c; c++)
+	for (unsigned char *c = (unsigned char *)f->text.bytes + f->last_off; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
 	f->last = name;
-	f->last_off = f->bytes;
-	f->bytes += bytes;
 	return f->last_off + 1;
 }
 
 /* Return the index of the first site at or above VA. */
 static size_t first_from(const struct line_finder *f, uint64_t va)
 {
-	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
+	return SEARCH(i, f->n, f->asked[i].va < va);
 }
 
 /* Return true if one of the address ranges of UNIT contains a site, or if UNIT has no ranges. */
@@ -166,16 +182,16 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 
-		asked[i].file = known ? f.text + f.offs[i] - 1 : NULL;
+		asked[i].file = known ? f.text.bytes + f.offs[i] - 1 : NULL;
 		asked[i].line = known ? asked[i].line : 0;
 		asked[i].column = known ? asked[i].column : 0;
 	}
 	dwarf_end(dwarf);
 	free(f.offs);
 	if (err)
-		free(f.text);
+		strbuf_free(&f.text);
 	else
-		*names = f.text;
+		*names = f.text.bytes;
 	return err;
 }
 
@@ -245,4 +261,128 @@ int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, 
 		err = each_of_unit(&unit, n, take, data);
 	dwarf_end(dwarf);
 	return err;
+}
+
+/* ---- the line of any address ----------------------------------------------------------------- */
+
+/* A range of the code of a unit. */
+struct unit_range {
+	uint64_t start, end;
+	Dwarf_Off unit; /* offset of the unit's entry in the debug information */
+};
+
+struct address_lines {
+	Dwarf *dwarf;
+	struct unit_range *ranges; /* sorted by start */
+	size_t n;
+};
+
+static int add_range(struct ocp_ctx *ctx, struct address_lines *lines, uint64_t start, uint64_t end,
+		     Dwarf_Die *unit)
+{
+	struct unit_range *new = array_add(lines->ranges, lines->n);
+
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = (struct unit_range){ start, end, dwarf_dieoffset(unit) };
+	return 0;
+}
+
+static int read_units(struct ocp_ctx *ctx, struct address_lines *lines)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	int err = 0;
+
+	while (!err && dwarf_get_units(lines->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0) {
+		Dwarf_Addr base, start, end;
+		ptrdiff_t at = 0;
+
+		while (!err && (at = dwarf_ranges(&unit, at, &base, &start, &end)) > 0)
+			err = add_range(ctx, lines, start, end, &unit);
+	}
+	return err;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct unit_range *x = a, *y = b;
+
+	return COMPARE(x->start, y->start);
+}
+
+int address_lines_open(struct ocp_ctx *ctx, int fd, const char *name, struct address_lines **out)
+{
+	struct address_lines *lines = calloc(1, sizeof(*lines));
+	int err = 0;
+
+	*out = lines;
+	if (!lines)
+		return ctx_no_memory(ctx);
+	lines->dwarf = own_dwarf_begin(ctx, fd, name);
+	if (lines->dwarf)
+		err = read_units(ctx, lines);
+	if (lines->n)
+		qsort(lines->ranges, lines->n, sizeof(*lines->ranges), compare_ranges);
+	return err;
+}
+
+void address_lines_close(struct address_lines *lines)
+{
+	if (!lines)
+		return;
+	dwarf_end(lines->dwarf);
+	free(lines->ranges);
+	free(lines);
+}
+
+static const struct unit_range *range_of(const struct address_lines *lines, uint64_t va)
+{
+	const size_t next = SEARCH(i, lines->n, lines->ranges[i].start <= va);
+
+	return next && va < lines->ranges[next - 1].end ? &lines->ranges[next - 1] : NULL;
+}
+
+/* Copy ROW to FOUND. Returns false if ROW has no source line. */
+static bool copy_row(Dwarf_Line *row, struct address_line *found)
+{
+	Dwarf_Addr va;
+
+	if (!row || dwarf_lineaddr(row, &va) != 0 || dwarf_lineno(row, &found->line) != 0 ||
+	    found->line <= 0)
+		return false;
+	found->va = va;
+	found->file = dwarf_linesrc(row, NULL, NULL);
+	return found->file != NULL;
+}
+
+static bool unit_of(const struct address_lines *lines, uint64_t va, Dwarf_Die *unit)
+{
+	const struct unit_range *range = range_of(lines, va);
+
+	return range && dwarf_offdie(lines->dwarf, range->unit, unit);
+}
+
+bool address_lines_find(const struct address_lines *lines, uint64_t va, struct address_line *found)
+{
+	Dwarf_Die unit;
+
+	*found = (struct address_line){ 0 };
+	return unit_of(lines, va, &unit) && copy_row(dwarf_getsrc_die(&unit, va), found);
+}
+
+bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
+			 struct address_line *found)
+{
+	Dwarf_Lines *rows;
+	Dwarf_Die unit;
+	size_t n;
+
+	*found = (struct address_line){ 0 };
+	if (!unit_of(lines, from, &unit) || dwarf_getsrclines(&unit, &rows, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (copy_row(dwarf_onesrcline(rows, i), found) && found->va >= from)
+			return found->va < end;
+	return false;
 }

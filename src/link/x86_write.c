@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A dormant probe (see dormant/x86_site.c and x86_match.c) becomes a site of the probe ABI, in the
- * same bytes.
+ * A dormant probe (see dormant/x86_site.c) becomes a site of the probe ABI, in the same bytes.
  *
  *	nop
  *	cmp   $D,%eax		3d: off; e8 makes it `call`, and D leads to the pop

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "elf/elf_file.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 #include "measure/meter.h"
 #include "process/code_images.h"
 #include "process/image.h"
@@ -19,7 +19,7 @@
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 #include "process/process.h"
-#include "program/code_lines.h"
+#include "program/code_probes.h"
 
 /* ---- the requested functions ---------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elf/dynsym.h"
+#include "elf/symbols.h"
 #include "elf/elf_file.h"
 #include "measure/meter.h"
 #include "process/process.h"

@@ -148,7 +148,9 @@ static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unh
 	for (size_t i = 0; !err && i < int3s->n; i++) {
 		const struct int3_file *file = &int3s->files[int3s->list[i].file];
 
-		places[i] = (struct holder_place){ file->fd, file->path, int3s->list[i].offset };
+		places[i] = (struct holder_place){ .fd = file->fd,
+						   .path = file->path,
+						   .offset = int3s->list[i].offset };
 	}
 	if (!err)
 		err = holders_find_at(proc, places, int3s->n, &holders);

@@ -19,11 +19,10 @@
 
 #include "base/array.h"
 #include "base/plural.h"
-#include "process/journal_search.h"
+#include "process/journal.h"
 #include "process/process.h"
 #include "process/repair.h"
 #include "process/site_form.h"
-#include "process/sites.h"
 
 enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 
@@ -297,10 +296,8 @@ static void diagnose_promise(struct process_examiner *e, const struct snapshot *
 		ptrdiff_t probe = live_find_probe(&e->proc->live, entry->name);
 		bool enabled = entry->verb == ACTION_ENABLE;
 
-		if (probe < 0 ||
-		    repair_change(journal, i, &e->proc->live.probes[probe],
-				  snapshot_count(&e->proc->live, snapshot, (size_t)probe),
-				  false) == 0)
+		if (probe < 0 || repair_change(journal, i, &e->proc->live.probes[probe],
+					       snapshot_count(snapshot, (size_t)probe), false) == 0)
 			continue;
 		report_finding(e, OCP_LEFT_SWITCHED, copy_journal_name(e, entry->name),
 			       "left %s by ocaml-probes pid %d, which was killed: to be %s",
@@ -312,19 +309,13 @@ static void diagnose_promise(struct process_examiner *e, const struct snapshot *
 static void report_update(struct process_examiner *e, const struct snapshot *snapshot,
 			  const struct stale_journal *journal, size_t n, size_t n_done)
 {
-	const struct plan_context context = {
-		.ctx = e->proc->ctx,
-		.images = &e->proc->images,
-		.live = &e->proc->live,
-	};
 	size_t before = e->findings->n;
 
 	report_finding(e, OCP_INTERRUPTED, NULL,
 		       "an update of %zu probe%s was interrupted after %zu, when pid %d was killed",
 		       n, plural(n), n_done, (int)journal->tool);
 	if (e->findings->n > before)
-		e->findings->list[before].is_repairable =
-			repair_can_settle(&context, snapshot, journal);
+		e->findings->list[before].is_repairable = repair_can_settle(snapshot, journal);
 }
 
 /*
@@ -344,11 +335,11 @@ static void diagnose_update(struct process_examiner *e, const struct snapshot *s
 			continue;
 		n++;
 		if (i >= journal->n_done && i < journal->n_begun &&
-		    snapshot_state(live, snapshot, (size_t)probe) == OCP_MIXED)
+		    snapshot_state(snapshot, (size_t)probe) == OCP_MIXED)
 			n_half++;
 		else
 			n_done += journal_was_done(journal, i,
-						   snapshot_count(live, snapshot, (size_t)probe));
+						   snapshot_count(snapshot, (size_t)probe));
 	}
 	if (n_half || (n_done && n_done < n))
 		report_update(e, snapshot, journal, n, n_done);

@@ -27,13 +27,6 @@
 #include "tracee/proc_file.h"
 #include "process/process.h"
 
-struct held_site {
-	struct holder_place place;
-	size_t number; /* index in the caller's list */
-	/* is_known: some process holds the site; is_mine: the process being examined holds it. */
-	bool is_known, is_mine;
-};
-
 struct holder_search {
 	struct ocp_process *proc;
 	struct holders *holders;
@@ -116,7 +109,7 @@ static bool is_path_of(struct holder_search *s, const struct holder_place *place
 /* Return the index of the first site at or after OFFSET. The sites are sorted by offset. */
 static size_t first_at(const struct holders *holders, uint64_t offset)
 {
-	return SEARCH(i, holders->n_sites, holders->sites[i].place.offset < offset);
+	return SEARCH(i, holders->n_sites, holders->sites[i].offset < offset);
 }
 
 static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset)
@@ -126,11 +119,11 @@ static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset
 	if (pid && pid != ocp_process_tgid(s->proc))
 		return;
 	for (size_t i = first_at(s->holders, offset); i < s->holders->n_sites; i++) {
-		struct held_site *site = &s->holders->sites[i];
+		struct holder_place *site = &s->holders->sites[i];
 
-		if (site->place.offset != offset)
+		if (site->offset != offset)
 			break;
-		if (is_path_of(s, &site->place, path))
+		if (is_path_of(s, site, path))
 			site->is_known = site->is_mine = true;
 	}
 }
@@ -266,11 +259,11 @@ static void drop_children(struct holders *holders)
 	holders->n = n;
 }
 
-static int compare_held_sites(const void *a, const void *b)
+static int compare_held_places(const void *a, const void *b)
 {
-	const struct held_site *x = a, *y = b;
+	const struct holder_place *x = a, *y = b;
 
-	return COMPARE(x->place.offset, y->place.offset);
+	return COMPARE(x->offset, y->offset);
 }
 
 static int collect_places(struct ocp_process *proc, const struct holder_place *places, size_t n,
@@ -279,10 +272,12 @@ static int collect_places(struct ocp_process *proc, const struct holder_place *p
 	holders->sites = calloc(n + 1, sizeof(*holders->sites));
 	if (!holders->sites)
 		return ctx_no_memory(proc->ctx);
-	for (size_t i = 0; i < n; i++)
-		holders->sites[i] = (struct held_site){ .place = places[i], .number = i };
+	for (size_t i = 0; i < n; i++) {
+		holders->sites[i] = places[i];
+		holders->sites[i].number = i;
+	}
 	holders->n_sites = n;
-	qsort(holders->sites, n, sizeof(*holders->sites), compare_held_sites);
+	qsort(holders->sites, n, sizeof(*holders->sites), compare_held_places);
 	return 0;
 }
 

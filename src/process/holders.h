@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "ocaml_probes.h"
 
 enum { HOLDER_NAME_BYTES = 64 };
@@ -23,13 +24,24 @@ struct holder {
 	bool may_hold;
 };
 
+/* A place with an int3. */
+struct holder_place {
+	int fd;		  /* of the file */
+	const char *path; /* of the file, as the process sees it */
+	uint64_t offset;  /* in the file */
+	/* private; number: the index in the caller's list */
+	size_t number;
+	/* is_known: some process holds the site; is_mine: the process being examined holds it. */
+	bool is_known, is_mine;
+};
+
 struct holders {
 	struct holder *list;
 	size_t n;
-	size_t n_sites;		 /* sites with an int3 */
-	size_t n_probes;	 /* the probes of these sites */
-	size_t n_unknown;	 /* sites for which no holder is known for sure */
-	struct held_site *sites; /* private */
+	size_t n_sites;		    /* sites with an int3 */
+	size_t n_probes;	    /* the probes of these sites */
+	size_t n_unknown;	    /* sites for which no holder is known for sure */
+	struct holder_place *sites; /* private; sorted by offset */
 };
 
 /*
@@ -39,13 +51,6 @@ struct holders {
  * frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
  */
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
-
-/* A place with an int3. */
-struct holder_place {
-	int fd;		  /* of the file */
-	const char *path; /* of the file, as the process sees it */
-	uint64_t offset;  /* in the file */
-};
 
 /*
  * Do the same as holders_find() for N PLACES; n_probes is 0. The caller keeps the fds and paths of

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/trampolines.h"
+#include "process/site_form.h"
 #include "tracee/proc_file.h"
 
 static bool is_same_mapped_file(const struct mapping *a, const struct mapping *b)

@@ -22,4 +22,7 @@ struct ocp_process {
 	struct container container;
 };
 
+/* sites.c: find the source lines of the probes of SITES, read from PROC: see OCP_SITES_SOURCE. */
+int sites_place(const struct ocp_process *proc, struct ocp_sites *sites);
+
 #endif

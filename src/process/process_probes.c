@@ -26,9 +26,9 @@ static int compare_parts(const void *a, const void *b)
 
 static int compare_semaphores(const void *a, const void *b)
 {
-	const struct live_semaphore *x = a, *y = b;
+	const uint64_t *x = a, *y = b;
 
-	return COMPARE(x->addr, y->addr);
+	return COMPARE(*x, *y);
 }
 
 /* Add the sites and semaphores of one image's probe to the live probe at the end of the arrays. */
@@ -58,23 +58,23 @@ static void add_part(const struct image_list *images, const struct part *part, s
 		 */
 		if (!sites[i].semaphore_va ||
 		    (probe->n_semaphores &&
-		     live->semaphores[live->n_semaphores - 1].addr == semaphore_addr))
+		     live->semaphores[live->n_semaphores - 1] == semaphore_addr))
 			continue;
-		live->semaphores[live->n_semaphores++].addr = semaphore_addr;
+		live->semaphores[live->n_semaphores++] = semaphore_addr;
 		probe->n_semaphores++;
 	}
 }
 
 static void unique_semaphores(struct live *live, struct live_probe *probe)
 {
-	struct live_semaphore *s = live->semaphores + probe->first_semaphore;
+	uint64_t *s = live->semaphores + probe->first_semaphore;
 	size_t kept = 1;
 
 	if (probe->n_semaphores < 2)
 		return;
 	qsort(s, probe->n_semaphores, sizeof(*s), compare_semaphores);
 	for (size_t i = 1; i < probe->n_semaphores; i++)
-		if (s[i].addr != s[kept - 1].addr)
+		if (s[i] != s[kept - 1])
 			s[kept++] = s[i];
 	live->n_semaphores -= probe->n_semaphores - kept;
 	probe->n_semaphores = kept;
@@ -167,19 +167,18 @@ static const struct elf_file *elf_of(const struct live *live, const struct live_
 }
 
 /* Return the address, in SNAPSHOT, of the value of PROBE's semaphore at ADDR, or NULL. */
-static const uint16_t *semaphore_at(const struct live *live, const struct snapshot *snapshot,
-				    const struct live_probe *probe, uint64_t addr)
+static const uint16_t *semaphore_at(const struct snapshot *snapshot, const struct live_probe *probe,
+				    uint64_t addr)
 {
 	size_t end = probe->first_semaphore + probe->n_semaphores;
 
 	for (size_t i = probe->first_semaphore; i < end; i++)
-		if (live->semaphores[i].addr == addr)
+		if (snapshot->live->semaphores[i] == addr)
 			return &snapshot->semaphores[i];
 	return NULL;
 }
 
-const struct trampoline *snapshot_trampoline(const struct live *live,
-					     const struct snapshot *snapshot,
+const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 					     const struct live_site *site)
 {
 	const struct trampoline *t = trampolines_find(&snapshot->trampolines, site->site,
@@ -190,29 +189,30 @@ const struct trampoline *snapshot_trampoline(const struct live *live,
 	 * them.
 	 */
 	if (t && !t->has_private_gate &&
-	    !semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr))
+	    !semaphore_at(snapshot, &snapshot->live->probes[site->probe], t->gate_addr))
 		return NULL;
 	return t;
 }
 
-enum site_form snapshot_form(const struct live *live, const struct snapshot *snapshot,
-			     const struct live_site *site)
+enum site_form snapshot_form(const struct snapshot *snapshot, const struct live_site *site)
 {
-	const struct trampoline *t = snapshot_trampoline(live, snapshot, site);
+	const struct trampoline *t = snapshot_trampoline(snapshot, site);
 	const uint8_t *code = snapshot_code(snapshot, site);
 	uint16_t gate;
 
 	if (!t)
-		return site_form(elf_of(live, site), site->site, code);
-	gate = t->has_private_gate
-		       ? t->gate
-		       : *semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr);
+		return site_form(elf_of(snapshot->live, site), site->site, code);
+	gate = t->has_private_gate ? t->gate
+				   : *semaphore_at(snapshot, &snapshot->live->probes[site->probe],
+						   t->gate_addr);
 	return trampoline_site_form(site->site, code, gate);
 }
 
 /* Return true if any site calls outside of its program. */
-static bool leads_out(const struct live *live, const struct snapshot *snapshot)
+static bool leads_out(const struct snapshot *snapshot)
 {
+	const struct live *live = snapshot->live;
+
 	for (size_t i = 0; i < live->n_sites; i++)
 		if (site_form(elf_of(live, &live->sites[i]), live->sites[i].site,
 			      snapshot_code(snapshot, &live->sites[i])) == SITE_FORM_WRAPPER)
@@ -222,12 +222,12 @@ static bool leads_out(const struct live *live, const struct snapshot *snapshot)
 
 /* Read the trampolines again. Set *CHANGED to true if they, or their gates, have changed. */
 static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
-			    const struct live *live, struct snapshot *snapshot, bool *changed)
+			    struct snapshot *snapshot, bool *changed)
 {
 	struct trampolines found = { 0 };
 	int err;
 
-	snapshot->leads_out = leads_out(live, snapshot);
+	snapshot->leads_out = leads_out(snapshot);
 	err = snapshot->leads_out ? trampolines_read(ctx, memory, &found) : 0;
 	if (err)
 		return err;
@@ -247,7 +247,7 @@ static int read_snapshot_once(struct ocp_ctx *ctx, const struct memory *memory,
 	bool changed = false;
 	int err = 0;
 
-	snapshot->trampolines = (struct trampolines){ 0 };
+	*snapshot = (struct snapshot){ .live = live };
 	snapshot->code = calloc(live->n_code_bytes + 1, 1);
 	snapshot->semaphores = calloc(live->n_semaphores + 1, sizeof(*snapshot->semaphores));
 	if (!pieces || !snapshot->code || !snapshot->semaphores)
@@ -258,12 +258,12 @@ static int read_snapshot_once(struct ocp_ctx *ctx, const struct memory *memory,
 	if (!err)
 		err = memory_read(memory, pieces, live->n_sites, snapshot->code);
 	for (size_t i = 0; !err && i < live->n_semaphores; i++)
-		pieces[i] = (struct memory_piece){ .addr = live->semaphores[i].addr,
+		pieces[i] = (struct memory_piece){ .addr = live->semaphores[i],
 						   .bytes = sizeof(uint16_t) };
 	if (!err)
 		err = memory_read(memory, pieces, live->n_semaphores, snapshot->semaphores);
 	if (!err)
-		err = read_trampolines(ctx, memory, live, snapshot, &changed);
+		err = read_trampolines(ctx, memory, snapshot, &changed);
 	free(pieces);
 	if (err)
 		snapshot_free(snapshot);
@@ -274,10 +274,12 @@ static int read_snapshot_once(struct ocp_ctx *ctx, const struct memory *memory,
  * Return true if a site calls a trampoline that was not found, or another place outside of its
  * program.
  */
-static bool has_lost_site(const struct live *live, const struct snapshot *snapshot)
+static bool has_lost_site(const struct snapshot *snapshot)
 {
+	const struct live *live = snapshot->live;
+
 	for (size_t i = 0; snapshot->leads_out && i < live->n_sites; i++)
-		if (snapshot_form(live, snapshot, &live->sites[i]) == SITE_FORM_WRAPPER)
+		if (snapshot_form(snapshot, &live->sites[i]) == SITE_FORM_WRAPPER)
 			return true;
 	return false;
 }
@@ -293,7 +295,7 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	enum { TRIES_WITHOUT = 3, TRIES = 100, WAIT_US = 1000 };
 	int err = read_snapshot_once(ctx, memory, live, snapshot);
 
-	for (int i = 1; !err && i < TRIES && has_lost_site(live, snapshot); i++) {
+	for (int i = 1; !err && i < TRIES && has_lost_site(snapshot); i++) {
 		/* While there are trampolines, the tool may still be restoring sites. */
 		if (snapshot->trampolines.n)
 			usleep(WAIT_US);
@@ -337,7 +339,7 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 				piece.addr = live->sites[p->first_site + j].addr;
 				piece.bytes = live->sites[p->first_site + j].site->n_bytes;
 			} else {
-				piece.addr = live->semaphores[p->first_semaphore + j].addr;
+				piece.addr = live->semaphores[p->first_semaphore + j];
 			}
 			*n_bytes += piece.bytes;
 			if (pieces)
@@ -353,9 +355,10 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
  * the old ones; the first byte of a site does not count, since a uprobe may put an int3 there.
  * Return the number of bytes copied.
  */
-static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,
-			struct snapshot *snapshot, bool *changed)
+static size_t take_code(const struct live_probe *p, const uint8_t *bytes, struct snapshot *snapshot,
+			bool *changed)
 {
+	const struct live *live = snapshot->live;
 	const uint8_t *from = bytes;
 
 	for (size_t i = 0; i < p->n_sites; i++) {
@@ -381,10 +384,10 @@ static bool take_semaphores(const struct live_probe *p, const uint8_t *bytes,
 	return changed;
 }
 
-static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-		   const size_t *probes, size_t n, enum part_kind kind, struct snapshot *snapshot,
-		   bool *changed)
+static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const size_t *probes, size_t n,
+		   enum part_kind kind, struct snapshot *snapshot, bool *changed)
 {
+	const struct live *live = snapshot->live;
 	size_t n_bytes, n_pieces = fill_pieces(live, probes, n, kind, NULL, &n_bytes);
 	struct memory_piece *pieces = calloc(n_pieces + 1, sizeof(*pieces));
 	uint8_t *bytes = malloc(n_bytes + 1);
@@ -402,7 +405,7 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 		const struct live_probe *p = &live->probes[probes[i]];
 
 		if (kind == PART_CODE) {
-			at += take_code(live, p, at, snapshot, changed);
+			at += take_code(p, at, snapshot, changed);
 		} else {
 			*changed |= take_semaphores(p, at, snapshot);
 			at += p->n_semaphores * sizeof(uint16_t);
@@ -413,31 +416,32 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 	return err;
 }
 
-int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed)
+int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const size_t *probes,
+			  size_t n, struct snapshot *snapshot, bool *changed)
 {
-	int err = refresh(ctx, memory, live, probes, n, PART_CODE, snapshot, changed);
+	int err = refresh(ctx, memory, probes, n, PART_CODE, snapshot, changed);
 
 	if (!err && (*changed || snapshot->leads_out))
-		err = read_trampolines(ctx, memory, live, snapshot, changed);
+		err = read_trampolines(ctx, memory, snapshot, changed);
 	return err;
 }
 
 int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory,
-				const struct live *live, const size_t *probes, size_t n,
-				struct snapshot *snapshot, bool *changed)
+				const size_t *probes, size_t n, struct snapshot *snapshot,
+				bool *changed)
 {
-	return refresh(ctx, memory, live, probes, n, PART_SEMAPHORES, snapshot, changed);
+	return refresh(ctx, memory, probes, n, PART_SEMAPHORES, snapshot, changed);
 }
 
-uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe)
+uint16_t snapshot_count(const struct snapshot *snapshot, size_t probe)
 {
+	const struct live *live = snapshot->live;
 	const struct live_probe *p = &live->probes[probe];
 	const uint16_t *semaphores = snapshot->semaphores + p->first_semaphore;
 	uint16_t highest = 0;
 
 	if (!p->n_semaphores)
-		return snapshot_state(live, snapshot, probe) == OCP_ENABLED;
+		return snapshot_state(snapshot, probe) == OCP_ENABLED;
 	for (size_t i = 0; i < p->n_semaphores; i++)
 		if (semaphores[i] > highest)
 			highest = semaphores[i];
@@ -448,18 +452,17 @@ uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot
  * Return true if SITE is on. For a site without a trampoline the opcode alone decides, even if the
  * site has a defect.
  */
-static bool is_on(const struct live *live, const struct snapshot *snapshot,
-		  const struct live_site *site)
+static bool is_on(const struct snapshot *snapshot, const struct live_site *site)
 {
 	if (snapshot_opcode(snapshot, site) != site->site->on_opcode)
 		return false;
-	return !snapshot_trampoline(live, snapshot, site) ||
-	       snapshot_form(live, snapshot, site) == SITE_FORM_ON;
+	return !snapshot_trampoline(snapshot, site) ||
+	       snapshot_form(snapshot, site) == SITE_FORM_ON;
 }
 
-enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
-			      size_t probe)
+enum ocp_state snapshot_state(const struct snapshot *snapshot, size_t probe)
 {
+	const struct live *live = snapshot->live;
 	const struct live_probe *p = &live->probes[probe];
 	size_t on = 0, off = 0;
 
@@ -468,7 +471,7 @@ enum ocp_state snapshot_state(const struct live *live, const struct snapshot *sn
 	for (size_t i = 0; i < p->n_sites; i++) {
 		const struct live_site *site = &live->sites[p->first_site + i];
 
-		*(is_on(live, snapshot, site) ? &on : &off) += 1;
+		*(is_on(snapshot, site) ? &on : &off) += 1;
 	}
 	if (on && off)
 		return OCP_MIXED;

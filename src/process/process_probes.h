@@ -11,7 +11,6 @@
 #include "ocaml_probes.h"
 #include "process/image.h"
 #include "process/site_form.h"
-#include "process/trampolines.h"
 #include "tracee/memory.h"
 
 struct live_site {
@@ -20,14 +19,6 @@ struct live_site {
 	uint32_t image;
 	uint32_t probe;	  /* index in struct live's probes */
 	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
-};
-
-/*
- * A counter that OCaml code reads. A probe's name has one in each image, or (v0) one in each
- * compilation unit.
- */
-struct live_semaphore {
-	uint64_t addr;
 };
 
 struct live_probe {
@@ -42,7 +33,11 @@ struct live {
 	size_t n_probes;
 	struct live_site *sites;
 	size_t n_sites, n_code_bytes; /* n_code_bytes: of all sites together */
-	struct live_semaphore *semaphores;
+	/*
+	 * The addresses of the counters that OCaml code reads. A probe's name has one in each image, or
+	 * (v0) one in each compilation unit.
+	 */
+	uint64_t *semaphores;
 	size_t n_semaphores;
 };
 
@@ -53,8 +48,9 @@ void live_free(struct live *live);
 /* Return the index of the probe called NAME, or -1. */
 ptrdiff_t live_find_probe(const struct live *live, const char *name);
 
-/* The bytes of all sites and semaphores, in the order of the arrays in struct live. */
+/* The bytes of all sites and semaphores of LIVE, in the order of its arrays. */
 struct snapshot {
+	const struct live *live;
 	uint8_t *code; /* each site has site->n_bytes bytes, at its code_at */
 	uint16_t *semaphores;
 	bool leads_out;			/* a site calls code outside of its program */
@@ -75,17 +71,16 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 	return snapshot->code[site->code_at + site->site->opcode_at];
 }
 
+/* Read all bytes. LIVE must outlive SNAPSHOT. */
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /* Return the form of SITE. A site that calls a trampoline is on only if the gate is not 0. */
-enum site_form snapshot_form(const struct live *live, const struct snapshot *snapshot,
-			     const struct live_site *site);
+enum site_form snapshot_form(const struct snapshot *snapshot, const struct live_site *site);
 /*
  * Return the trampoline that SITE calls, or would call if its opcode were on; NULL if there is
  * none.
  */
-const struct trampoline *snapshot_trampoline(const struct live *live,
-					     const struct snapshot *snapshot,
+const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 					     const struct live_site *site);
 
 /*
@@ -93,21 +88,20 @@ const struct trampoline *snapshot_trampoline(const struct live *live,
  * whether any of them has changed. The first byte of a site does not count, since a uprobe may have
  * been added or removed there.
  */
-int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);
+int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const size_t *probes,
+			  size_t n, struct snapshot *snapshot, bool *changed);
 int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory,
-				const struct live *live, const size_t *probes, size_t n,
-				struct snapshot *snapshot, bool *changed);
+				const size_t *probes, size_t n, struct snapshot *snapshot,
+				bool *changed);
 void snapshot_free(struct snapshot *snapshot);
 
 /*
  * Return the counter of one probe: the highest of its semaphores. The counter of a probe without a
  * semaphore is 1 if all its sites are on, else 0.
  */
-uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe);
+uint16_t snapshot_count(const struct snapshot *snapshot, size_t probe);
 
 /* Return the state of one probe, by its sites and its semaphores. */
-enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
-			      size_t probe);
+enum ocp_state snapshot_state(const struct snapshot *snapshot, size_t probe);
 
 #endif

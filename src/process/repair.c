@@ -26,14 +26,12 @@
 #include <string.h>
 
 #include "inside/own_stores.h"
-#include "process/gigatext.h"
+#include "process/plan.h"
 #include "tracee/patch.h"
 #include "process/process.h"
 #include "process/site_form.h"
 
 struct repair {
-	const struct plan_context *context;
-	const struct snapshot *snapshot;
 	struct plan *plan;
 	struct ocp_repaired *repaired;
 	bool complete;	  /* complete interrupted updates; false: undo them */
@@ -41,25 +39,23 @@ struct repair {
 	bool *damaged;	  /* of each probe: whether a site is damaged */
 };
 
-static bool is_damaged(const struct plan_context *context, const struct snapshot *snapshot,
-		       const struct live_probe *probe)
+static bool is_damaged(const struct snapshot *snapshot, const struct live_probe *probe)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		const struct live_site *site = &context->live->sites[i];
+		const struct live_site *site = &snapshot->live->sites[i];
 
-		if (!site_form_is_sound(snapshot_form(context->live, snapshot, site)))
+		if (!site_form_is_sound(snapshot_form(snapshot, site)))
 			return true;
 	}
 	return false;
 }
 
-bool repair_can_settle(const struct plan_context *context, const struct snapshot *snapshot,
-		       const struct stale_journal *journal)
+bool repair_can_settle(const struct snapshot *snapshot, const struct stale_journal *journal)
 {
 	for (size_t i = 0; i < journal->n; i++) {
-		ptrdiff_t probe = live_find_probe(context->live, journal->entries[i].name);
+		ptrdiff_t probe = live_find_probe(snapshot->live, journal->entries[i].name);
 
-		if (probe >= 0 && is_damaged(context, snapshot, &context->live->probes[probe]))
+		if (probe >= 0 && is_damaged(snapshot, &snapshot->live->probes[probe]))
 			return false;
 	}
 	return true;
@@ -96,9 +92,10 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
 {
-	const struct live *live = r->context->live;
+	const struct snapshot *snapshot = r->plan->snapshot;
+	const struct live *live = snapshot->live;
 
-	if (!repair_can_settle(r->context, r->snapshot, journal))
+	if (!repair_can_settle(snapshot, journal))
 		return;
 	for (size_t i = 0; i < journal->n; i++) {
 		ptrdiff_t probe = live_find_probe(live, journal->entries[i].name);
@@ -107,8 +104,7 @@ static void settle(const struct repair *r, struct stale_journal *journal)
 		if (probe < 0)
 			continue;
 		change = repair_change(journal, i, &live->probes[probe],
-				       snapshot_count(live, r->snapshot, (size_t)probe),
-				       r->complete);
+				       snapshot_count(snapshot, (size_t)probe), r->complete);
 		change = within_bounds(change, &live->probes[probe], r->counts[probe]);
 		r->counts[probe] = (uint16_t)(r->counts[probe] + change);
 		if (r->complete && journal->kind == JOURNAL_UPDATE)
@@ -122,8 +118,8 @@ static void settle(const struct repair *r, struct stale_journal *journal)
 static void plan_site_writes(const struct repair *r, const struct live_probe *probe, bool on)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
-		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) += plan_write_site(
-			r->plan, r->snapshot, r->context->live, &r->context->live->sites[i], on);
+		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) +=
+			plan_write_site(r->plan, &r->plan->snapshot->live->sites[i], on);
 }
 
 static void write_semaphores(const struct repair *r, const struct live_probe *probe, uint16_t count)
@@ -131,13 +127,12 @@ static void write_semaphores(const struct repair *r, const struct live_probe *pr
 	size_t end = probe->first_semaphore + probe->n_semaphores;
 
 	for (size_t i = probe->first_semaphore; i < end; i++)
-		r->repaired->semaphores +=
-			plan_write_semaphore(r->plan, r->snapshot, r->context->live, i, count);
+		r->repaired->semaphores += plan_write_semaphore(r->plan, i, count);
 }
 
 static void repair_probe(const struct repair *r, size_t index)
 {
-	const struct live_probe *probe = &r->context->live->probes[index];
+	const struct live_probe *probe = &r->plan->snapshot->live->probes[index];
 	struct plan_step *step = &r->plan->steps[r->plan->n_steps];
 	uint16_t count = r->counts[index];
 
@@ -157,14 +152,11 @@ static void repair_probe(const struct repair *r, size_t index)
 	r->repaired->probes++;
 }
 
-int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
-		struct stale_journals *stale, bool complete, struct plan *plan,
-		struct ocp_repaired *repaired)
+int repair_plan(struct ocp_ctx *ctx, const struct snapshot *snapshot, struct stale_journals *stale,
+		bool complete, struct plan *plan, struct ocp_repaired *repaired)
 {
-	const struct live *live = context->live;
+	const struct live *live = snapshot->live;
 	struct repair r = {
-		.context = context,
-		.snapshot = snapshot,
 		.plan = plan,
 		.repaired = repaired,
 		.complete = complete,
@@ -174,16 +166,16 @@ int repair_plan(const struct plan_context *context, const struct snapshot *snaps
 	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };
-	err = plan_init(context->ctx, live, plan);
+	err = plan_init(ctx, snapshot, false, plan);
 	if (!err && (!r.counts || !r.damaged)) {
-		err = ctx_no_memory(context->ctx);
+		err = ctx_no_memory(ctx);
 		plan_free(plan);
 	}
 	if (err)
 		goto out;
 	for (size_t i = 0; i < live->n_probes; i++) {
-		r.counts[i] = snapshot_count(live, snapshot, i);
-		r.damaged[i] = is_damaged(context, snapshot, &live->probes[i]);
+		r.counts[i] = snapshot_count(snapshot, i);
+		r.damaged[i] = is_damaged(snapshot, &live->probes[i]);
 	}
 	for (size_t i = 0; i < stale->n; i++)
 		settle(&r, &stale->list[i]);
@@ -197,40 +189,24 @@ out:
 
 /* ---- carrying it out ------------------------------------------------------------------------ */
 
-struct repair_work {
-	struct stale_journals stale;
-	struct plan plan;
-};
-
-static void work_free(struct repair_work *work)
+/* Set STALE and PLAN. The caller frees both, also after an error. */
+static int plan_repair_now(struct ocp_process *proc, unsigned int flags,
+			   struct stale_journals *stale, struct plan *plan,
+			   struct ocp_repaired *repaired)
 {
-	plan_free(&work->plan);
-	journal_free_stale(&work->stale);
-}
-
-static int work_plan(struct ocp_process *proc, unsigned int flags, struct repair_work *work,
-		     struct ocp_repaired *repaired)
-{
-	const struct plan_context context = {
-		.ctx = proc->ctx,
-		.images = &proc->images,
-		.live = &proc->live,
-	};
 	struct snapshot snapshot;
 	int err;
 
-	*work = (struct repair_work){ 0 };
-	err = journal_find_stale(proc->ctx, proc->pid, &work->stale);
+	*plan = (struct plan){ 0 };
+	err = journal_find_stale(proc->ctx, proc->pid, stale);
 	if (err)
 		return err;
 	err = snapshot_read(proc->ctx, proc->memory, &proc->live, &snapshot);
 	if (!err) {
-		err = repair_plan(&context, &snapshot, &work->stale, flags & OCP_COMPLETE,
-				  &work->plan, repaired);
+		err = repair_plan(proc->ctx, &snapshot, stale, flags & OCP_COMPLETE, plan,
+				  repaired);
 		snapshot_free(&snapshot);
 	}
-	if (err)
-		work_free(work);
 	return err;
 }
 
@@ -253,38 +229,39 @@ static int each_settled(struct ocp_process *proc, const struct stale_journals *s
 static int repair_stopped(struct ocp_process *proc, unsigned int flags,
 			  struct ocp_repaired *repaired)
 {
-	struct repair_work work;
-	int err = work_plan(proc, flags, &work, repaired);
+	struct stale_journals stale;
+	struct plan plan;
+	int err = plan_repair_now(proc, flags, &stale, &plan, repaired);
 
-	if (err)
-		return err;
-	if (work.plan.n_writes)
-		err = each_settled(proc, &work.stale, journal_reopen_stale);
+	if (!err && plan.n_writes)
+		err = each_settled(proc, &stale, journal_reopen_stale);
 	if (!err)
-		err = patch_apply(proc->ctx, proc->pid, work.plan.writes, work.plan.n_writes);
+		err = patch_apply(proc->ctx, proc->pid, plan.writes, plan.n_writes);
 	if (!err)
-		err = each_settled(proc, &work.stale, journal_remove_stale);
-	work_free(&work);
+		err = each_settled(proc, &stale, journal_remove_stale);
+	plan_free(&plan);
+	journal_free_stale(&stale);
 	return err;
 }
 
 int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_repaired *repaired)
 {
 	bool hold = !proc->held && !proc->is_self, needs_stop;
-	struct repair_work work;
+	struct stale_journals stale;
+	struct plan plan;
 	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };
 	err = hold ? inside_clear(proc->ctx, proc->pid, true) : 0;
-	/* Without writes there is no need to stop the process. */
-	if (!err)
-		err = work_plan(proc, flags, &work, repaired);
 	if (err)
 		return err;
-	needs_stop = work.plan.n_writes || work.stale.n;
+	/* Without writes there is no need to stop the process. */
+	err = plan_repair_now(proc, flags, &stale, &plan, repaired);
+	needs_stop = !err && (plan.n_writes || stale.n);
 	if (needs_stop)
-		err = gigatext_check(proc->ctx, proc->pid, &work.plan);
-	work_free(&work);
+		err = gigatext_check(proc->ctx, proc->pid, &plan);
+	plan_free(&plan);
+	journal_free_stale(&stale);
 	if (err || !needs_stop)
 		return err;
 	if (hold)

@@ -3,7 +3,7 @@
 #ifndef PROCESS_REPAIR_H
 #define PROCESS_REPAIR_H
 
-#include "process/journal_search.h"
+#include "process/journal.h"
 #include "process/plan.h"
 
 /*
@@ -13,9 +13,8 @@
  * plan changes. The order of the writes is that of plan_make(): if the repair is interrupted
  * anywhere, a second repair finishes it. The verb of a step is the state that its writes lead to.
  */
-int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
-		struct stale_journals *stale, bool complete, struct plan *plan,
-		struct ocp_repaired *repaired);
+int repair_plan(struct ocp_ctx *ctx, const struct snapshot *snapshot, struct stale_journals *stale,
+		bool complete, struct plan *plan, struct ocp_repaired *repaired);
 
 /*
  * Return the change of the counter of PROBE, now COUNT, that undoes entry number ENTRY of JOURNAL;
@@ -25,7 +24,6 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 		  uint16_t count, bool complete);
 
 /* Return true if JOURNAL can be undone or completed: none of its probes has a damaged site. */
-bool repair_can_settle(const struct plan_context *context, const struct snapshot *snapshot,
-		       const struct stale_journal *journal);
+bool repair_can_settle(const struct snapshot *snapshot, const struct stale_journal *journal);
 
 #endif

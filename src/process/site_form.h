@@ -4,7 +4,12 @@
 #define PROCESS_SITE_FORM_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
 #include "program/program.h"
+#include "tracee/maps.h"
+#include "tracee/memory.h"
 
 enum site_form {
 	SITE_FORM_OFF,
@@ -30,5 +35,63 @@ const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_C
 
 /* Return, for a message, what is wrong with a site whose form is FORM. */
 const char *site_form_fault(enum site_form form);
+
+/* ---- trampolines ----------------------------------------------------------------------------- */
+
+/*
+ * The sites of a process that call trampolines, because they are counted inside the process. These
+ * sites are listed in the blocks (inside/block.h) that tools have put into the process.
+ *
+ * A trampoline counts the hit, and runs the handler if its gate is not 0. So the gate says whether
+ * such a site is on, and switching the site writes the gate. The process is not trusted: the
+ * contents of its blocks are checked.
+ */
+
+struct trampoline {
+	uint64_t site;	       /* the address of the site's first byte */
+	uint64_t addr;	       /* of the trampoline */
+	uint64_t gate_addr;    /* of the two bytes of the gate */
+	bool has_private_gate; /* the gate is in the block; else it is an OCaml semaphore */
+	uint16_t gate;	       /* the value of a private gate */
+};
+
+struct trampolines {
+	struct trampoline *list; /* by site */
+	size_t n;
+};
+
+/*
+ * Read the trampolines of the process of MEMORY. A block is left out if it is damaged, is of
+ * another version, or describes a site that cannot exist.
+ */
+int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found);
+void trampolines_free(struct trampolines *trampolines);
+
+/*
+ * Return true if M is a mapping of a block or of stores (inside/block.h), and so not of an ELF
+ * file.
+ */
+bool trampolines_are_in(const struct mapping *m);
+/*
+ * Set *MAPPED to whether process PID has a mapping of a block or of stores. This does not mean that
+ * a site of the process calls the block already.
+ */
+int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped);
+
+bool trampolines_equal(const struct trampolines *a, const struct trampolines *b);
+
+/*
+ * Return the trampoline that CODE, the bytes of SITE at ADDR, calls, or would call if its opcode
+ * were on; NULL if there is none.
+ */
+const struct trampoline *trampolines_find(const struct trampolines *trampolines,
+					  const struct site *site, uint64_t addr,
+					  const uint8_t *code);
+
+/*
+ * Return the form of a site with a trampoline: SITE_FORM_ON if its handler runs. GATE is the value
+ * of the trampoline's gate. A site with the opcode for off is off, and its hits are not counted.
+ */
+enum site_form trampoline_site_form(const struct site *site, const uint8_t *code, uint16_t gate);
 
 #endif

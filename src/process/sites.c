@@ -16,8 +16,6 @@
 #include "tracee/proc_file.h"
 #include "process/process.h"
 #include "process/site_form.h"
-#include "process/sites.h"
-#include "process/trampolines.h"
 
 struct ocp_sites {
 	struct ocp_site *sites;

@@ -10,11 +10,11 @@
  *	6. release
  *
  * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
- * has as many probes as fit into some milliseconds (writer.h), and at least one. Between two slices
+ * has as many probes as fit into some milliseconds, and at least one. Between two slices
  * the process runs for at least a third of the time that it was stopped. With OCP_ATOMICALLY, and
  * for a process that is held already, the whole plan is one slice.
  *
- * The process itself stores the bytes of large slices (writer.h): all bytes of a slice or none. If
+ * The process itself stores the bytes of large slices: all bytes of a slice or none. If
  * that turns out to be impossible, nothing has been written, and smaller slices are written byte by
  * byte.
  *
@@ -34,20 +34,223 @@
  * file is named.
  */
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/plural.h"
 #include "base/clock.h"
+#include "base/ctx.h"
+#include "base/plural.h"
 #include "inside/own_stores.h"
-#include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/plan.h"
 #include "process/process.h"
-#include "process/trampolines.h"
-#include "process/writer.h"
+#include "process/site_form.h"
+#include "tracee/memory.h"
+#include "tracee/patch.h"
 #include "tracee/tracee.h"
+
+/* ---- carrying out writes --------------------------------------------------------------------- */
+
+/*
+ * Carry out the writes of plans. If there are many writes, and the process can be made to store the
+ * bytes itself, the process stores them. Otherwise the tool makes the writes one by one
+ * (tracee/patch.h).
+ */
+
+/*
+ * Result of writer_apply(): there are too many writes to make them one by one. Nothing was written.
+ */
+enum { WRITER_TOO_MANY = 1 };
+
+enum {
+	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
+	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
+	FIRST_SLICE = 2048,
+	MIN_SLICE = 1024,
+	SLICE_NS = 3300 * 1000,
+};
+
+struct plan_writer {
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	struct tracee *tracee;
+	struct patcher *patcher;
+	struct own_stores *own; /* NULL: the process cannot make stores itself */
+	bool is_unsure;
+};
+
+static void give_up_stores(struct plan_writer *writer)
+{
+	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
+	own_stores_close(writer->own);
+	writer->own = NULL;
+}
+
+/* Close WRITER, which may be NULL. */
+static void writer_close(struct plan_writer *writer)
+{
+	if (!writer)
+		return;
+	own_stores_close(writer->own);
+	patcher_close(writer->patcher);
+	free(writer);
+}
+
+/*
+ * Open a writer for the process of MEMORY and for at most N_WRITES writes at a time. TRACEE is
+ * NULL if the process is held already, or is not stopped: then all writes are made one by one.
+ * Writes nothing yet. CTX, MEMORY and TRACEE must outlive the writer.
+ */
+static int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
+		       size_t n_writes, struct plan_writer **out)
+{
+	struct plan_writer *writer = calloc(1, sizeof(*writer));
+	int err;
+
+	*out = writer;
+	if (!writer)
+		return ctx_no_memory(ctx);
+	writer->ctx = ctx;
+	writer->memory = memory;
+	writer->tracee = tracee;
+	err = patcher_open(ctx, memory_pid(memory), &writer->patcher);
+	if (err) {
+		writer_close(writer);
+		*out = NULL;
+		return err;
+	}
+	if (tracee && n_writes >= OWN_MIN &&
+	    own_stores_open(ctx, memory, tracee, writer->patcher, &writer->own) != 0)
+		give_up_stores(writer);
+	return 0;
+}
+
+/*
+ * Return the number of writes for the first slice, before any stop was measured: about as many as
+ * fit into the longest stop that is allowed.
+ */
+static size_t writer_first_slice(const struct plan_writer *writer)
+{
+	return writer->own ? FIRST_OWN_SLICE : FIRST_SLICE;
+}
+
+/*
+ * Return the number of writes for the next slice, after N_WRITES took a stop of STOPPED_NS. A store
+ * by the process itself takes about 10 ns, so a stop in which the process stores the bytes
+ * is mostly spent on the calls around the stores. A longer stop means that the machine is busy, and
+ * smaller slices would not shorten it.
+ */
+static size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes,
+				int64_t stopped_ns)
+{
+	size_t n;
+
+	if (writer->own || !n_writes || stopped_ns <= 0)
+		return writer_first_slice(writer);
+	n = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
+	return n < MIN_SLICE ? MIN_SLICE : n;
+}
+
+/*
+ * Prepare to carry out WRITES: call this before the stop. WRITES must stay valid until the next
+ * call of this function.
+ */
+static int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
+{
+	if (!writer->own)
+		return 0;
+	return own_stores_prepare(writer->own, writes, n < OWN_MIN ? 0 : n);
+}
+
+/*
+ * Carry out all or none of WRITES, in the order of their phases. If the writer has a tracee, call
+ * this in the work of tracee_run_stopped(). Returns WRITER_TOO_MANY if MAY_REFUSE is set, the
+ * process cannot make the stores itself, and there are too many writes to make them one by one;
+ * writer_first_slice() then returns a smaller number than before. After another error see
+ * writer_is_unsure().
+ */
+static int writer_apply(struct plan_writer *writer, const struct patch_write *writes, size_t n,
+			bool may_refuse)
+{
+	writer->is_unsure = false;
+	if (writer->own && n >= OWN_MIN) {
+		int err = own_stores_apply(writer->own, writes, n, &writer->is_unsure);
+
+		if (err != -ENOTSUP && err != -EAGAIN)
+			return err;
+		give_up_stores(writer);
+		if (may_refuse && n > FIRST_SLICE)
+			return WRITER_TOO_MANY;
+	}
+	return patcher_apply(writer->patcher, writes, n);
+}
+
+/* Return true if the process still has the new bytes of all WRITES. */
+static bool writer_is_untouched(const struct plan_writer *writer, const struct patch_write *writes,
+				size_t n)
+{
+	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 each: a semaphore */
+	bool same = pieces && bytes;
+
+	for (size_t i = 0; same && i < n; i++)
+		pieces[i] =
+			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
+	same = same && memory_read(writer->memory, pieces, n, bytes) == 0;
+	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
+		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
+	free(pieces);
+	free(bytes);
+	return same;
+}
+
+/*
+ * Write the old bytes of WRITES, in the reverse order of the phases. Test:
+ * slices_are_undone_last_first.
+ */
+static int writer_put_back(struct plan_writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct patch_write *back = calloc(n + 1, sizeof(*back));
+	int err;
+
+	if (!back)
+		return ctx_no_memory(writer->ctx);
+	for (size_t i = 0; i < n; i++) {
+		back[i] = writes[n - 1 - i];
+		back[i].old = writes[n - 1 - i].new;
+		back[i].new = writes[n - 1 - i].old;
+		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
+	}
+	err = writer_apply(writer, back, n, false);
+	free(back);
+	return err;
+}
+
+/*
+ * After an error of writer_apply(): return true if the process may still carry out its stores, or
+ * may have carried them out.
+ */
+static bool writer_is_unsure(const struct plan_writer *writer)
+{
+	return writer->is_unsure;
+}
+
+/*
+ * Use this if the process could not be stopped: do the same as patcher_set_running(), and let the
+ * process make no stores itself.
+ */
+static void writer_set_running(struct plan_writer *writer)
+{
+	own_stores_close(writer->own);
+	writer->own = NULL;
+	patcher_set_running(writer->patcher);
+}
+
+/* ---- updates --------------------------------------------------------------------------------- */
 
 enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
 
@@ -67,7 +270,6 @@ struct update {
 	struct tracee *tracee; /* NULL if the process is held already */
 	struct plan_writer *writer;
 	bool one_slice;
-	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
 	size_t *probes; /* the probe of each step */
@@ -100,9 +302,9 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
-	*before = *after = snapshot_count(&u->proc->live, &u->snapshot, step->probe);
+	*before = *after = snapshot_count(&u->snapshot, step->probe);
 	/* Without a semaphore there is no count of users. */
-	if (u->context.force || !u->proc->live.probes[step->probe].n_semaphores)
+	if (u->plan.force || !u->proc->live.probes[step->probe].n_semaphores)
 		*after = step->verb == ACTION_ENABLE;
 	else if (step->verb == ACTION_ENABLE)
 		++*after;
@@ -189,7 +391,7 @@ static int record_slice(struct update *u, struct slice *slice)
 	if (!u->journal)
 		return 0;
 	if (!no_stop)
-		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory,
 						  u->probes + slice->first, slice->n, &u->snapshot,
 						  &changed);
 	if (err)
@@ -228,13 +430,13 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 static int check_code(struct update *u, struct slice *slice)
 {
 	bool changed;
-	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
-					u->probes + slice->first, slice->n, &u->snapshot, &changed);
+	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, u->probes + slice->first,
+					slice->n, &u->snapshot, &changed);
 
 	slice->changed |= !err && changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
 		if (u->snapshot.leads_out || !u->proc->live.probes[u->probes[i]].n_semaphores ||
-		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
+		    snapshot_state(&u->snapshot, u->probes[i]) == OCP_MIXED)
 			slice->read_again = true;
 	return err;
 }
@@ -262,9 +464,9 @@ static int look_for_block(struct update *u, struct slice *slice)
 static int renew_slice(struct update *u, struct slice *slice)
 {
 	bool changed;
-	int err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
-					      u->probes + slice->first, slice->n, &u->snapshot,
-					      &changed);
+	int err =
+		snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, u->probes + slice->first,
+					    slice->n, &u->snapshot, &changed);
 
 	if (!err && changed && u->journal && u->tracee && ++slice->tries < MAX_JOURNAL_TRIES) {
 		slice->changed = slice->needs_record = true;
@@ -275,8 +477,7 @@ static int renew_slice(struct update *u, struct slice *slice)
 	if (!err && (changed || slice->read_again))
 		err = check_code(u, slice);
 	if (!err && (changed || slice->changed))
-		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,
-				 &slice->renewed);
+		err = plan_renew(&u->plan, slice->first, slice->n, &slice->renewed);
 	return err;
 }
 
@@ -313,8 +514,11 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 {
 	const struct plan *done = slice->renewed.n_steps ? &slice->renewed : &u->plan;
 	size_t first = slice->renewed.n_steps ? 0 : slice->first;
-	struct plan ours = { .steps = calloc(slice->n, sizeof(*ours.steps)) };
-	struct plan_context context = u->context;
+	struct plan ours = {
+		.ctx = u->proc->ctx,
+		.snapshot = &u->snapshot,
+		.steps = calloc(slice->n, sizeof(*ours.steps)),
+	};
 	struct plan opposite = { 0 };
 	const struct patch_write *writes;
 	size_t n_writes;
@@ -323,7 +527,6 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 
 	if (!ours.steps)
 		return ctx_no_memory(u->proc->ctx);
-	context.force = false;
 	for (size_t i = first; i < first + slice->n; i++) {
 		struct plan_step *step = &ours.steps[ours.n_steps];
 
@@ -337,11 +540,11 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	}
 	err = check_code(u, slice);
 	if (!err)
-		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory,
 						  u->probes + slice->first, slice->n, &u->snapshot,
 						  &changed);
 	if (!err)
-		err = plan_renew(&context, &ours, 0, ours.n_steps, &u->snapshot, &opposite);
+		err = plan_renew(&ours, 0, ours.n_steps, &opposite);
 	if (!err) {
 		writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
 		err = writer_apply(u->writer, writes, n_writes, false);
@@ -604,7 +807,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 		err = ctx_error(proc->ctx, -EINVAL, "pid %d: a process cannot stop itself",
 				(int)proc->pid);
 	if (!err)
-		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
+		err = plan_make(proc->ctx, actions, &u->snapshot, flags & OCP_FORCE, &u->plan);
 	/* Without writes there is no need to stop the process. */
 	if (err || u->plan.n_writes == 0)
 		return err;
@@ -620,25 +823,10 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 	return run_plan(u, flags);
 }
 
-static struct update new_update(struct ocp_process *proc, enum journal_kind kind,
-				unsigned int flags)
-{
-	return (struct update){
-		.proc = proc,
-		.kind = kind,
-		.context = {
-			.ctx = proc->ctx,
-			.images = &proc->images,
-			.live = &proc->live,
-			.force = flags & OCP_FORCE,
-		},
-	};
-}
-
 int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 		       unsigned int flags)
 {
-	struct update u = new_update(proc, JOURNAL_UPDATE, flags);
+	struct update u = { .proc = proc, .kind = JOURNAL_UPDATE };
 	int err = run_update(&u, actions, flags);
 
 	free_update(&u);
@@ -661,7 +849,7 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	*out = NULL;
 	if (!undo)
 		return ctx_no_memory(proc->ctx);
-	*u = new_update(proc, JOURNAL_PROMISE, flags);
+	*u = (struct update){ .proc = proc, .kind = JOURNAL_PROMISE };
 	err = run_update(u, actions, flags);
 	if (err) {
 		ocp_undo_free(undo);

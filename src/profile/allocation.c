@@ -12,7 +12,7 @@
 #include "base/search.h"
 #include "code/code_file.h"
 #include "code/runtime.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 #include "measure/engine/bpf_support.h"
 #include "measure/engine/link_close.h"
 #include "process/gc_gauges.h"

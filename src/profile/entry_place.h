@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "base/ctx.h"
 #include "code/code_file.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 
 struct entry_place {
 	uint64_t va;

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "code/functions.h"
+#include "code/line_places.h"
 #include "program/program.h"
 
 struct line_spans;
@@ -60,5 +62,23 @@ void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, 
  */
 int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
 			const char *where);
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/*
+ * Finds the source lines that items of the kinds ITEM_LINE and ITEM_FILE_LINES name, in one
+ * program.
+ */
+
+/* Return true if PROG has the source file of the item TEXT; false also after an error. */
+bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
+			   const struct functions *functions, const char *text);
+
+/*
+ * Record why PROG, which messages call WHERE, has no line TEXT. Return -ENOENT, -ENODATA or another
+ * negative errno.
+ */
+int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
+		       const struct functions *functions, const char *text, const char *where);
 
 #endif

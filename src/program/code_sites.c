@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "code/code_pause.h"
+#include "code/code_flow.h"
 #include "code/ifunc.h"
 #include "code/runtime.h"
 #include "code/x86_function.h"

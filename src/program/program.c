@@ -40,17 +40,122 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/plural.h"
+#include "base/populate.h"
 #include "base/search.h"
 #include "program/abi.h"
 #include "program/arg_names.h"
 #include "program/arg_notes.h"
+#include "program/dormant/external.h"
 #include "program/foreign_notes.h"
 #include "program/name_table.h"
 #include "program/note.h"
-#include "program/site_groups.h"
 #include "program/wrapper_args.h"
-#include "base/plural.h"
-#include "base/populate.h"
+
+/* ---- groups of sites ------------------------------------------------------------------------- */
+
+/* Group the sites of a program by probe: see struct ocp_program. */
+
+/* Compare the names of two struct probe, for qsort(3) and bsearch(3). */
+static int site_groups_compare_probes(const void *a, const void *b)
+{
+	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
+}
+
+static int compare_group_sites(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+
+	if (x->has_code != y->has_code)
+		return x->has_code ? -1 : 1;
+	return COMPARE(x->va, y->va);
+}
+
+/*
+ * Sort SITES if necessary. Most compilers write the notes of each name in the order of addresses.
+ */
+static void sort_sites(struct site *sites, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && compare_group_sites(&sites[i - 1], &sites[i]) <= 0)
+		i++;
+	if (i < n)
+		qsort(sites, n, sizeof(*sites), compare_group_sites);
+}
+
+/*
+ * Sort the probes by name, and reserve slots for their sites. On entry, the n_sites of each probe
+ * is the number of sites that it will have. On return, first_site is the index of the probe's first
+ * slot, and n_sites is 0. Set *RANK to a table from old to new probe numbers, which the caller
+ * frees.
+ */
+static int site_groups_begin(struct ocp_program *prog, uint32_t **rank)
+{
+	size_t next = 0;
+
+	*rank = calloc(prog->n_probes + 1, sizeof(**rank));
+	if (!*rank)
+		return ctx_no_memory(prog->ctx);
+	for (size_t i = 0; i < prog->n_probes; i++)
+		prog->probes[i].first_site = i; /* the probe's number before sorting */
+	qsort(prog->probes, prog->n_probes, sizeof(*prog->probes), site_groups_compare_probes);
+	for (size_t i = 0; i < prog->n_probes; i++) {
+		struct probe *probe = &prog->probes[i];
+
+		(*rank)[probe->first_site] = (uint32_t)i;
+		probe->first_site = next;
+		next += probe->n_sites;
+		probe->n_sites = 0;
+	}
+	return 0;
+}
+
+/* Return the slot in SITES for the next site of probe number PROBE, and count this site. */
+static struct site *site_groups_next(struct ocp_program *prog, struct site *sites, uint32_t probe)
+{
+	return &sites[prog->probes[probe].first_site + prog->probes[probe].n_sites++];
+}
+
+/* Sort the sites of each probe by address; those without code come last. */
+static void site_groups_end(struct ocp_program *prog)
+{
+	for (size_t i = 0; i < prog->n_probes; i++)
+		sort_sites(prog->sites + prog->probes[i].first_site, prog->probes[i].n_sites);
+}
+
+/*
+ * Group the sites of PROG, which are in any order and have `probe` set: do the work of the three
+ * functions above.
+ */
+static int site_groups_make(struct ocp_program *prog)
+{
+	struct site *grouped = malloc((prog->n_sites + 1) * sizeof(*grouped));
+	uint32_t *rank = NULL;
+	int err = grouped ? 0 : ctx_no_memory(prog->ctx);
+
+	for (size_t i = 0; i < prog->n_probes; i++)
+		prog->probes[i].n_sites = 0;
+	for (size_t i = 0; i < prog->n_sites; i++)
+		prog->probes[prog->sites[i].probe].n_sites++;
+	if (!err)
+		err = site_groups_begin(prog, &rank);
+	if (err) {
+		free(grouped);
+		return err;
+	}
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		prog->sites[i].probe = rank[prog->sites[i].probe];
+		*site_groups_next(prog, grouped, prog->sites[i].probe) = prog->sites[i];
+	}
+	free(rank);
+	free(prog->sites);
+	prog->sites = grouped;
+	site_groups_end(prog);
+	return 0;
+}
+
+/* ---- reading a program ----------------------------------------------------------------------- */
 
 /* The limit for all notes; 100 000 sites take 10 MB. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
@@ -648,4 +753,38 @@ bool program_has_same_site(const struct ocp_program *a, const struct site *x,
 	       x->has_code == y->has_code && (!x->has_code || x->va == y->va) &&
 	       x->semaphore_va == y->semaphore_va &&
 	       x->tracer_semaphore_va == y->tracer_semaphore_va && x->abi == y->abi;
+}
+
+static void count_host_site(void *data, uint64_t va)
+{
+	size_t *n = data;
+
+	(void)va;
+	(*n)++;
+}
+
+int program_count_host_sites(const struct ocp_program *prog, size_t *n)
+{
+	struct object_external *externals = NULL;
+	struct object object;
+	size_t n_externals;
+	bool may;
+	int err;
+
+	*n = 0;
+	/* An executable is not loaded by a host program. */
+	if (elf_file_has_interpreter(prog->elf))
+		return 0;
+	err = external_may_be_in(prog->ctx, prog->elf, &may);
+	if (err || !may)
+		return err;
+	err = object_read(prog->ctx, prog->elf, &object);
+	if (err)
+		return err;
+	err = external_list(&object, &externals, &n_externals);
+	if (!err)
+		external_each_site(&object, externals, n_externals, count_host_site, n);
+	free(externals);
+	object_free(&object);
+	return err;
 }

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include "base/ctx.h"
 #include "base/file_rules.h"
-#include "program/dormant/dormant.h"
 #include "elf/elf_file.h"
+#include "program/dormant/dormant.h"
 
 /*
  * A site that a note describes has 6 bytes: nop, then cmp or call with a 4-byte operand (see
@@ -186,5 +186,8 @@ ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
  */
 bool program_has_same_site(const struct ocp_program *a, const struct site *x,
 			   const struct ocp_program *b, const struct site *y);
+
+/* Set *N to the number of sites in PROG's code that belong to probes of its host program. */
+int program_count_host_sites(const struct ocp_program *prog, size_t *n);
 
 #endif

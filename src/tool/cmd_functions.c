@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "code/code_file.h"
 #include "code/functions.h"
-#include "code/unit_files.h"
+#include "code/units.h"
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"

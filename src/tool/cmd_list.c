@@ -30,7 +30,6 @@
 #include "process/find.h"
 #include "process/proc_events.h"
 #include "process/process_kind.h"
-#include "program/host_sites.h"
 #include "program/program.h"
 #include "tool/json.h"
 #include "tool/list_args.h"

@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
-#include "elf/dynsym.h"
+#include "elf/symbols.h"
 #include "tracee/maps.h"
 #include "tracee/patch.h"
 #include "tracee/proc_file.h"

@@ -9,7 +9,7 @@
 
 #include "code/frametable.h"
 #include "code/functions.h"
-#include "elf/address_lines.h"
+#include "elf/lines.h"
 #include "elf/elf_file.h"
 
 /* An instruction, and the tables of its file. */

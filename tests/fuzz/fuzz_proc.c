@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "process/container.h"
-#include "process/journal_format.h"
+#include "process/journal.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 

@@ -9,7 +9,7 @@
 #include <elf.h>
 
 #include "code/functions.h"
-#include "code/unit_files.h"
+#include "code/units.h"
 #include "unit.h"
 
 enum {

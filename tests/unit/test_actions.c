@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/resolve.h"
+#include "process/plan.h"
 #include "unit.h"
 
 static struct live_probe probes[] = {
 	{ .name = "a_done" },  { .name = "a_start" }, { .name = "b_done" },
 	{ .name = "b_start" }, { .name = "other" },
 };
-static const struct live live = { .probes = probes, .n_probes = 5 };
 static const struct image_list images = { .exe_path = (char *)"/bin/prog" };
+static const struct live live = { .images = &images, .probes = probes, .n_probes = 5 };
 
 struct fixture {
 	struct ocp_ctx *ctx;
@@ -46,9 +46,9 @@ EACH_TEST(set_up, tear_down);
 /* A probe that may be off already is shown in parentheses. */
 static int resolve(struct fixture *f, const struct ocp_actions *actions)
 {
-	struct chosen_probe *chosen;
+	struct plan_step *chosen;
 	size_t n, used = 0;
-	int err = actions_resolve(f->ctx, &live, &images, actions, &chosen, &n);
+	int err = actions_resolve(f->ctx, &live, actions, &chosen, &n);
 
 	if (err)
 		assert_null(chosen);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "code/code_pause.h"
+#include "code/code_flow.h"
 
 /* Find the pause in the function at START; THROUGH is NULL or the one that it must call. */
 static int find(struct code *code, const char *start, size_t n, const char *through,

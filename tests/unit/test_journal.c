@@ -16,7 +16,6 @@
 
 #include "journal_place.h"
 #include "process/journal.h"
-#include "process/journal_format.h"
 #include "tracee/proc_file.h"
 #include "unit.h"
 

@@ -12,7 +12,6 @@
 
 #include "journal_place.h"
 #include "process/journal.h"
-#include "process/journal_search.h"
 
 /* ---- system calls and memory that fail ------------------------------------------------------ */
 

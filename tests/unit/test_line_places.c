@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "code/line_places.h"
-#include "elf/dynsym.h"
+#include "elf/symbols.h"
 #include "unit.h"
 
 /* A function of the unit M, and a row: the file and line, and the column. */

@@ -20,7 +20,7 @@ struct model {
 	struct image_list images;
 	struct live live;
 	struct snapshot snapshot;
-	struct plan_context context;
+	bool force; /* of the plans to switch */
 };
 
 static void read_bytes(const struct model *m, uint64_t va, void *to, size_t n)
@@ -45,6 +45,7 @@ static void model_init(struct model *m, const char *name)
 	assert_int_equal(fixture_open(&m->fixture, m->ctx, &m->image.prog), 0);
 	m->images = (struct image_list){ .images = &m->image, .n = 1 };
 	assert_int_equal(live_make(m->ctx, &m->images, &m->live), 0);
+	m->snapshot.live = &m->live;
 	m->snapshot.code = calloc(m->live.n_code_bytes + 1, 1);
 	m->snapshot.semaphores = calloc(m->live.n_semaphores + 1, sizeof(uint16_t));
 	assert_non_null(m->snapshot.code);
@@ -53,13 +54,7 @@ static void model_init(struct model *m, const char *name)
 		read_bytes(m, m->live.sites[i].addr, site_code(m, i),
 			   m->live.sites[i].site->n_bytes);
 	for (size_t i = 0; i < m->live.n_semaphores; i++)
-		read_bytes(m, m->live.semaphores[i].addr, &m->snapshot.semaphores[i],
-			   sizeof(uint16_t));
-	m->context = (struct plan_context){
-		.ctx = m->ctx,
-		.images = &m->images,
-		.live = &m->live,
-	};
+		read_bytes(m, m->live.semaphores[i], &m->snapshot.semaphores[i], sizeof(uint16_t));
 }
 
 static void model_free(struct model *m)
@@ -85,7 +80,7 @@ static void carry_out(struct model *m, const struct patch_write *w)
 		return;
 	}
 	for (size_t i = 0; w->bytes == 2 && i < m->live.n_semaphores; i++) {
-		if (m->live.semaphores[i].addr != w->addr)
+		if (m->live.semaphores[i] != w->addr)
 			continue;
 		assert_int_equal(m->snapshot.semaphores[i], w->old);
 		assert_int_equal(w->phase, PATCH_SEMAPHORES);
@@ -103,9 +98,9 @@ static size_t repair_as(struct model *m, struct stale_journals *stale, bool comp
 	struct plan plan;
 	size_t n_writes, done = 0;
 
-	assert_int_equal(repair_plan(&m->context, &m->snapshot, stale ? stale : &none, complete,
-				     &plan, repaired),
-			 0);
+	assert_int_equal(
+		repair_plan(m->ctx, &m->snapshot, stale ? stale : &none, complete, &plan, repaired),
+		0);
 	for (int phase = 0; phase < N_PATCH_PHASES; phase++)
 		for (size_t i = 0; i < plan.n_writes; i++)
 			if (plan.writes[i].phase == phase && done++ < max_writes)
@@ -176,7 +171,7 @@ static void check_agreement(const struct model *m, const uint16_t *highest)
 	for (size_t p = 0; p < m->live.n_probes; p++) {
 		const struct live_probe *probe = &m->live.probes[p];
 
-		assert_int_equal(snapshot_state(&m->live, &m->snapshot, p),
+		assert_int_equal(snapshot_state(&m->snapshot, p),
 				 highest[p] ? OCP_ENABLED : OCP_DISABLED);
 		for (size_t i = 0; i < probe->n_semaphores; i++)
 			assert_int_equal(m->snapshot.semaphores[probe->first_semaphore + i],
@@ -362,7 +357,7 @@ static int switch_all(struct model *m, bool enable)
 
 	assert_int_equal(
 		enable ? ocp_actions_enable_all(actions) : ocp_actions_disable_all(actions), 0);
-	err = plan_make(&m->context, actions, &m->snapshot, &plan);
+	err = plan_make(m->ctx, actions, &m->snapshot, m->force, &plan);
 	for (int phase = 0; !err && phase < N_PATCH_PHASES; phase++)
 		for (size_t i = 0; i < plan.n_writes; i++)
 			if (plan.writes[i].phase == phase)
@@ -383,8 +378,8 @@ TEST(sites_are_on_while_semaphores_are_raised)
 		model_init(&m, FIXTURES[i]);
 		assert_int_equal(switch_all(&m, true), 0);
 		for (size_t j = 0; j < m.live.n_probes; j++)
-			assert_int_equal(snapshot_state(&m.live, &m.snapshot, j), OCP_ENABLED);
-		while (snapshot_state(&m.live, &m.snapshot, 0) == OCP_ENABLED)
+			assert_int_equal(snapshot_state(&m.snapshot, j), OCP_ENABLED);
+		while (snapshot_state(&m.snapshot, 0) == OCP_ENABLED)
 			assert_int_equal(switch_all(&m, false), 0);
 		model_free(&m);
 	}
@@ -405,7 +400,7 @@ TEST(full_counters_are_not_raised)
 	assert_non_null(strstr(ocp_error(m.ctx), "is enabled 65535 times, which is the maximum"));
 	for (size_t i = 0; i < m.live.n_semaphores; i++)
 		assert_int_equal(m.snapshot.semaphores[i], UINT16_MAX);
-	m.context.force = true;
+	m.force = true;
 	assert_int_equal(switch_all(&m, true), 0);
 	for (size_t i = 0; i < m.live.n_semaphores; i++)
 		assert_int_equal(m.snapshot.semaphores[i], 1);
@@ -442,8 +437,8 @@ TEST(plans_are_renewed_for_what_is_there_now)
 	model_init(&m, "v1");
 	actions = ocp_actions_new(m.ctx);
 	assert_int_equal(ocp_actions_enable_all(actions), 0);
-	assert_int_equal(plan_make(&m.context, actions, &m.snapshot, &plan), 0);
-	assert_int_equal(plan_renew(&m.context, &plan, 1, 2, &m.snapshot, &renewed), 0);
+	assert_int_equal(plan_make(m.ctx, actions, &m.snapshot, false, &plan), 0);
+	assert_int_equal(plan_renew(&plan, 1, 2, &renewed), 0);
 	assert_int_equal(renewed.n_steps, 2);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(renewed.steps[i].probe, plan.steps[i + 1].probe);
@@ -451,8 +446,8 @@ TEST(plans_are_renewed_for_what_is_there_now)
 	}
 	plan_free(&renewed);
 	code_of(&m, m.live.probes[plan.steps[2].probe].name, 0)[SITE_OPCODE_OFF] = 0xcc;
-	assert_int_equal(plan_renew(&m.context, &plan, 1, 2, &m.snapshot, &renewed), -EILSEQ);
-	assert_int_equal(plan_renew(&m.context, &plan, 1, 1, &m.snapshot, &renewed), 0);
+	assert_int_equal(plan_renew(&plan, 1, 2, &renewed), -EILSEQ);
+	assert_int_equal(plan_renew(&plan, 1, 1, &renewed), 0);
 	plan_free(&renewed);
 	plan_free(&plan);
 	ocp_actions_free(actions);

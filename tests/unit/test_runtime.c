@@ -10,7 +10,7 @@
 
 #include "code/gc_phases.h"
 #include "code/runtime.h"
-#include "elf/named_symbols.h"
+#include "elf/symbols.h"
 #include "made_elf.h"
 #include "unit.h"
 

@@ -20,7 +20,7 @@
 #include "inside/layout.h"
 #include "inside/templates.h"
 #include "process/process.h"
-#include "process/trampolines.h"
+#include "process/site_form.h"
 #include "unit.h"
 
 /*

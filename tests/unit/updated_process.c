@@ -16,11 +16,10 @@
 #include <unistd.h>
 
 #include "proc_self.h"
-#include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/plan.h"
 #include "tracee/patch.h"
-#include "process/trampolines.h"
+#include "process/site_form.h"
 #include "tracee/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
@@ -96,13 +95,13 @@ void from_now_on(void)
 	}
 
 MOMENT(REFRESH_CODE, snapshot_refresh_code,
-       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-       (ctx, memory, live, probes, n, snapshot, changed))
+       (struct ocp_ctx * ctx, const struct memory *memory, const size_t *probes, size_t n,
+	struct snapshot *snapshot, bool *changed),
+       (ctx, memory, probes, n, snapshot, changed))
 MOMENT(REFRESH_COUNTERS, snapshot_refresh_semaphores,
-       (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-	const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-       (ctx, memory, live, probes, n, snapshot, changed))
+       (struct ocp_ctx * ctx, const struct memory *memory, const size_t *probes, size_t n,
+	struct snapshot *snapshot, bool *changed),
+       (ctx, memory, probes, n, snapshot, changed))
 MOMENT(TRAMPOLINES, trampolines_read,
        (struct ocp_ctx * ctx, const struct memory *memory, struct trampolines *found),
        (ctx, memory, found))

@@ -13,7 +13,7 @@
 
 #include "ocaml_probes.h"
 
-/* FIRST_SLICE: writer.c's number of writes, two a probe. */
+/* FIRST_SLICE: update.c's number of writes, two a probe. */
 enum { N = 1500, FIRST_SLICE = 1024, SPACING = 8 };
 enum { ON = 0xe8, OFF = 0x3d, INT3 = 0xcc };
 extern const uint8_t update_sites[];

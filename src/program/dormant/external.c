@@ -10,7 +10,7 @@
  *	je ...
  *
  * Only the host's file has the text of the marker, and so the probe's name. In a process that has
- * mapped both files, the host is known (process/externals.c). The code alone proves that this is a
+ * mapped both files, the host is known (process/image.c). The code alone proves that this is a
  * site: no other code compares an address with a constant.
  */
 #include "program/dormant/external.h"

@@ -66,8 +66,8 @@ struct x86_site {
 };
 
 /*
- * Check whether the code that begins with LOAD at POS is a dormant probe (x86_match.c). Return NULL
- * and fill *SITE if it is, otherwise return the reason why not.
+ * Check whether the code that begins with LOAD at POS is a dormant probe. Return NULL and fill
+ * *SITE if it is, otherwise return the reason why not.
  */
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);

@@ -4,7 +4,7 @@
  * none of them: the frames of Gc.Memprof are calls of OCaml, and the frame tables and symbols have
  * their names and lines.
  */
-#include "elf/address_lines.h"
+#include "elf/lines.h"
 #include "elf/eh_frame.h"
 #include "unwind/stack_walker.h"
 
