@@ -92,8 +92,8 @@ struct session_fd {
 };
 
 /*
- * The events of a command, in the order in which they are handled if they occur at one time. DATA is
- * passed to their functions.
+ * The events of a command, in the order in which they are handled if they occur at one time. DATA
+ * is passed to their functions.
  */
 struct session_events {
 	const struct session_fd *fds; /* at most SESSION_MAX_FDS */
