@@ -517,8 +517,7 @@ static bool admit(void *data, const struct http_request *request, struct http_re
  * Serve clients on LISTEN_FD, and take ownership of it, also after an error. The caller must have
  * set hosts and asks.fd in ROUTES, which must outlive the server.
  */
-static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd,
-			struct http **http)
+static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd)
 {
 	static const struct http_route fixed[] = {
 		{ "/metrics", HTTP_GET, answer_metrics, ASK_METRICS },
@@ -548,7 +547,6 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		.admit = admit,
 		.data = routes,
 	};
-	int err;
 
 	if (!list) {
 		close(listen_fd);
@@ -559,14 +557,12 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		list[n_fixed + i] =
 			(struct http_route){ assets[i].path, HTTP_GET, answer_asset, 0 };
 	routes->list = list;
-	err = http_new(ctx, &settings, http);
-	routes->asks.http = *http;
-	return err;
+	return http_new(ctx, &settings, &routes->asks.http);
 }
 
-static void routes_stop(struct routes *routes, struct http *http)
+static void routes_stop(struct routes *routes)
 {
-	http_free(http);
+	http_free(routes->asks.http);
 	free(routes->list);
 	routes->list = NULL;
 	asks_free(&routes->asks);
@@ -593,8 +589,9 @@ struct front_setup {
  * answers from the channel whenever they arrive: some come after asks_get() has stopped waiting for
  * them.
  */
-static void serve_channel(struct routes *routes, struct http *http)
+static void serve_channel(struct routes *routes)
 {
+	struct http *http = routes->asks.http;
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
 				 { .fd = routes->asks.fd, .events = POLLIN } };
 	int64_t expire_ms = clock_ms() + EXPIRE_MS;
@@ -653,19 +650,18 @@ static int be_front(const void *data, pid_t parent, int channel_fd)
 {
 	const struct front_setup *setup = data;
 	struct routes routes = { .hosts = setup->hosts, .asks.fd = channel_fd };
-	struct http *http = NULL;
 	char go;
 	int err = keep_two(setup->ctx, setup->listen_fd, channel_fd);
 
 	prctl(PR_SET_NAME, "probes-http");
 	if (!err)
-		err = routes_start(setup->ctx, &routes, setup->listen_fd, &http);
+		err = routes_start(setup->ctx, &routes, setup->listen_fd);
 	if (!err)
 		err = enter_sandbox(setup->ctx, parent);
 	server_child_report(setup->ctx, channel_fd, err);
 	if (!err && recv(channel_fd, &go, 1, 0) == 1)
-		serve_channel(&routes, http);
-	routes_stop(&routes, http);
+		serve_channel(&routes);
+	routes_stop(&routes);
 	exit(err ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
