@@ -7,7 +7,6 @@
 #include "memprof/probe_engine.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stdlib.h>
@@ -16,10 +15,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
-#include "measure/engine/pid_namespace.h"
-#include "measure/engine/uprobe_link.h"
+#include "kernel/bpf_object.h"
+#include "kernel/bpf_support.h"
+#include "kernel/link.h"
+#include "kernel/maps.h"
+#include "kernel/pid_namespace.h"
+#include "kernel/uprobe_link.h"
 #include "memprof.skel.h"
 
 enum { BUFFER_BYTES = 16 << 20, SERIAL = MEASURE_FIRST_SERIAL };
@@ -44,7 +45,6 @@ struct engine {
 	struct memprof_bpf *skel;
 	pid_t pid;
 	size_t max_sites, max_args;
-	bool *no_semaphore; /* indexed by site: see uprobe_link.h */
 	struct probe_link *links;
 	size_t n_links;
 	/* The members below are for the ring buffer. */
@@ -96,23 +96,21 @@ static int set_process(struct engine *e)
 
 static int load_memprof_bpf(struct engine *e)
 {
-	const int n_cpus = libbpf_num_possible_cpus();
+	const int n_cpus = possible_cpus();
+	const struct bpf_object_sizes sizes = {
+		.sites = (uint32_t)e->max_sites,
+		.site_args = (uint32_t)e->max_args,
+		.print_bytes = BUFFER_BYTES,
+		.walks = (uint32_t)n_cpus * EVENT_SLOTS,
+	};
 	int err;
 
 	if (n_cpus < 0)
 		return ctx_error(e->ctx, n_cpus, "cannot tell the number of processors: %s",
 				 strerror(-n_cpus));
-	e->skel = memprof_bpf__open();
-	if (!e->skel)
-		return ctx_no_memory(e->ctx);
-	e->skel->maps.sites.max_entries = (uint32_t)e->max_sites;
-	e->skel->maps.site_args.max_entries = (uint32_t)e->max_args;
-	e->skel->maps.events.max_entries = BUFFER_BYTES;
-	e->skel->maps.scratch.max_entries = (uint32_t)n_cpus * EVENT_SLOTS;
-	err = memprof_bpf__load(e->skel);
-	if (err)
-		return bpf_support_explain(e->ctx, err, "loading the BPF program");
-	err = set_process(e);
+	err = bpf_memprof_load(e->ctx, &sizes, &e->skel);
+	if (!err)
+		err = set_process(e);
 	return err ? err : open_buffer(e);
 }
 
@@ -141,7 +139,6 @@ static void engine_close(struct engine *e)
 		memprof_bpf__destroy(e->skel);
 	if (e->support.idle_prog_fd >= 0)
 		close(e->support.idle_prog_fd);
-	free(e->no_semaphore);
 	free(e->links);
 	free(e);
 }
@@ -158,8 +155,7 @@ static int engine_open(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	e->pid = spec->pid;
 	e->max_sites = spec->max_sites;
 	e->max_args = spec->max_args;
-	e->no_semaphore = calloc(e->max_sites + 1, sizeof(*e->no_semaphore));
-	err = e->no_semaphore ? bpf_support_probe(ctx, &e->support) : ctx_no_memory(ctx);
+	err = bpf_support_probe(ctx, &e->support);
 	if (!err && !e->support.has_uprobe_multi)
 		err = ctx_error(ctx, -EOPNOTSUPP,
 				"measuring: events through probes need uprobe_multi links "
@@ -199,33 +195,35 @@ int probe_engine_set_args(struct engine *e, const struct site_args *args, size_t
 
 static int attach_file(struct engine *e, const struct engine_file *file)
 {
-	bool *wanted = calloc(file->n_sites + 1, sizeof(*wanted));
-	const struct uprobe_link_spec spec = {
+	struct uprobe_link_spec spec = {
 		.prog_fd = e->skel->progs.memprof_event.prog_fd,
 		.idle_prog_fd = e->support.idle_prog_fd,
-		.file = file,
-		.wanted = wanted,
-		.no_semaphore = e->no_semaphore + file->first_site,
-		.first_site = (uint32_t)file->first_site,
-		.serial = SERIAL,
+		.path = file->path,
+		.name = file->name,
+		.uprobes = calloc(file->n_sites + 1, sizeof(*spec.uprobes)),
 		/*
 		 * Before Linux 6.10, the kernel takes this id for that of a single thread, so pass
 		 * 0, for all processes. The BPF program itself ignores other processes.
 		 */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
-	struct probe_link *links = array_grow(e->links, e->n_links, sizeof(*links));
-	int err = wanted && links ? 0 : ctx_no_memory(e->ctx);
+	struct probe_link *link = spec.uprobes ? array_add(e->links, e->n_links) : NULL;
+	int err = link ? 0 : ctx_no_memory(e->ctx);
 
-	if (links)
-		e->links = links;
 	for (size_t i = 0; !err && i < file->n_sites; i++)
-		wanted[i] = !file->sites[i].is_off;
-	if (!err)
-		err = uprobe_link_create(e->ctx, &spec, &links[e->n_links].fd);
-	if (!err)
-		links[e->n_links++].first_site = file->first_site;
-	free(wanted);
+		if (!file->sites[i].is_off)
+			spec.uprobes[spec.n++] = (struct uprobe){
+				.off = file->sites[i].nop_off,
+				.ref_ctr_off = file->sites[i].ref_ctr_off,
+				.cookie = measure_cookie(SERIAL, (__u32)(file->first_site + i)),
+			};
+	if (!err) {
+		link->first_site = file->first_site;
+		err = uprobe_link_create(e->ctx, &spec, &link->fd);
+	}
+	if (link && err)
+		e->n_links--;
+	free(spec.uprobes);
 	return err;
 }
 

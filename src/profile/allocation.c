@@ -13,8 +13,8 @@
 #include "code/code_file.h"
 #include "code/runtime.h"
 #include "elf/named_symbols.h"
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
+#include "kernel/bpf_support.h"
+#include "kernel/link.h"
 #include "process/gc_gauges.h"
 #include "process/image.h"
 #include "profile/entry_place.h"
@@ -88,17 +88,19 @@ struct uprobe_target {
 };
 
 static int attach_uprobes(struct allocation *a, int prog, const struct uprobe_target *target,
-			  const unsigned long *offsets, const __u64 *cookies, size_t n, int *link)
+			  const unsigned long *offsets, const uint64_t *cookies, size_t n,
+			  int *link)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	const struct uprobe_places places = {
+		.path = target->path,
+		.offsets = offsets,
+		.cookies = cookies,
+		.n = n,
+		.pid = target->pid,
+	};
 
-	opts.uprobe_multi.path = target->path;
-	opts.uprobe_multi.offsets = offsets;
-	opts.uprobe_multi.cookies = cookies;
-	opts.uprobe_multi.cnt = (__u32)n;
-	opts.uprobe_multi.pid = (__u32)target->pid;
-	*link = bpf_link_create(prog, -1, ATTACH_UPROBE_MULTI, &opts);
-	return *link < 0 ? bpf_support_explain(a->ctx, -errno, "sample allocation") : 0;
+	*link = link_uprobes(prog, &places);
+	return *link < 0 ? bpf_support_explain(a->ctx, *link, "sample allocation") : 0;
 }
 
 static int find_uprobe_place(struct allocation *a, struct code_file *code,
@@ -135,7 +137,7 @@ static int attach_small(struct allocation *a, struct code_file *code,
 			const struct uprobe_target *target, const struct runtime *runtime,
 			const struct named_symbol *symbol, int *link)
 {
-	const __u64 cookie =
+	const uint64_t cookie =
 		runtime->layout.has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
 	unsigned long offset;
 	bool is_stepped;
@@ -155,7 +157,6 @@ static int attach_large(struct allocation *a, struct code_file *code,
 			int *link)
 {
 	unsigned long offsets[N_LARGE];
-	__u64 cookies[N_LARGE] = { 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; i < N_LARGE; i++) {
@@ -169,7 +170,7 @@ static int attach_large(struct allocation *a, struct code_file *code,
 			return err;
 		a->is_stepped |= is_stepped;
 	}
-	return n ? attach_uprobes(a, a->bpf.large, target, offsets, cookies, n, link) : 0;
+	return n ? attach_uprobes(a, a->bpf.large, target, offsets, NULL, n, link) : 0;
 }
 
 static int compare_entries(const void *a, const void *b)

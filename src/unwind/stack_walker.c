@@ -14,7 +14,7 @@
 #include "base/array.h"
 #include "process/mapped_files.h"
 #include "tracee/maps.h"
-#include "unwind/map_reading.h"
+#include "kernel/maps.h"
 #include "unwind/unwind_table.h"
 #include "unwind/vdso.h"
 
@@ -103,12 +103,9 @@ static int make_row_map(struct stack_walker *w, const struct unwind_table *table
 			const uint32_t *numbers, int *fd)
 {
 	const size_t bytes = table->n * sizeof(struct walk_row);
-	LIBBPF_OPTS(bpf_map_create_opts, create);
 	struct walk_row *rows = MAP_FAILED;
 
-	create.map_flags = WALK_TABLE_FLAGS;
-	*fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "walk_table", sizeof(uint32_t), sizeof(*rows),
-			     (uint32_t)table->n, &create);
+	*fd = map_create_array("walk_table", sizeof(*rows), table->n, WALK_TABLE_FLAGS);
 	if (*fd >= 0)
 		rows = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	if (rows == MAP_FAILED)

@@ -10,20 +10,16 @@
  * link keeps the event. The descriptor of the link stays open: one per site. So the soft limit on
  * descriptors is raised as far as the hard limit allows.
  */
-#include "measure/engine/perf_links.h"
+#include "kernel/uprobe_link.h"
 
-#include <bpf/bpf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
-#include "measure.h"
+
+#include "kernel/link.h"
 
 enum {
 	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */
@@ -56,13 +52,11 @@ static int open_event(__u32 type, const struct uprobe_link_spec *spec, uint64_t 
 		.type = type,
 		.size = sizeof(attr),
 		.config = ref_ctr_off << REF_CTR_SHIFT | (spec->is_return ? IS_RETPROBE : 0),
-		.uprobe_path = (uintptr_t)spec->file->path,
+		.uprobe_path = (uintptr_t)spec->path,
 		.probe_offset = off,
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, spec->pid ? spec->pid : -1,
-			      spec->pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
 
-	return fd < 0 ? -errno : fd;
+	return perf_event(&attr, spec->pid ? spec->pid : -1, spec->pid ? -1 : 0);
 }
 
 static int report_link_error(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, uint64_t off,
@@ -73,39 +67,35 @@ static int report_link_error(struct ocp_ctx *ctx, const struct uprobe_link_spec 
 	if (code == -EACCES || code == -EPERM) {
 		ctx_error(ctx, -EPERM,
 			  "%s: without uprobe_multi links (Linux 6.6) uprobes need CAP_SYS_ADMIN",
-			  spec->file->name);
+			  spec->name);
 		ctx_hint(ctx, "run it as root");
 		return -EPERM;
 	}
-	return ctx_error(ctx, code, "%s: a uprobe at file offset 0x%llx: %s", spec->file->name,
+	return ctx_error(ctx, code, "%s: a uprobe at file offset 0x%llx: %s", spec->name,
 			 (unsigned long long)off, strerror(-code));
 }
 
 static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_spec *spec,
-		      size_t site, int *fd)
+		      struct uprobe *uprobe, int *fd)
 {
-	const struct engine_site *s = &spec->file->sites[site];
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	bool *without = &spec->no_semaphore[site];
-	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
+	int event =
+		open_event(type, spec, uprobe->off, uprobe->no_semaphore ? 0 : uprobe->ref_ctr_off);
 
 	/* Another tracer has a uprobe without the semaphore on this site: see uprobe_link.c. */
-	if (event == -EINVAL && s->ref_ctr_off && !*without) {
-		event = open_event(type, spec, s->nop_off, 0);
-		*without = event >= 0;
+	if (event == -EINVAL && uprobe->ref_ctr_off && !uprobe->no_semaphore) {
+		event = open_event(type, spec, uprobe->off, 0);
+		uprobe->no_semaphore = event >= 0;
 		if (event >= 0)
 			ctx_log(ctx, OCP_LOG_WARN,
 				"%s: the site at file offset 0x%llx is counted without raising its "
 				"tracers' semaphore, because another tracer's uprobe without "
 				"semaphore is in the way",
-				spec->file->name, (unsigned long long)s->nop_off);
+				spec->name, (unsigned long long)uprobe->off);
 	}
 	if (event < 0)
-		return report_link_error(ctx, spec, s->nop_off, event);
-	opts.perf_event.bpf_cookie = measure_cookie(spec->serial, spec->first_site + (__u32)site);
-	*fd = bpf_link_create(spec->prog_fd, event, BPF_PERF_EVENT, &opts);
-	close(event);
-	return *fd < 0 ? report_link_error(ctx, spec, s->nop_off, *fd) : 0;
+		return report_link_error(ctx, spec, uprobe->off, event);
+	*fd = link_perf_event(spec->prog_fd, event, uprobe->cookie);
+	return *fd < 0 ? report_link_error(ctx, spec, uprobe->off, *fd) : 0;
 }
 
 /* Count all open descriptors, including those of the library's caller. */
@@ -122,15 +112,14 @@ static size_t count_descriptors(void)
 }
 
 /*
- * Raise the soft limit on descriptors so that N more can be opened. A new descriptor gets the
- * lowest free number, and all numbers must be below the limit: so add N to the number of open
- * descriptors.
+ * Raise the soft limit on descriptors so that one descriptor per uprobe of SPEC can be opened. A new
+ * descriptor gets the lowest free number, and all numbers must be below the limit: so add the
+ * number of uprobes to the number of open descriptors.
  */
-static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
-				  size_t n)
+static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
 {
 	const size_t n_open = count_descriptors();
-	const rlim_t needed = n_open + n + SPARE_DESCRIPTORS;
+	const rlim_t needed = n_open + spec->n + SPARE_DESCRIPTORS;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
@@ -140,7 +129,7 @@ static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_
 			ctx, -EMFILE,
 			"%s: without uprobe_multi links (Linux 6.6) %zu sites need as many "
 			"descriptors; %zu are open, and the hard limit is %llu",
-			spec->file->name, n, n_open, (unsigned long long)limit.rlim_max);
+			spec->name, spec->n, n_open, (unsigned long long)limit.rlim_max);
 	limit.rlim_cur = needed;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	return 0;
@@ -148,24 +137,20 @@ static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_
 
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds)
 {
-	size_t n = 0, done = 0;
+	size_t done = 0;
 	__u32 type = 0;
 	int err = read_pmu_type(ctx, &type);
 
-	for (size_t i = 0; i < spec->file->n_sites; i++)
-		n += spec->wanted[i];
 	if (!err)
-		err = raise_descriptor_limit(ctx, spec, n);
+		err = raise_descriptor_limit(ctx, spec);
 	if (err)
 		return err;
 	ctx_log(ctx, OCP_LOG_WARN,
 		"%s: this kernel has no uprobe_multi links: detaching from %zu sites will take "
 		"about %.1f s",
-		spec->file->name, n, (double)n * DETACH_MS / 1000);
-	for (size_t i = 0; !err && i < spec->file->n_sites; i++) {
-		if (!spec->wanted[i])
-			continue;
-		err = create_one(ctx, type, spec, i, &fds[done]);
+		spec->name, spec->n, (double)spec->n * DETACH_MS / 1000);
+	while (!err && done < spec->n) {
+		err = create_one(ctx, type, spec, &spec->uprobes[done], &fds[done]);
 		done += !err;
 	}
 	if (err)

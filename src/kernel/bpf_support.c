@@ -15,9 +15,8 @@
  *     thread. The fix also made the kernel reject negative pids with EINVAL before it looks at the
  *     path. Earlier kernels look at the path and return EBADF.
  */
-#include "measure/engine/bpf_support.h"
+#include "kernel/bpf_support.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,8 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "kernel/link.h"
 
 /*
  * The bits of capabilities. Debian 12's linux/capability.h has them, but its names clash with those
@@ -230,14 +231,9 @@ static int load_idle_program(enum bpf_attach_type attach_type)
 static int refusal_of_root_path(int prog_fd, pid_t pid)
 {
 	static const unsigned long offset;
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int fd;
+	const struct uprobe_places root = { .path = "/", .offsets = &offset, .n = 1, .pid = pid };
+	const int fd = link_uprobes(prog_fd, &root);
 
-	opts.uprobe_multi.path = "/";
-	opts.uprobe_multi.offsets = &offset;
-	opts.uprobe_multi.cnt = 1;
-	opts.uprobe_multi.pid = (__u32)pid;
-	fd = bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
 	if (fd >= 0)
 		close(fd);
 	return fd < 0 ? fd : -EINVAL;

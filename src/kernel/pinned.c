@@ -5,11 +5,10 @@
  * type of the object, without saying which. So fdinfo is read first, which has "map_type" for a map
  * and "link_type" for a link.
  */
-#include "measure/engine/pinned.h"
+#include "kernel/pinned.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,22 @@
 
 /* From linux/bpf.h; our copy may be older. */
 enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
+
+bool pin_name_is_valid(const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	return bytes && bytes <= PIN_MAX_NAME_BYTES &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+		       bytes;
+}
+
+int pin_object(struct ocp_ctx *ctx, int fd, const char *path)
+{
+	int err = bpf_obj_pin(fd, path);
+
+	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
+}
 
 /* Returns 1 if the fdinfo of FD has a line FIELD, 0 if not, or a negative errno. */
 static int has_field(int fd, const char *field)

@@ -13,7 +13,7 @@
  * A uprobe on a file of an overlayfs is a uprobe on the file of the lower layer. Other overlays
  * (the containers of one image) run this file as well.
  */
-#include "measure/engine/kernel_file.h"
+#include "kernel/kernel_file.h"
 
 #include <errno.h>
 #include <inttypes.h>

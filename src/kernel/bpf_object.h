@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads one of the variants of bpf/measure.bpf.c into the kernel. */
-#ifndef MEASURE_BPF_OBJECT_H
-#define MEASURE_BPF_OBJECT_H
+/* Loads BPF programs and their maps into the kernel. No other file of src loads any. */
+#ifndef KERNEL_BPF_OBJECT_H
+#define KERNEL_BPF_OBJECT_H
 
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "args.h"
+#include "base/ctx.h"
 #include "measure.h"
 #include "measure_by.h"
-
-enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF };
+#include "samples.h"
 
 /* The number of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
@@ -20,8 +20,9 @@ struct bpf_object_sizes {
 	/* not for BPF_MULTI and BPF_PERF */
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
-	/* only for BPF_STACKS */
+	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
 	uint32_t walked_processes, walks; /* walks: room for walks at the same time */
+	uint32_t waits;			  /* only for bpf/profile.bpf.c; 0: as declared there */
 	/* only for BPF_BY; by_times has config.by_max_times + MEASURE_MAX_PAIRS entries */
 	uint32_t by_hits, by_probes;
 };
@@ -48,6 +49,9 @@ struct bpf_object {
 	int by_hits, by_others, by_pairs, by_times;
 };
 
+/* The variants of bpf/measure.bpf.c. */
+enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF };
+
 /*
  * Load VARIANT into the kernel with SETUP, and fill in OBJECT. Return 0, or the kernel's negative
  * errno; then there is nothing to unload.
@@ -55,5 +59,21 @@ struct bpf_object {
 int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
 		    struct bpf_object *object);
 void bpf_object_unload(struct bpf_object *object);
+
+struct profile_bpf;
+struct memprof_bpf;
+
+/*
+ * Load bpf/profile.bpf.c with CONFIG and SIZES (walked_processes, walks, waits). Return 0 and set
+ * *SKEL, for which the caller calls profile_bpf__destroy(), or return a negative errno.
+ */
+int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
+		     const struct bpf_object_sizes *sizes, struct profile_bpf **skel);
+/*
+ * Load bpf/memprof.bpf.c with SIZES (sites, site_args, print_bytes, walks). Return 0 and set *SKEL,
+ * for which the caller calls memprof_bpf__destroy(), or return a negative errno.
+ */
+int bpf_memprof_load(struct ocp_ctx *ctx, const struct bpf_object_sizes *sizes,
+		     struct memprof_bpf **skel);
 
 #endif

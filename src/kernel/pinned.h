@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens maps and links that have names in bpffs. A user who can write to the directory can replace
+ * Gives names in bpffs to maps and links, and opens them by name. A user who can write to the directory can replace
  * them. So each object is checked after it was opened, before anything is read from it.
  */
-#ifndef MEASURE_PINNED_H
-#define MEASURE_PINNED_H
+#ifndef KERNEL_PINNED_H
+#define KERNEL_PINNED_H
 
 #include <linux/bpf.h>
+#include <stdbool.h>
 
 #include "base/ctx.h"
+
+enum { PIN_MAX_NAME_BYTES = 64 };
+
+/* Return true if NAME can be the name of a pinned meter. */
+bool pin_name_is_valid(const char *name);
+
+/* Give the map or link FD the name PATH. Return 0 or a negative errno. */
+int pin_object(struct ocp_ctx *ctx, int fd, const char *path);
 
 struct map_shape {
 	__u32 type; /* enum bpf_map_type */

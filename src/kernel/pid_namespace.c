@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "measure/engine/pid_namespace.h"
+#include "kernel/pid_namespace.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "measure/engine/kernel_file.h"
+#include "kernel/kernel_file.h"
 
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profile/waiting.h"
+#include "kernel/waiting.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -9,21 +9,13 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
-#include "measure/engine/bpf_support.h"
+#include "kernel/bpf_support.h"
 #include "waiting.skel.h"
 
 struct waiting {
 	struct ocp_ctx *ctx;
 	struct waiting_bpf *skel;
 };
-
-static int say_nothing(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	(void)level;
-	(void)fmt;
-	(void)ap;
-	return 0;
-}
 
 static int load_waiting_bpf(struct waiting *w, const struct waiting_map *maps, size_t n)
 {
@@ -44,7 +36,7 @@ int waiting_open(struct ocp_ctx *ctx, const struct waiting_map *maps, size_t n,
 		 struct waiting **out)
 {
 	struct waiting *w = calloc(1, sizeof(*w));
-	const libbpf_print_fn_t print = libbpf_set_print(say_nothing);
+	const libbpf_print_fn_t print = libbpf_set_print(NULL);
 	int err;
 
 	*out = NULL;

@@ -28,8 +28,7 @@
  *
  * Test: uprobe_leaks.sh: test_a_kill_while_uprobes_are_removed.
  */
-#include "measure/engine/link_close.h"
-#include "base/search.h"
+#include "kernel/link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +39,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/search.h"
 
 static int compare_fds(const void *a, const void *b)
 {

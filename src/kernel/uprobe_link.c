@@ -23,35 +23,30 @@
  * the semaphore would run the handler), our uprobe must not have one. If another tracer's uprobe
  * there has one, we cannot attach.
  */
-#include "measure/engine/uprobe_link.h"
+#include "kernel/uprobe_link.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
-#include "measure.h"
+
+#include "kernel/bpf_support.h"
+#include "kernel/link.h"
 
 enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
 	MAX_ATTEMPTS = 128,
 	MAX_NAMED_SITES = 4,
-	MULTI_RETURN = 1 << 0, /* BPF_F_UPROBE_MULTI_RETURN in linux/bpf.h, which may be older */
 	KERNEL_ENOTSUPP = 524, /* an errno internal to the kernel, but uprobes return it */
 };
 
-/* The wanted sites of a spec as parallel arrays, as the system call takes them. */
+/* The uprobes of a spec as parallel arrays, as the system call takes them. */
 struct link_request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
-	size_t *which; /* the index of each site in the file */
 	unsigned long *offsets;
 	unsigned long *ref_ctrs;
-	__u64 *cookies;
+	uint64_t *cookies;
 	size_t n;
 	unsigned int attempts_left;
 };
@@ -59,22 +54,22 @@ struct link_request {
 /* Make a link for the N sites from FIRST on. Returns a descriptor or a negative errno. */
 static int request_link(const struct link_request *req, int prog_fd, size_t first, size_t n)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	const struct uprobe_link_spec *spec = req->spec;
+	const struct uprobe_places places = {
+		.path = req->spec->path,
+		.offsets = req->offsets + first,
+		.ref_ctrs = req->ref_ctrs + first,
+		.cookies = req->cookies + first,
+		.n = n,
+		.pid = req->spec->pid,
+		.is_return = req->spec->is_return,
+	};
 
-	opts.uprobe_multi.path = spec->file->path;
-	opts.uprobe_multi.offsets = req->offsets + first;
-	opts.uprobe_multi.ref_ctr_offsets = req->ref_ctrs + first;
-	opts.uprobe_multi.cookies = req->cookies + first;
-	opts.uprobe_multi.cnt = (__u32)n;
-	opts.uprobe_multi.flags = spec->is_return ? MULTI_RETURN : 0;
-	opts.uprobe_multi.pid = (__u32)spec->pid;
-	return bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
+	return link_uprobes(prog_fd, &places);
 }
 
 static int explain_refusal(const struct link_request *req, int code)
 {
-	const struct engine_file *file = req->spec->file;
+	const char *name = req->spec->name;
 
 	switch (code) {
 	case -ESRCH:
@@ -83,12 +78,12 @@ static int explain_refusal(const struct link_request *req, int code)
 		return ctx_error(req->ctx, code,
 				 "%s: the kernel refuses uprobes on these %zu sites "
 				 "together, though not one by one",
-				 file->name, req->n);
+				 name, req->n);
 	case -KERNEL_ENOTSUPP:
 		return ctx_error(req->ctx, -EOPNOTSUPP,
 				 "%s: the kernel cannot put a uprobe onto a site's "
 				 "instruction",
-				 file->name);
+				 name);
 	default:
 		return bpf_support_explain(req->ctx, code, "putting uprobes onto the sites");
 	}
@@ -96,11 +91,11 @@ static int explain_refusal(const struct link_request *req, int code)
 
 static int explain_refused_site(const struct link_request *req, size_t site)
 {
-	if (req->spec->file->sites[req->which[site]].ref_ctr_off) {
+	if (req->spec->uprobes[site].ref_ctr_off) {
 		ctx_error(req->ctx, -EINVAL,
 			  "%s: the kernel refuses a uprobe at file offset 0x%lx, "
 			  "with and without its semaphore",
-			  req->spec->file->name, req->offsets[site]);
+			  req->spec->name, req->offsets[site]);
 		/*
 		 * The kernel's record names a file by the address of its inode, which the inode of
 		 * a new file can get.
@@ -115,7 +110,7 @@ static int explain_refused_site(const struct link_request *req, size_t site)
 		  "%s: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
 		  "(such as bpftrace usdt:) is there and raises the handlers' semaphore, which "
 		  "counting must not do",
-		  req->spec->file->name, req->offsets[site]);
+		  req->spec->name, req->offsets[site]);
 	ctx_hint(req->ctx, "end the other tracer first");
 	return -EINVAL;
 }
@@ -165,16 +160,15 @@ static int drop_conflicts(struct link_request *req, size_t first, size_t n)
  */
 static void note_dropped(const struct link_request *req)
 {
-	const struct engine_site *sites = req->spec->file->sites;
 	char list[128];
 	size_t n_dropped = 0, len = 0;
 
 	for (size_t i = 0; i < req->n; i++) {
-		bool *without = &req->spec->no_semaphore[req->which[i]];
+		struct uprobe *uprobe = &req->spec->uprobes[i];
 
-		if (*without || req->ref_ctrs[i] == sites[req->which[i]].ref_ctr_off)
+		if (uprobe->no_semaphore || req->ref_ctrs[i] == uprobe->ref_ctr_off)
 			continue;
-		*without = true;
+		uprobe->no_semaphore = true;
 		if (n_dropped < MAX_NAMED_SITES)
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s0x%lx",
 						n_dropped ? ", " : "", req->offsets[i]);
@@ -185,13 +179,12 @@ static void note_dropped(const struct link_request *req)
 			"%s: %zu of %zu sites are counted without raising their tracers' "
 			"semaphore, because another tracer's uprobe without semaphore is in the "
 			"way (file offset %s%s)",
-			req->spec->file->name, n_dropped, req->n, list,
+			req->spec->name, n_dropped, req->n, list,
 			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
 }
 
 static void free_request(struct link_request *req)
 {
-	free(req->which);
 	free(req->offsets);
 	free(req->ref_ctrs);
 	free(req->cookies);
@@ -201,27 +194,20 @@ static void free_request(struct link_request *req)
 static bool init_request(struct link_request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {
-	const struct engine_file *file = spec->file;
-
-	const size_t room = file->n_sites;
-
-	*req = (struct link_request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
-	req->which = calloc(room, sizeof(*req->which));
-	req->offsets = calloc(room, sizeof(*req->offsets));
-	req->ref_ctrs = calloc(room, sizeof(*req->ref_ctrs));
-	req->cookies = calloc(room, sizeof(*req->cookies));
-	if (!req->which || !req->offsets || !req->ref_ctrs || !req->cookies)
+	*req = (struct link_request){
+		.ctx = ctx, .spec = spec, .n = spec->n, .attempts_left = MAX_ATTEMPTS
+	};
+	req->offsets = calloc(spec->n + 1, sizeof(*req->offsets));
+	req->ref_ctrs = calloc(spec->n + 1, sizeof(*req->ref_ctrs));
+	req->cookies = calloc(spec->n + 1, sizeof(*req->cookies));
+	if (!req->offsets || !req->ref_ctrs || !req->cookies)
 		return false;
-	for (size_t i = 0; i < file->n_sites; i++) {
-		const struct engine_site *site = &file->sites[i];
+	for (size_t i = 0; i < spec->n; i++) {
+		const struct uprobe *uprobe = &spec->uprobes[i];
 
-		if (!spec->wanted[i])
-			continue;
-		req->which[req->n] = i;
-		req->offsets[req->n] = site->nop_off;
-		req->ref_ctrs[req->n] = spec->no_semaphore[i] ? 0 : site->ref_ctr_off;
-		req->cookies[req->n] = measure_cookie(spec->serial, spec->first_site + (__u32)i);
-		req->n++;
+		req->offsets[i] = uprobe->off;
+		req->ref_ctrs[i] = uprobe->no_semaphore ? 0 : uprobe->ref_ctr_off;
+		req->cookies[i] = uprobe->cookie;
 	}
 	return true;
 }
@@ -231,10 +217,10 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	struct link_request req;
 	int err = 0;
 
-	if (spec->file->n_sites > MAX_SITES)
+	if (spec->n > MAX_SITES)
 		return ctx_error(ctx, -E2BIG,
 				 "%s: %zu sites in one file; the kernel takes at most %d",
-				 spec->file->name, spec->file->n_sites, MAX_SITES);
+				 spec->name, spec->n, MAX_SITES);
 	if (!init_request(&req, ctx, spec)) {
 		err = ctx_no_memory(ctx);
 		goto out;
@@ -242,7 +228,7 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	*fd = request_link(&req, spec->prog_fd, 0, req.n);
 	if (*fd == -EINVAL) {
 		ctx_log(ctx, OCP_LOG_DEBUG, "%s: EINVAL; looking for conflicting sites",
-			spec->file->name);
+			spec->name);
 		err = drop_conflicts(&req, 0, req.n);
 		if (err)
 			goto out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The identity of a file in the kernel, for BPF programs. See kernel_file.c. */
-#ifndef MEASURE_KERNEL_FILE_H
-#define MEASURE_KERNEL_FILE_H
+#ifndef KERNEL_FILE_H
+#define KERNEL_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,13 +6,16 @@
  * default) nor raises RLIMIT_MEMLOCK; a library must do neither. Only thin system call wrappers of
  * libbpf are used.
  *
- * The skeleton of each variant has its own type. DEFINE_LOAD() defines the function that loads a
+ * The skeleton of each variant of bpf/measure.bpf.c has its own type. DEFINE_LOAD() defines the function that loads a
  * variant and fills in struct bpf_object, which is the same for all variants.
  */
-#include "measure/engine/bpf_object.h"
+#include "kernel/bpf_object.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "kernel/bpf_support.h"
+#include "memprof.h"
 #include "measure_by.skel.h"
 #include "measure_full.skel.h"
 #include "measure_multi.skel.h"
@@ -20,6 +23,8 @@
 #include "measure_slower.h"
 #include "measure_slower.skel.h"
 #include "measure_stacks.skel.h"
+#include "memprof.skel.h"
+#include "profile.skel.h"
 
 static uint32_t at_least_1(uint32_t n)
 {
@@ -221,4 +226,51 @@ void bpf_object_unload(struct bpf_object *object)
 	if (object->skel)
 		object->destroy(object->skel);
 	object->skel = NULL;
+}
+
+int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
+		     const struct bpf_object_sizes *sizes, struct profile_bpf **skel)
+{
+	struct profile_bpf *new = profile_bpf__open();
+	int err;
+
+	*skel = NULL;
+	if (!new)
+		return ctx_no_memory(ctx);
+	memcpy((void *)&new->rodata->config, config, sizeof(*config));
+	new->maps.walk_processes.max_entries = sizes->walked_processes;
+	/* Processes that have ended keep their entries until the next refresh. */
+	new->maps.sampled.max_entries = 4 * sizes->walked_processes;
+	new->maps.walk_scratch.max_entries = sizes->walks;
+	if (sizes->waits)
+		new->maps.waits.max_entries = sizes->waits;
+	err = profile_bpf__load(new);
+	if (err) {
+		profile_bpf__destroy(new);
+		return bpf_support_explain(ctx, err, "load the profiler");
+	}
+	*skel = new;
+	return 0;
+}
+
+int bpf_memprof_load(struct ocp_ctx *ctx, const struct bpf_object_sizes *sizes,
+		     struct memprof_bpf **skel)
+{
+	struct memprof_bpf *new = memprof_bpf__open();
+	int err;
+
+	*skel = NULL;
+	if (!new)
+		return ctx_no_memory(ctx);
+	new->maps.sites.max_entries = sizes->sites;
+	new->maps.site_args.max_entries = sizes->site_args;
+	new->maps.events.max_entries = sizes->print_bytes;
+	new->maps.scratch.max_entries = sizes->walks;
+	err = memprof_bpf__load(new);
+	if (err) {
+		memprof_bpf__destroy(new);
+		return bpf_support_explain(ctx, err, "loading the BPF program");
+	}
+	*skel = new;
+	return 0;
 }

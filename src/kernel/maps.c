@@ -1,12 +1,48 @@
 // SPDX-License-Identifier: MIT
-#include "unwind/map_reading.h"
+#include "kernel/maps.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+int possible_cpus(void)
+{
+	const libbpf_print_fn_t print = libbpf_set_print(NULL);
+	const int n = libbpf_num_possible_cpus();
+
+	libbpf_set_print(print);
+	return n;
+}
+
+int map_sum_counters(int fd, void *sums, size_t n)
+{
+	const int n_cpus = possible_cpus();
+	const uint32_t zero = 0;
+	__u64 *values, *sum = sums;
+	int err;
+
+	memset(sums, 0, n * sizeof(*sum));
+	if (n_cpus < 0)
+		return n_cpus;
+	values = calloc((size_t)n_cpus, n * sizeof(*values));
+	err = values ? bpf_map_lookup_elem(fd, &zero, values) : -ENOMEM;
+	for (size_t i = 0; !err && i < (size_t)n_cpus * n; i++)
+		sum[i % n] += values[i];
+	free(values);
+	return err;
+}
+
+int map_create_array(const char *name, size_t value_bytes, size_t n, uint32_t flags)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, create);
+
+	create.map_flags = flags;
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), (uint32_t)value_bytes,
+			      (uint32_t)n, &create);
+}
 
 int map_read_all(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_bytes, size_t room,
 		 void **keys, void **values, size_t *n)

@@ -3,8 +3,8 @@
  * Tests whether this kernel lets this process measure, and what is missing. The test uses a small
  * program before the real one is loaded, so that the result does not depend on the real one.
  */
-#ifndef MEASURE_BPF_SUPPORT_H
-#define MEASURE_BPF_SUPPORT_H
+#ifndef KERNEL_BPF_SUPPORT_H
+#define KERNEL_BPF_SUPPORT_H
 
 #include <linux/bpf.h>
 #include <linux/types.h>

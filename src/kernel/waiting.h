@@ -3,8 +3,8 @@
  * Records the threads that are already waiting when a profile of waits begins. Loads
  * bpf/waiting.bpf.c.
  */
-#ifndef PROFILE_WAITING_H
-#define PROFILE_WAITING_H
+#ifndef KERNEL_WAITING_H
+#define KERNEL_WAITING_H
 
 #include <stdbool.h>
 #include <stddef.h>

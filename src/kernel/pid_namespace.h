@@ -4,8 +4,8 @@
  * In the initial namespace, all processes have an id. In any other namespace, a BPF program can get
  * the id of a process only if it is the process's own namespace.
  */
-#ifndef MEASURE_PID_NAMESPACE_H
-#define MEASURE_PID_NAMESPACE_H
+#ifndef KERNEL_PID_NAMESPACE_H
+#define KERNEL_PID_NAMESPACE_H
 
 #include <linux/types.h>
 #include <stdint.h>
