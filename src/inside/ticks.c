@@ -17,7 +17,7 @@
 #include <x86intrin.h>
 #include "base/clock.h"
 #include "inside/ticks.h"
-#include "kernel/link.h"
+#include "kernel/perf_event.h"
 
 enum {
 	CALIBRATION_NS = 20000000,

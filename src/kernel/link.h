@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links, by which the kernel runs BPF programs, and perf events. A link exists until the last
+ * Links, by which the kernel runs BPF programs. A link exists until the last
  * descriptor of it is closed. Links are closed in such a way that no int3 is left in the measured
  * process if the tool is killed meanwhile (link_close.c).
  */
@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-struct perf_event_attr;
 
 /* Places in a file for uprobes, as parallel arrays of N entries. */
 struct uprobe_places {
@@ -42,12 +40,6 @@ int link_tracepoint(int prog, const char *name);
 int link_perf_event(int prog, int event, uint64_t cookie);
 
 /*
- * Open an event of process PID (-1: of all processes), on CPU (-1: on all). Return its descriptor
- * or a negative errno.
- */
-int perf_event(struct perf_event_attr *attr, pid_t pid, int cpu);
-
-/*
  * Open the first link of the machine whose id is greater than *ID, and set *ID to its id. Return
  * its descriptor, -ENOENT if there is none, or another negative errno: only CAP_SYS_ADMIN may list
  * links. Close the descriptor by links_close(): it may have become the last one of its link.
@@ -62,11 +54,5 @@ void links_close(const int *fds, size_t n);
 
 /* Close the descriptor FD of one link in the same way. */
 void link_close(int fd);
-
-/*
- * Set *NS_PER_TICK to the kernel's length of a tick of the time stamp counter, in 2^-32 ns. Return
- * false if events are not permitted, or if the kernel does not trust the counter.
- */
-bool perf_event_tick_rate(uint64_t *ns_per_tick);
 
 #endif

@@ -14,12 +14,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "kernel/link.h"
+#include "kernel/perf_event.h"
 
 enum {
 	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */

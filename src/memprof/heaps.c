@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
-#include "memprof/answers.h"
 
 enum {
 	/*
@@ -28,7 +27,6 @@ struct followed_heap {
 	char *exe;
 	uint64_t number; /* number of the session */
 	struct memprof_session *session;
-	struct code_map *map;
 	struct heap_names *names;
 	struct heap *heap;
 	struct memprof_answers answers;
@@ -149,11 +147,9 @@ static void close_session(struct heaps *h, struct followed_heap *f)
 		add_session_sums(&find_program(h, f->exe)->ended, f);
 	memprof_close(f->session);
 	heap_names_close(f->names);
-	code_map_close(f->map);
 	heap_free(f->heap);
 	f->session = NULL;
 	f->names = NULL;
-	f->map = NULL;
 	f->heap = NULL;
 	f->is.heap = NULL;
 	f->is.state = HEAP_NONE;
@@ -190,9 +186,7 @@ static int open_session(struct heaps *h, struct followed_heap *f)
 	if (!err)
 		err = add_heap_program(h, f->exe);
 	if (!err)
-		err = code_map_open(h->ctx, f->is.pid, &f->map);
-	if (!err)
-		err = heap_names_open(h->ctx, f->map, &f->names);
+		err = heap_names_open(h->ctx, f->is.pid, &f->names);
 	if (err) {
 		retry_later(h, f, err);
 		return err == -ENOMEM ? err : 0;

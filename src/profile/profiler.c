@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "kernel/kernel_file.h"
 #include "kernel/link.h"
 #include "kernel/maps.h"
+#include "kernel/perf_event.h"
 #include "kernel/pid_namespace.h"
 #include "kernel/waiting.h"
 #include "process/image.h"

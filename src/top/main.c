@@ -22,7 +22,7 @@
 #include "base/interrupted.h"
 #include "base/signals.h"
 #include "cli/cli.h"
-#include "memprof/rate.h"
+#include "memprof/session.h"
 #include "top/batch.h"
 #include "top/terminal.h"
 #include "top/top.h"

@@ -88,7 +88,7 @@ test_order_of_folders() {
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
 	printf '/* bpf_link_create(2) */\nint load(void)\n{\n\treturn measure_by_bpf__load(0);\n}\n' >"$TMP/root/src/measure/load.c"
 	printf 'int map(int fd)\n{\n\treturn bpf_map_delete_elem(fd, 0) || bpf_obj_pin(fd, "a");\n}\n' >"$TMP/root/src/profile/map.c"
-	rm "$TMP/root/src/unwind/vdso.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
+	rm "$TMP/root/src/profile/recorder.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
 	for name in base/one.h tool/two.c; do
 		printf 'struct thrice {\n\tint a;\n};\nint thrice(void)\n{\n}\n' >"$TMP/root/src/$name"
 	done
