@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads BPF programs and their maps into the kernel. No other file of src loads any. */
+/*
+ * Loads BPF programs and their maps into the kernel: all but bpf/waiting.bpf.c, which waiting.c
+ * loads.
+ */
 #ifndef KERNEL_BPF_OBJECT_H
 #define KERNEL_BPF_OBJECT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links, by which the kernel runs BPF programs. A link exists until the last
- * descriptor of it is closed. Links are closed in such a way that no int3 is left in the measured
- * process if the tool is killed meanwhile (link_close.c).
+ * Links, by which the kernel runs BPF programs. A link exists until the last descriptor of it is
+ * closed. Links are closed in such a way that no int3 is left in the measured process if the tool
+ * is killed meanwhile (link_close.c).
  */
 #ifndef KERNEL_LINK_H
 #define KERNEL_LINK_H
@@ -16,8 +16,8 @@
 struct uprobe_places {
 	const char *path;
 	const unsigned long *offsets; /* file offsets of instructions */
-	const unsigned long
-		*ref_ctrs;	 /* file offsets of semaphores; an entry of 0, or NULL: none */
+	/* File offsets of semaphores; an entry of 0: no semaphore; NULL: no semaphores. */
+	const unsigned long *ref_ctrs;
 	const uint64_t *cookies; /* NULL: all are 0 */
 	size_t n;
 	pid_t pid;	/* the process to measure; 0: all */

@@ -35,12 +35,6 @@ struct followed_heap {
 	bool is_left_alone; /* the program runs its own profile, so do not try again */
 };
 
-struct program {
-	struct heap_program is;
-	char *exe;
-	struct heap_program ended; /* sums over the sessions that have ended */
-};
-
 struct heaps {
 	struct ocp_ctx *ctx;
 	double rate;
@@ -48,8 +42,8 @@ struct heaps {
 	struct followed_heap followed[HEAPS_MAX];
 	size_t n;
 	size_t n_above; /* processes that are not profiled, since there are too many */
-	struct program *programs;
-	struct heap_program *shown;
+	struct heap_program *programs; /* sums over the sessions that have ended; they own exe */
+	struct heap_program *shown;    /* the same, with the sessions that run */
 	size_t n_programs;
 };
 
@@ -72,7 +66,7 @@ double heaps_rate(const struct heaps *h)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static struct program *find_program(struct heaps *h, const char *exe)
+static struct heap_program *find_program(struct heaps *h, const char *exe)
 {
 	for (size_t i = 0; i < h->n_programs; i++)
 		if (strcmp(h->programs[i].exe, exe) == 0)
@@ -82,8 +76,7 @@ static struct program *find_program(struct heaps *h, const char *exe)
 
 static int add_heap_program(struct heaps *h, const char *exe)
 {
-	struct program *programs;
-	struct heap_program *shown;
+	struct heap_program *programs, *shown;
 	char *copy;
 
 	if (find_program(h, exe))
@@ -97,7 +90,7 @@ static int add_heap_program(struct heaps *h, const char *exe)
 	copy = programs && shown ? strdup(exe) : NULL;
 	if (!copy)
 		return ctx_no_memory(h->ctx);
-	programs[h->n_programs++] = (struct program){ .exe = copy };
+	programs[h->n_programs++] = (struct heap_program){ .exe = copy };
 	return 0;
 }
 
@@ -119,10 +112,8 @@ static void add_session_sums(struct heap_program *sum, const struct followed_hea
 
 const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 {
-	for (size_t i = 0; i < h->n_programs; i++) {
-		h->shown[i] = h->programs[i].ended;
-		h->shown[i].exe = h->programs[i].exe;
-	}
+	for (size_t i = 0; i < h->n_programs; i++)
+		h->shown[i] = h->programs[i];
 	for (size_t i = 0; i < h->n; i++) {
 		const struct followed_heap *f = &h->followed[i];
 		struct heap_program *program;
@@ -144,7 +135,7 @@ const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 static void close_session(struct heaps *h, struct followed_heap *f)
 {
 	if (f->session && f->heap)
-		add_session_sums(&find_program(h, f->exe)->ended, f);
+		add_session_sums(find_program(h, f->exe), f);
 	memprof_close(f->session);
 	heap_names_close(f->names);
 	heap_free(f->heap);
@@ -349,7 +340,7 @@ void heaps_free(struct heaps *h)
 		free(h->followed[i].exe);
 	}
 	for (size_t i = 0; i < h->n_programs; i++)
-		free(h->programs[i].exe);
+		free((void *)h->programs[i].exe);
 	free(h->programs);
 	free(h->shown);
 	free(h);

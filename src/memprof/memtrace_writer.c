@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
+#include "base/hash.h"
 #include "base/interrupted.h"
 #include "memprof/ring.h"
 #include "unwind/frame_names.h"
@@ -210,7 +211,7 @@ static int memtrace_codes_init(struct ocp_ctx *ctx, struct memtrace_codes *c, ui
 
 static size_t find_code_slot(const struct memtrace_codes *c, uint64_t frame)
 {
-	size_t slot = (frame * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (c->n_slots - 1);
+	size_t slot = hash_word(0, frame) & (c->n_slots - 1);
 
 	while (c->slots[slot].code && c->slots[slot].frame != frame)
 		slot = (slot + 1) & (c->n_slots - 1);
