@@ -68,7 +68,7 @@ TOOL_LIBS = -ljson-c -lprotobuf-c -lz
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/tracee/*.c src/inside/*.c src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/memprof/*.c src/bpftrace/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/kernel/*.c src/tracee/*.c src/inside/*.c src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/memprof/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)

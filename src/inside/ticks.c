@@ -8,18 +8,16 @@
  * missing, ticks_agree() compares the counter of each CPU with CLOCK_MONOTONIC.
  */
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
 #include "base/clock.h"
 #include "inside/ticks.h"
+#include "kernel/perf_event.h"
 
 enum {
 	CALIBRATION_NS = 20000000,
@@ -59,36 +57,6 @@ static bool line_has_word(const char *path, const char *prefix, const char *word
 	free(line);
 	fclose(file);
 	return is_there;
-}
-
-/*
- * Take the kernel's own factor from the page of a perf event: see time_mult in perf_event_open(2).
- * Return false if events are not permitted, or if the kernel does not trust the counter.
- */
-static bool ask_kernel(uint64_t *ns_per_tick)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	const int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	struct perf_event_mmap_page *page;
-	bool is_known;
-
-	if (fd < 0)
-		return false;
-	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (page == MAP_FAILED)
-		return false;
-	is_known = page->cap_user_time && page->time_mult && page->time_shift <= 32;
-	if (is_known)
-		*ns_per_tick = (uint64_t)page->time_mult << (32 - page->time_shift);
-	munmap(page, (size_t)sysconf(_SC_PAGESIZE));
-	return is_known;
 }
 
 struct tick_moment ticks_moment(void)
@@ -181,7 +149,7 @@ static const char *find_rate(uint64_t *ns_per_tick)
 {
 	if (!is_steady())
 		return "the time stamp counter of this processor changes its rate or stops";
-	if (ask_kernel(ns_per_tick))
+	if (perf_event_tick_rate(ns_per_tick))
 		return NULL;
 	if (!measure_tick(ns_per_tick) || !*ns_per_tick)
 		return "the time stamp counter does not advance";

@@ -21,7 +21,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "measure/engine/kernel_file.h"
+#include "kernel/kernel_file.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 #include "process/process.h"

@@ -15,11 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernel/maps.h"
+#include "kernel/pinned.h"
 #include "measure/found.h"
 #include "measure/pin_folder.h"
 #include "measure/pin_meta.h"
 #include "measure/meter.h"
-#include "measure/engine/pinned.h"
 
 enum { MAX_META_BYTES = 256 << 20, PATH_BYTES = PIN_PATH_BYTES + 300 };
 
@@ -34,14 +35,13 @@ static int pin_meta(struct ocp_ctx *ctx, const char *folder, const char *text, s
 	if (bytes > MAX_META_BYTES)
 		return ctx_error(ctx, -E2BIG, "%s: too many sites to pin", folder);
 	snprintf(path, sizeof(path), "%s/meta", folder);
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "ocp_meta", sizeof(zero), (__u32)bytes, 1, NULL);
+	fd = map_create_array("ocp_meta", bytes, 1, 0);
 	if (fd < 0)
 		return ctx_error(ctx, fd, "%s: %s", path, strerror(-fd));
 	err = bpf_map_update_elem(fd, &zero, text, 0);
-	if (!err)
-		err = bpf_obj_pin(fd, path);
+	err = err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : pin_object(ctx, fd, path);
 	close(fd);
-	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
+	return err;
 }
 
 static int keep_meta(struct ocp_meter *meter, const char *folder)

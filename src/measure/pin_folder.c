@@ -13,7 +13,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "measure/engine/pin_name.h"
+#include "kernel/pinned.h"
 #include "measure/found.h"
 
 #define BPFFS "/sys/fs/bpf"

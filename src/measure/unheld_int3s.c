@@ -20,7 +20,6 @@
  */
 #include "measure/unheld_int3s.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +30,9 @@
 
 #include "base/ctx.h"
 #include "base/search.h"
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
-#include "measure/engine/uprobe_link.h"
+#include "kernel/bpf_support.h"
+#include "kernel/link.h"
+#include "kernel/uprobe_link.h"
 #include "process/holders.h"
 #include "process/int3s.h"
 #include "process/process.h"
@@ -75,19 +74,12 @@ static int look_at_links(struct ocp_process *proc, struct holders *holders, cons
 static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
 			     struct unheld_int3s *found)
 {
-	int fds[LINKS_AT_ONCE], err = 0, code;
+	int fds[LINKS_AT_ONCE], err = 0, fd = 0;
 	size_t n = 0;
-	__u32 id = 0;
+	uint32_t id = 0;
 
-	while (!err && (code = bpf_link_get_next_id(id, &id)) == 0) {
-		const int fd = bpf_link_get_fd_by_id(id);
-
-		if (fd < 0 && fd != -ENOENT) {
-			code = fd;
-			break;
-		}
-		if (fd >= 0)
-			fds[n++] = fd;
+	while (!err && (fd = link_open_next(&id)) >= 0) {
+		fds[n++] = fd;
 		if (n < LINKS_AT_ONCE)
 			continue;
 		err = look_at_links(proc, holders, fds, n);
@@ -95,7 +87,7 @@ static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
 	}
 	if (!err)
 		err = look_at_links(proc, holders, fds, n);
-	if (!err && code && code != -ENOENT)
+	if (!err && fd != -ENOENT)
 		add_doubt(found, "links that only CAP_SYS_ADMIN can list");
 	return err;
 }
@@ -254,14 +246,13 @@ int unheld_int3s_find(struct ocp_process *proc, struct unheld_int3s *found)
 struct removal {
 	struct ocp_process *proc;
 	int prog_fd;
-	struct engine_file file;
-	struct engine_site *sites;
-	bool *wanted, *no_semaphore;
+	const char *path, *name;
+	struct uprobe *uprobes;
 	unsigned int attempts_left;
 };
 
 /*
- * Attach to the sites from FIRST up to END (exclusive), and detach. If the kernel refuses one of
+ * Attach to the places from FIRST up to END (exclusive), and detach. If the kernel refuses one of
  * them, try each half.
  */
 static void touch(struct removal *r, size_t first, size_t end)
@@ -269,9 +260,10 @@ static void touch(struct removal *r, size_t first, size_t end)
 	const struct uprobe_link_spec spec = {
 		.prog_fd = r->prog_fd,
 		.idle_prog_fd = r->prog_fd,
-		.file = &r->file,
-		.wanted = r->wanted,
-		.no_semaphore = r->no_semaphore,
+		.path = r->path,
+		.name = r->name,
+		.uprobes = r->uprobes + first,
+		.n = end - first,
 		.pid = ocp_process_tgid(r->proc),
 	};
 	const size_t middle = first + (end - first) / 2;
@@ -280,8 +272,6 @@ static void touch(struct removal *r, size_t first, size_t end)
 	if (!r->attempts_left)
 		return;
 	r->attempts_left--;
-	for (size_t i = 0; i < r->file.n_sites; i++)
-		r->wanted[i] = i >= first && i < end;
 	if (uprobe_link_create(r->proc->ctx, &spec, &fd) == 0) {
 		link_close(fd);
 	} else if (end - first > 1) {
@@ -298,27 +288,21 @@ static int touch_file(struct ocp_process *proc, int prog_fd, const struct int3_f
 	struct removal r = {
 		.proc = proc,
 		.prog_fd = prog_fd,
-		.sites = calloc(n, sizeof(*r.sites)),
-		.wanted = calloc(n, sizeof(*r.wanted)),
-		.no_semaphore = calloc(n, sizeof(*r.no_semaphore)),
+		.path = path,
+		.name = file->path,
+		.uprobes = calloc(n, sizeof(*r.uprobes)),
 		.attempts_left = MAX_ATTEMPTS,
 	};
-	int err = r.sites && r.wanted && r.no_semaphore ? 0 : ctx_no_memory(proc->ctx);
+	int err = r.uprobes ? 0 : ctx_no_memory(proc->ctx);
 
 	snprintf(name, sizeof(name), "fd/%d", file->fd);
 	proc_path(path, getpid(), name);
-	r.file = (struct engine_file){
-		.path = path, .name = file->path, .sites = r.sites, .n_sites = n
-	};
-	for (size_t i = 0; !err && i < n; i++) {
-		r.sites[i].nop_off = list[i].offset;
-		r.sites[i].ref_ctr_off = list[i].ref_ctr_off;
-	}
+	for (size_t i = 0; !err && i < n; i++)
+		r.uprobes[i] = (struct uprobe){ .off = list[i].offset,
+						.ref_ctr_off = list[i].ref_ctr_off };
 	if (!err)
 		touch(&r, 0, n);
-	free(r.sites);
-	free(r.wanted);
-	free(r.no_semaphore);
+	free(r.uprobes);
 	return err;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds and removes int3s without a uprobe: a killed tool leaves them because of a kernel defect
- * (engine/link_close.c).
+ * (kernel/link_close.c).
  */
 #ifndef MEASURE_UNHELD_INT3S_H
 #define MEASURE_UNHELD_INT3S_H

@@ -1,25 +1,169 @@
 // SPDX-License-Identifier: MIT
 #include "memprof/heap_sites.h"
-#include "base/array.h"
-#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/search.h"
+#include "elf/elf_file.h"
+#include "process/mapped_files.h"
+#include "tracee/maps.h"
+
+/* ---- mapped files ---------------------------------------------------------------------------- */
+
+enum { REREAD_NS = 1000 * 1000 * 1000 };
+
+struct mapped_code {
+	struct walked_file file;
+	char *path;
+	unsigned int dev_major, dev_minor;
+	uint64_t inode;
+	uint64_t bias;
+	uint64_t start, end; /* the range that contains all mappings of this file */
+};
+
+struct code_map {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct mapped_code **files;
+	size_t n;
+	int64_t read_ns;
+};
+
+static void free_file(struct mapped_code *file)
+{
+	elf_file_close(file->file.elf);
+	if (file->file.fd >= 0)
+		close(file->file.fd);
+	free(file->path);
+	free(file);
+}
+
+static struct mapped_code *find_mapped_code(const struct code_map *map, const struct mapping *m)
+{
+	for (size_t i = 0; i < map->n; i++) {
+		struct mapped_code *file = map->files[i];
+
+		if (file->inode == m->inode && file->dev_major == m->dev_major &&
+		    file->dev_minor == m->dev_minor)
+			return file;
+	}
+	return NULL;
+}
+
+/* Open the file that M maps. Return NULL if it cannot be read. */
+static struct mapped_code *open_mapped_code(struct code_map *map, const struct mapping *m)
+{
+	struct mapped_code *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	*file = (struct mapped_code){ .file.fd = maps_open_file(map->pid, m),
+				      .path = strdup(m->path),
+				      .dev_major = m->dev_major,
+				      .dev_minor = m->dev_minor,
+				      .inode = m->inode,
+				      .start = m->start,
+				      .end = m->end };
+	file->file.path = file->path;
+	if (file->file.fd < 0 || !file->path ||
+	    elf_file_open(map->ctx, file->file.fd, file->path, &file->file.elf) ||
+	    !mapped_files_bias(file->file.elf, m, &file->bias)) {
+		free_file(file);
+		return NULL;
+	}
+	return file;
+}
+
+static int add_code(struct code_map *map, const struct mapping *m)
+{
+	struct mapped_code *file, **new;
+
+	if (!m->executable || !m->inode || find_mapped_code(map, m))
+		return 0;
+	file = open_mapped_code(map, m);
+	if (!file)
+		return 0;
+	new = array_add(map->files, map->n);
+	if (!new) {
+		free_file(file);
+		return ctx_no_memory(map->ctx);
+	}
+	*new = file;
+	return 0;
+}
+
+static int read_mappings(struct code_map *map)
+{
+	struct maps maps;
+	int err = maps_read(map->ctx, map->pid, &maps);
+
+	map->read_ns = clock_ns(CLOCK_MONOTONIC);
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.n && !err; i++)
+		err = add_code(map, &maps.mappings[i]);
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct mapping *m = &maps.mappings[i];
+		struct mapped_code *file = m->inode ? find_mapped_code(map, m) : NULL;
+
+		if (file && m->start < file->start)
+			file->start = m->start;
+		if (file && m->end > file->end)
+			file->end = m->end;
+	}
+	maps_free(&maps);
+	return err;
+}
+
+static bool find_mapped_place(const struct code_map *map, uint64_t address,
+			      struct walked_place *place)
+{
+	for (size_t i = 0; i < map->n; i++) {
+		const struct mapped_code *file = map->files[i];
+
+		if (address >= file->start && address < file->end) {
+			*place = (struct walked_place){ &file->file, address - file->bias };
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Set *PLACE to the place of ADDRESS in code or data of a file. Return false if it is unknown. If no
+ * known mapping contains ADDRESS, read the mappings again, but at most once a second.
+ */
+static bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place)
+{
+	if (find_mapped_place(map, address, place))
+		return true;
+	if (clock_ns(CLOCK_MONOTONIC) < map->read_ns + REREAD_NS)
+		return false;
+	return read_mappings(map) == 0 && find_mapped_place(map, address, place);
+}
 
 struct heap_names {
 	struct ocp_ctx *ctx;
-	struct code_map *map;
+	struct code_map map;
 	struct frame_names *names;
 	const struct named_frame **frames; /* frames of the stack that was named last */
 	size_t n;
 };
+
+/* ---- names of frames -------------------------------------------------------------------------- */
 
 /*
  * Stands for an empty call stack: C code allocated the block, and no OCaml code called that code.
  */
 static const struct named_frame no_frame = { .function = "[no OCaml code]", .kind = FRAME_UNKNOWN };
 
-int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out)
+int heap_names_open(struct ocp_ctx *ctx, pid_t pid, struct heap_names **out)
 {
 	struct heap_names *names = calloc(1, sizeof(*names));
 	int err;
@@ -28,10 +172,13 @@ int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names
 	if (!names)
 		return ctx_no_memory(ctx);
 	names->ctx = ctx;
-	names->map = map;
-	err = frame_names_open(ctx, NULL, &names->names);
+	names->map.ctx = ctx;
+	names->map.pid = pid;
+	err = read_mappings(&names->map);
+	if (!err)
+		err = frame_names_open(ctx, NULL, &names->names);
 	if (err) {
-		free(names);
+		heap_names_close(names);
 		*out = NULL;
 	}
 	return err;
@@ -42,6 +189,9 @@ void heap_names_close(struct heap_names *names)
 	if (!names)
 		return;
 	frame_names_close(names->names);
+	for (size_t i = 0; i < names->map.n; i++)
+		free_file(names->map.files[i]);
+	free(names->map.files);
 	free(names->frames);
 	free(names);
 }
@@ -64,7 +214,7 @@ static int push_frame(struct heap_names *names, uint64_t frame)
 	size_t n;
 	int err;
 
-	if (!code_map_find(names->map, address, &place))
+	if (!code_map_find(&names->map, address, &place))
 		place = (struct walked_place){ .va = address };
 	err = frame_names_find_place(names->names, &place,
 				     frame & MEMPROF_DEBUGINFO ? FRAME_DEBUGINFO : FRAME_RETURN,

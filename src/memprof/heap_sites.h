@@ -6,15 +6,23 @@
 #ifndef MEMPROF_HEAP_SITES_H
 #define MEMPROF_HEAP_SITES_H
 
-#include "memprof/code_map.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/ctx.h"
 #include "memprof/heap.h"
 #include "unwind/frame_names.h"
 
-/* Names the frames of call stacks. */
+/* Names the frames in the call stacks of a process, by the files that the process has mapped. */
 struct heap_names;
 
-/* MAP must outlive *OUT. */
-int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out);
+/*
+ * Read the mappings of PID; files that cannot be read are left out. Later calls read the mappings
+ * again if a frame is in none of them, but at most once a second and only while the process exists.
+ */
+int heap_names_open(struct ocp_ctx *ctx, pid_t pid, struct heap_names **out);
 void heap_names_close(struct heap_names *names);
 
 /*

@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/plural.h"
-#include "memprof/answers.h"
 
 enum {
 	/*
@@ -28,19 +27,12 @@ struct followed_heap {
 	char *exe;
 	uint64_t number; /* number of the session */
 	struct memprof_session *session;
-	struct code_map *map;
 	struct heap_names *names;
 	struct heap *heap;
 	struct memprof_answers answers;
 	int64_t retry_ms, delay_ms;
 	bool is_wanted;
 	bool is_left_alone; /* the program runs its own profile, so do not try again */
-};
-
-struct program {
-	struct heap_program is;
-	char *exe;
-	struct heap_program ended; /* sums over the sessions that have ended */
 };
 
 struct heaps {
@@ -50,8 +42,8 @@ struct heaps {
 	struct followed_heap followed[HEAPS_MAX];
 	size_t n;
 	size_t n_above; /* processes that are not profiled, since there are too many */
-	struct program *programs;
-	struct heap_program *shown;
+	struct heap_program *programs; /* sums over the sessions that have ended; they own exe */
+	struct heap_program *shown;    /* the same, with the sessions that run */
 	size_t n_programs;
 };
 
@@ -74,7 +66,7 @@ double heaps_rate(const struct heaps *h)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static struct program *find_program(struct heaps *h, const char *exe)
+static struct heap_program *find_program(struct heaps *h, const char *exe)
 {
 	for (size_t i = 0; i < h->n_programs; i++)
 		if (strcmp(h->programs[i].exe, exe) == 0)
@@ -84,8 +76,7 @@ static struct program *find_program(struct heaps *h, const char *exe)
 
 static int add_heap_program(struct heaps *h, const char *exe)
 {
-	struct program *programs;
-	struct heap_program *shown;
+	struct heap_program *programs, *shown;
 	char *copy;
 
 	if (find_program(h, exe))
@@ -99,7 +90,7 @@ static int add_heap_program(struct heaps *h, const char *exe)
 	copy = programs && shown ? strdup(exe) : NULL;
 	if (!copy)
 		return ctx_no_memory(h->ctx);
-	programs[h->n_programs++] = (struct program){ .exe = copy };
+	programs[h->n_programs++] = (struct heap_program){ .exe = copy };
 	return 0;
 }
 
@@ -121,10 +112,8 @@ static void add_session_sums(struct heap_program *sum, const struct followed_hea
 
 const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 {
-	for (size_t i = 0; i < h->n_programs; i++) {
-		h->shown[i] = h->programs[i].ended;
-		h->shown[i].exe = h->programs[i].exe;
-	}
+	for (size_t i = 0; i < h->n_programs; i++)
+		h->shown[i] = h->programs[i];
 	for (size_t i = 0; i < h->n; i++) {
 		const struct followed_heap *f = &h->followed[i];
 		struct heap_program *program;
@@ -146,14 +135,12 @@ const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
 static void close_session(struct heaps *h, struct followed_heap *f)
 {
 	if (f->session && f->heap)
-		add_session_sums(&find_program(h, f->exe)->ended, f);
+		add_session_sums(find_program(h, f->exe), f);
 	memprof_close(f->session);
 	heap_names_close(f->names);
-	code_map_close(f->map);
 	heap_free(f->heap);
 	f->session = NULL;
 	f->names = NULL;
-	f->map = NULL;
 	f->heap = NULL;
 	f->is.heap = NULL;
 	f->is.state = HEAP_NONE;
@@ -190,9 +177,7 @@ static int open_session(struct heaps *h, struct followed_heap *f)
 	if (!err)
 		err = add_heap_program(h, f->exe);
 	if (!err)
-		err = code_map_open(h->ctx, f->is.pid, &f->map);
-	if (!err)
-		err = heap_names_open(h->ctx, f->map, &f->names);
+		err = heap_names_open(h->ctx, f->is.pid, &f->names);
 	if (err) {
 		retry_later(h, f, err);
 		return err == -ENOMEM ? err : 0;
@@ -355,7 +340,7 @@ void heaps_free(struct heaps *h)
 		free(h->followed[i].exe);
 	}
 	for (size_t i = 0; i < h->n_programs; i++)
-		free(h->programs[i].exe);
+		free((void *)h->programs[i].exe);
 	free(h->programs);
 	free(h->shown);
 	free(h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the events of a profile as a memtrace file (see memtrace_packet.h), for the viewers of the
+ * Writes the events of a profile as a memtrace file (see memtrace_writer.c), for the viewers of the
  * OCaml library memtrace. Only whole packets are appended, so the file is valid at any time. The
  * memory that the writer needs does not depend on the number of events.
  *

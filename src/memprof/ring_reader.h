@@ -8,9 +8,33 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "memprof/event_clock.h"
+
+#include "inside/ticks.h"
 #include "memprof/ring.h"
 #include "memprof/session.h"
+
+/*
+ * Converts the times of events from ticks of the time stamp counter to CLOCK_MONOTONIC. The reader
+ * samples both clocks whenever it has read all events, and whenever an event is newer than the last
+ * sample. So nearly every event is between two samples that are close together. Interpolation
+ * between these two gives the right time, even while the kernel adjusts CLOCK_MONOTONIC.
+ */
+struct event_clock {
+	struct tick_moment (*look)(void);
+	struct tick_moment first, before, last; /* samples of both clocks; BEFORE precedes LAST */
+};
+
+/* LOOK samples both clocks, as ticks_moment() does. */
+void event_clock_start(struct event_clock *clock, struct tick_moment (*look)(void));
+
+/* Sample both clocks. */
+void event_clock_look(struct event_clock *clock);
+
+/*
+ * Return the time of an event that the program wrote at TICKS: CLOCK_MONOTONIC, nanoseconds. The
+ * result is never before the start of CLOCK or after the present, whatever TICKS is.
+ */
+uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks);
 
 struct ring_writer;
 
@@ -30,7 +54,7 @@ struct ring_reader {
 /* Prepare READER and RING for DATA bytes of records. RING must be all 0. */
 void ring_reader_init(struct ring_reader *reader, struct memprof_ring *ring, uint64_t data);
 /*
- * Declare that the times in records are ticks of the time stamp counter. LOOK: see event_clock.h.
+ * Declare that the times in records are ticks of the time stamp counter. LOOK: see event_clock_start().
  */
 void ring_reader_use_ticks(struct ring_reader *reader, struct tick_moment (*look)(void));
 /* Free the memory of READER, which may be all 0. The caller frees the ring. */

@@ -12,12 +12,26 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "inside/ticks.h"
 #include "memprof/ring_reader.h"
 #include "tracee/memfd_file.h"
 #include "tracee/proc_file.h"
+
+/* ---- the rate -------------------------------------------------------------------------------- */
+
+bool memprof_rate_read(const char *text, double *rate)
+{
+	char *end;
+
+	errno = 0;
+	*rate = strtod(text, &end);
+	/* Written so that NaN, which compares false, is rejected. */
+	return !errno && end != text && !*end && *rate >= MEMPROF_MIN_RATE && *rate <= 1;
+}
 
 enum { USUAL_DATA = 16 << 20, SIGNPOST_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
@@ -342,22 +356,6 @@ int memprof_fd(const struct memprof_session *s)
 	return s->socket;
 }
 
-bool memprof_answer(struct memprof_session *s, struct memprof_answer *answer, bool *has_ended)
-{
-	ssize_t n;
-
-	*has_ended = false;
-	do {
-		n = recv(s->socket, answer, sizeof(*answer), MSG_DONTWAIT);
-	} while ((n < 0 && errno == EINTR) || (n > 0 && n != (ssize_t)sizeof(*answer)));
-	if (n <= 0) {
-		*has_ended = n == 0 || errno != EAGAIN;
-		return false;
-	}
-	answer->text[sizeof(answer->text) - 1] = '\0';
-	return true;
-}
-
 void memprof_stop(struct memprof_session *s)
 {
 	(void)!send(s->socket, "stop", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -404,4 +402,124 @@ struct memprof_losses memprof_losses(const struct memprof_session *s, bool at_en
 						  .is_cut = losses.is_cut,
 						  .is_false = true };
 	return losses;
+}
+
+/* ---- replies of the program ------------------------------------------------------------------ */
+
+static uint8_t *bits_of(uint8_t *bits, uint32_t domain)
+{
+	return &bits[domain % MEMPROF_SEEN_DOMAINS / 8];
+}
+
+static bool is_set(const uint8_t *bits, uint32_t domain)
+{
+	return bits[domain % MEMPROF_SEEN_DOMAINS / 8] & 1 << domain % 8;
+}
+
+static void set(uint8_t *bits, uint32_t domain)
+{
+	*bits_of(bits, domain) |= (uint8_t)(1 << domain % 8);
+}
+
+static void record_domain_start(struct memprof_answers *a, uint32_t domain)
+{
+	if (!a->started_ns)
+		a->started_ns = clock_ns(CLOCK_MONOTONIC);
+	set(a->started, domain);
+}
+
+/*
+ * Record that a domain refused the profile. There are two cases. A domain that was spawned during
+ * the profile inherits the profile of its parent and refuses a second one; this domain sends
+ * events, which show that it is profiled. Any other domain refuses because the program itself has
+ * started a profile in it.
+ */
+static void record_refusal(struct memprof_answers *a, const struct memprof_answer *answer)
+{
+	if (!a->refused_ns)
+		a->refused_ns = clock_ns(CLOCK_MONOTONIC);
+	memcpy(a->refusal, answer->text, sizeof(a->refusal));
+	if (a->n_refused < MEMPROF_MAX_REFUSED && !is_set(a->seen, answer->domain))
+		a->refused[a->n_refused++] = answer->domain;
+}
+
+static int handle_reply(struct ocp_ctx *ctx, pid_t pid, struct memprof_answers *a,
+			const struct memprof_answer *answer)
+{
+	switch (answer->kind) {
+	case MEMPROF_STARTED:
+		record_domain_start(a, answer->domain);
+		break;
+	case MEMPROF_REFUSED:
+		record_refusal(a, answer);
+		break;
+	case MEMPROF_BUSY:
+		return ctx_error(ctx, -EBUSY, "pid %d: %s", (int)pid,
+				 answer->text[0] ? "its last profile has not ended yet"
+						 : "another tool profiles it");
+	case MEMPROF_INVALID:
+		return ctx_error(ctx, -EPROTO, "pid %d: has refused: %s", (int)pid, answer->text);
+	case MEMPROF_STOPPED:
+		a->has_stopped = true;
+	}
+	return 0;
+}
+
+/*
+ * Take the next reply of the program. Return false if no reply is waiting. Set *HAS_ENDED if the
+ * program has closed the session. A message that is not a valid reply is ignored.
+ */
+static bool take_reply(struct memprof_session *s, struct memprof_answer *answer, bool *has_ended)
+{
+	ssize_t n;
+
+	*has_ended = false;
+	do {
+		n = recv(s->socket, answer, sizeof(*answer), MSG_DONTWAIT);
+	} while ((n < 0 && errno == EINTR) || (n > 0 && n != (ssize_t)sizeof(*answer)));
+	if (n <= 0) {
+		*has_ended = n == 0 || errno != EAGAIN;
+		return false;
+	}
+	answer->text[sizeof(answer->text) - 1] = '\0';
+	return true;
+}
+
+int memprof_answers_take(struct ocp_ctx *ctx, pid_t pid, struct memprof_session *session,
+			 struct memprof_answers *a)
+{
+	struct memprof_answer answer;
+	int err = 0;
+
+	while (!err && !a->is_closed && take_reply(session, &answer, &a->is_closed))
+		err = handle_reply(ctx, pid, a, &answer);
+	return err;
+}
+
+void memprof_answers_see(struct memprof_answers *a, uint32_t domain)
+{
+	set(a->seen, domain);
+	for (size_t i = 0; i < a->n_refused; i++)
+		if (a->refused[i] == domain)
+			a->refused[i--] = a->refused[--a->n_refused];
+}
+
+bool memprof_answers_started(const struct memprof_answers *a, uint32_t domain)
+{
+	return is_set(a->started, domain);
+}
+
+bool memprof_answers_refuse(const struct memprof_answers *a, int64_t now_ns)
+{
+	return a->refused_ns && !a->started_ns && now_ns >= a->refused_ns + MEMPROF_REFUSAL_NS;
+}
+
+int memprof_answers_refusal(struct ocp_ctx *ctx, pid_t pid, const struct memprof_answers *a)
+{
+	const int err =
+		ctx_error(ctx, -EBUSY, "pid %d: no profile was started: %s", (int)pid, a->refusal);
+
+	if (strstr(a->refusal, "already started"))
+		ctx_hint(ctx, "the program runs a profile of its own, which is left alone");
+	return err;
 }

@@ -11,8 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
 #include "base/ctx.h"
 #include "memprof/ring.h"
+
+/* Limits and default, in samples per word. The default has no visible cost. */
+#define MEMPROF_MIN_RATE   1e-9
+#define MEMPROF_USUAL_RATE 1e-4
+
+/* Prefix of the library's own probes. Counting these costs a trap for each event. */
+#define MEMPROF_PROBES "memprof_"
+
+/* Set *RATE from TEXT. Return false if TEXT is not a number from 1e-9 to 1. */
+bool memprof_rate_read(const char *text, double *rate);
 
 struct memprof_spec {
 	double rate;	/* samples per word; above 0, at most 1 */
@@ -74,13 +85,6 @@ uint64_t memprof_number(const struct memprof_session *session);
 /* Return the only descriptor of the session. It is readable when a reply is waiting. */
 int memprof_fd(const struct memprof_session *session);
 
-/*
- * Take the next reply of the program. Return false if no reply is waiting. Set *HAS_ENDED if the
- * program has closed the session. A message that is not a valid reply is ignored.
- */
-bool memprof_answer(struct memprof_session *session, struct memprof_answer *answer,
-		    bool *has_ended);
-
 /* Request the end of the profile. The program replies when the profile has stopped. */
 void memprof_stop(struct memprof_session *session);
 
@@ -95,5 +99,66 @@ void memprof_finish(struct memprof_session *session);
  * complete now is reported as cut (is_cut).
  */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);
+
+/* ---- replies of the program ------------------------------------------------------------------ */
+
+/*
+ * Takes the replies of the program in a session, and records which domains started or refused the
+ * profile, and whether the profile has ended. Reports refusals as error messages for users.
+ */
+
+enum {
+	/* If the program has not replied after this many nanoseconds, it is reported as waiting. */
+	MEMPROF_LATE_NS = 1000 * 1000 * 1000,
+	/*
+	 * Nanoseconds from the first refusal until the profile counts as refused. Before that,
+	 * another domain may still start the profile.
+	 */
+	MEMPROF_REFUSAL_NS = 200 * 1000 * 1000,
+	MEMPROF_MAX_REFUSED = 64,
+	MEMPROF_SEEN_DOMAINS = 1 << 16,
+};
+
+/* Initialise the struct with zeros. */
+struct memprof_answers {
+	/* CLOCK_MONOTONIC when the first domain started the profile; 0: none has */
+	int64_t started_ns;
+	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: none */
+	bool has_stopped;   /* the profile has ended in all domains */
+	/* The program has closed the session: it has ended or executed another program. */
+	bool is_closed;
+	char refusal[MEMPROF_TEXT_BYTES]; /* reason of the last refusal */
+	/* Domains that have refused the profile and have sent no events. */
+	uint32_t refused[MEMPROF_MAX_REFUSED];
+	size_t n_refused;
+	/*
+	 * Bit sets, indexed by the domain modulo MEMPROF_SEEN_DOMAINS: the domains that have
+	 * started the profile, and those that have sent events.
+	 */
+	uint8_t started[MEMPROF_SEEN_DOMAINS / 8], seen[MEMPROF_SEEN_DOMAINS / 8];
+};
+
+/*
+ * Take all waiting replies from the session of PID. Return -EBUSY if another tool profiles PID, or
+ * if an earlier profile of PID has not ended yet; return -EPROTO if the library rejected the
+ * request.
+ */
+int memprof_answers_take(struct ocp_ctx *ctx, pid_t pid, struct memprof_session *session,
+			 struct memprof_answers *answers);
+
+/* Record that DOMAIN has sent an event. */
+void memprof_answers_see(struct memprof_answers *answers, uint32_t domain);
+
+/* Return true if DOMAIN has started the profile. */
+bool memprof_answers_started(const struct memprof_answers *answers, uint32_t domain);
+
+/*
+ * Return true if, at the time NOW_NS, the profile counts as refused: the first refusal was at least
+ * MEMPROF_REFUSAL_NS ago, and no domain has started the profile so far.
+ */
+bool memprof_answers_refuse(const struct memprof_answers *answers, int64_t now_ns);
+
+/* Record the error for a refused profile. Return -EBUSY. */
+int memprof_answers_refusal(struct ocp_ctx *ctx, pid_t pid, const struct memprof_answers *answers);
 
 #endif

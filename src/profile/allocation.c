@@ -11,14 +11,68 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "code/code_file.h"
+#include "code/code_insn.h"
 #include "code/runtime.h"
+#include "code/x86_function.h"
 #include "elf/symbols.h"
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/link_close.h"
+#include "kernel/bpf_support.h"
+#include "kernel/link.h"
 #include "process/gc_gauges.h"
 #include "process/image.h"
-#include "profile/entry_place.h"
 #include "samples.h"
+
+/* ---- places of uprobes ----------------------------------------------------------------------- */
+
+enum { REG_RDI = 7 };
+
+/* Return true if the instructions at BYTES[0..N) neither branch nor change rdi or memory. */
+static bool changes_nothing(struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn insn;
+
+	for (size_t at = 0; at < n; at += insn.n_bytes) {
+		if (!insn_decode(decoder, bytes + at, n - at, (uint32_t)at, &insn))
+			return false;
+		if (insn.kind != INSN_OTHER && insn.kind != INSN_NOP && insn.kind != INSN_RSP_ADD &&
+		    insn.kind != INSN_RSP_SAVE && insn.kind != INSN_LEA_RIP)
+			return false;
+		if (insn_writes(decoder, bytes + at, n - at, REG_RDI) ||
+		    insn_stores(decoder, bytes + at, n - at))
+			return false;
+	}
+	return true;
+}
+
+int entry_place_find(struct ocp_ctx *ctx, struct code_file *file,
+		     const struct named_symbol *function, struct entry_place *place)
+{
+	struct insn_decoder decoder;
+	struct code_function decoded;
+	struct code_bytes bytes;
+	int err;
+
+	*place = (struct entry_place){ .va = function->va, .is_stepped = true };
+	err = code_file_bytes(file, true, function->va, function->bytes, &bytes);
+	if (err)
+		return err == -ENOMEM ? ctx_no_memory(ctx) : 0;
+	err = code_function_find_place(ctx, &bytes, file, &decoded);
+	if (err)
+		return err;
+	place->is_stepped = decoded.entry_cost == CODE_STEPPED;
+	if (place->is_stepped && !decoded.no_count && decoded.place_cost == CODE_EMULATED) {
+		if (!insn_decoder_init(&decoder)) {
+			err = ctx_no_memory(ctx);
+		} else if (changes_nothing(&decoder, bytes.bytes, decoded.place)) {
+			place->va += decoded.place;
+			place->is_stepped = false;
+		}
+		insn_decoder_free(&decoder);
+	}
+	code_function_free(&decoded);
+	return err;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
 
 enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
 
@@ -88,17 +142,19 @@ struct uprobe_target {
 };
 
 static int attach_uprobes(struct allocation *a, int prog, const struct uprobe_target *target,
-			  const unsigned long *offsets, const __u64 *cookies, size_t n, int *link)
+			  const unsigned long *offsets, const uint64_t *cookies, size_t n,
+			  int *link)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	const struct uprobe_places places = {
+		.path = target->path,
+		.offsets = offsets,
+		.cookies = cookies,
+		.n = n,
+		.pid = target->pid,
+	};
 
-	opts.uprobe_multi.path = target->path;
-	opts.uprobe_multi.offsets = offsets;
-	opts.uprobe_multi.cookies = cookies;
-	opts.uprobe_multi.cnt = (__u32)n;
-	opts.uprobe_multi.pid = (__u32)target->pid;
-	*link = bpf_link_create(prog, -1, ATTACH_UPROBE_MULTI, &opts);
-	return *link < 0 ? bpf_support_explain(a->ctx, -errno, "sample allocation") : 0;
+	*link = link_uprobes(prog, &places);
+	return *link < 0 ? bpf_support_explain(a->ctx, *link, "sample allocation") : 0;
 }
 
 static int find_uprobe_place(struct allocation *a, struct code_file *code,
@@ -135,7 +191,7 @@ static int attach_small(struct allocation *a, struct code_file *code,
 			const struct uprobe_target *target, const struct runtime *runtime,
 			const struct named_symbol *symbol, int *link)
 {
-	const __u64 cookie =
+	const uint64_t cookie =
 		runtime->layout.has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
 	unsigned long offset;
 	bool is_stepped;
@@ -155,7 +211,6 @@ static int attach_large(struct allocation *a, struct code_file *code,
 			int *link)
 {
 	unsigned long offsets[N_LARGE];
-	__u64 cookies[N_LARGE] = { 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; i < N_LARGE; i++) {
@@ -169,7 +224,7 @@ static int attach_large(struct allocation *a, struct code_file *code,
 			return err;
 		a->is_stepped |= is_stepped;
 	}
-	return n ? attach_uprobes(a, a->bpf.large, target, offsets, cookies, n, link) : 0;
+	return n ? attach_uprobes(a, a->bpf.large, target, offsets, NULL, n, link) : 0;
 }
 
 static int compare_entries(const void *a, const void *b)

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
 #include "base/ctx.h"
+#include "code/code_file.h"
+#include "elf/symbols.h"
 
 struct allocation;
 
@@ -55,5 +58,21 @@ void allocation_stop(struct allocation *allocation);
 double allocation_minor_words(const struct allocation *allocation, uint32_t tgid);
 /* Return the error bound, in words, of the sum of allocation_minor_words() over all processes. */
 double allocation_unsure_words(const struct allocation *allocation);
+
+/* The cheapest place for a uprobe that sees each call of a C function with its first argument. */
+struct entry_place {
+	uint64_t va;
+	bool is_stepped; /* the kernel single-steps the instruction, which is ten times slower */
+};
+
+/*
+ * Find the place for a uprobe on FUNCTION, which is in FILE. The place is the entry, unless the
+ * kernel would single-step the instruction there. In that case, it is the first instruction that
+ * the kernel emulates and that each call executes exactly once, if the instructions before it
+ * neither branch nor change rdi or memory. If there is no such instruction, it is the entry after
+ * all. Return 0, or -ENOMEM with a message.
+ */
+int entry_place_find(struct ocp_ctx *ctx, struct code_file *file,
+		     const struct named_symbol *function, struct entry_place *place);
 
 #endif

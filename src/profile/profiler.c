@@ -2,29 +2,28 @@
 #include "profile/profiler.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/search.h"
-#include "measure/calibrate.h"
-#include "measure/engine/bpf_support.h"
-#include "measure/engine/kernel_file.h"
-#include "measure/engine/pid_namespace.h"
+#include "kernel/bpf_object.h"
+#include "kernel/bpf_support.h"
+#include "kernel/kernel_file.h"
+#include "kernel/link.h"
+#include "kernel/maps.h"
+#include "kernel/perf_event.h"
+#include "kernel/pid_namespace.h"
+#include "kernel/waiting.h"
 #include "process/image.h"
 #include "profile/allocation.h"
-#include "profile/waiting.h"
 #include "profile.skel.h"
-#include "unwind/map_reading.h"
 
 /*
  * A process that has just started is recognised as an OCaml program only when its runtime has
@@ -55,8 +54,6 @@ struct profiler {
 	size_t n_links;
 	struct added_process *added; /* including processes that have ended */
 	size_t n_added;
-	/* Measures the cost of a uprobe; only if counts_cost and PROFILE_WORDS. */
-	struct calibration *calibration;
 	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
 	size_t n_pending;
 	uint64_t start_ns; /* CLOCK_MONOTONIC when everything was attached */
@@ -85,24 +82,20 @@ static int sample_one_cpu(struct profiler *p, int cpu)
 					.config = PERF_COUNT_SW_CPU_CLOCK,
 					.sample_freq = p->spec.hz,
 					.freq = 1 };
-	const int event =
-		(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	int link, err;
+	const int event = perf_event(&attr, -1, cpu);
+	int link;
 
-	if (event < 0)
-		return errno == ENODEV ? 0 /* the CPU is offline */
-				       : bpf_support_explain(p->ctx, -errno, "sample the CPU");
-	link = bpf_link_create(p->skel->progs.sample_cpu.prog_fd, event, BPF_PERF_EVENT, NULL);
-	err = link < 0 ? bpf_support_explain(p->ctx, -errno, "sample the CPU") : 0;
-	close(event); /* the link keeps the event */
-	return err ? err : keep_link(p, link);
+	if (event == -ENODEV)
+		return 0; /* the CPU is offline */
+	link = event < 0 ? event : link_perf_event(p->skel->progs.sample_cpu.prog_fd, event, 0);
+	return link < 0 ? bpf_support_explain(p->ctx, link, "sample the CPU") : keep_link(p, link);
 }
 
 static int attach_tracepoint(struct profiler *p, const char *name, int prog)
 {
-	const int fd = bpf_raw_tracepoint_open(name, prog);
+	const int fd = link_tracepoint(prog, name);
 
-	return fd < 0 ? bpf_support_explain(p->ctx, -errno, "attach to a tracepoint")
+	return fd < 0 ? bpf_support_explain(p->ctx, fd, "attach to a tracepoint")
 		      : keep_link(p, fd);
 }
 
@@ -160,14 +153,9 @@ static int attach_all(struct profiler *p)
 {
 	int err = 0;
 
-	if (p->spec.kind == PROFILE_WORDS) {
-		const struct engine_spec counting = { 0 };
-
-		/* Uprobes are attached to each process when it is added. */
-		if (p->spec.counts_cost)
-			p->calibration = calibration_start(&engine_bpf, &counting, true);
+	/* Uprobes are attached to each process when it is added. */
+	if (p->spec.kind == PROFILE_WORDS)
 		return 0;
-	}
 	if (p->spec.kind == PROFILE_WAITS)
 		return start_waits(p);
 	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++)
@@ -248,8 +236,12 @@ static int choose_exe(struct profiler *p, struct profile_config *config)
 
 static int load_profile_bpf(struct profiler *p)
 {
+	const struct bpf_object_sizes sizes = {
+		.walked_processes = (uint32_t)p->spec.max_processes,
+		.walks = (uint32_t)p->n_cpus * WALK_SLOTS,
+		.waits = p->spec.kind == PROFILE_WAITS ? PROFILE_MAX_WAITS : 0,
+	};
 	struct profile_config config = { 0 };
-	struct profile_bpf *skel;
 	int err = pid_namespace_choose(p->ctx, p->spec.pid, &p->ns);
 
 	if (!err)
@@ -260,26 +252,7 @@ static int load_profile_bpf(struct profiler *p)
 	config.pidns_ino = p->ns.ino;
 	config.counts_cost = p->spec.counts_cost;
 	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
-	skel = profile_bpf__open();
-	if (!skel)
-		return ctx_no_memory(p->ctx);
-	memcpy((void *)&skel->rodata->config, &config, sizeof(config));
-	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
-	/*
-	 * More than max_processes, since processes that have ended keep their entries until the
-	 * next refresh.
-	 */
-	skel->maps.sampled.max_entries = 4 * (uint32_t)p->spec.max_processes;
-	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
-	if (p->spec.kind == PROFILE_WAITS)
-		skel->maps.waits.max_entries = PROFILE_MAX_WAITS;
-	err = profile_bpf__load(skel);
-	if (err) {
-		profile_bpf__destroy(skel);
-		return bpf_support_explain(p->ctx, err, "load the profiler");
-	}
-	p->skel = skel;
-	return 0;
+	return bpf_profile_load(p->ctx, &config, &sizes, &p->skel);
 }
 
 static int open_allocation(struct profiler *p)
@@ -304,7 +277,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->ctx = ctx;
 	p->spec = *spec;
 	p->exe_fd = -1;
-	p->n_cpus = libbpf_num_possible_cpus();
+	p->n_cpus = possible_cpus();
 	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot tell the number of CPUs: %s",
 					strerror(-p->n_cpus))
 			    : load_profile_bpf(p);
@@ -340,7 +313,6 @@ void profiler_close(struct profiler *p)
 	if (!p)
 		return;
 	profiler_stop(p);
-	calibration_free(p->calibration);
 	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
 	if (p->skel)
@@ -528,46 +500,24 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 
 static int read_losses(struct profiler *p, struct profile_losses *losses)
 {
-	struct profile_losses *of_cpu = calloc((size_t)p->n_cpus, sizeof(*of_cpu));
-	const uint32_t zero = 0;
-	int err = 0;
+	int err = map_sum_counters(p->skel->maps.losses.map_fd, losses,
+				   sizeof(*losses) / sizeof(losses->run_ns));
 
-	if (!of_cpu)
-		return ctx_no_memory(p->ctx);
-	if (bpf_map_lookup_elem(p->skel->maps.losses.map_fd, &zero, of_cpu) != 0)
-		err = ctx_error(p->ctx, -errno, "cannot read samples: %s", strerror(errno));
-	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++) {
-		losses->counts_full += of_cpu[cpu].counts_full;
-		losses->waits_full += of_cpu[cpu].waits_full;
-		losses->large_hits += of_cpu[cpu].large_hits;
-		losses->small_hits += of_cpu[cpu].small_hits;
-		losses->run_ns += of_cpu[cpu].run_ns;
-	}
-	free(of_cpu);
-	return err;
+	return err ? ctx_error(p->ctx, err, "cannot read samples: %s", strerror(-err)) : 0;
 }
 
-int profiler_cost(struct profiler *p, struct profiler_cost *cost)
+int profiler_cost(struct profiler *p, const struct ocp_costs *costs, struct profiler_cost *cost)
 {
-	struct profile_losses losses = { 0 };
-	struct ocp_costs costs = { 0 };
-	const char *why = "out of memory";
-	double trap_ns;
+	const bool is_stepped = p->allocation && allocation_large_is_stepped(p->allocation);
+	struct profile_losses losses;
 	int err = read_losses(p, &losses);
 
-	if (!err && p->spec.kind == PROFILE_WORDS && !p->calibration)
-		err = ctx_error(p->ctx, -ENODATA, "the cost of samples is not known: %s", why);
-	else if (!err && p->spec.kind == PROFILE_WORDS &&
-		 calibration_result(p->calibration, true, &costs, &why))
-		err = ctx_error(p->ctx, -ENODATA, "the cost of samples is not known: %s", why);
 	if (err)
 		return err;
-	trap_ns = p->allocation && allocation_large_is_stepped(p->allocation)
-			  ? costs.cost_per_stepped_hit_ns
-			  : costs.cost_per_hit_ns;
-	cost->large_ns = trap_ns * (double)losses.large_hits;
+	cost->large_ns = (double)losses.large_hits *
+			 (is_stepped ? costs->cost_per_stepped_hit_ns : costs->cost_per_hit_ns);
 	cost->ns = (double)losses.run_ns + cost->large_ns +
-		   costs.cost_per_hit_ns * (double)losses.small_hits;
+		   costs->cost_per_hit_ns * (double)losses.small_hits;
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
+#include "ocaml_probes_measure.h"
 #include "samples.h"
 #include "unwind/stack_store.h"
 #include "unwind/stack_walker.h"
@@ -107,7 +108,12 @@ struct profiler_cost {
 	double ns;
 	double large_ns; /* the part for large blocks, which profiler_stop_large() would save */
 };
-int profiler_cost(struct profiler *profiler, struct profiler_cost *cost);
+/*
+ * Set *COST. COSTS has the cost of a uprobe on this machine (measure/calibrate.h); it is used only
+ * for PROFILE_WORDS.
+ */
+int profiler_cost(struct profiler *profiler, const struct ocp_costs *costs,
+		  struct profiler_cost *cost);
 /* Stop sampling large blocks. The words that are allocated in them from now on are missing. */
 void profiler_stop_large(struct profiler *profiler);
 

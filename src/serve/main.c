@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "memprof/rate.h"
+#include "memprof/session.h"
 #include "serve/hosts.h"
 #include "serve/server.h"
 

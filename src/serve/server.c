@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "memprof/rate.h"
+#include "memprof/session.h"
 #include "serve/api.h"
 #include "serve/config.h"
 #include "serve/front.h"

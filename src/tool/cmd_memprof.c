@@ -19,11 +19,9 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "memprof/answers.h"
 #include "memprof/heap_profile.h"
 #include "memprof/memtrace_writer.h"
 #include "memprof/probes.h"
-#include "memprof/rate.h"
 #include "memprof/session.h"
 #include "process/process_kind.h"
 #include "profile/allocation.h"
@@ -457,7 +455,6 @@ struct memprof_run {
 	const struct memprof_options *own;
 	struct memprof_session *memprof;
 	struct memprof_probes *probes; /* NULL: events come out of the ring */
-	struct code_map *map;
 	struct heap_names *names;
 	struct heap *heap;
 	struct memtrace_file *memtrace;
@@ -932,11 +929,9 @@ static int open_run(struct memprof_run *r)
 		err = check_linked(ctx, r->options->pid, &r->own->spec);
 	if (!err)
 		err = heap_new(ctx, &r->heap);
-	/* Open the map before the request, since the program can end soon after it. */
+	/* Read the mappings before the request, since the program can end soon after it. */
 	if (!err)
-		err = code_map_open(ctx, r->options->pid, &r->map);
-	if (!err)
-		err = heap_names_open(ctx, r->map, &r->names);
+		err = heap_names_open(ctx, r->options->pid, &r->names);
 	if (!err)
 		err = memtrace_file_open(ctx, r->own->memtrace, r->options->pid, &r->own->spec,
 					 r->names, &r->memtrace);
@@ -968,7 +963,6 @@ static int run_heap_tracking(struct options *options)
 	memtrace_file_abandon(r.memtrace);
 	session_close(&session);
 	heap_names_close(r.names);
-	code_map_close(r.map);
 	heap_free(r.heap);
 	return code;
 }

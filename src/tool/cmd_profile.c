@@ -17,6 +17,7 @@
 
 #include "base/ctx.h"
 #include "cli/cli.h"
+#include "measure/calibrate.h"
 #include "process/process_kind.h"
 #include "profile/folded_writer.h"
 #include "profile/formats/html_writer.h"
@@ -200,6 +201,7 @@ struct profile_session {
 	const struct profile_options *own;
 	struct read_profile old; /* the older profile to compare with */
 	struct profiler *profiler;
+	struct calibration *calibration; /* the cost of a uprobe; only with a budget for words */
 	struct frame_names *names;
 	int64_t start_ns, end_ns;
 	uint64_t start_time_ns; /* since 1970 */
@@ -406,6 +408,24 @@ static int check_native(struct profile_session *s)
 
 /* ---- the session ---------------------------------------------------------------------------- */
 
+static bool needs_uprobe_cost(const struct profile_session *s)
+{
+	return s->own->spec.counts_cost && s->own->spec.kind == PROFILE_WORDS;
+}
+
+/* Set *COST to the cost of all samples so far. */
+static int read_cost(struct profile_session *s, struct profiler_cost *cost)
+{
+	struct ocp_costs costs = { 0 };
+	const char *why = "out of memory";
+
+	if (needs_uprobe_cost(s) &&
+	    (!s->calibration || calibration_result(s->calibration, true, &costs, &why)))
+		return ctx_error(s->options->ctx, -ENODATA, "the cost of samples is not known: %s",
+				 why);
+	return profiler_cost(s->profiler, &costs, cost);
+}
+
 /*
  * Keep the cost within the budget: stop sampling large blocks first, then all sampling if that is
  * not enough.
@@ -418,7 +438,7 @@ static enum ending check_budget(void *data)
 	struct profiler_cost cost;
 	double share;
 
-	if (profiler_cost(s->profiler, &cost))
+	if (read_cost(s, &cost))
 		return ENDED_BY_ERROR;
 	share = (cost.ns - s->cost_ns) / (double)(now_ns - s->cost_since_ns);
 	if (share <= budget)
@@ -430,7 +450,7 @@ static enum ending check_budget(void *data)
 		say("large blocks: sampling stopped after %.3f s, later ones are missing: CPU "
 		    "overhead %.2f%% exceeds the budget of %g%%",
 		    (double)(s->large_end_ns - s->start_ns) / 1e9, 100 * share, 100 * budget);
-		if (profiler_cost(s->profiler, &cost))
+		if (read_cost(s, &cost))
 			return ENDED_BY_ERROR;
 		s->cost_ns = cost.ns;
 		return NOT_ENDED;
@@ -541,10 +561,14 @@ static void say_what_is_sampled(const struct profile_session *s)
 
 static int run_profile_session(struct profile_session *s, struct session *session)
 {
+	const struct engine_spec counting = { 0 };
 	struct timespec now;
 	enum ending ending;
-	int err = profiler_start(s->profiler);
+	int err;
 
+	if (needs_uprobe_cost(s))
+		s->calibration = calibration_start(&engine_bpf, &counting, true);
+	err = profiler_start(s->profiler);
 	if (err)
 		return say_error(s->options->ctx, err);
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -600,6 +624,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 		code = run_profile_session(&s, &session);
 	session_close(&session);
 	frame_names_close(s.names);
+	calibration_free(s.calibration);
 	profiler_close(s.profiler);
 	read_profile_free(&s.old);
 	return code;

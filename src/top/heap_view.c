@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "memprof/heaps.h"
-#include "memprof/rate.h"
+#include "memprof/session.h"
 #include "top/paint.h"
 
 enum { MOST_SITES = 40, NAME_BYTES = 512, MARGIN = 2 };

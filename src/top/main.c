@@ -19,7 +19,7 @@
 #include "base/ctx.h"
 #include "cli/cli.h"
 #include "cli/session.h"
-#include "memprof/rate.h"
+#include "memprof/session.h"
 #include "top/top.h"
 #include "top/terminal.h"
 

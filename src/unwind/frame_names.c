@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "unwind/frame_names.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/ctx.h"
 #include "base/sanitize.h"
 #include "base/search.h"
 #include "code/frametable.h"
@@ -15,8 +18,322 @@
 #include "code/ocaml_name.h"
 #include "elf/lines.h"
 #include "elf/eh_frame.h"
-#include "unwind/exact_frame.h"
-#include "unwind/kernel_symbols.h"
+#include "elf/elf_file.h"
+
+/* ---- symbols of the kernel ------------------------------------------------------------------- */
+
+/* The functions of the kernel, from /proc/kallsyms. */
+
+struct kernel_symbol {
+	uint64_t address;
+	char *name;
+};
+
+struct kernel_symbols {
+	struct kernel_symbol *list;
+	size_t n;
+};
+
+static int add_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols, uint64_t address,
+			     const char *name)
+{
+	struct kernel_symbol *new = array_add(symbols->list, symbols->n);
+
+	if (!new)
+		return ctx_no_memory(ctx);
+	*new = (struct kernel_symbol){ address, strdup(name) };
+	if (new->name)
+		return 0;
+	symbols->n--;
+	return ctx_no_memory(ctx);
+}
+
+/* Read a line "ffffffff81000000 T _text"; functions of modules have "\t[name]" behind it. */
+static int read_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *line)
+{
+	char *end, *name;
+	const uint64_t address = strtoull(line, &end, 16);
+
+	if (!address || end[0] != ' ' || !end[1] || end[2] != ' ')
+		return 0;
+	if (tolower(end[1]) != 't' && tolower(end[1]) != 'w')
+		return 0;
+	name = end + 3;
+	name[strcspn(name, "\t \n")] = '\0';
+	return add_kernel_symbol(ctx, symbols, address, name);
+}
+
+static int compare_kernel_symbols(const void *a, const void *b)
+{
+	const struct kernel_symbol *x = a, *y = b;
+
+	return COMPARE(x->address, y->address);
+}
+
+static void kernel_symbols_free(struct kernel_symbols *symbols)
+{
+	if (!symbols)
+		return;
+	for (size_t i = 0; i < symbols->n; i++)
+		free(symbols->list[i].name);
+	free(symbols->list);
+	free(symbols);
+}
+
+/*
+ * Read the symbols. Without CAP_SYSLOG the kernel hides the addresses, and no name will be found.
+ */
+static int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out)
+{
+	struct kernel_symbols *symbols = calloc(1, sizeof(*symbols));
+	FILE *f = fopen("/proc/kallsyms", "re");
+	char *line = NULL;
+	size_t room = 0;
+	int err = symbols ? 0 : ctx_no_memory(ctx);
+
+	while (f && !err && getline(&line, &room, f) > 0)
+		err = read_kernel_symbol(ctx, symbols, line);
+	free(line);
+	if (f)
+		fclose(f);
+	if (err) {
+		kernel_symbols_free(symbols);
+		return err;
+	}
+	if (symbols->n)
+		qsort(symbols->list, symbols->n, sizeof(*symbols->list), compare_kernel_symbols);
+	*out = symbols;
+	return 0;
+}
+
+/* Return the name of the function that contains ADDRESS; NULL if it is unknown. */
+static const char *kernel_symbols_find(const struct kernel_symbols *symbols, uint64_t address)
+{
+	const size_t next = SEARCH(i, symbols->n, symbols->list[i].address <= address);
+
+	return next ? symbols->list[next - 1].name : NULL;
+}
+
+/* ---- instructions that are not calls --------------------------------------------------------- */
+
+/*
+ * Find the source line of an instruction that is not a call, and the OCaml functions into which its
+ * code was inlined. Frame tables have only calls. The line table gives the line of the instruction,
+ * and the frame table entries of calls on the same line show which functions are inlined there.
+ */
+
+/* An instruction, and the tables of its file. */
+struct exact_frame {
+	const struct elf_file *elf;
+	const struct address_lines *lines;
+	const struct frametable *table;
+	/*
+	 * The OCaml function that contains the instruction; NULL: the instruction is not OCaml
+	 * code.
+	 */
+	const struct function *function;
+	uint64_t va;
+	/* Filled in by exact_frame_read(). */
+	struct address_line line;
+	/* the handler of the probe that begins at the instruction; 0: there is no probe */
+	uint64_t handler;
+};
+
+/*
+ * Return true if NAME, the name that was given to the compiler, means the file PATH: PATH is NAME,
+ * or ends with NAME after a slash.
+ */
+static bool names_same_file(const char *path, const char *name)
+{
+	const size_t path_bytes = strlen(path), name_bytes = strlen(name);
+
+	return name_bytes <= path_bytes && strcmp(path + path_bytes - name_bytes, name) == 0 &&
+	       (name_bytes == path_bytes || path[path_bytes - name_bytes - 1] == '/');
+}
+
+/* Return the descriptors of the *N calls in FRAME's function, sorted by return address. */
+static const struct frame_descr *calls_of(const struct exact_frame *frame, size_t *n)
+{
+	size_t n_list;
+	const struct frame_descr *list = frametable_list(frame->table, &n_list);
+	const size_t first = frametable_from(frame->table, frame->function->va + 1);
+	const uint64_t end = frame->function->va + frame->function->bytes;
+
+	*n = 0;
+	while (first + *n < n_list && list[first + *n].va <= end)
+		++*n;
+	return list + first;
+}
+
+/*
+ * Find the locations of the call DESCR, but leave out the inner ones before the first location on
+ * the line of FRAME. Returns their number; 0 if no location is on that line.
+ */
+static size_t locations_on_line(const struct exact_frame *frame, const struct frame_descr *descr,
+				struct frame_location *locations, size_t room)
+{
+	const size_t n = frametable_locations(frame->table, descr, locations, room);
+
+	for (size_t i = 0; i < n; i++)
+		if (locations[i].line == (uint32_t)frame->line.line &&
+		    names_same_file(frame->line.file, locations[i].file)) {
+			memmove(locations, locations + i, (n - i) * sizeof(*locations));
+			return n - i;
+		}
+	return 0;
+}
+
+/*
+ * Return true if A and B are the same functions, inlined at the same places. The columns of the
+ * first, innermost location may differ.
+ */
+static bool are_same(const struct frame_location *a, size_t n_a, const struct frame_location *b,
+		     size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++)
+		if (a[i].line != b[i].line || strcmp(a[i].function, b[i].function) != 0 ||
+		    strcmp(a[i].file, b[i].file) != 0 ||
+		    (i && (a[i].start_col != b[i].start_col || a[i].end_col != b[i].end_col)))
+			return false;
+	return true;
+}
+
+static uint64_t target(uint64_t next, const uint8_t *displacement)
+{
+	int32_t bytes;
+
+	memcpy(&bytes, displacement, sizeof(bytes));
+	return next + (uint64_t)(int64_t)bytes;
+}
+
+/*
+ * Return the address of the handler if a probe begins at the instruction, else 0. A converted probe
+ * is a nop and a test whose operand is the distance to the handler. A probe that is not converted
+ * loads the address of its marker, compares a word there with 1, and jumps to the handler or around
+ * it.
+ */
+static uint64_t handler_of(const struct exact_frame *frame)
+{
+	uint8_t code[17];
+	uint64_t off;
+
+	if (!elf_file_va_to_off(frame->elf, frame->va, &off) ||
+	    elf_file_read(frame->elf, off, code, sizeof(code)) != 0)
+		return 0;
+	if (code[0] == 0x90 && (code[1] == 0x3d || code[1] == 0xe8))
+		return target(frame->va + 6, code + 2);
+	if ((code[0] & 0xf8) != 0x48 || (code[7] & 0xfe) != 0x48 || code[8] != 0x83 ||
+	    (code[9] & 0xf8) != 0xf8 || code[10] != 1)
+		return 0;
+	if (code[11] == 0x74)
+		return frame->va + 13 + (uint64_t)(int64_t)(int8_t)code[12];
+	if (code[11] == 0x0f && code[12] == 0x84)
+		return target(frame->va + 17, code + 13);
+	return frame->va + 11;
+}
+
+/*
+ * Return the index of the first of CALLS[0..N) whose return address is above VA; N if there is
+ * none.
+ */
+static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va)
+{
+	size_t i = 0;
+
+	while (i < n && calls[i].va <= va)
+		i++;
+	return i;
+}
+
+/*
+ * Set `line` and `handler` of FRAME. Returns false if the line is not known. If a probe begins at
+ * the instruction, use the line of its handler, which stores the arguments and has the line of the
+ * probe. Compilers do not give the instructions of the probe itself a line, unless they are the
+ * first ones of a line.
+ */
+static bool exact_frame_read(struct exact_frame *frame)
+{
+	const bool is_found = address_lines_find(frame->lines, frame->va, &frame->line);
+	struct address_line line;
+	size_t n_calls, next;
+	const struct frame_descr *calls;
+
+	frame->handler = frame->function ? handler_of(frame) : 0;
+	if (!frame->handler || (is_found && frame->line.va == frame->va))
+		return is_found;
+	calls = calls_of(frame, &n_calls);
+	next = call_behind(calls, n_calls, frame->handler);
+	if (next < n_calls &&
+	    address_lines_first(frame->lines, frame->handler, calls[next].va, &line))
+		frame->line = line;
+	return is_found;
+}
+
+/*
+ * Write the locations of FRAME to LOCATIONS, at most ROOM, in the form of frametable_locations().
+ * FRAME must be in an OCaml function, and exact_frame_read() must have found its line. Returns the
+ * number of locations; 0 if no call of the function is on that line, or if the calls on that line
+ * have different locations.
+ */
+static size_t exact_frame_locations(const struct exact_frame *frame,
+				    struct frame_location *locations, size_t room)
+{
+	struct frame_location others[FRAME_LOCATIONS_MAX];
+	size_t n_calls, n = 0, n_others, next;
+	const struct frame_descr *calls = calls_of(frame, &n_calls);
+	bool agree = true;
+
+	if (room > FRAME_LOCATIONS_MAX)
+		room = FRAME_LOCATIONS_MAX;
+	next = call_behind(calls, n_calls, frame->handler ? frame->handler : frame->va);
+	if (frame->handler && next < n_calls)
+		return locations_on_line(frame, &calls[next], locations, room);
+	for (size_t i = 0; i < n_calls && agree; i++) {
+		n_others = locations_on_line(frame, &calls[i], others, room);
+		if (n && n_others)
+			agree = are_same(locations, n, others, n_others);
+		else if (n_others) {
+			memcpy(locations, others, n_others * sizeof(*others));
+			n = n_others;
+		}
+	}
+	if (agree)
+		return n;
+	/*
+	 * The function has several copies of the code of this line. The calls before and behind the
+	 * instruction must be in the same copy.
+	 */
+	if (!next || next == n_calls)
+		return 0;
+	n = locations_on_line(frame, &calls[next - 1], locations, room);
+	n_others = locations_on_line(frame, &calls[next], others, room);
+	return are_same(locations, n, others, n_others) ? n : 0;
+}
+
+/*
+ * Return the name of the source file of FRAME's line: the name in the frame table or, if the frame
+ * table lacks the file, the name in the line table.
+ */
+static const char *exact_frame_file(const struct exact_frame *frame)
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	size_t n_calls;
+	const struct frame_descr *calls = calls_of(frame, &n_calls);
+
+	for (size_t i = 0; i < n_calls; i++) {
+		const size_t n = frametable_locations(frame->table, &calls[i], locations,
+						      FRAME_LOCATIONS_MAX);
+
+		for (size_t j = 0; j < n; j++)
+			if (names_same_file(frame->line.file, locations[j].file))
+				return locations[j].file;
+	}
+	return frame->line.file;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
 
 enum {
 	MAX_INLINED = 64,

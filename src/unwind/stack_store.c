@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "unwind/stack_store.h"
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/search.h"
-#include "unwind/map_reading.h"
+#include "kernel/maps.h"
 
 struct stored_block {
 	uint64_t key;
@@ -141,23 +138,7 @@ void stack_store_free(struct stack_store *store)
 int stack_losses_read(struct ocp_ctx *ctx, const struct stack_maps *maps,
 		      struct stack_losses *losses)
 {
-	const int n_cpus = libbpf_num_possible_cpus();
-	const uint32_t zero = 0;
-	struct stack_losses *of_cpu = calloc(n_cpus > 0 ? (size_t)n_cpus : 1, sizeof(*of_cpu));
-	int err = 0;
+	int err = map_sum_counters(maps->losses, losses, sizeof(*losses) / sizeof(losses->full));
 
-	*losses = (struct stack_losses){ 0 };
-	if (!of_cpu)
-		return ctx_no_memory(ctx);
-	if (n_cpus < 0 || bpf_map_lookup_elem(maps->losses, &zero, of_cpu) != 0)
-		err = ctx_error(ctx, n_cpus < 0 ? n_cpus : -errno, "cannot read samples: %s",
-				strerror(n_cpus < 0 ? -n_cpus : errno));
-	for (int cpu = 0; cpu < n_cpus && !err; cpu++) {
-		losses->full += of_cpu[cpu].full;
-		losses->collisions += of_cpu[cpu].collisions;
-		for (int end = 0; end < WALK_ENDS; end++)
-			losses->ended[end] += of_cpu[cpu].ended[end];
-	}
-	free(of_cpu);
-	return err;
+	return err ? ctx_error(ctx, err, "cannot read samples: %s", strerror(-err)) : 0;
 }

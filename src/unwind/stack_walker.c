@@ -7,16 +7,58 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "kernel/maps.h"
 #include "process/mapped_files.h"
 #include "tracee/maps.h"
-#include "unwind/map_reading.h"
 #include "unwind/unwind_table.h"
-#include "unwind/vdso.h"
+
+/* ---- the vDSO -------------------------------------------------------------------------------- */
+
+/* Return the size of the mapping of our own vDSO, which begins at START; 0 if it is unknown. */
+static size_t own_bytes(uint64_t start)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct mapping *own;
+	struct maps maps;
+	size_t bytes = 0;
+
+	if (ctx && maps_read(ctx, getpid(), &maps) == 0) {
+		own = maps_find(&maps, start);
+		if (own && own->start == start)
+			bytes = own->end - own->start;
+		maps_free(&maps);
+	}
+	ocp_ctx_free(ctx);
+	return bytes;
+}
+
+int vdso_open(const struct mapping *m)
+{
+	const void *start = (const void *)getauxval(AT_SYSINFO_EHDR);
+	size_t bytes;
+	int fd;
+
+	if (strcmp(m->path, "[vdso]") != 0 || !start)
+		return -ENOENT;
+	bytes = own_bytes((uint64_t)start);
+	if (!bytes || bytes != m->end - m->start)
+		return -ENOENT;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, start, bytes) == (ssize_t)bytes)
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+/* ---- the walker ------------------------------------------------------------------------------ */
 
 struct known_walked_file {
 	struct walked_file file; /* the first member */
@@ -103,12 +145,9 @@ static int make_row_map(struct stack_walker *w, const struct unwind_table *table
 			const uint32_t *numbers, int *fd)
 {
 	const size_t bytes = table->n * sizeof(struct walk_row);
-	LIBBPF_OPTS(bpf_map_create_opts, create);
 	struct walk_row *rows = MAP_FAILED;
 
-	create.map_flags = WALK_TABLE_FLAGS;
-	*fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "walk_table", sizeof(uint32_t), sizeof(*rows),
-			     (uint32_t)table->n, &create);
+	*fd = map_create_array("walk_table", sizeof(*rows), table->n, WALK_TABLE_FLAGS);
 	if (*fd >= 0)
 		rows = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	if (rows == MAP_FAILED)

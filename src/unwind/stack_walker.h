@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
 #include "elf/elf_file.h"
+#include "tracee/maps.h"
 #include "unwind/stack_store.h"
 #include "walk.h"
 
@@ -76,5 +78,13 @@ void stack_walker_tell_end(const struct stack_walker *walker, const struct store
 
 /* Return the number of rows of all unwind tables. */
 size_t stack_walker_rows(const struct stack_walker *walker);
+
+/*
+ * If M, a mapping of any process, is the vDSO (the library that the kernel maps into each process),
+ * return a descriptor of a copy of the vDSO. The copy is made from our own vDSO, which the same
+ * kernel has mapped. Returns -ENOENT if M is not the vDSO or has another size than our own, or
+ * another -errno.
+ */
+int vdso_open(const struct mapping *m);
 
 #endif

@@ -7,11 +7,15 @@
 #ifndef WATCH_TARGET_H
 #define WATCH_TARGET_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "process/container.h"
 #include "process/find.h"
 #include "watch/collector.h"
 #include "watch/handlers.h"
 #include "watch/source.h"
+#include "watch/verdicts.h"
 #include "watch/watch.h"
 
 /* The ring has the complete columns of WATCH_QUARTER_HOUR, and the column that is being filled. */
@@ -129,10 +133,6 @@ void target_forget_rows(struct target *target);
 
 /* Read all sources, and update the sums. */
 int target_read(struct target *target);
-/* ---- target_history.c ----------------------------------------------------------------------- */
-
-/* Return a new record of a probe, with unknown rates. NULL: out of memory. */
-struct probe_record *target_new_probe_record(void);
 /*
  * Fill column COLUMN of the minute with the changes since the last tick, DT_NS ago, and add them to
  * column QUARTER of the quarter hour. Do not read the meters.
@@ -148,5 +148,31 @@ void target_begin_quarter(struct target *target, size_t quarter);
  * reason has changed, log it. Return -ENOMEM or 0.
  */
 int target_set_problem(struct target *target, const char *why);
+
+/* ---- the targets of a watch ------------------------------------------------------------------ */
+
+/*
+ * The targets, and what the watch knows of processes and files. Rules that search for programs add targets to the list.
+ */
+struct targets {
+	struct ocp_ctx *ctx;
+	bool by_process;
+	struct target **list;
+	size_t n;
+	struct find_memory known; /* known processes; expired at each tick */
+	struct verdicts *verdicts;
+};
+
+/* Initialize TARGETS. Return 0 or -ENOMEM (with the message in CTX). */
+int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process);
+void targets_free(struct targets *targets);
+
+/* Return the target of EXE in CONTAINER, or NULL if there is none. */
+struct target *targets_find(const struct targets *targets, const char *exe,
+			    const struct container *container);
+/* Set *OUT to the target of EXE in CONTAINER. If there is none, create it. */
+int targets_get(struct targets *targets, const char *exe, const struct container *container,
+		struct target **out);
+void targets_remove(struct targets *targets, size_t number);
 
 #endif

@@ -3,12 +3,27 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
 #include "program/item.h"
-#include "watch/watch_state.h"
+#include "watch/watch_rule.h"
+
+struct watch {
+	struct ocp_ctx *ctx;
+	struct watch_rule **rules; /* one for each spec */
+	size_t n_rules;
+	struct targets targets;
+	size_t failed_spec; /* index of the spec that made the last watch_set() fail */
+	/* Number of columns since the start; column N of the minute is at N % WATCH_COLUMNS. */
+	size_t n_columns;
+	int64_t tick_ns; /* CLOCK_MONOTONIC: the time of the last tick; 0: no tick so far */
+	int64_t column_time_ns;
+};
 
 struct watch *watch_new(struct ocp_ctx *ctx, bool by_process)
 {
@@ -186,4 +201,711 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 	target->probe_records[at]->is_cut = false;
 	target->probes[at].is_counted = on;
 	return 0;
+}
+
+/* ---- probes that are not counted unless they are named --------------------------------------- */
+
+/*
+ * Stop counting probes that the user has not named, and whose hits cost more than counting them is
+ * worth.
+ */
+
+/* Return true if the probes of TARGET are counted only because all probes are requested. */
+static bool counts_all(const struct watch *watch, const struct target *target)
+{
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		const struct watch_rule *rule = watch->rules[i];
+
+		if (rule->exe && rule->target != target)
+			continue;
+		for (size_t j = 0; j < rule->request->counted.n; j++)
+			if (rule->request->counted.list[j].kind != ITEM_ALL_PROBES)
+				return false;
+	}
+	return true;
+}
+
+static bool has_inside(const struct target *target)
+{
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->is_inside)
+			return true;
+	return false;
+}
+
+void watch_leave_probes(struct watch *watch, const char *prefix)
+{
+	for (size_t t = 0; t < watch->targets.n; t++) {
+		struct target *target = watch->targets.list[t];
+
+		/* Probes that are counted inside cost very little. */
+		for (size_t i = 0; i < target->view.n_probes && !has_inside(target); i++) {
+			const struct watch_probe *probe = &target->probes[i];
+			struct probe_record *record = target->probe_records[i];
+
+			if (record->was_left || !probe->is_counted || probe->is_in_pair ||
+			    strncmp(probe->name, prefix, strlen(prefix)) != 0 ||
+			    !counts_all(watch, target))
+				continue;
+			record->was_left = true;
+			if (watch_switch_counter(watch, t, probe->name, false))
+				ctx_log(watch->ctx, OCP_LOG_WARN, "%s: %s", target->title,
+					ocp_error(watch->ctx));
+		}
+	}
+}
+
+/* ---- budgets --------------------------------------------------------------------------------- */
+
+enum { MAX_CUTS = 8 }; /* per tick, since switching a counter off takes up to 0.1 s */
+
+/*
+ * Return the sum of the budgets of the rules that measure TARGET; 0 if one of these rules has no
+ * budget.
+ */
+static double budget_of(const struct watch *watch, const struct target *target)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		const struct watch_rule *rule = watch->rules[i];
+
+		if (rule->exe && rule->target != target)
+			continue;
+		if (rule->request->budget <= 0)
+			return 0;
+		sum += rule->request->budget;
+	}
+	return sum;
+}
+
+/* Set the budget in the view of each target. */
+static void watch_tell_budgets(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->targets.n; i++)
+		watch->targets.list[i]->view.budget = budget_of(watch, watch->targets.list[i]);
+}
+
+/*
+ * Return a weight for the cost of PROBE, to compare it with other probes: its rate if BY_RATE,
+ * otherwise its hits.
+ */
+static double weight_of(const struct watch_probe *probe, bool by_rate)
+{
+	const double weight = by_rate ? probe->rate : (double)probe->hits;
+
+	return weight > 0 ? weight : 0; /* also for NaN, an unknown rate */
+}
+
+static double sum_weights(const struct target *target, bool by_rate)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		sum += weight_of(&target->probes[i], by_rate);
+	return sum;
+}
+
+/*
+ * Return the index of TARGET's probe with the most expensive counter that can be switched off; -1:
+ * no counter can be switched off.
+ */
+static ptrdiff_t busiest_probe(const struct target *target, bool by_rate)
+{
+	ptrdiff_t busiest = -1;
+	double most = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		const struct watch_probe *probe = &target->probes[i];
+		const double weight = weight_of(probe, by_rate);
+
+		if (!probe->is_counted || probe->is_in_pair || weight <= most)
+			continue;
+		busiest = (ptrdiff_t)i;
+		most = weight;
+	}
+	return busiest;
+}
+
+static size_t count_cuts(const struct target *target)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		n += target->probe_records[i]->is_cut;
+	return n;
+}
+
+/*
+ * Exclude the sources of RULE from the next check, since the next tick still includes the cost of
+ * the counters before they were switched off.
+ */
+static void excuse_sources(const struct target *target, const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->owner == rule)
+			target->sources[i]->was_cut = true;
+}
+
+/*
+ * Switch counters off, the busiest first, until the overhead is expected to be within the budget,
+ * but at most MAX_CUTS counters. If that is not enough, end the sources of RULE. SHARE is the CPU
+ * overhead. It may be the overhead of several ticks (see tick_cost()); if the last tick had no
+ * hits, compare the counters by all their hits, not by their rates.
+ */
+static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
+		     double share)
+{
+	struct target *target = watch->targets.list[number];
+	const double budget = rule->request->budget, too_much = share;
+	const bool by_rate = sum_weights(target, true) > 0;
+	const double all = sum_weights(target, by_rate);
+	ptrdiff_t probe;
+	size_t n = 0;
+	int err = 0;
+
+	while (!err && n < MAX_CUTS && share > budget &&
+	       (probe = busiest_probe(target, by_rate)) >= 0) {
+		share -= too_much * weight_of(&target->probes[probe], by_rate) / all;
+		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
+		target->probe_records[probe]->is_cut = !err;
+		n += !err;
+	}
+	if (n)
+		excuse_sources(target, rule);
+	if (!err && share > budget) {
+		target->is_over_budget = true;
+		err = target_end_sources(target, rule, target_give_up_source);
+	}
+	if (err)
+		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
+	if (target->is_over_budget)
+		ctx_error(watch->ctx, -EDQUOT,
+			  "measuring stopped: CPU overhead %.0f%% exceeds the budget of %g%%",
+			  100 * too_much, 100 * budget);
+	else
+		ctx_error(watch->ctx, -EDQUOT,
+			  "busiest counters switched off (%zu): CPU overhead %.0f%% exceeds the "
+			  "budget of %g%%",
+			  count_cuts(target), 100 * too_much, 100 * budget);
+	return target_set_problem(target, ocp_error(watch->ctx));
+}
+
+static bool move_inside(struct watch *watch, struct watch_rule *rule, double share, int *err)
+{
+	char why[96];
+
+	snprintf(why, sizeof(why), "CPU overhead %.0f%% exceeds the budget of %g%%", 100 * share,
+		 100 * rule->request->budget);
+	return watch_rule_move_inside(rule, &watch->targets, why, err);
+}
+
+/*
+ * If the CPU overhead of RULE's sources in target NUMBER exceeds the rule's budget, count inside or
+ * switch counters off.
+ */
+static int keep_budget(struct watch *watch, size_t number, struct watch_rule *rule)
+{
+	const struct target *target = watch->targets.list[number];
+	double share = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < target->n_sources; i++) {
+		struct source *source = target->sources[i];
+
+		/*
+		 * Skip sources that count inside: nothing is cheaper, and their counters cannot be
+		 * switched off.
+		 */
+		if (source->owner != rule || source->is_inside)
+			continue;
+		share += source->was_cut ? 0 : source->cpu_overhead;
+		source->was_cut = false;
+	}
+	if (rule->request->budget <= 0 || share <= rule->request->budget)
+		return 0;
+	if (move_inside(watch, rule, share, &err))
+		return err;
+	return cut_costs(watch, number, rule, share);
+}
+
+/* Enforce the budgets for the last tick. Return -ENOMEM or 0. */
+static int watch_keep_budgets(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		for (size_t j = 0; !err && j < watch->n_rules; j++)
+			err = keep_budget(watch, i, watch->rules[j]);
+	return err;
+}
+
+/*
+ * Called when TARGET is requested with a new budget: switch the counters on again that the old
+ * budget has switched off, and forget which files exceeded the old budget.
+ */
+/*
+ * Prepare TARGET for a new request: switch on the counters that a budget has switched off, and
+ * forget which files exceeded it.
+ */
+static int watch_forgive(struct watch *watch, struct target *target)
+{
+	size_t number = 0;
+	int err = 0;
+
+	while (watch->targets.list[number] != target)
+		number++;
+	target_forgive(target);
+	for (size_t i = 0; !err && i < target->view.n_probes; i++)
+		if (target->probe_records[i]->is_cut)
+			err = watch_switch_counter(watch, number, target->probes[i].name, true);
+	return err;
+}
+
+/* ---- changing the specs ---------------------------------------------------------------------- */
+
+/* The change that one watch_set() makes: the rules that remain, and the new ones. */
+struct rule_change {
+	struct watch_rule **rules;
+	bool *is_new;
+	size_t n;
+};
+
+static struct watch_rule *find_rule(const struct watch *watch, const struct watch_spec *spec)
+{
+	for (size_t i = 0; i < watch->n_rules; i++)
+		if (watch_rule_is_for(watch->rules[i], spec))
+			return watch->rules[i];
+	return NULL;
+}
+
+/*
+ * Return -EINVAL if RULE and a rule of CHANGE would measure the same process (a rule for a file
+ * measures all its processes), or if one of the two rules watches all programs.
+ */
+static int check_rule(struct ocp_ctx *ctx, const struct rule_change *change,
+		      const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < change->n; i++) {
+		const struct watch_rule *other = change->rules[i];
+
+		if (!rule->exe || !other->exe)
+			return ctx_error(ctx, -EINVAL,
+					 "cannot watch all programs and named ones together");
+		if (!watch_rule_has_file_of(rule, other))
+			continue;
+		if (!rule->pid || !other->pid)
+			return ctx_error(ctx, -EINVAL, "%s: given twice", rule->exe);
+		if (rule->pid == other->pid)
+			return ctx_error(ctx, -EINVAL, "pid %d: given twice", (int)rule->pid);
+	}
+	return 0;
+}
+
+static int prepare_rules(struct watch *watch, const struct watch_spec *specs, size_t n,
+			 struct rule_change *change)
+{
+	int err = 0;
+
+	*change = (struct rule_change){ .rules = calloc(n + 1, sizeof(void *)),
+					.is_new = calloc(n + 1, sizeof(bool)) };
+	if (!change->rules || !change->is_new)
+		return ctx_no_memory(watch->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		struct watch_rule *rule = find_rule(watch, &specs[i]);
+		const bool is_new = !rule;
+
+		watch->failed_spec = i;
+		if (is_new)
+			err = watch_rule_new(&watch->targets, &specs[i], &rule);
+		if (err)
+			break;
+		err = check_rule(watch->ctx, change, rule);
+		if (err && is_new)
+			watch_rule_free(rule);
+		if (err)
+			break;
+		change->is_new[change->n] = is_new;
+		change->rules[change->n++] = rule;
+	}
+	return err;
+}
+
+static bool is_kept(const struct rule_change *change, const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < change->n; i++)
+		if (change->rules[i] == rule)
+			return true;
+	return false;
+}
+
+static int end_rule(struct watch *watch, const struct watch_rule *rule)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = target_end_sources(watch->targets.list[i], rule, target_end_source);
+	return err;
+}
+
+/*
+ * Return true if a rule still wants TARGET. When all programs are watched, targets that were named
+ * before remain.
+ */
+static bool is_target_wanted(const struct watch *watch, struct target *target)
+{
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		if (watch->rules[i]->exe && watch->rules[i]->target != target)
+			continue;
+		target->is_discovered = !watch->rules[i]->exe;
+		return true;
+	}
+	return false;
+}
+
+static int begin_search(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++) {
+		err = watch_forgive(watch, watch->targets.list[i]);
+		if (!err)
+			err = target_set_problem(watch->targets.list[i], NULL);
+	}
+	return err;
+}
+
+/* Open a source for each process that runs the file now. */
+static int begin_inside(struct watch *watch, struct watch_rule *rule)
+{
+	rule->target->view.engine = WATCH_ENGINE_INSIDE;
+	find_memory_expire(&watch->targets.known);
+	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
+}
+
+/* Begin RULE. If its target has a problem because of an earlier rule, clear it. */
+static int begin_rule(struct watch *watch, struct watch_rule *rule)
+{
+	int err;
+
+	if (!rule->exe)
+		return begin_search(watch);
+	err = targets_get(&watch->targets, rule->exe, &rule->container, &rule->target);
+	if (err)
+		return err;
+	err = watch_forgive(watch, rule->target);
+	if (!err && rule->first)
+		err = watch_rule_start(rule);
+	if (!err)
+		err = target_set_problem(rule->target, NULL);
+	if (!err && rule->is_inside && !rule->pid)
+		err = begin_inside(watch, rule);
+	else if (!err && !rule->pid && !rule->target->n_sources)
+		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
+	if (!err)
+		return 0;
+	/* Later ticks try again, so this is only a problem of the target. */
+	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
+}
+
+/*
+ * Apply the change in the order of the rules. The numbers of a target continue where the old rule
+ * ended.
+ */
+static int commit(struct watch *watch, struct rule_change *change)
+{
+	struct watch_rule **old = watch->rules;
+	const size_t n_old = watch->n_rules;
+	int err = 0;
+
+	for (size_t i = 0; i < n_old; i++)
+		if (!is_kept(change, old[i])) {
+			int its_err = end_rule(watch, old[i]);
+
+			err = err ? err : its_err;
+		}
+	watch->rules = change->rules;
+	watch->n_rules = change->n;
+	for (size_t i = 0; i < change->n; i++) {
+		int its_err = change->is_new[i] ? begin_rule(watch, change->rules[i]) : 0;
+
+		err = err ? err : its_err;
+	}
+	for (size_t i = 0; i < n_old; i++)
+		if (!is_kept(change, old[i]))
+			watch_rule_free(old[i]);
+	free(old);
+	for (size_t i = watch->targets.n; i-- > 0;) {
+		int its_err = 0;
+
+		if (is_target_wanted(watch, watch->targets.list[i]))
+			its_err = target_collect_pids(watch->targets.list[i]);
+		else
+			targets_remove(&watch->targets, i);
+		err = err ? err : its_err;
+	}
+	watch_tell_budgets(watch);
+	return err;
+}
+
+/*
+ * Attach the programs that were not watched before. Call this before anything else is changed: if
+ * attaching fails, nothing needs to be undone.
+ */
+static int start_early(struct watch *watch, const struct rule_change *change)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < change->n; i++) {
+		struct watch_rule *rule = change->rules[i];
+		const bool is_fresh = change->is_new[i] && rule->first &&
+				      !targets_find(&watch->targets, rule->exe, &rule->container);
+
+		if (!is_fresh)
+			continue;
+		watch->failed_spec = i;
+		source_tell_estimate(rule->first);
+		err = source_attach(rule->first);
+	}
+	return err;
+}
+
+size_t watch_failed_spec(const struct watch *watch)
+{
+	return watch->failed_spec;
+}
+
+/* Return true if SPECS watch all programs: the only spec has no file and no process. */
+static bool is_all(const struct watch_spec *specs, size_t n)
+{
+	return n == 1 && !specs[0].exe && !specs[0].pid;
+}
+
+static bool watches_all(const struct watch *watch)
+{
+	return watch->n_rules == 1 && !watch->rules[0]->exe;
+}
+
+int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
+{
+	struct rule_change change;
+	int err;
+
+	verdicts_set_all(watch->targets.verdicts, is_all(specs, n));
+	err = prepare_rules(watch, specs, n, &change);
+	if (!err)
+		err = start_early(watch, &change);
+	if (err) {
+		for (size_t i = 0; i < change.n; i++)
+			if (change.is_new[i])
+				watch_rule_free(change.rules[i]);
+		free(change.rules);
+	} else {
+		err = commit(watch, &change);
+	}
+	free(change.is_new);
+	verdicts_set_all(watch->targets.verdicts, watches_all(watch));
+	return err;
+}
+
+/* ---- each second ----------------------------------------------------------------------------- */
+
+#define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
+/*
+ * How long a program that the user has not named is kept after its last process has exited.
+ * Containers whose processes have exited rarely return, so they are kept for a shorter time, which
+ * is long enough for several scrapes.
+ */
+#define FORGET_NS	    ((int64_t)600 * 1000 * 1000 * 1000)
+#define FORGET_CONTAINER_NS ((int64_t)120 * 1000 * 1000 * 1000)
+
+/* How often the rows of exited processes are merged. */
+enum {
+	FORGET_ROWS_TICKS = 300,
+	/* A quarter of the rows that a meter can hold; with more rows, merge more often. */
+	MANY_ROWS = 16384,
+	FORGET_MANY_ROWS_TICKS = 10,
+};
+
+/*
+ * Return true if it is time to merge the rows of exited processes. Merging makes room for new rows.
+ * This tick has already read the rows that will be merged.
+ */
+static bool is_time_to_forget(const struct watch *watch, const struct target *target)
+{
+	const size_t period =
+		target->view.n_rows > MANY_ROWS ? FORGET_MANY_ROWS_TICKS : FORGET_ROWS_TICKS;
+
+	return watch->n_columns % period == period - 1;
+}
+
+static int forget_rows(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && watch->targets.by_process && i < watch->targets.n; i++) {
+		struct target *target = watch->targets.list[i];
+
+		if (!is_time_to_forget(watch, target))
+			continue;
+		target_forget_rows(target);
+		for (size_t j = 0; !err && j < target->n_sources; j++)
+			err = ocp_meter_forget_ended(target->sources[j]->meter);
+	}
+	return err;
+}
+
+static int refresh_sources(struct target *target, int64_t now_ns)
+{
+	bool has_problem = false;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < target->n_sources; i++) {
+		size_t n_sites = 0;
+
+		err = source_refresh(target->sources[i], &n_sites);
+		if (err == -ENOMEM)
+			break;
+		if (err) {
+			/*
+			 * A stale source ends, and attaching the source that replaces it clears the
+			 * problem.
+			 */
+			const bool passes = err != -ESTALE;
+
+			err = target_set_problem(target, ocp_error(target->ctx));
+			target->problem_passes = passes;
+			has_problem = true;
+		}
+		if (n_sites)
+			handlers_forget(&target->handlers);
+		source_ask_costs(target->sources[i], now_ns);
+	}
+	if (!err && !has_problem && target->problem_passes)
+		err = target_set_problem(target, NULL);
+	return err;
+}
+
+/*
+ * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if it was given
+ * up, since its file would otherwise be found and measured again. But in a container, such a target
+ * is kept only as long as a process runs its file.
+ */
+static int is_needed(struct target *target, struct find_memory *known, bool *needed)
+{
+	*needed = target->view.n_pids || target->is_over_budget;
+	if (target->view.n_pids || !*needed || !container_is_known(&target->container))
+		return 0;
+	return target_is_run(target, known, needed);
+}
+
+static int follow_target(struct target *target, struct find_memory *known, int64_t now_ns)
+{
+	int err = target_read(target);
+	bool needed = true;
+
+	if (!err)
+		err = target_collect_pids(target);
+	if (!err)
+		err = handlers_follow(target->ctx, &target->handlers, target->pids,
+				      target->view.n_pids);
+	if (!err)
+		err = collector_follow(target->ctx, &target->collector, target->pids,
+				       target->view.n_pids);
+	if (err)
+		return err;
+	handlers_read(&target->handlers, target->probes, target->view.n_probes);
+	err = is_needed(target, known, &needed);
+	if (needed)
+		target->idle_since_ns = 0;
+	else if (!target->idle_since_ns)
+		target->idle_since_ns = now_ns;
+	return err;
+}
+
+static size_t newest_quarter(const struct watch *watch)
+{
+	return watch->n_columns / WATCH_QUARTER_TICKS % QUARTER_RING;
+}
+
+/*
+ * Called before column number n_columns of the minute is filled. If this column is the first of a
+ * column of the quarter hour, begin the column of the quarter hour.
+ */
+static void begin_quarter(struct watch *watch)
+{
+	if (watch->n_columns % WATCH_QUARTER_TICKS != 0)
+		return;
+	for (size_t i = 0; i < watch->targets.n; i++)
+		target_begin_quarter(watch->targets.list[i], newest_quarter(watch));
+}
+
+/*
+ * Skip the columns for which there was no tick because the caller was late. After a quarter of an
+ * hour without a tick, all columns are unknown.
+ */
+static void skip_columns(struct watch *watch, int64_t dt_ns)
+{
+	const size_t most = (size_t)QUARTER_RING * WATCH_QUARTER_TICKS;
+	size_t n = dt_ns > 0 ? (size_t)((dt_ns + TICK_NS / 2) / TICK_NS) : 1;
+
+	for (n = n > most ? most : n; n > 1; n--, watch->n_columns++) {
+		begin_quarter(watch);
+		for (size_t i = 0; i < watch->targets.n; i++)
+			target_skip(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS);
+	}
+	begin_quarter(watch);
+}
+
+static void forget_idle(struct watch *watch, int64_t now_ns)
+{
+	for (size_t i = watch->targets.n; i-- > 0;) {
+		const struct target *target = watch->targets.list[i];
+		const int64_t forget_ns =
+			container_is_known(&target->container) ? FORGET_CONTAINER_NS : FORGET_NS;
+
+		if (target->is_discovered && target->idle_since_ns &&
+		    now_ns - target->idle_since_ns > forget_ns)
+			targets_remove(&watch->targets, i);
+	}
+}
+
+int watch_tick(struct watch *watch)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	int err = 0;
+
+	find_memory_expire(&watch->targets.known);
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = refresh_sources(watch->targets.list[i], now_ns);
+	for (size_t i = 0; !err && i < watch->n_rules; i++)
+		err = watch_rule_follow(watch->rules[i], &watch->targets, now_ns);
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = follow_target(watch->targets.list[i], &watch->targets.known, now_ns);
+	if (err)
+		return err;
+	now_ns = clock_ns(CLOCK_MONOTONIC);
+	skip_columns(watch, watch->tick_ns ? now_ns - watch->tick_ns : 0);
+	for (size_t i = 0; i < watch->targets.n; i++)
+		target_tick(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS,
+			    newest_quarter(watch),
+			    watch->tick_ns ? now_ns - watch->tick_ns : TICK_NS);
+	watch->n_columns++;
+	watch->tick_ns = now_ns;
+	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
+	forget_idle(watch, now_ns);
+	watch_tell_budgets(watch);
+	err = forget_rows(watch);
+	if (err)
+		return err;
+	return watch_keep_budgets(watch);
+}
+
+int watch_read(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = target_read(watch->targets.list[i]);
+	return err;
 }

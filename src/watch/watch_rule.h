@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "watch/targets.h"
+#include "watch/target.h"
 #include "watch/watch.h"
 
 /* A process that could not be measured by the engine `inside`. */
@@ -65,23 +65,12 @@ bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_ru
 /* Attach the first source, and add it to the target of the rule. */
 int watch_rule_start(struct watch_rule *rule);
 
-/* Set the target's problem: the executable cannot be found. WHY is the errno of the reason. */
-int watch_rule_tell_missing(struct watch_rule *rule, int why);
-
 /*
  * Open and end sources, as needed now. A failure to measure becomes the problem of the target.
  * Return -ENOMEM or 0.
  */
 int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 
-/* ---- watch_engine.c ------------------------------------------------------------------------- */
-
-/*
- * Set RULE's engine as SPEC requests. -EINVAL if SPEC requests the engine `inside`, but that engine
- * cannot measure SPEC.
- */
-int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targets,
-			     const struct watch_spec *spec);
 /*
  * Handle the case that counting by BPF exceeds the budget; WHY is the message. With ENGINE_AUTO, if
  * RULE can count inside, do this from now on, set *ERR to -ENOMEM or 0, and return true. Otherwise,
@@ -89,33 +78,4 @@ int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targ
  */
 bool watch_rule_move_inside(struct watch_rule *rule, struct targets *targets, const char *why,
 			    int *err);
-/*
- * Handle the case that the engine `inside` has refused a process; WHY is the message. With
- * ENGINE_AUTO, if BPF is permitted, use BPF from now on and return true. Otherwise, return false.
- */
-bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const char *why);
-
-/* ---- watch_inside.c ------------------------------------------------------------------------- */
-
-/*
- * Measure the processes of a file inside, with one source for each process: open sources for new
- * processes, and end sources that are no longer needed. Return -ENOMEM or 0.
- */
-int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
-void watch_inside_forget(struct watch_rule *rule);
-/*
- * If a process has loaded files that are not measured, make this the target's problem; otherwise
- * clear the problem. Return -ENOMEM or 0.
- */
-int watch_inside_tell_outgrown(const struct watch_rule *rule);
-
-/* ---- watch_rule.c, for watch_inside.c ------------------------------------------------------- */
-
-/* Open a source for process PID or, if PID is 0, for the file at PATH, and add it to TARGET. */
-int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct target *target,
-		    const char *path, pid_t pid);
-/* Return true if a source of TARGET measures the process PID. */
-bool watch_rule_is_watched(const struct target *target, pid_t pid);
-bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid);
-
 #endif

@@ -86,7 +86,9 @@ test_order_of_folders() {
 	echo '#include "cli/cli.h"' >>"$TMP/root/src/watch/target.c"
 	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
-	rm "$TMP/root/src/unwind/vdso.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
+	printf '/* bpf_link_create(2) */\nint load(void)\n{\n\treturn measure_by_bpf__load(0);\n}\n' >"$TMP/root/src/measure/load.c"
+	printf 'int map(int fd)\n{\n\treturn bpf_map_delete_elem(fd, 0) || bpf_obj_pin(fd, "a");\n}\n' >"$TMP/root/src/profile/map.c"
+	rm "$TMP/root/src/profile/recorder.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
 	for name in base/one.h tool/two.c; do
 		printf 'struct thrice {\n\tint a;\n};\nint thrice(void)\n{\n}\n' >"$TMP/root/src/$name"
 	done
@@ -99,6 +101,9 @@ test_order_of_folders() {
 	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only tracee and inside alter other processes'
 	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only tracee and inside alter'
 	eq "$(grep -c 'alter other' "$TMP/out")" 2
+	matches "$(cat "$TMP/out")" '/measure/load.c:4: measure_by_bpf__load: only kernel makes BPF objects and perf events'
+	matches "$(cat "$TMP/out")" '/profile/map.c:3: bpf_obj_pin: only kernel makes BPF objects'
+	eq "$(grep -c 'makes BPF objects' "$TMP/out")" 2
 	finds -x 'function thrice is defined in 3 files: bpf/three.bpf.h src/base/one.h src/tool/two.c' "$TMP/out"
 	finds -x 'struct thrice is defined in 2 files: src/base/one.h src/tool/two.c' "$TMP/out"
 	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nprocess/plan.c does not exist'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # int3s that no uprobe has: the kernel leaves them if a tool is killed while it removes uprobes. The tools of this
-# project do not (src/measure/engine/link_close.c); `doctor` names and removes those of other tools. Here the tests write the
+# project do not (src/kernel/link_close.c); `doctor` names and removes those of other tools. Here the tests write the
 # int3s; those of the kernel are in kernel_leaks.sh.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -20,7 +20,7 @@
 #include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "unwind/unwind_table.h"
-#include "unwind/vdso.h"
+#include "unwind/stack_walker.h"
 
 enum { MAX_FILES = 64 };
 

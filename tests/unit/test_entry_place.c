@@ -2,7 +2,7 @@
 /* Where a uprobe sees the first argument of a function, in this file's own code. */
 #include "code_asm.h"
 
-#include "profile/entry_place.h"
+#include "profile/allocation.h"
 
 static struct entry_place find(struct code *code, const char *start, size_t n)
 {

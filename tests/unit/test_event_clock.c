@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Times in ticks: between two looks at both clocks, also when the kernel adjusts one of them. */
-#include "memprof/event_clock.h"
+#include "memprof/ring_reader.h"
 #include "unit.h"
 
 /* What the clocks will show. */

@@ -33,7 +33,6 @@
 #include "measure/engine/engine_bpf.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +40,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/array.h"
-#include "measure/engine/kernel_file.h"
-#include "measure/engine/pid_namespace.h"
+#include "kernel/kernel_file.h"
+#include "kernel/link.h"
+#include "kernel/maps.h"
+#include "kernel/pid_namespace.h"
 #include "unwind/stack_walker.h"
 
 enum {
@@ -335,22 +336,9 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
-/*
- * Return the number of possible CPUs, or a negative errno. Suppress the messages that libbpf would
- * print to stderr.
- */
-static int count_cpus(void)
-{
-	libbpf_print_fn_t print = libbpf_set_print(NULL);
-	int n = libbpf_num_possible_cpus();
-
-	libbpf_set_print(print);
-	return n;
-}
-
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out)
 {
-	const int n_cpus = count_cpus();
+	const int n_cpus = possible_cpus();
 
 	if (n_cpus < 0)
 		return ctx_error(ctx, n_cpus, "/sys/devices/system/cpu/possible: %s",
@@ -412,7 +400,7 @@ static int open_default(struct ocp_ctx *ctx, const struct engine_spec *spec, str
 static int add_tracepoint(struct engine *engine, int prog, const char *name)
 {
 	int err = engine_bpf_room_for_links(engine, 1);
-	int fd = err ? err : bpf_raw_tracepoint_open(name, prog);
+	int fd = err ? err : link_tracepoint(prog, name);
 
 	if (err)
 		return err;

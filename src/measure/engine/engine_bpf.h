@@ -7,8 +7,8 @@
 #define MEASURE_ENGINE_BPF_H
 
 #include <stdbool.h>
-#include "measure/engine/bpf_object.h"
-#include "measure/engine/bpf_support.h"
+#include "kernel/bpf_object.h"
+#include "kernel/bpf_support.h"
 #include "measure/engine/engine.h"
 
 enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */

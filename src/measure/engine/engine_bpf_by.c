@@ -7,7 +7,7 @@
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include "measure/engine/engine_bpf.h"
-#include "unwind/map_reading.h"
+#include "kernel/maps.h"
 
 static struct engine_group *append_group(struct engine_reading *reading,
 					 const struct measure_by *value)

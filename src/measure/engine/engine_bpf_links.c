@@ -21,16 +21,14 @@
  *
  * Perf events are one per site, and are simply opened and closed.
  */
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "kernel/link.h"
+#include "kernel/uprobe_link.h"
 #include "measure/engine/engine_bpf.h"
-#include "measure/engine/link_close.h"
-#include "measure/engine/perf_links.h"
-#include "measure/engine/uprobe_link.h"
 
 enum { MAX_LINKS_A_FILE = 8 };
 
@@ -128,76 +126,89 @@ static bool is_of_file(const struct engine_link *link, const struct engine_file 
 
 /* ---- making links --------------------------------------------------------------------------- */
 
-static void add_links(struct engine *engine, const struct uprobe_link_spec *spec, const int *fds,
-		      size_t n)
+/* Return the number of the site of UPROBE: see measure_cookie(). */
+static uint32_t site_of(const struct uprobe *uprobe)
 {
-	struct engine_link link = { .serial = spec->serial,
-				    .first = spec->first_site,
-				    .n_sites = n,
-				    .is_return = spec->is_return };
-
-	if (!engine->uses_perf) {
-		link.fd = fds[0];
-		engine->links[engine->n_links++] = link;
-		return;
-	}
-	link.n_sites = 1;
-	for (size_t i = 0, made = 0; i < spec->file->n_sites; i++) {
-		if (!spec->wanted[i])
-			continue;
-		link.fd = fds[made++];
-		link.first = spec->first_site + i;
-		engine->links[engine->n_links++] = link;
-	}
+	return (uint32_t)uprobe->cookie;
 }
 
-/* Make links for the N sites that SPEC wants. */
-static int make_links_of(struct engine *engine, const struct uprobe_link_spec *spec, size_t n)
+/* List the links FDS, made from SPEC for FILE: a perf event has one site, any other link has all. */
+static void add_links(struct engine *engine, const struct engine_file *file, uint32_t serial,
+		      const struct uprobe_link_spec *spec, const int *fds)
 {
-	int *fds = calloc(n + 1, sizeof(*fds));
-	int err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? n : 1)
+	const bool uses_perf = engine->uses_perf;
+
+	for (size_t i = 0; i < (uses_perf ? spec->n : 1); i++)
+		engine->links[engine->n_links++] = (struct engine_link){
+			.fd = fds[i],
+			.serial = serial,
+			.first = uses_perf ? site_of(&spec->uprobes[i]) : file->first_site,
+			.n_sites = uses_perf ? 1 : spec->n,
+			.is_return = spec->is_return,
+		};
+}
+
+/* Make links for the uprobes of SPEC, which are sites of FILE. */
+static int make_links_of(struct engine *engine, const struct engine_file *file, uint32_t serial,
+			 const struct uprobe_link_spec *spec)
+{
+	int *fds = calloc(spec->n + 1, sizeof(*fds));
+	int err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? spec->n : 1)
 		      : ctx_no_memory(engine->ctx);
 
 	if (!err)
 		err = engine->uses_perf ? perf_links_create(engine->ctx, spec, fds)
 					: uprobe_link_create(engine->ctx, spec, fds);
 	if (!err)
-		add_links(engine, spec, fds, n);
+		add_links(engine, file, serial, spec, fds);
 	free(fds);
 	return err;
+}
+
+/* List the WANTED sites of FILE in SPEC: those at which SPEC has return probes, or the others. */
+static void list_uprobes(const struct engine *engine, const struct engine_file *file,
+			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
+{
+	spec->n = 0;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
+		const size_t number = file->first_site + i;
+
+		if (wanted[i] && site->is_return == spec->is_return)
+			spec->uprobes[spec->n++] = (struct uprobe){
+				.off = site->nop_off,
+				.ref_ctr_off = site->ref_ctr_off,
+				.cookie = measure_cookie(serial, (__u32)number),
+				.no_semaphore = engine->no_semaphore[number],
+			};
+	}
 }
 
 /* Make links for the WANTED sites of FILE. Return probes need a separate link. */
 static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
-	const size_t first = file->first_site;
 	const bool one = engine->kernel_filters && file->n_pids == 1;
-	bool *chosen = calloc(file->n_sites + 1, sizeof(*chosen));
 	struct uprobe_link_spec spec = {
 		.prog_fd = engine->object.hit,
 		.idle_prog_fd = engine->support.idle_prog_fd,
-		.file = file,
-		.wanted = chosen,
-		.no_semaphore = engine->no_semaphore + first,
-		.first_site = (uint32_t)first,
-		.serial = serial,
+		.path = file->path,
+		.name = file->name,
+		.uprobes = calloc(file->n_sites + 1, sizeof(*spec.uprobes)),
 		.pid = one ? file->pids[0] : 0,
 	};
-	int err = chosen ? 0 : ctx_no_memory(engine->ctx);
+	int err = spec.uprobes ? 0 : ctx_no_memory(engine->ctx);
 
 	for (int kind = 0; !err && kind < 2; kind++) {
-		size_t n = 0;
-
 		spec.is_return = kind != 0;
-		for (size_t i = 0; i < file->n_sites; i++) {
-			chosen[i] = wanted[i] && file->sites[i].is_return == spec.is_return;
-			n += chosen[i];
-		}
-		if (n)
-			err = make_links_of(engine, &spec, n);
+		list_uprobes(engine, file, wanted, serial, &spec);
+		if (spec.n)
+			err = make_links_of(engine, file, serial, &spec);
+		for (size_t i = 0; i < spec.n; i++)
+			engine->no_semaphore[site_of(&spec.uprobes[i])] =
+				spec.uprobes[i].no_semaphore;
 	}
-	free(chosen);
+	free(spec.uprobes);
 	return err;
 }
 

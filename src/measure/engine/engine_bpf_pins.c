@@ -7,7 +7,6 @@
  * a link at once when its last descriptor is closed, but only later, by a worker, when its last
  * name is removed.
  */
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "measure/engine/engine_bpf.h"
-#include "measure/engine/pinned.h"
+#include "kernel/pinned.h"
 
 enum { PIN_PATH_BYTES = 256, MANY = 1 << 24, BSS_BYTES = 4096 };
 
@@ -59,13 +58,6 @@ static int *map_of(struct bpf_object *object, size_t i)
 	return (int *)((char *)object + maps[i].offset);
 }
 
-static int pin(struct engine *engine, int fd, const char *path)
-{
-	int err = bpf_obj_pin(fd, path);
-
-	return err ? ctx_error(engine->ctx, err, "%s: %s", path, strerror(-err)) : 0;
-}
-
 int engine_bpf_pin(struct engine *engine, const char *folder)
 {
 	char path[PIN_PATH_BYTES];
@@ -73,11 +65,11 @@ int engine_bpf_pin(struct engine *engine, const char *folder)
 
 	for (size_t i = 0; !err && i < N_MAPS; i++) {
 		snprintf(path, sizeof(path), "%s/%s", folder, maps[i].name);
-		err = pin(engine, *map_of(&engine->object, i), path);
+		err = pin_object(engine->ctx, *map_of(&engine->object, i), path);
 	}
 	for (size_t i = 0; !err && i < engine->n_links; i++) {
 		snprintf(path, sizeof(path), "%s/link_%zu", folder, i);
-		err = pin(engine, engine->links[i].fd, path);
+		err = pin_object(engine->ctx, engine->links[i].fd, path);
 	}
 	engine->is_pinned = err == 0;
 	return err;

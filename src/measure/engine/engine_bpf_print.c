@@ -16,7 +16,6 @@
  * buffer if it is behind one that was not. The next call recognises it by its position and time
  * (seen, seen_ns), and does not pass it on again.
  */
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stdlib.h>

@@ -3,15 +3,14 @@
  * The stacks of hits: tells the stack walker which processes to prepare, and reads the counts by
  * stack.
  */
-#include <bpf/bpf.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "measure/engine/engine_bpf.h"
-#include "measure/engine/pid_namespace.h"
-#include "unwind/map_reading.h"
+#include "kernel/pid_namespace.h"
+#include "kernel/maps.h"
 #include "unwind/stack_store.h"
 #include "unwind/stack_walker.h"
 
@@ -97,20 +96,8 @@ struct stack_walker *engine_bpf_walker(struct engine *engine)
 
 static int read_costs(struct engine *engine, struct measure_walk_costs *sum)
 {
-	struct measure_walk_costs *parts = calloc(engine->n_cpus, sizeof(*parts));
-	const __u32 zero = 0;
-	int err;
+	int err = map_sum_counters(engine->object.walk_costs, sum, sizeof(*sum) / sizeof(sum->ns));
 
-	*sum = (struct measure_walk_costs){ 0 };
-	if (!parts)
-		return ctx_no_memory(engine->ctx);
-	err = bpf_map_lookup_elem(engine->object.walk_costs, &zero, parts);
-	for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++) {
-		sum->walks += parts[cpu].walks;
-		sum->ns += parts[cpu].ns;
-		sum->counts_full += parts[cpu].counts_full;
-	}
-	free(parts);
 	return err ? bpf_support_explain(engine->ctx, err, "reading the stacks") : 0;
 }
 

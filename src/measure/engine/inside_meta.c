@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/search.h"
-#include "measure/engine/pin_name.h"
+#include "kernel/pinned.h"
 
 static const char brand[8] = "ocInMeta";
 

@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "memprof/answers.h"
-#include "memprof/rate.h"
 
 enum { READ_MS = 5, STOP_NS = 1000 * 1000 * 1000, STACK_BYTES = 256 << 10, FIRST_EVENTS = 1024 };
 
@@ -28,7 +26,6 @@ struct recorder {
 	pthread_cond_t news;
 	struct memprof_session *session; /* of the thread alone; NULL: it is closed */
 	struct memprof_answers answers;
-	struct code_map *map;
 	struct heap_names *names;
 	struct heap *heap;
 	struct recorded_event *events;
@@ -51,7 +48,6 @@ static void recorder_free(struct recorder *r)
 {
 	memprof_close(r->session);
 	heap_names_close(r->names);
-	code_map_close(r->map);
 	heap_free(r->heap);
 	ocp_ctx_free(r->ctx);
 	pthread_mutex_destroy(&r->lock);
@@ -256,9 +252,7 @@ static int start(struct recorder *r)
 		err = heap_new(r->ctx, &r->heap);
 	/* Before the request: the program can end soon after it. */
 	if (!err)
-		err = code_map_open(r->ctx, (pid_t)r->spec.pid, &r->map);
-	if (!err)
-		err = heap_names_open(r->ctx, r->map, &r->names);
+		err = heap_names_open(r->ctx, (pid_t)r->spec.pid, &r->names);
 	r->asked_ns = clock_ns(CLOCK_MONOTONIC);
 	if (!err)
 		err = memprof_open(r->ctx, (pid_t)r->spec.pid, &memprof, &r->session);

@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "memprof/answers.h"
 #include "memprof/heap_sites.h"
 #include "memprof/session.h"
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gives names in bpffs to maps and links, and opens them by name. A user who can write to the directory can replace
+ * them. So each object is checked after it was opened, before anything is read from it.
+ */
+#ifndef KERNEL_PINNED_H
+#define KERNEL_PINNED_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+
+#include "base/ctx.h"
+
+enum { PIN_MAX_NAME_BYTES = 64 };
+
+/* Return true if NAME can be the name of a pinned meter. */
+bool pin_name_is_valid(const char *name);
+
+/* Give the map or link FD the name PATH. Return 0 or a negative errno. */
+int pin_object(struct ocp_ctx *ctx, int fd, const char *path);
+
+struct map_shape {
+	__u32 type; /* enum bpf_map_type */
+	__u32 key_bytes, value_bytes;
+	__u32 flags;
+	__u32 least_entries, most_entries;
+	__u32 most_value_bytes; /* if not 0: values have from value_bytes up to this size */
+};
+
+/*
+ * Open the map PATH, and set *INFO. Return its descriptor or a negative errno: -EBADMSG if PATH is
+ * not a map or has another shape.
+ */
+int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
+		    struct bpf_map_info *info);
+
+/*
+ * Open PATH, the link of a program to uprobes or to a tracepoint. Return its descriptor or a
+ * negative errno: -ENOENT if PATH does not exist, -EBADMSG if it is something else.
+ */
+int pinned_link_open(struct ocp_ctx *ctx, const char *path);
+
+#endif
