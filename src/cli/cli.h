@@ -111,8 +111,6 @@ int run_command(const struct command *command, int argc, char **argv);
 const char *find_help_option(const struct help *help, const char *name);
 /* Return true if the manual page of COMMAND has the option FLAG. */
 bool command_takes(const struct command *command, const char *flag);
-/* Return the dashes with which the manual page of COMMAND writes FLAG: "--" or "-". */
-const char *flag_dashes(const struct command *command, const char *flag);
 /*
  * If any of the descriptors 0, 1 and 2 is closed, occupy it with an O_PATH descriptor of /dev/null.
  * A file that is opened later, such as the memory of a process, can then not get one of these

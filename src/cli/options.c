@@ -441,7 +441,8 @@ bool command_takes(const struct command *command, const char *flag)
 	return find_help_option(command->help, flag) != NULL;
 }
 
-const char *flag_dashes(const struct command *command, const char *flag)
+/* Return the dashes with which the manual page of COMMAND writes FLAG: "--" or "-". */
+static const char *flag_dashes(const struct command *command, const char *flag)
 {
 	const char *name = find_help_option(command->help, flag);
 
