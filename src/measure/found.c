@@ -14,7 +14,6 @@
 #include "measure/engine/engine_inside.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/meter.h"
-#include "measure/pin_folder.h"
 #include "measure/pin_meta.h"
 #include "tracee/proc_file.h"
 

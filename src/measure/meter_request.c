@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-/*
- * Sets what a meter measures: one setting per call, or all that a struct measure_request contains.
- * For settings about arguments, see meter_arg_requests.c.
- */
+/* Sets what a meter measures: one setting per call, or all that a struct measure_request contains. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "measure/args/filter.h"
 #include "measure/meter.h"
 #include "measure/request.h"
 #include "measure/slower.h"
@@ -22,7 +20,7 @@ void ocp_meter_follow_children(struct ocp_meter *meter)
 	meter->children = true;
 }
 
-int meter_count_item(struct ocp_meter *meter, const struct item *item)
+static int meter_count_item(struct ocp_meter *meter, const struct item *item)
 {
 	return selection_add(meter->ctx, &meter->counted, item);
 }
@@ -122,6 +120,78 @@ int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
 				 OCP_MAX_DEPTH);
 	meter->depth = depth;
 	return 0;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
+{
+	struct arg_requests *requests = &meter->arg_requests;
+	int err;
+
+	if (requests->has_filter)
+		return ctx_error(meter->ctx, -EINVAL, "filter '%s': only one filter is allowed",
+				 expr);
+	err = filter_parse(meter->ctx, expr, &requests->asked, &requests->filter,
+			   &requests->filter_args);
+	requests->has_filter = !err;
+	return err;
+}
+
+static int set_arg(struct ocp_meter *meter, const char *what, const char *text, int *arg)
+{
+	int number = filter_parse_arg(meter->ctx, text, &meter->arg_requests.asked);
+
+	if (number < 0)
+		return number;
+	if (*arg >= 0)
+		return ctx_error(meter->ctx, -EINVAL, "%s '%s': only one is allowed", what, text);
+	*arg = number;
+	return 0;
+}
+
+int ocp_meter_set_key(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "key", arg, &meter->arg_requests.key_arg);
+}
+
+int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "histogram", arg, &meter->arg_requests.hist_arg);
+}
+
+/*
+ * Group hits by the value of argument ARG, and the times of pairs by its value at the start: see
+ * by_value.h.
+ */
+static int meter_group_by(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "groups by", arg, &meter->arg_requests.by_arg);
+}
+
+static int meter_print_item(struct ocp_meter *meter, const struct item *item)
+{
+	return selection_add(meter->ctx, &meter->arg_requests.printed, item);
+}
+
+int ocp_meter_print(struct ocp_meter *meter, const char *name)
+{
+	return meter_print_item(meter, &(struct item){ item_kind_of_name(name), name });
+}
+
+int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)
+{
+	return meter_print_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
+}
+
+void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
+{
+	meter->arg_requests.print_limit = hits;
+}
+
+void meter_set_slower(struct ocp_meter *meter, uint64_t ns)
+{
+	meter->arg_requests.slower = true;
+	meter->arg_requests.slower_ns = ns;
 }
 
 /* ---- by a request --------------------------------------------------------------------------- */

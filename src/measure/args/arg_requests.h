@@ -10,10 +10,23 @@
 #include <linux/types.h>
 #include <stdbool.h>
 #include "args.h"
-#include "measure/args/arg_table.h"
 #include "measure/args/filter.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
+
+/*
+ * The parsed arguments of sites. Sites whose arguments have the same operands and names share an
+ * entry: a program with 100 000 sites has a few hundred entries.
+ */
+struct arg_table {
+	struct site_args *entries; /* by entry number; the numbers never change */
+	char **texts;		   /* by entry number: operands, a newline, names */
+	uint32_t *by_text;	   /* entry numbers, sorted by text */
+	size_t n, room;
+};
+
+/* Return the names of entry NUMBER. They are valid as long as the table exists. */
+const char *arg_table_names(const struct arg_table *table, uint32_t number);
 
 /* A probe without an argument that the request needs. */
 struct left_out {

@@ -27,23 +27,415 @@
  * program. The gate is opened when all sites are attached and closed before the first one is
  * detached. Closing a link returns after the kernel has removed the uprobes and waited for running
  * handlers, so a read after detach misses nothing. Sites can be switched off and on in between
- * (engine_bpf_links.c). A slot of the map `hits` is written with atomic adds and read by one 64-bit
+ * (see "links" below). A slot of the map `hits` is written with atomic adds and read by one 64-bit
  * load.
  */
-#include "measure/engine/engine_bpf.h"
-
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include "base/array.h"
+#include "measure/engine/engine_bpf.h"
 #include "measure/engine/kernel_file.h"
+#include "measure/engine/link_close.h"
+#include "measure/engine/perf_links.h"
 #include "measure/engine/pid_namespace.h"
+#include "measure/engine/uprobe_link.h"
 #include "unwind/stack_walker.h"
+
+/* ---- links ---------------------------------------------------------------------------------- */
+
+/*
+ * At first a file has one link for all its sites. Links cannot be changed, and closing a link takes
+ * the kernel about 60 ms (an RCU grace period), whatever its number of sites. One link per site or
+ * probe would therefore be too slow. Instead:
+ *
+ *   - Sites that are switched on get a new link.
+ *   - A link is closed when all of its sites are switched off.
+ *   - If only some sites of a link are switched off, or if a file would have more than
+ *     MAX_LINKS_A_FILE links, one new link replaces all links of the file. For the sites that stay
+ *     on, this is a handover (bpf/measure.h): no hit is lost or counted twice. Sites that are
+ *     switched off may lose some hits meanwhile.
+ *
+ * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
+ * raised semaphores. The hits of such a link are not counted: the BPF program looks up in `serials`
+ * which link counts a site.
+ *
+ * There is one handover at a time, for one file, which the gate names. Closing a link waits for
+ * running handlers, so no handler of the old link runs when the handover ends.
+ *
+ * Perf events are one per site, and are simply opened and closed.
+ */
+
+enum { MAX_LINKS_A_FILE = 8 };
+
+static void engine_bpf_set_gate(struct engine *engine, uint32_t open)
+{
+	if (engine->object.gate)
+		__atomic_store_n(&engine->object.gate->open, open, __ATOMIC_SEQ_CST);
+}
+
+int engine_bpf_room_for_links(struct engine *engine, size_t n)
+{
+	size_t room = engine->n_links + n;
+	struct engine_link *links;
+
+	if (room <= engine->room_for_links)
+		return 0;
+	room += room / 2;
+	links = realloc(engine->links, room * sizeof(*links));
+	if (!links)
+		return ctx_no_memory(engine->ctx);
+	engine->links = links;
+	engine->room_for_links = room;
+	return 0;
+}
+
+static void engine_bpf_close_links(struct engine *engine, size_t n)
+{
+	const size_t n_closed = engine->n_links > n ? engine->n_links - n : 0;
+	int *fds = calloc(n_closed + 1, sizeof(*fds));
+
+	for (size_t i = 0; i < n_closed; i++) {
+		const int fd = engine->links[--engine->n_links].fd;
+
+		if (fds)
+			fds[i] = fd;
+		else
+			link_close(fd);
+	}
+	if (fds)
+		links_close(fds, n_closed);
+	free(fds);
+}
+
+static uint32_t next_serial(struct engine *engine)
+{
+	if (engine->last_serial < MEASURE_FIRST_SERIAL)
+		engine->last_serial = MEASURE_FIRST_SERIAL - 1;
+	return ++engine->last_serial;
+}
+
+static size_t serials_bytes(const struct engine *engine)
+{
+	return (engine->max_sites ? engine->max_sites : 1) * sizeof(*engine->serials);
+}
+
+static int engine_bpf_map_serials(struct engine *engine)
+{
+	void *serials = mmap(NULL, serials_bytes(engine), PROT_READ | PROT_WRITE, MAP_SHARED,
+			     engine->object.serials, 0);
+
+	if (serials == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the serials: %s",
+				 strerror(errno));
+	engine->serials = serials;
+	return 0;
+}
+
+static void engine_bpf_unmap_serials(struct engine *engine)
+{
+	if (engine->serials)
+		munmap((void *)engine->serials, serials_bytes(engine));
+	engine->serials = NULL;
+}
+
+static void close_link(struct engine *engine, size_t number)
+{
+	const int fd = engine->links[number].fd;
+
+	memmove(engine->links + number, engine->links + number + 1,
+		(--engine->n_links - number) * sizeof(*engine->links));
+	link_close(fd);
+}
+
+static bool is_within(const struct engine_link *link, size_t first, size_t n)
+{
+	return link->n_sites && link->first >= first && link->first < first + n;
+}
+
+static bool is_of_file(const struct engine_link *link, const struct engine_file *file)
+{
+	return is_within(link, file->first_site, file->n_sites);
+}
+
+/* ---- making links --------------------------------------------------------------------------- */
+
+static void add_links(struct engine *engine, const struct uprobe_link_spec *spec, const int *fds,
+		      size_t n)
+{
+	struct engine_link link = { .serial = spec->serial,
+				    .first = spec->first_site,
+				    .n_sites = n,
+				    .is_return = spec->is_return };
+
+	if (!engine->uses_perf) {
+		link.fd = fds[0];
+		engine->links[engine->n_links++] = link;
+		return;
+	}
+	link.n_sites = 1;
+	for (size_t i = 0, made = 0; i < spec->file->n_sites; i++) {
+		if (!spec->wanted[i])
+			continue;
+		link.fd = fds[made++];
+		link.first = spec->first_site + i;
+		engine->links[engine->n_links++] = link;
+	}
+}
+
+/* Make links for the N sites that SPEC wants. */
+static int make_links_of(struct engine *engine, const struct uprobe_link_spec *spec, size_t n)
+{
+	int *fds = calloc(n + 1, sizeof(*fds));
+	int err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? n : 1)
+		      : ctx_no_memory(engine->ctx);
+
+	if (!err)
+		err = engine->uses_perf ? perf_links_create(engine->ctx, spec, fds)
+					: uprobe_link_create(engine->ctx, spec, fds);
+	if (!err)
+		add_links(engine, spec, fds, n);
+	free(fds);
+	return err;
+}
+
+/* Make links for the WANTED sites of FILE. Return probes need a separate link. */
+static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
+		      uint32_t serial)
+{
+	const size_t first = file->first_site;
+	const bool one = engine->kernel_filters && file->n_pids == 1;
+	bool *chosen = calloc(file->n_sites + 1, sizeof(*chosen));
+	struct uprobe_link_spec spec = {
+		.prog_fd = engine->object.hit,
+		.idle_prog_fd = engine->support.idle_prog_fd,
+		.file = file,
+		.wanted = chosen,
+		.no_semaphore = engine->no_semaphore + first,
+		.first_site = (uint32_t)first,
+		.serial = serial,
+		.pid = one ? file->pids[0] : 0,
+	};
+	int err = chosen ? 0 : ctx_no_memory(engine->ctx);
+
+	for (int kind = 0; !err && kind < 2; kind++) {
+		size_t n = 0;
+
+		spec.is_return = kind != 0;
+		for (size_t i = 0; i < file->n_sites; i++) {
+			chosen[i] = wanted[i] && file->sites[i].is_return == spec.is_return;
+			n += chosen[i];
+		}
+		if (n)
+			err = make_links_of(engine, &spec, n);
+	}
+	free(chosen);
+	return err;
+}
+
+/* Let the links of SERIAL count the WANTED sites of FILE from now on. */
+static void let_count(struct engine *engine, const struct engine_file *file, const bool *wanted,
+		      uint32_t serial)
+{
+	for (size_t i = 0; i < file->n_sites; i++)
+		if (wanted[i])
+			engine->serials[file->first_site + i] = serial;
+}
+
+static int engine_bpf_make_links(struct engine *engine, const struct engine_file *file)
+{
+	const size_t first = file->first_site;
+	const uint32_t serial = next_serial(engine);
+	bool *wanted = calloc(file->n_sites + 1, sizeof(*wanted));
+	int err;
+
+	if (!wanted)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < file->n_sites; i++) {
+		wanted[i] = !file->sites[i].is_off;
+		engine->serials[first + i] = 0;
+		engine->no_semaphore[first + i] = false;
+	}
+	err = make_links(engine, file, wanted, serial);
+	if (!err)
+		let_count(engine, file, wanted, serial);
+	free(wanted);
+	return err;
+}
+
+/* ---- the handover --------------------------------------------------------------------------- */
+
+static int clear_marks(struct engine *engine)
+{
+	const size_t bytes = MEASURE_MARK_WORDS * sizeof(__u64);
+	void *marks =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, engine->object.marks, 0);
+
+	if (marks == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the marks: %s",
+				 strerror(errno));
+	memset(marks, 0, bytes);
+	munmap(marks, bytes);
+	return 0;
+}
+
+/* Replace all links of FILE by a new link on the WANTED sites. */
+static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
+{
+	const size_t first = file->first_site;
+	const uint32_t serial = next_serial(engine);
+	int err;
+
+	/* No program sets marks before the handover begins. */
+	err = clear_marks(engine);
+	if (err)
+		return err;
+	engine->object.gate->first = (__u32)first;
+	engine->object.gate->end = (__u32)(first + file->n_sites);
+	engine_bpf_set_gate(engine, serial);
+	err = make_links(engine, file, wanted, serial);
+	for (size_t i = engine->n_links; !err && i-- > 0;)
+		if (is_of_file(&engine->links[i], file) && engine->links[i].serial != serial)
+			close_link(engine, i);
+	if (!err)
+		let_count(engine, file, wanted, serial);
+	engine_bpf_set_gate(engine, MEASURE_OPEN);
+	return err;
+}
+
+/* ---- switching ------------------------------------------------------------------------------ */
+
+/* The sites of a file that are switched, and the effect on its links. */
+struct link_change {
+	bool *added, *all; /* by site: to switch on; on after the change */
+	size_t n_added, n_all;
+	size_t *left; /* by link: the number of its sites that stay on */
+};
+
+static void free_change(struct link_change *change)
+{
+	free(change->added);
+	free(change->all);
+	free(change->left);
+}
+
+static ptrdiff_t link_of(const struct engine *engine, size_t site, bool is_return)
+{
+	for (size_t i = 0; engine->serials[site] && i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (link->serial == engine->serials[site] && link->is_return == is_return &&
+		    (!engine->uses_perf || link->first == site))
+			return (ptrdiff_t)i;
+	}
+	return -1;
+}
+
+/*
+ * Find out which sites of FILE must be switched, and how this affects the links. The caller frees
+ * CHANGE, also on failure.
+ */
+static int find_change(struct engine *engine, const struct engine_file *file,
+		       struct link_change *change)
+{
+	const size_t first = file->first_site;
+
+	*change = (struct link_change){
+		.added = calloc(file->n_sites + 1, sizeof(*change->added)),
+		.all = calloc(file->n_sites + 1, sizeof(*change->all)),
+		.left = calloc(engine->n_links + 1, sizeof(*change->left)),
+	};
+	if (!change->added || !change->all || !change->left)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const bool is_off = file->sites[i].is_off;
+		const ptrdiff_t link =
+			is_off ? -1 : link_of(engine, first + i, file->sites[i].is_return);
+
+		change->all[i] = !is_off;
+		change->added[i] = !is_off && link < 0;
+		/*
+		 * Ask for the semaphore again: the tracer that prevented it may have left the site.
+		 */
+		if (change->added[i])
+			engine->no_semaphore[first + i] = false;
+		change->n_all += !is_off;
+		change->n_added += change->added[i];
+		if (link >= 0)
+			change->left[link]++;
+	}
+	return 0;
+}
+
+/* Return true if a link keeps only some of its sites, or if there are too many links. */
+static bool needs_handover(const struct engine *engine, const struct engine_file *file,
+			   const struct link_change *change)
+{
+	size_t n_links = change->n_added != 0;
+
+	if (engine->uses_perf || !change->n_all)
+		return false;
+	for (size_t i = 0; i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (!is_of_file(link, file) || !change->left[i])
+			continue;
+		if (change->left[i] < link->n_sites)
+			return true;
+		n_links++;
+	}
+	return n_links > MAX_LINKS_A_FILE;
+}
+
+/* Make links for the added sites, and close the links without sites. */
+static int add_and_close(struct engine *engine, const struct engine_file *file,
+			 const struct link_change *change)
+{
+	const size_t n_before = engine->n_links;
+	const uint32_t serial = next_serial(engine);
+	int err = make_links(engine, file, change->added, serial);
+
+	if (!err)
+		let_count(engine, file, change->added, serial);
+	for (size_t i = n_before; !err && i-- > 0;)
+		if (is_of_file(&engine->links[i], file) && !change->left[i])
+			close_link(engine, i);
+	return err;
+}
+
+static int engine_bpf_switch(struct engine *engine, const struct engine_file *file)
+{
+	struct link_change change;
+	int err = find_change(engine, file, &change);
+
+	if (!err && needs_handover(engine, file, &change))
+		err = hand_over(engine, file, change.all);
+	else if (!err)
+		err = add_and_close(engine, file, &change);
+	for (size_t i = 0; !err && i < file->n_sites; i++)
+		if (!change.all[i])
+			engine->serials[file->first_site + i] = 0;
+	free_change(&change);
+	return err;
+}
+
+static void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	for (size_t i = engine->n_links; i-- > 0;)
+		if (is_within(&engine->links[i], first, n))
+			close_link(engine, i);
+	for (size_t i = first; i < first + n && i < engine->max_sites; i++)
+		engine->serials[i] = 0;
+	if (hits)
+		engine_bpf_take_hits(engine, first, n, hits);
+}
 
 enum {
 	MAX_FRAME_USERS = 65536, /* threads that are in a timed call */
