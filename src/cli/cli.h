@@ -11,7 +11,7 @@
 #include "base/help.h"
 #include "cli/measure_options.h"
 #include "cli/table_options.h"
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "ocaml_probes.h"
 
 /* Documented in tools/man/shared/exit_status.mdoc. */

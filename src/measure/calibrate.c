@@ -184,7 +184,7 @@ static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 static int time_round(struct calibration *c, struct timed_run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
-	int err = c->spec.n_pairs ? read_pair(c, run, &pair_ns) : 0;
+	int err = c->spec.request.n_pairs ? read_pair(c, run, &pair_ns) : 0;
 
 	/* If the cost is close to 0, the difference may be negative. */
 	if (hit_ns < 0)
@@ -251,7 +251,7 @@ static int attach_run(struct calibration *c, struct timed_run *run)
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_grouped = c->spec.by.is_on;
-		sites[i].is_printed = c->spec.prints;
+		sites[i].is_printed = c->spec.request.printed.n;
 	}
 	return c->ops->attach(run->engine, &file, 1);
 }
@@ -352,7 +352,7 @@ static void *run_calibration(void *arg)
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
-	const bool prints_all = spec->prints && !spec->print_limit;
+	const bool prints_all = spec->request.printed.n && !spec->request.print_limit;
 
 	c->args.n = ARGS_MAX;
 	for (size_t i = 0; i < ARGS_ALL; i++)
@@ -364,11 +364,11 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.hist_arg = spec->hist_arg;
 	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
 	/* No pair is slow enough, but all pairs keep the arguments of their starts. */
-	c->spec.slower = spec->slower;
-	c->spec.slower_ns = UINT64_MAX;
+	c->spec.request.has_slower = spec->request.has_slower;
+	c->spec.request.slower_ns = UINT64_MAX;
 	c->spec.by = (struct engine_by){ .is_on = spec->by.is_on, .max_hits = 1, .max_times = 1 };
-	c->spec.prints = spec->prints;
-	c->spec.print_limit = prints_all ? 0 : 1;
+	c->spec.request.printed.n = spec->request.printed.n;
+	c->spec.request.print_limit = prints_all ? 0 : 1;
 	c->spec.print_bytes = prints_all ? spec->print_bytes : (size_t)sysconf(_SC_PAGESIZE);
 	if (!spec->filter)
 		return;
@@ -390,7 +390,7 @@ static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 {
 	struct engine_role start = { .pair = 0 };
 
-	for (size_t i = 0; spec->n_pairs && i < spec->n_roles; i++) {
+	for (size_t i = 0; spec->request.n_pairs && i < spec->n_roles; i++) {
 		start.is_keyed |= spec->roles[i].is_keyed;
 		start.is_compared |= spec->roles[i].is_compared;
 	}
@@ -430,13 +430,13 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	/* The settings of the meter, reduced to one pair in one process. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
-		.split = spec->split,
+		.request = { .split = spec->request.split,
+			     .n_pairs = spec->request.n_pairs ? 1 : 0,
+			     .depth = spec->request.depth },
 		.max_keys = 64,
 		.roles = c->roles,
-		.n_roles = spec->n_pairs ? SITES : 0,
-		.n_pairs = spec->n_pairs ? 1 : 0,
+		.n_roles = spec->request.n_pairs ? SITES : 0,
 		.max_open = 64,
-		.depth = spec->depth,
 		.max_processes = 1,
 		.pid = getpid(),
 	};
@@ -548,14 +548,16 @@ void meter_start_calibration_early(struct ocp_meter *meter)
 {
 	const struct arg_requests *requests = &meter->arg_requests;
 	const struct engine_role role = { .is_keyed = requests->key_arg >= 0 };
-	const struct engine_spec spec = { .split = meter->split,
+	const struct measure_request *request = &meter->request;
+	const struct engine_spec spec = { .request = { .split = request->split,
+						       .n_pairs = request->n_pairs,
+						       .depth = request->depth },
 					  .roles = &role,
-					  .n_roles = 1,
-					  .n_pairs = meter->n_pairs,
-					  .depth = meter->depth };
+					  .n_roles = 1 };
 
-	if (!meter->calibration && meter_asks_for_code(meter) && !requests->has_filter &&
-	    requests->hist_arg < 0 && selection_is_empty(&requests->printed) && !requests->slower)
+	if (!meter->calibration && measure_request_has_code(&meter->request) &&
+	    !requests->has_filter && requests->hist_arg < 0 && !request->printed.n &&
+	    !request->has_slower)
 		meter->calibration = calibration_start(meter->ops, &spec, true);
 }
 

@@ -38,6 +38,7 @@ enum {
 	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
 	MAX_KEYS = 65536,    /* (thread or process, probe); 40 bytes each */
 	MAX_ROLES = 8,	     /* pairs that one probe can belong to */
+	PRINT_LIMIT = 1000,
 	/* room for 1361 records: more than a second at the default limit */
 	LIMITED_PRINT_BYTES = 4 << 20,
 	/* enough for 270 000 records a second, if they are taken every 20 ms */
@@ -59,8 +60,9 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	meter->ctx = ctx;
 	meter->table.ctx = ctx;
 	meter->ops = &engine_bpf;
-	meter->depth = OCP_MAX_DEPTH;
-	arg_requests_init(&meter->arg_requests, meter->ctx, &meter->table);
+	meter->request.depth = OCP_MAX_DEPTH;
+	meter->request.print_limit = PRINT_LIMIT;
+	arg_requests_init(&meter->arg_requests, meter->ctx, &meter->table, &meter->request);
 	return meter;
 }
 
@@ -87,16 +89,12 @@ void ocp_meter_free(struct ocp_meter *meter)
 	site_table_free(&meter->table);
 	selection_free(&meter->counted);
 	arg_requests_free(&meter->arg_requests);
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		free(meter->pairs[i].start);
-		free(meter->pairs[i].stop);
-	}
+	measure_request_free(&meter->request);
 	ocp_program_free(meter->program);
 	free(meter->program_name);
 	free(meter->pids);
 	meter_processes_free(meter);
 	free(meter->procs);
-	free(meter->pairs);
 	free(meter->ends);
 	free(meter->roles);
 	free(meter);
@@ -156,7 +154,7 @@ static bool meter_has_none_yet(const struct ocp_meter *meter)
 	 * Functions of files that are loaded later are measured, but the meter does not wait for
 	 * them.
 	 */
-	if (meter_asks_for_code(meter))
+	if (measure_request_has_code(&meter->request))
 		return false;
 	for (size_t i = 0; i < meter->table.n_files; i++)
 		if (meter->table.files[i].prog && meter->table.files[i].prog->n_probes)
@@ -352,14 +350,15 @@ static int check_names(struct ocp_meter *meter)
 	if (!err)
 		err = selection_check_used(meter->ctx, &meter->arg_requests.printed, names, n,
 					   meter_where(meter));
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
 
-		if (site_table_find(&meter->table, pair->start) < 0)
-			err = selection_unknown(meter->ctx, pair->start, names, n,
+		if (site_table_find(&meter->table, pair->start.text) < 0)
+			err = selection_unknown(meter->ctx, pair->start.text, names, n,
 						meter_where(meter));
-		else if (!pair->is_calls && site_table_find(&meter->table, pair->stop) < 0)
-			err = selection_unknown(meter->ctx, pair->stop, names, n,
+		else if (!request_pair_is_calls(pair) &&
+			 site_table_find(&meter->table, pair->stop.text) < 0)
+			err = selection_unknown(meter->ctx, pair->stop.text, names, n,
 						meter_where(meter));
 	}
 	free(names);
@@ -395,17 +394,18 @@ static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint3
 static int add_roles_of(struct ocp_meter *meter, const char *name)
 {
 	struct meter_end *end = &meter->ends[meter->n_ends];
-	const struct meter_pair *calls = NULL;
+	const struct request_pair *calls = NULL;
 
 	if (meter_find_end(meter, name))
 		return 0;
 	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
-	for (uint32_t i = 0; i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
-		const bool is_start = strcmp(pair->start, name) == 0;
-		const bool is_stop = !pair->is_calls && strcmp(pair->stop, name) == 0;
+	for (uint32_t i = 0; i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
+		const bool is_start = strcmp(pair->start.text, name) == 0;
+		const bool is_stop =
+			!request_pair_is_calls(pair) && strcmp(pair->stop.text, name) == 0;
 
-		if (is_start && pair->is_calls)
+		if (is_start && request_pair_is_calls(pair))
 			calls = pair;
 		else if (is_start || is_stop)
 			add_role(meter, &(struct engine_role){ .pair = i, .is_stop = is_stop });
@@ -413,7 +413,7 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
 	if (calls)
-		add_call_roles(meter, end, (uint32_t)(calls - meter->pairs));
+		add_call_roles(meter, end, (uint32_t)(calls - meter->request.pairs));
 	meter->n_ends++;
 	if (end->n_roles > MAX_ROLES)
 		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
@@ -430,14 +430,14 @@ static int make_roles(struct ocp_meter *meter)
 	free(meter->ends);
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
-	meter->ends = calloc(2 * meter->n_pairs + 1, sizeof(*meter->ends));
-	meter->roles = calloc(5 * meter->n_pairs + 1, sizeof(*meter->roles));
+	meter->ends = calloc(2 * meter->request.n_pairs + 1, sizeof(*meter->ends));
+	meter->roles = calloc(5 * meter->request.n_pairs + 1, sizeof(*meter->roles));
 	if (!meter->ends || !meter->roles)
 		return ctx_no_memory(meter->ctx);
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		err = add_roles_of(meter, meter->pairs[i].start);
-		if (!err && !meter->pairs[i].is_calls)
-			err = add_roles_of(meter, meter->pairs[i].stop);
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		err = add_roles_of(meter, meter->request.pairs[i].start.text);
+		if (!err && !request_pair_is_calls(&meter->request.pairs[i]))
+			err = add_roles_of(meter, meter->request.pairs[i].stop.text);
 	}
 	return err;
 }
@@ -489,14 +489,6 @@ static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 	return meter->n_procs && proc_start_time(meter->pids[0], &start_time) != 0;
 }
 
-static bool times_calls(const struct ocp_meter *meter)
-{
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (meter->pairs[i].is_calls)
-			return true;
-	return false;
-}
-
 /* Set what SPEC says about arguments. */
 static void fill_arguments(const struct ocp_meter *meter, struct engine_spec *spec)
 {
@@ -513,15 +505,10 @@ static void fill_arguments(const struct ocp_meter *meter, struct engine_spec *sp
 					       .arg = (unsigned int)requests->by_arg,
 					       .max_hits = MEASURE_BY_MAX_HITS,
 					       .max_times = MEASURE_BY_MAX_PAIRS };
-	spec->prints = !selection_is_empty(&requests->printed);
-	spec->slower = requests->slower;
-	spec->slower_ns = requests->slower_ns;
-	spec->print_limit = requests->print_limit;
-	spec->print_bytes = requests->print_bytes   ? requests->print_bytes
-			    : requests->print_limit ? LIMITED_PRINT_BYTES
-						    : UNLIMITED_PRINT_BYTES;
+	spec->print_bytes =
+		meter->request.print_limit ? LIMITED_PRINT_BYTES : UNLIMITED_PRINT_BYTES;
 	/* Records with stacks and records of slow pairs are larger. */
-	if ((meter->stack_depth || requests->slower) && !requests->print_bytes)
+	if (meter->request.stack_depth || meter->request.has_slower)
 		spec->print_bytes *= 2;
 	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;
 }
@@ -530,24 +517,20 @@ static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
-		.split = meter->split,
+		.request = meter->request,
 		.can_switch = true,
 		.domains = meter->domains,
-		.stack_depth = meter->stack_depth,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,
-		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
-		.max_frames = times_calls(meter) ? MAX_FRAMES : 0,
+		.max_frames = measure_request_times_calls(&meter->request) ? MAX_FRAMES : 0,
 		.has_conditions = meter_has_conditions(meter),
-		.depth = meter->depth,
 		.many_processes = meter->n_procs > 1 ||
 				  (!meter_is_inside(meter) && has_lost_its_first_thread(meter)),
 		.max_processes = MAX_PROCESSES,
-		.children = meter->children,
 		.counts_processes =
-			meter->counts_processes && (meter->n_procs != 1 || meter->children),
+			meter->counts_processes && (meter->n_procs != 1 || meter->request.children),
 		.exe = meter->program ? meter->program_path : NULL,
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
@@ -569,43 +552,32 @@ static int open_engine(struct ocp_meter *meter)
 /* Return true if the output contains the places of sites in the source. */
 static bool needs_source(const struct ocp_meter *meter)
 {
-	return meter->split == OCP_BY_SITE || meter->stack_depth;
-}
-
-static int check_slower(const struct ocp_meter *meter)
-{
-	if (!meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs need a pair");
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (meter->pairs[i].is_calls)
-			return ctx_error(meter->ctx, -EINVAL,
-					 "'%s': slow pairs are those of two probes, not the calls "
-					 "of a function",
-					 meter->pairs[i].start);
-	if (meter->stack_depth)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs have no stacks");
-	return 0;
+	return meter->request.split == OCP_BY_SITE || meter->request.stack_depth;
 }
 
 static int check_request(const struct ocp_meter *meter)
 {
+	static const struct {
+		enum request_fault fault;
+		const char *message;
+	} faults[] = {
+		{ REQUEST_KEY_WITHOUT_PAIR, "a key needs a pair" },
+		{ REQUEST_HIST_WITHOUT_COUNT, "a histogram needs a counted probe" },
+		{ REQUEST_SLOWER_WITHOUT_PAIR, "slow pairs need a pair" },
+		{ REQUEST_SLOWER_AND_CALLS, "slow pairs are those of two probes, not the calls of "
+					    "a function" },
+		{ REQUEST_SLOWER_AND_STACK, "slow pairs have no stacks" },
+		{ REQUEST_BY_AND_STACK, "groups by value exclude stacks" },
+	};
+
 	if (!meter->program && !meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
-	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
-	    selection_is_empty(&meter->arg_requests.printed))
+	if (measure_request_is_empty(&meter->request))
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe given");
-	if (meter->arg_requests.key_arg >= 0 && !meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: a key needs a pair");
-	if (meter->arg_requests.hist_arg >= 0 && selection_is_empty(&meter->counted))
-		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: a histogram needs a counted probe");
-	if (meter->arg_requests.slower) {
-		int err = check_slower(meter);
-
-		if (err)
-			return err;
-	}
-	if (meter->program && meter->children)
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (measure_request_has_fault(&meter->request, faults[i].fault))
+			return ctx_error(meter->ctx, -EINVAL, "measuring: %s", faults[i].message);
+	if (meter->program && meter->request.children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
 	return 0;
@@ -800,5 +772,5 @@ int64_t meter_start_ns(const struct ocp_meter *meter)
 
 enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)
 {
-	return meter->split;
+	return meter->request.split;
 }

@@ -30,19 +30,6 @@ struct code_files {
 	size_t next;
 };
 
-struct meter_pair {
-	char *start, *stop;
-	bool is_calls; /* times the calls of function START; STOP is "" */
-	/* Numbers of arguments, as in filter.h; -1: none. See meter_keys.c. */
-	int key_arg; /* matches starts with stops; -1: by thread */
-	/*
-	 * If matched by thread: pairs whose start and stop differ in this argument are also counted
-	 * in `mismatched`.
-	 */
-	int compared_arg;
-	bool is_chosen; /* meter_find_keys() chose key_arg */
-};
-
 /* How the key of pairs is determined. */
 enum meter_keys {
 	KEYS_AS_ASKED, /* as ocp_meter_set_key() says; without a key, by thread */
@@ -99,21 +86,15 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* measure in every process that runs this program */
 	char program_path[FD_PATH_BYTES];
-	bool program_is_layered; /* other files share its code: see kernel_file.c */
-	struct selection counted;
-	struct meter_pair *pairs;
-	size_t n_pairs;
-	const struct line_spans *spans; /* see measure_request.spans */
-	enum ocp_split split;
-	unsigned int depth;
-	bool children, wants_estimate;
+	bool program_is_layered;	/* other files share its code: see kernel_file.c */
+	struct measure_request request; /* depth and print_limit are never unset */
+	struct selection counted;	/* request.counted, compiled */
+	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
-	bool counts_processes;	  /* see spending.h */
-	unsigned int stack_depth; /* 0: stacks are not walked */
+	bool counts_processes; /* see spending.h */
 	struct engine_domains domains;
 	struct arg_requests arg_requests;
 	enum meter_keys keys;
-	bool is_thread_wanted; /* the user gave --key none */
 
 	/* the state */
 	struct site_table table;
@@ -199,7 +180,6 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
  */
 bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
-bool meter_asks_for_code(const struct ocp_meter *meter);
 
 /*
  * meter_keys.c: meter_find_keys() decides how each pair is matched, once the sites are known. Call

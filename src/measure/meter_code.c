@@ -95,32 +95,12 @@ struct wishes {
 	size_t n;
 };
 
-static bool selection_has_code(const struct selection *selection)
-{
-	return selection_has_kind(selection, ITEM_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
-	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_GC_PHASE) ||
-	       selection_has_kind(selection, ITEM_NOTE) ||
-	       selection_has_kind(selection, ITEM_LINE) ||
-	       selection_has_kind(selection, ITEM_FILE_LINES);
-}
-
 bool meter_has_conditions(const struct ocp_meter *meter)
 {
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (item_kind_of_name(meter->pairs[i].start) == ITEM_GC_PHASE)
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (meter->request.pairs[i].start.kind == ITEM_GC_PHASE)
 			return true;
 	return selection_has_kind(&meter->counted, ITEM_GC_PHASE);
-}
-
-bool meter_asks_for_code(const struct ocp_meter *meter)
-{
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (item_is_code(meter->pairs[i].start) || item_is_code(meter->pairs[i].stop))
-			return true;
-	return selection_has_code(&meter->counted) ||
-	       selection_has_code(&meter->arg_requests.printed);
 }
 
 static size_t selection_count(const struct selection *selection)
@@ -142,14 +122,15 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 				(struct code_wish){ .text = item->text, .has_args = has_args };
 }
 
-static void wish_pair(struct wishes *wishes, const struct meter_pair *pair, bool has_args)
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args)
 {
-	if (item_is_code(pair->start))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start,
-								.is_timed = pair->is_calls,
-								.has_args = has_args };
-	if (!pair->is_calls && item_is_code(pair->stop))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop };
+	if (item_is_code(pair->start.text))
+		wishes->list[wishes->n++] =
+			(struct code_wish){ .text = pair->start.text,
+					    .is_timed = request_pair_is_calls(pair),
+					    .has_args = has_args };
+	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -160,16 +141,16 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 
 	*wishes = (struct wishes){ .list = calloc(selection_count(&meter->counted) +
 							  selection_count(&args->printed) +
-							  2 * meter->n_pairs + 1,
+							  2 * meter->request.n_pairs + 1,
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
 	wish_selected(wishes, &meter->counted, has_args);
 	wish_selected(wishes, &args->printed, true);
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		wish_pair(wishes, &meter->pairs[i], has_args);
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		wish_pair(wishes, &meter->request.pairs[i], has_args);
 	for (size_t i = 0; i < wishes->n; i++)
-		wishes->list[i].spans = meter->spans;
+		wishes->list[i].spans = meter->request.spans;
 	return 0;
 }
 
@@ -201,7 +182,7 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 	int err = 0;
 
 	*out = NULL;
-	if (!meter_asks_for_code(meter) || fstat(prog->fd, &st) != 0 ||
+	if (!measure_request_has_code(&meter->request) || fstat(prog->fd, &st) != 0 ||
 	    code_files_has(&meter->without_code, &st))
 		return 0;
 	if (code_files_may_read(meter, &st, pid))
@@ -412,14 +393,15 @@ int meter_check_code(struct ocp_meter *meter)
 
 	if (!err)
 		err = check_selected(meter, &meter->arg_requests.printed);
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
 
-		if (item_is_code(pair->start) && site_table_find(&meter->table, pair->start) < 0)
-			err = explain_unknown(meter, pair->start);
-		else if (!pair->is_calls && item_is_code(pair->stop) &&
-			 site_table_find(&meter->table, pair->stop) < 0)
-			err = explain_unknown(meter, pair->stop);
+		if (item_is_code(pair->start.text) &&
+		    site_table_find(&meter->table, pair->start.text) < 0)
+			err = explain_unknown(meter, pair->start.text);
+		else if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text) &&
+			 site_table_find(&meter->table, pair->stop.text) < 0)
+			err = explain_unknown(meter, pair->stop.text);
 	}
 	return err;
 }
@@ -460,9 +442,9 @@ static bool selection_names(const struct selection *selection, const char *name)
  */
 static bool is_named(const struct ocp_meter *meter, const char *name)
 {
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, name) == 0 ||
-		    strcmp(meter->pairs[i].stop, name) == 0)
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (strcmp(meter->request.pairs[i].start.text, name) == 0 ||
+		    strcmp(request_pair_stop(&meter->request.pairs[i]), name) == 0)
 			return true;
 	return selection_names(&meter->counted, name) ||
 	       selection_names(&meter->arg_requests.printed, name);
@@ -620,7 +602,7 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
 	struct maps maps;
 	int err = 0;
 
-	if (!meter_asks_for_code(meter) || maps_read(meter->ctx, pid, &maps))
+	if (!measure_request_has_code(&meter->request) || maps_read(meter->ctx, pid, &maps))
 		return 0;
 	for (size_t i = 0; !err && i < maps.n; i++)
 		if (mapped_files_is_first(&maps, i))

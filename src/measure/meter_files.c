@@ -173,7 +173,8 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 	 * Keep the site numbers if rows by site need them, or if the buffer may contain hits to
 	 * print.
 	 */
-	const bool keeps = meter->split == OCP_BY_SITE || meter->spec.prints || meter->spec.slower;
+	const bool keeps = meter->request.split == OCP_BY_SITE || meter->spec.request.printed.n ||
+			   meter->spec.request.has_slower;
 	const struct measured_site *sites = meter->table.sites + file->first_site;
 	uint64_t *hits = calloc(file->n_sites + 1, sizeof(*hits));
 

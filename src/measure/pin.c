@@ -295,7 +295,8 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 
 	if (!meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
-	if (meter->spec.prints || meter->spec.slower || meter->spec.n_histograms)
+	if (meter->spec.request.printed.n || meter->spec.request.has_slower ||
+	    meter->spec.n_histograms)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "'%s': printed hits and histograms cannot be pinned", name);
 	if (!site_table_count(&meter->table))
@@ -375,8 +376,7 @@ static int open_pinned(struct ocp_meter *meter, const char *name)
 		return err;
 	spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites,
-		.n_pairs = meter->n_pairs,
-		.split = meter->split,
+		.request = meter->request,
 	};
 	meter->is_attached = true;
 	meter->is_pinned = true;

@@ -367,13 +367,13 @@ static int domain_pairs_make(const struct ocp_meter *meter, const struct engine_
 		const struct engine_domain_pair *read = &reading->domain_pairs[i];
 		struct domain_pair *row = &out->list[out->n];
 
-		if (read->pair >= meter->n_pairs)
+		if (read->pair >= meter->request.n_pairs)
 			continue;
 		out->n++;
 		row->pair = read->pair;
 		row->domain = read->domain;
 		row->times = (struct ocp_pair){
-			.start = meter->pairs[read->pair].start,
+			.start = meter->request.pairs[read->pair].start.text,
 			.stop = "",
 			.starts = read->times.count,
 			.count = read->times.count,
@@ -607,7 +607,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 				  .pid = (pid_t)keyed->tgid },
 			.key = (uint64_t)keyed->id << 32 | keyed->probe_index,
 		};
-		if (meter->split == OCP_BY_THREAD)
+		if (meter->request.split == OCP_BY_THREAD)
 			row->hits.tid = (pid_t)keyed->id;
 		memcpy(row->comm, keyed->comm, sizeof(row->comm));
 	}
@@ -619,9 +619,9 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 
 static int make_rows(struct ocp_sample *sample, const struct engine_reading *reading)
 {
-	if (sample->meter->split == OCP_BY_PROBE)
+	if (sample->meter->request.split == OCP_BY_PROBE)
 		return make_probe_rows(sample);
-	if (sample->meter->split == OCP_BY_SITE)
+	if (sample->meter->request.split == OCP_BY_SITE)
 		return make_site_rows(sample, reading->hits);
 	return make_keyed_rows(sample, reading);
 }
@@ -641,17 +641,17 @@ static int allocate_pairs(struct ocp_sample *sample, size_t n)
 static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs)
 {
 	const struct ocp_meter *meter = sample->meter;
-	int err = allocate_pairs(sample, meter->n_pairs);
+	int err = allocate_pairs(sample, meter->request.n_pairs);
 
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
 		const struct engine_pair *pair = &pairs[i];
 		const uint64_t ended =
 			pair->count + pair->orphan_starts + pair->map_full + pair->not_keyed;
 
 		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
 		sample->pairs[i] = (struct ocp_pair){
-			.start = meter->pairs[i].start,
-			.stop = meter->pairs[i].is_calls ? "" : meter->pairs[i].stop,
+			.start = meter->request.pairs[i].start.text,
+			.stop = request_pair_stop(&meter->request.pairs[i]),
 			.count = pair->count,
 			.sum_ns = pair->sum_ns,
 			.min_ns = pair->min_ns,
@@ -667,7 +667,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			 */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
-			.by_key = meter->pairs[i].key_arg >= 0,
+			.by_key = meter->request.pairs[i].key_arg >= 0,
 			.mismatched = pair->mismatched,
 		};
 	}
@@ -687,7 +687,7 @@ static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
 {
 	*reading = (struct engine_reading){
 		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
-		.pairs = calloc(meter->n_pairs + 1, sizeof(*reading->pairs)),
+		.pairs = calloc(meter->request.n_pairs + 1, sizeof(*reading->pairs)),
 		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
 		.floats = calloc(meter->spec.n_histograms + 1, sizeof(*reading->floats)),
 	};
@@ -813,7 +813,7 @@ static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, 
 static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 			 const struct ocp_sample *earlier)
 {
-	const enum ocp_split split = later->meter->split;
+	const enum ocp_split split = later->meter->request.split;
 	const bool by_id = split == OCP_BY_THREAD || split == OCP_BY_PROCESS;
 	struct earlier_rows rows = { .sample = earlier };
 	uint64_t *gone = calloc(later->meter->table.n_probes + 1, sizeof(*gone));

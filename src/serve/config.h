@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 #include "base/ctx.h"
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "serve/buckets.h"
 
 struct config_target {

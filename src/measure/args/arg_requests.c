@@ -136,20 +136,18 @@ const char *arg_table_names(const struct arg_table *table, uint32_t number)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-enum {
-	PRINT_LIMIT = 1000,
-	MAX_TOLD = 10, /* left-out probes that are reported with a warning */
-};
+enum { MAX_TOLD = 10 }; /* left-out probes that are reported with a warning */
 
-void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites)
+void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites,
+		       const struct measure_request *request)
 {
 	*requests = (struct arg_requests){
 		.ctx = ctx,
 		.sites = sites,
+		.request = request,
 		.key_arg = -1,
 		.hist_arg = -1,
 		.by_arg = -1,
-		.print_limit = PRINT_LIMIT,
 		.histogram_room = MAX_HISTOGRAMS,
 	};
 }
@@ -168,13 +166,14 @@ void arg_requests_free(struct arg_requests *requests)
 static bool are_read(const struct arg_requests *requests)
 {
 	return requests->has_filter || requests->has_pairs || requests->hist_arg >= 0 ||
-	       requests->by_arg >= 0 || !selection_is_empty(&requests->printed) || requests->slower;
+	       requests->by_arg >= 0 || !selection_is_empty(&requests->printed) ||
+	       requests->request->has_slower;
 }
 
 /* Return true if all arguments of the probe's hits are printed. */
 static bool is_shown(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return probe->is_printed || (requests->slower && probe->n_roles);
+	return probe->is_printed || (requests->request->has_slower && probe->n_roles);
 }
 
 /* ---- what the request needs from a probe ----------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include "args.h"
 #include "measure/args/filter.h"
+#include "measure/args/request.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 
@@ -39,8 +40,9 @@ enum { MAX_HISTOGRAMS = 1024 }; /* a histogram takes 24 KB per CPU */
 struct arg_requests {
 	struct ocp_ctx *ctx;
 	struct site_table *sites;
+	const struct measure_request *request;
 
-	/* the request */
+	/* the arguments in the request, parsed */
 	bool has_filter;
 	struct filter filter;
 	struct asked_names asked; /* names of arguments in filter, key, histogram and groups */
@@ -51,10 +53,6 @@ struct arg_requests {
 	int hist_arg;	   /* -1: none */
 	int by_arg;	   /* the argument by which hits and times are grouped; -1: none */
 	struct selection printed;
-	bool slower; /* pairs that take slower_ns or longer are printed */
-	uint64_t slower_ns;
-	uint64_t print_limit;
-	size_t print_bytes; /* size of the ring buffer; 0: derived from the limit */
 
 	/* the results of arg_requests_resolve() */
 	struct selection not_measured; /* probes that were left out */
@@ -65,9 +63,11 @@ struct arg_requests {
 	size_t histogram_room; /* histograms that the engine has room for */
 };
 
-/* Start with an empty request. CTX and SITES belong to the caller and must outlive REQUESTS. */
-void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx,
-		       struct site_table *sites);
+/*
+ * Start without arguments. CTX, SITES and REQUEST belong to the caller and must outlive REQUESTS.
+ */
+void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites,
+		       const struct measure_request *request);
 void arg_requests_free(struct arg_requests *requests);
 
 /* Return true if the filter applies to the hits of PROBE. */

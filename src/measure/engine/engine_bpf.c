@@ -452,7 +452,7 @@ enum {
 /* Return true if the programs write records to the ring buffer. */
 static bool makes_records(const struct engine_spec *spec)
 {
-	return spec->prints || spec->slower;
+	return spec->request.printed.n || spec->request.has_slower;
 }
 
 /*
@@ -462,7 +462,7 @@ static bool makes_records(const struct engine_spec *spec)
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
-	       spec->children || spec->stack_depth;
+	       spec->request.children || spec->request.stack_depth;
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
@@ -489,7 +489,7 @@ static __u32 matching_of(const struct engine_spec *spec)
 {
 	__u32 matching = 0;
 
-	for (size_t i = 0; spec->n_pairs && i < spec->n_roles; i++) {
+	for (size_t i = 0; spec->request.n_pairs && i < spec->n_roles; i++) {
 		const struct engine_role *role = &spec->roles[i];
 
 		if (role->is_frame)
@@ -513,7 +513,8 @@ static bool reads_args(const struct engine_spec *spec)
  */
 static bool measures_itself(const struct engine_spec *spec)
 {
-	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
+	return spec->pid == getpid() && !spec->many_processes && !spec->request.children &&
+	       !spec->exe;
 }
 
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split)
@@ -535,27 +536,28 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	int err;
 
 	*config = (struct measure_config){
-		.only_tgids = !spec->exe && (spec->many_processes || spec->children ||
+		.only_tgids = !spec->exe && (spec->many_processes || spec->request.children ||
 					     (spec->pid && !engine->kernel_filters)),
-		.keyed_by = engine_bpf_keyed_by(spec->split),
-		.n_pairs = (__u32)spec->n_pairs,
-		.depth = spec->depth,
+		.keyed_by = engine_bpf_keyed_by(spec->request.split),
+		.n_pairs = (__u32)spec->request.n_pairs,
+		.depth = spec->request.depth,
 		.matching = matching_of(spec),
-		.children = spec->children,
+		.children = spec->request.children,
 		.args = reads_args(spec),
 		.filters = spec->filter != NULL,
 		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
-		.prints = spec->prints,
-		.print_limit = spec->print_limit,
+		.prints = spec->request.printed.n != 0,
+		.print_limit = spec->request.print_limit,
 		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
 		.frames = spec->max_frames != 0,
 		.conditions = spec->has_conditions,
 		.domain_id = spec->domains.id,
 		.domain_tls = spec->domains.tls,
-		.stack_depth = spec->stack_depth,
-		.slower_ns = spec->slower_ns,
+		.stack_depth = spec->request.stack_depth,
+		.slower_ns = spec->request.slower_ns,
 		.by_arg = spec->by.arg,
-		.by_max_times = spec->by.is_on && spec->n_pairs ? (__u32)spec->by.max_times : 0,
+		.by_max_times =
+			spec->by.is_on && spec->request.n_pairs ? (__u32)spec->by.max_times : 0,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -584,14 +586,14 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	*variant = BPF_MULTI;
 	if (needs_perf)
 		*variant = BPF_PERF;
-	else if (spec->exe || spec->children || engine->config.args ||
+	else if (spec->exe || spec->request.children || engine->config.args ||
 		 engine->config.checks_access ||
 		 ((engine->config.only_tgids || spec->domains.max) &&
 		  access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
-	if (spec->slower && !needs_perf)
+	if (spec->request.has_slower && !needs_perf)
 		*variant = BPF_SLOWER;
-	if (spec->stack_depth && !needs_perf)
+	if (spec->request.stack_depth && !needs_perf)
 		*variant = BPF_STACKS;
 	if (spec->by.is_on && !needs_perf)
 		*variant = BPF_BY;
@@ -603,11 +605,11 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		ctx_hint(engine->ctx, "run it as root");
 		return -EPERM;
 	}
-	if (needs_perf && (spec->exe || spec->children))
+	if (needs_perf && (spec->exe || spec->request.children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and processes to come need uprobe_multi "
 				 "links (Linux 6.6)");
-	if (needs_perf && spec->stack_depth)
+	if (needs_perf && spec->request.stack_depth)
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: stacks need uprobe_multi links (Linux 6.6)");
 	if (needs_perf && engine->config.args)
@@ -628,7 +630,7 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 			.hits = engine->config.hits_stride * (uint32_t)engine->n_cpus,
 			.sites = (uint32_t)spec->max_sites,
 			.roles = (uint32_t)spec->n_roles,
-			.pairs = (uint32_t)spec->n_pairs,
+			.pairs = (uint32_t)spec->request.n_pairs,
 			.open_starts =
 				matching & MEASURE_SOME_BY_THREAD ? (uint32_t)spec->max_open : 0,
 			.compared =
@@ -645,8 +647,8 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
 			.domain_pairs = (uint32_t)spec->domains.max,
 			.print_bytes = makes_records(spec) ? (uint32_t)spec->print_bytes : 0,
-			.walked_processes = spec->stack_depth ? WALKED_PROCESSES : 0,
-			.walks = spec->stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
+			.walked_processes = spec->request.stack_depth ? WALKED_PROCESSES : 0,
+			.walks = spec->request.stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
 			.by_hits = spec->by.is_on ? (uint32_t)spec->by.max_hits : 0,
 			/* There are no more probes than sites. */
 			.by_probes = spec->by.is_on ? (uint32_t)spec->max_sites : 0,
@@ -671,11 +673,11 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 	err = engine_bpf_map_hits(engine);
 	if (!err)
 		err = engine_bpf_map_serials(engine);
-	if (!err && spec->stack_depth)
+	if (!err && spec->request.stack_depth)
 		err = engine_bpf_open_stacks(engine, spec->exe);
 	if (err || !makes_records(spec))
 		return err;
-	err = print_ring_open(engine->object.prints, spec->print_bytes, spec->stack_depth,
+	err = print_ring_open(engine->object.prints, spec->print_bytes, spec->request.stack_depth,
 			      &engine->ring);
 	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
@@ -710,14 +712,13 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 {
 	if (spec->max_sites > UINT32_MAX || spec->max_keys > UINT32_MAX)
 		return ctx_error(ctx, -E2BIG, "measuring: %zu sites are too many", spec->max_sites);
-	if (spec->n_pairs > MEASURE_MAX_PAIRS)
+	if (spec->request.n_pairs > MEASURE_MAX_PAIRS)
 		return ctx_error(ctx, -E2BIG, "measuring: %zu pairs are too many, at most %d",
-				 spec->n_pairs, MEASURE_MAX_PAIRS);
-	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
+				 spec->request.n_pairs, MEASURE_MAX_PAIRS);
+	if (spec->request.n_pairs &&
+	    (spec->request.depth < 1 || spec->request.depth > MEASURE_DEPTH))
 		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
-				 spec->depth, MEASURE_DEPTH);
-	if (spec->by.is_on && spec->stack_depth)
-		return ctx_error(ctx, -EINVAL, "measuring: groups by value exclude stacks");
+				 spec->request.depth, MEASURE_DEPTH);
 	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
 		return ctx_error(ctx, -E2BIG,
 				 "measuring: histograms of %zu probes are too many, at most %d",
@@ -770,7 +771,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		return err;
 	options = options ? options : &defaults;
 	engine->max_sites = spec->max_sites;
-	engine->n_pairs = spec->n_pairs;
+	engine->n_pairs = spec->request.n_pairs;
 	engine->by = spec->by;
 	engine->n_histograms = spec->n_histograms;
 	engine->max_args = spec->max_args;
@@ -779,7 +780,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	if (err)
 		goto fail;
 	engine->kernel_filters = engine->support.pid_filter_is_sound && !options->filter_in_bpf &&
-				 !spec->many_processes && !spec->children;
+				 !spec->many_processes && !spec->request.children;
 	err = configure(engine, spec);
 	if (!err)
 		err = load_measure_object(engine, spec, options);
