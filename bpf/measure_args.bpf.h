@@ -273,7 +273,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 		add_atomically(&lost->prints_dropped, 1);
 		return;
 	}
-	/* The time must be taken after the reservation: see engine_bpf_print.c. */
+	/* The time must be taken after the reservation: see engine_bpf_read.c. */
 	record->ts_ns = bpf_ktime_get_ns();
 	record->pid = ids->tgid;
 	record->tid = ids->pid;

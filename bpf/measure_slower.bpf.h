@@ -157,7 +157,7 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 	}
 	if (!start)
 		add_atomically(&lost->slow_unkept, 1);
-	/* The time must be taken after the reservation: see engine_bpf_print.c. */
+	/* The time must be taken after the reservation: see engine_bpf_read.c. */
 	record->stop.ts_ns = bpf_ktime_get_ns();
 	record->stop.pid = ids->tgid;
 	record->stop.tid = ids->pid;

@@ -36,7 +36,7 @@ struct file_rules {
 	void *data;
 	size_t max_sites;	  /* limit for an executable; 0: no limit */
 	size_t max_library_sites; /* limit for a library; 0: no limit */
-	/* Read the code of a file only if its owner is trusted, see measure/code_files.h. */
+	/* Read the code of a file only if its owner is trusted, see measure/meter_code.c. */
 	bool check_owners;
 };
 

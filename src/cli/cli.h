@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/help.h"
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "ocaml_probes.h"
 
 /* Documented in tools/man/shared/exit_status.mdoc. */

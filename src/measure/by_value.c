@@ -87,7 +87,8 @@ static void copy_times(struct group_times *to, const struct measure_by_times *fr
 /* Return the type of the grouping argument at the starts of PAIR. */
 static enum ocp_arg_type type_at_start(const struct ocp_meter *meter, size_t pair)
 {
-	const ptrdiff_t probe = site_table_find(&meter->table, meter->pairs[pair].start);
+	const ptrdiff_t probe =
+		site_table_find(&meter->table, meter->request.pairs[pair].start.text);
 
 	return probe < 0 ? OCP_ARG_ANY : meter->table.probes[probe].by_type;
 }
@@ -129,7 +130,7 @@ int value_groups_make(const struct ocp_meter *meter, const struct engine_reading
 		const size_t number = read->value.what;
 		struct value_group *group = &out->list[out->n];
 
-		if (number >= (read->times ? meter->n_pairs : meter->table.n_probes))
+		if (number >= (read->times ? meter->request.n_pairs : meter->table.n_probes))
 			continue;
 		out->n++;
 		*group = (struct value_group){

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hits and times, grouped by the value of an argument: a part of a sample. A pair belongs to the
- * group of the value that the argument has at its start. meter_group_by() (meter.h) requests these
- * groups.
+ * group of the value that the argument has at its start. measure_request.by requests these groups.
  */
 #ifndef MEASURE_BY_VALUE_H
 #define MEASURE_BY_VALUE_H

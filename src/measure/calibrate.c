@@ -10,8 +10,6 @@
  * a separate thread calibrates while the meter measures. The result of the first round is an
  * estimate, for callers that need the cost before they measure.
  */
-#include "measure/calibrate.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,9 +21,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "args.h"
 #include "base/search.h"
+#include "measure/calibrate.h"
+#include "measure/meter.h"
 #include "tracee/maps.h"
+#include "args.h"
 
 enum {
 	IDLE_MS = 2000,
@@ -184,7 +184,7 @@ static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 static int time_round(struct calibration *c, struct timed_run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
-	int err = c->spec.n_pairs ? read_pair(c, run, &pair_ns) : 0;
+	int err = c->spec.request.n_pairs ? read_pair(c, run, &pair_ns) : 0;
 
 	/* If the cost is close to 0, the difference may be negative. */
 	if (hit_ns < 0)
@@ -251,7 +251,7 @@ static int attach_run(struct calibration *c, struct timed_run *run)
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_grouped = c->spec.by.is_on;
-		sites[i].is_printed = c->spec.prints;
+		sites[i].is_printed = c->spec.request.printed.n;
 	}
 	return c->ops->attach(run->engine, &file, 1);
 }
@@ -352,7 +352,7 @@ static void *run_calibration(void *arg)
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
-	const bool prints_all = spec->prints && !spec->print_limit;
+	const bool prints_all = spec->request.printed.n && !spec->request.print_limit;
 
 	c->args.n = ARGS_MAX;
 	for (size_t i = 0; i < ARGS_ALL; i++)
@@ -364,11 +364,11 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.hist_arg = spec->hist_arg;
 	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
 	/* No pair is slow enough, but all pairs keep the arguments of their starts. */
-	c->spec.slower = spec->slower;
-	c->spec.slower_ns = UINT64_MAX;
+	c->spec.request.has_slower = spec->request.has_slower;
+	c->spec.request.slower_ns = UINT64_MAX;
 	c->spec.by = (struct engine_by){ .is_on = spec->by.is_on, .max_hits = 1, .max_times = 1 };
-	c->spec.prints = spec->prints;
-	c->spec.print_limit = prints_all ? 0 : 1;
+	c->spec.request.printed.n = spec->request.printed.n;
+	c->spec.request.print_limit = prints_all ? 0 : 1;
 	c->spec.print_bytes = prints_all ? spec->print_bytes : (size_t)sysconf(_SC_PAGESIZE);
 	if (!spec->filter)
 		return;
@@ -390,7 +390,7 @@ static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 {
 	struct engine_role start = { .pair = 0 };
 
-	for (size_t i = 0; spec->n_pairs && i < spec->n_roles; i++) {
+	for (size_t i = 0; spec->request.n_pairs && i < spec->n_roles; i++) {
 		start.is_keyed |= spec->roles[i].is_keyed;
 		start.is_compared |= spec->roles[i].is_compared;
 	}
@@ -430,13 +430,13 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	/* The settings of the meter, reduced to one pair in one process. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
-		.split = spec->split,
+		.request = { .split = spec->request.split,
+			     .n_pairs = spec->request.n_pairs ? 1 : 0,
+			     .depth = spec->request.depth },
 		.max_keys = 64,
 		.roles = c->roles,
-		.n_roles = spec->n_pairs ? SITES : 0,
-		.n_pairs = spec->n_pairs ? 1 : 0,
+		.n_roles = spec->request.n_pairs ? SITES : 0,
 		.max_open = 64,
-		.depth = spec->depth,
 		.max_processes = 1,
 		.pid = getpid(),
 	};
@@ -515,4 +515,137 @@ void calibration_free(struct calibration *c)
 	pthread_cond_destroy(&c->changed);
 	ocp_ctx_free(c->ctx);
 	free(c);
+}
+
+/* ---- the costs of a meter ------------------------------------------------------------------- */
+/*
+ * What measuring costs: starts the calibration, and returns an estimate before the attach and the
+ * calibrated costs after it.
+ */
+
+static size_t count_stepped(const struct site_table *table)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_sites; i++)
+		n += table->sites[i].site && table->sites[i].is_stepped;
+	return n;
+}
+
+void meter_start_calibration(struct ocp_meter *meter)
+{
+	if (!meter->calibration && !meter->ops->has_no_costs)
+		meter->calibration = calibration_start(meter->ops, &meter->spec,
+						       count_stepped(&meter->table) != 0);
+}
+
+/*
+ * Start only if functions are requested: most of their exits are single-stepped, so that an
+ * estimate will be needed. Do not start if hits are filtered or printed or have a histogram: the
+ * engine then needs the arguments, which are known only when the sites are known.
+ */
+void meter_start_calibration_early(struct ocp_meter *meter)
+{
+	const struct arg_requests *requests = &meter->arg_requests;
+	const struct engine_role role = { .is_keyed = requests->key_arg >= 0 };
+	const struct measure_request *request = &meter->request;
+	const struct engine_spec spec = { .request = { .split = request->split,
+						       .n_pairs = request->n_pairs,
+						       .depth = request->depth },
+					  .roles = &role,
+					  .n_roles = 1 };
+
+	if (!meter->calibration && measure_request_has_code(&meter->request) &&
+	    !requests->has_filter && requests->hist_arg < 0 && !request->printed.n &&
+	    !request->has_slower)
+		meter->calibration = calibration_start(meter->ops, &spec, true);
+}
+
+void ocp_meter_expect_estimate(struct ocp_meter *meter)
+{
+	meter->wants_estimate = true;
+}
+
+int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate)
+{
+	struct ocp_costs costs = { 0 };
+
+	if (!meter->engine)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
+	*estimate = (struct ocp_estimate){ .n_sites = site_table_count(&meter->table),
+					   .n_stepped = count_stepped(&meter->table) };
+	if (!estimate->n_stepped || meter->is_pinned)
+		return 0;
+	meter_start_calibration(meter);
+	if (meter->calibration && calibration_estimate(meter->calibration, &costs)) {
+		estimate->cost_per_hit_ns = costs.cost_per_hit_ns;
+		estimate->cost_per_stepped_hit_ns = costs.cost_per_stepped_hit_ns;
+	}
+	return 0;
+}
+
+bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMATE_BYTES])
+{
+	char which[64];
+
+	if (!estimate->n_stepped)
+		return false;
+	if (estimate->n_stepped < estimate->n_sites)
+		snprintf(which, sizeof(which), "%zu of %zu places are", estimate->n_stepped,
+			 estimate->n_sites);
+	else if (estimate->n_sites > 1)
+		snprintf(which, sizeof(which), "all %zu places are", estimate->n_sites);
+	else
+		snprintf(which, sizeof(which), "the place is");
+	if (estimate->cost_per_stepped_hit_ns > 0)
+		snprintf(text, OCP_ESTIMATE_BYTES,
+			 "%s single-stepped: %.1f us per hit, others %.1f us", which,
+			 estimate->cost_per_stepped_hit_ns / 1e3, estimate->cost_per_hit_ns / 1e3);
+	else
+		snprintf(text, OCP_ESTIMATE_BYTES,
+			 "%s single-stepped: ten times slower than others", which);
+	return true;
+}
+
+static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
+{
+	const char *why = "it was never attached, or there was no memory or thread for it";
+	int err = -ENODATA;
+
+	*costs = meter->pinned_costs;
+	if (meter->pin_folder[0] || meter->is_found)
+		return 0;
+	if (meter->ops->has_no_costs)
+		why = "its engine does not measure it";
+	else if (meter->calibration)
+		err = calibration_result(meter->calibration, wait, costs, &why);
+	if (err == -EAGAIN)
+		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
+	if (err)
+		return ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why);
+	/*
+	 * A calibration that began early includes single-stepped sites, even if the meter has none.
+	 */
+	if (!count_stepped(&meter->table))
+		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
+	return 0;
+}
+
+bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	if (!meter->calibration || !calibration_so_far(meter->calibration, costs))
+		return false;
+	if (!count_stepped(&meter->table))
+		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;
+	return true;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, true, costs);
+}
+
+int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, false, costs);
 }

@@ -25,17 +25,6 @@ struct domain_pairs {
  */
 void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains);
 
-/*
- * Convert the calls by domain in READING. The caller frees OUT with domain_pairs_free(), also on
- * failure (-ENOMEM).
- */
-int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
-		      struct domain_pairs *out);
-/* Set *OUT to LATER minus EARLIER. The caller frees OUT, also on failure (-ENOMEM). */
-int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
-			  const struct domain_pairs *earlier, struct domain_pairs *out);
-void domain_pairs_free(struct domain_pairs *pairs);
-
 /* Return the calls by domain of SAMPLE. */
 const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample);
 

@@ -14,7 +14,6 @@
 #include "measure/engine/engine_inside.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/meter.h"
-#include "measure/pin_folder.h"
 #include "measure/pin_meta.h"
 #include "tracee/proc_file.h"
 
@@ -277,18 +276,18 @@ static bool fits(const struct ocp_meter *meter, const struct found_counters *fou
 	for (size_t i = 0; i < found->meta.n_sites; i++)
 		if (found->meta.numbers[i] >= meter->table.n_sites)
 			return false;
-	return !meter->program_name && meter->n_pids && meter->split <= OCP_BY_SITE &&
-	       meter->n_pairs == inside_n_pairs(found->inside) && start_ns >= 0 &&
+	return !meter->program_name && meter->n_pids && meter->request.split <= OCP_BY_SITE &&
+	       meter->request.n_pairs == inside_n_pairs(found->inside) && start_ns >= 0 &&
 	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Mark the probes of pairs, because their hits cost more. */
 static void mark_paired(struct ocp_meter *meter)
 {
-	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i / 2];
-		const ptrdiff_t probe =
-			site_table_find(&meter->table, i % 2 ? pair->stop : pair->start);
+	for (size_t i = 0; i < 2 * meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i / 2];
+		const ptrdiff_t probe = site_table_find(
+			&meter->table, i % 2 ? request_pair_stop(pair) : pair->start.text);
 
 		if (probe >= 0)
 			meter->table.probes[probe].n_roles = 1;

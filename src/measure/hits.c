@@ -55,11 +55,11 @@ static void take_slow(const struct hit_receiver *taking, const struct slow_recor
 	struct ocp_hit start, stop;
 	struct slow_pair pair;
 
-	if (record->pair >= meter->n_pairs || !make_hit(meter, &record->stop, &stop))
+	if (record->pair >= meter->request.n_pairs || !make_hit(meter, &record->stop, &stop))
 		return;
 	pair = (struct slow_pair){
-		.start = meter->pairs[record->pair].start,
-		.stop = meter->pairs[record->pair].stop,
+		.start = meter->request.pairs[record->pair].start.text,
+		.stop = request_pair_stop(&meter->request.pairs[record->pair]),
 		.ns = record->ns,
 		.stop_hit = &stop,
 		.comm = record->comm,

@@ -3,7 +3,7 @@
  * Opens, attaches and refreshes a meter, which maps probe names to the numbered sites of an engine.
  *
  * The data flows in one direction: list the processes (meter_processes.c), add the files that they
- * map to the table (meter_files.c), attach to these files (meter_attach.c). None of these three
+ * map to the table (meter_files.c), attach to these files (meter_files.c). None of these three
  * steps calls an earlier step.
  *
  * Opening a meter resolves its request: it finds the requested probes in the files that the
@@ -11,20 +11,24 @@
  * engine_file per file, for any number of processes, and has spare room for the sites of files that
  * are loaded later. sample.c converts the engine's reading into rows.
  */
-#include "measure/meter.h"
-
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "elf/elf_file.h"
+#include "elf/symbols.h"
 #include "kernel/kernel_file.h"
+#include "measure/meter.h"
+#include "process/process.h"
+#include "process/process_kind.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
-#include "process/process.h"
 
 enum {
 	SPARE_SITES = 4096, /* room for later files, in addition to a quarter of the sites */
@@ -34,6 +38,13 @@ enum {
 	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
 	MAX_KEYS = 65536,    /* (thread or process, probe); 40 bytes each */
 	MAX_ROLES = 8,	     /* pairs that one probe can belong to */
+	PRINT_LIMIT = 1000,
+	/* room for 1361 records: more than a second at the default limit */
+	LIMITED_PRINT_BYTES = 4 << 20,
+	/* enough for 270 000 records a second, if they are taken every 20 ms */
+	UNLIMITED_PRINT_BYTES = 16 << 20,
+	SPARE_ARGS = 256, /* for files that are loaded later */
+	SPARE_HISTOGRAMS = 16,
 };
 
 /* ---- a meter, and where it measures --------------------------------------------------------- */
@@ -49,8 +60,9 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	meter->ctx = ctx;
 	meter->table.ctx = ctx;
 	meter->ops = &engine_bpf;
-	meter->depth = OCP_MAX_DEPTH;
-	arg_requests_init(&meter->arg_requests, meter->ctx, &meter->table);
+	meter->request.depth = OCP_MAX_DEPTH;
+	meter->request.print_limit = PRINT_LIMIT;
+	arg_requests_init(&meter->arg_requests, meter->ctx, &meter->table, &meter->request);
 	return meter;
 }
 
@@ -77,16 +89,12 @@ void ocp_meter_free(struct ocp_meter *meter)
 	site_table_free(&meter->table);
 	selection_free(&meter->counted);
 	arg_requests_free(&meter->arg_requests);
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		free(meter->pairs[i].start);
-		free(meter->pairs[i].stop);
-	}
+	measure_request_free(&meter->request);
 	ocp_program_free(meter->program);
 	free(meter->program_name);
 	free(meter->pids);
 	meter_processes_free(meter);
 	free(meter->procs);
-	free(meter->pairs);
 	free(meter->ends);
 	free(meter->roles);
 	free(meter);
@@ -130,6 +138,165 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 		 meter->program->fd);
 	meter->program_is_layered = kernel_file_is_layered(meter->program->fd);
 	return 0;
+}
+
+/* ---- processes without probes yet ----------------------------------------------------------- */
+
+/*
+ * A program without probes may load plugins with probes, so the meter starts measuring and logs
+ * which probes are missing. If the program has no probes and cannot load files, that is an error;
+ * so it is if the program has probes, but not the requested ones.
+ */
+
+static bool meter_has_none_yet(const struct ocp_meter *meter)
+{
+	/*
+	 * Functions of files that are loaded later are measured, but the meter does not wait for
+	 * them.
+	 */
+	if (measure_request_has_code(&meter->request))
+		return false;
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		if (meter->table.files[i].prog && meter->table.files[i].prog->n_probes)
+			return false;
+	return true;
+}
+
+/*
+ * Return true if the program ELF can load files. The dynamic loader itself can, too, if it runs as
+ * a program; it has no interpreter.
+ */
+static bool can_load(struct elf_file *elf)
+{
+	uint64_t va;
+
+	return elf_file_has_interpreter(elf) || dynsym_find(elf, "_dl_debug_state", &va) > 0;
+}
+
+/* Return true if the program of PROC can load files, or if this cannot be found out. */
+static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
+{
+	struct elf_file *elf;
+	const int fd = proc_open_exe(proc->pid);
+	bool can = true;
+
+	if (fd < 0)
+		return true;
+	if (elf_file_open(meter->ctx, fd, proc->images.exe_path, &elf) == 0) {
+		can = can_load(elf);
+		elf_file_close(elf);
+	}
+	close(fd);
+	return can;
+}
+
+void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs)
+{
+	meter->needs_ocaml = needs;
+}
+
+static enum program_kind kind_of_program(const struct ocp_meter *meter)
+{
+	enum program_kind kind;
+	pid_t *pids;
+	size_t n;
+
+	if (program_kind_read(meter->ctx, meter->program->elf, &kind))
+		return PROGRAM_NATIVE;
+	if (kind != PROGRAM_FOREIGN ||
+	    ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
+		return kind;
+	/* The processes of the program may have loaded a library with OCaml code. */
+	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
+		kind = process_kind(meter->ctx, pids[i]);
+	free(pids);
+	return kind;
+}
+
+/*
+ * Return PROGRAM_NATIVE if any process runs native code, otherwise the kind of the first process:
+ * messages name the first process.
+ */
+static enum program_kind kind_of_processes(const struct ocp_meter *meter)
+{
+	const enum program_kind first = process_kind(meter->ctx, meter->procs[0]->pid);
+	enum program_kind kind = first;
+
+	for (size_t i = 1; i < meter->n_procs && kind != PROGRAM_NATIVE; i++)
+		kind = process_kind(meter->ctx, meter->procs[i]->pid);
+	return kind == PROGRAM_NATIVE ? kind : first;
+}
+
+static int check_process_kind(struct ocp_meter *meter)
+{
+	char who[PATH_MAX + 32] = "";
+	enum program_kind kind;
+
+	if (meter->needs_ocaml == METER_OCAML_LATER)
+		return 0;
+	kind = meter->program ? kind_of_program(meter) : kind_of_processes(meter);
+	meter->is_foreign = kind == PROGRAM_FOREIGN;
+	if (meter->is_foreign && meter->needs_ocaml == METER_NOT_BYTECODE)
+		return 0;
+	if (meter->program)
+		return program_kind_need_native(meter->ctx, kind, meter_where(meter));
+	snprintf(who, sizeof(who), "pid %d (%s)", (int)meter->procs[0]->pid,
+		 meter->procs[0]->images.exe_path);
+	return program_kind_need_native(meter->ctx, kind, who);
+}
+
+bool meter_remained_foreign(const struct ocp_meter *meter)
+{
+	return meter->is_foreign && meter_has_none_yet(meter);
+}
+
+static int meter_check_can_load(struct ocp_meter *meter)
+{
+	bool can = meter->program && can_load(meter->program->elf);
+
+	for (size_t i = 0; !can && i < meter->n_procs; i++)
+		can = process_can_load(meter, meter->procs[i]);
+	if (can)
+		return check_process_kind(meter);
+	return ctx_error(meter->ctx, -ENOENT,
+			 "%s: has no OCaml probes and can load none: it is statically linked, "
+			 "without a dynamic loader",
+			 meter_where(meter));
+}
+
+static void log_selection(const struct ocp_meter *meter, const struct selection *selection)
+{
+	const struct item *item;
+
+	for (size_t i = 0; (item = selection_item(selection, i)); i++)
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			item->kind == ITEM_PROBE
+				? "%s: no probe '%s' yet: it is measured when a file that has it "
+				  "is loaded"
+				: "%s: no probe that matches '%s' yet: it is measured when a file "
+				  "that has one is loaded",
+			meter_where(meter), item->text);
+}
+
+static void meter_log_none_yet(const struct ocp_meter *meter)
+{
+	const struct selection *printed = &meter->arg_requests.printed;
+
+	if (meter->counted.all || printed->all) {
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"%s: no probes yet: those of files that are loaded later are measured from "
+			"then on%s",
+			meter_where(meter),
+			meter->is_foreign ? "" : "; functions need none (fn:NAME)");
+		return;
+	}
+	log_selection(meter, &meter->counted);
+	log_selection(meter, printed);
+	for (size_t i = 0; i < meter->n_ends; i++)
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"%s: no probe '%s' yet: pairs are timed when files that have their probes "
+			"are loaded",
+			meter_where(meter), meter->ends[i].name);
 }
 
 /* ---- open: resolve the request -------------------------------------------------------------- */
@@ -183,14 +350,15 @@ static int check_names(struct ocp_meter *meter)
 	if (!err)
 		err = selection_check_used(meter->ctx, &meter->arg_requests.printed, names, n,
 					   meter_where(meter));
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
 
-		if (site_table_find(&meter->table, pair->start) < 0)
-			err = selection_unknown(meter->ctx, pair->start, names, n,
+		if (site_table_find(&meter->table, pair->start.text) < 0)
+			err = selection_unknown(meter->ctx, pair->start.text, names, n,
 						meter_where(meter));
-		else if (!pair->is_calls && site_table_find(&meter->table, pair->stop) < 0)
-			err = selection_unknown(meter->ctx, pair->stop, names, n,
+		else if (!request_pair_is_calls(pair) &&
+			 site_table_find(&meter->table, pair->stop.text) < 0)
+			err = selection_unknown(meter->ctx, pair->stop.text, names, n,
 						meter_where(meter));
 	}
 	free(names);
@@ -226,17 +394,18 @@ static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint3
 static int add_roles_of(struct ocp_meter *meter, const char *name)
 {
 	struct meter_end *end = &meter->ends[meter->n_ends];
-	const struct meter_pair *calls = NULL;
+	const struct request_pair *calls = NULL;
 
 	if (meter_find_end(meter, name))
 		return 0;
 	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
-	for (uint32_t i = 0; i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
-		const bool is_start = strcmp(pair->start, name) == 0;
-		const bool is_stop = !pair->is_calls && strcmp(pair->stop, name) == 0;
+	for (uint32_t i = 0; i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
+		const bool is_start = strcmp(pair->start.text, name) == 0;
+		const bool is_stop =
+			!request_pair_is_calls(pair) && strcmp(pair->stop.text, name) == 0;
 
-		if (is_start && pair->is_calls)
+		if (is_start && request_pair_is_calls(pair))
 			calls = pair;
 		else if (is_start || is_stop)
 			add_role(meter, &(struct engine_role){ .pair = i, .is_stop = is_stop });
@@ -244,7 +413,7 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
 	if (calls)
-		add_call_roles(meter, end, (uint32_t)(calls - meter->pairs));
+		add_call_roles(meter, end, (uint32_t)(calls - meter->request.pairs));
 	meter->n_ends++;
 	if (end->n_roles > MAX_ROLES)
 		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
@@ -261,14 +430,14 @@ static int make_roles(struct ocp_meter *meter)
 	free(meter->ends);
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
-	meter->ends = calloc(2 * meter->n_pairs + 1, sizeof(*meter->ends));
-	meter->roles = calloc(5 * meter->n_pairs + 1, sizeof(*meter->roles));
+	meter->ends = calloc(2 * meter->request.n_pairs + 1, sizeof(*meter->ends));
+	meter->roles = calloc(5 * meter->request.n_pairs + 1, sizeof(*meter->roles));
 	if (!meter->ends || !meter->roles)
 		return ctx_no_memory(meter->ctx);
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		err = add_roles_of(meter, meter->pairs[i].start);
-		if (!err && !meter->pairs[i].is_calls)
-			err = add_roles_of(meter, meter->pairs[i].stop);
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		err = add_roles_of(meter, meter->request.pairs[i].start.text);
+		if (!err && !request_pair_is_calls(&meter->request.pairs[i]))
+			err = add_roles_of(meter, meter->request.pairs[i].stop.text);
 	}
 	return err;
 }
@@ -320,43 +489,55 @@ static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 	return meter->n_procs && proc_start_time(meter->pids[0], &start_time) != 0;
 }
 
-static bool times_calls(const struct ocp_meter *meter)
+/* Set what SPEC says about arguments. */
+static void fill_arguments(const struct ocp_meter *meter, struct engine_spec *spec)
 {
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (meter->pairs[i].is_calls)
-			return true;
-	return false;
+	const struct arg_requests *requests = &meter->arg_requests;
+	const size_t most = requests->n_histograms + SPARE_HISTOGRAMS;
+
+	spec->filter = requests->has_filter ? &requests->filter : NULL;
+	if (requests->hist_arg >= 0) {
+		spec->hist_arg = (unsigned int)requests->hist_arg;
+		spec->n_histograms = most < MAX_HISTOGRAMS ? most : MAX_HISTOGRAMS;
+	}
+	if (requests->by_arg >= 0)
+		spec->by = (struct engine_by){ .is_on = true,
+					       .arg = (unsigned int)requests->by_arg,
+					       .max_hits = MEASURE_BY_MAX_HITS,
+					       .max_times = MEASURE_BY_MAX_PAIRS };
+	spec->print_bytes =
+		meter->request.print_limit ? LIMITED_PRINT_BYTES : UNLIMITED_PRINT_BYTES;
+	/* Records with stacks and records of slow pairs are larger. */
+	if (meter->request.stack_depth || meter->request.has_slower)
+		spec->print_bytes *= 2;
+	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;
 }
 
 static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
-		.split = meter->split,
+		.request = meter->request,
 		.can_switch = true,
 		.domains = meter->domains,
-		.stack_depth = meter->stack_depth,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,
-		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
-		.max_frames = times_calls(meter) ? MAX_FRAMES : 0,
+		.max_frames = measure_request_times_calls(&meter->request) ? MAX_FRAMES : 0,
 		.has_conditions = meter_has_conditions(meter),
-		.depth = meter->depth,
 		.many_processes = meter->n_procs > 1 ||
 				  (!meter_is_inside(meter) && has_lost_its_first_thread(meter)),
 		.max_processes = MAX_PROCESSES,
-		.children = meter->children,
 		.counts_processes =
-			meter->counts_processes && (meter->n_procs != 1 || meter->children),
+			meter->counts_processes && (meter->n_procs != 1 || meter->request.children),
 		.exe = meter->program ? meter->program_path : NULL,
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
 	int err;
 
 	meter->table.max_sites = meter->spec.max_sites;
-	meter_fill_spec(meter, &meter->spec);
+	fill_arguments(meter, &meter->spec);
 	err = meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
 	if (err == -EOPNOTSUPP && meter_drop_keys(meter)) {
 		ctx_log(meter->ctx, OCP_LOG_WARN, "pairs are matched by thread: %s",
@@ -371,43 +552,32 @@ static int open_engine(struct ocp_meter *meter)
 /* Return true if the output contains the places of sites in the source. */
 static bool needs_source(const struct ocp_meter *meter)
 {
-	return meter->split == OCP_BY_SITE || meter->stack_depth;
-}
-
-static int check_slower(const struct ocp_meter *meter)
-{
-	if (!meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs need a pair");
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (meter->pairs[i].is_calls)
-			return ctx_error(meter->ctx, -EINVAL,
-					 "'%s': slow pairs are those of two probes, not the calls "
-					 "of a function",
-					 meter->pairs[i].start);
-	if (meter->stack_depth)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs have no stacks");
-	return 0;
+	return meter->request.split == OCP_BY_SITE || meter->request.stack_depth;
 }
 
 static int check_request(const struct ocp_meter *meter)
 {
+	static const struct {
+		enum request_fault fault;
+		const char *message;
+	} faults[] = {
+		{ REQUEST_KEY_WITHOUT_PAIR, "a key needs a pair" },
+		{ REQUEST_HIST_WITHOUT_COUNT, "a histogram needs a counted probe" },
+		{ REQUEST_SLOWER_WITHOUT_PAIR, "slow pairs need a pair" },
+		{ REQUEST_SLOWER_AND_CALLS, "slow pairs are those of two probes, not the calls of "
+					    "a function" },
+		{ REQUEST_SLOWER_AND_STACK, "slow pairs have no stacks" },
+		{ REQUEST_BY_AND_STACK, "groups by value exclude stacks" },
+	};
+
 	if (!meter->program && !meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
-	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
-	    selection_is_empty(&meter->arg_requests.printed))
+	if (measure_request_is_empty(&meter->request))
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe given");
-	if (meter->arg_requests.key_arg >= 0 && !meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: a key needs a pair");
-	if (meter->arg_requests.hist_arg >= 0 && selection_is_empty(&meter->counted))
-		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: a histogram needs a counted probe");
-	if (meter->arg_requests.slower) {
-		int err = check_slower(meter);
-
-		if (err)
-			return err;
-	}
-	if (meter->program && meter->children)
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (measure_request_has_fault(&meter->request, faults[i].fault))
+			return ctx_error(meter->ctx, -EINVAL, "measuring: %s", faults[i].message);
+	if (meter->program && meter->request.children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
 	return 0;
@@ -602,5 +772,5 @@ int64_t meter_start_ns(const struct ocp_meter *meter)
 
 enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)
 {
-	return meter->split;
+	return meter->request.split;
 }

@@ -5,26 +5,29 @@
 
 #include "measure/args/arg_requests.h"
 #include "measure/calibrate.h"
-#include "measure/code_files.h"
 #include "measure/engine/engine.h"
-#include "measure/pin_folder.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 #include "process/find.h"
 #include "tracee/maps.h"
 
-struct meter_pair {
-	char *start, *stop;
-	bool is_calls; /* times the calls of function START; STOP is "" */
-	/* Numbers of arguments, as in filter.h; -1: none. See meter_keys.c. */
-	int key_arg; /* matches starts with stops; -1: by thread */
-	/*
-	 * If matched by thread: pairs whose start and stop differ in this argument are also counted
-	 * in `mismatched`.
-	 */
-	int compared_arg;
-	bool is_chosen; /* meter_find_keys() chose key_arg */
+enum { PIN_PATH_BYTES = 128 }; /* the path of the directory of a pinned meter */
+
+/* The state of a file. A file that has been changed since has another state. */
+struct code_file_state {
+	dev_t dev;
+	ino_t ino;
+	off_t bytes;
+	struct timespec modified, changed;
+};
+
+enum { CODE_FILES_REMEMBERED = 64 };
+
+/* The last files that were remembered. If all members are 0, there are none. */
+struct code_files {
+	struct code_file_state states[CODE_FILES_REMEMBERED];
+	size_t next;
 };
 
 /* How the key of pairs is determined. */
@@ -83,21 +86,15 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* measure in every process that runs this program */
 	char program_path[FD_PATH_BYTES];
-	bool program_is_layered; /* other files share its code: see kernel_file.c */
-	struct selection counted;
-	struct meter_pair *pairs;
-	size_t n_pairs;
-	const struct line_spans *spans; /* see measure_request.spans */
-	enum ocp_split split;
-	unsigned int depth;
-	bool children, wants_estimate;
+	bool program_is_layered;	/* other files share its code: see kernel_file.c */
+	struct measure_request request; /* depth and print_limit are never unset */
+	struct selection counted;	/* request.counted, compiled */
+	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
-	bool counts_processes;	  /* see spending.h */
-	unsigned int stack_depth; /* 0: stacks are not walked */
+	bool counts_processes; /* see spending.h */
 	struct engine_domains domains;
 	struct arg_requests arg_requests;
 	enum meter_keys keys;
-	bool is_thread_wanted; /* the user gave --key none */
 
 	/* the state */
 	struct site_table table;
@@ -151,15 +148,6 @@ int64_t meter_start_ns(const struct ocp_meter *meter);
  */
 char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
 
-/* meter_request.c, meter_arg_requests.c: count the probes of ITEM, or print their hits. */
-int meter_count_item(struct ocp_meter *meter, const struct item *item);
-int meter_print_item(struct ocp_meter *meter, const struct item *item);
-/*
- * Group hits by the value of argument ARG, and the times of pairs by its value at the start: see
- * by_value.h.
- */
-int meter_group_by(struct ocp_meter *meter, const char *arg);
-
 /*
  * meter_files.c: meter_add_program() adds the program to the table, and sets *N_NEW to the number
  * of added sites. meter_add_images() adds the files that PROC maps and that are not in the table
@@ -192,14 +180,6 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
  */
 bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
-/*
- * meter_changed.c: leave out the functions that PID has changed in memory. PID maps their file at
- * M, and ST is the status of the file. Return -EBADMSG if the user named one of these functions and
- * the meter is not open yet.
- */
-int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
-			    const struct stat *st);
-bool meter_asks_for_code(const struct ocp_meter *meter);
 
 /*
  * meter_keys.c: meter_find_keys() decides how each pair is matched, once the sites are known. Call
@@ -220,17 +200,11 @@ const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char
 const char *meter_where(const struct ocp_meter *meter);
 
 /*
- * meter_none_yet.c: meter_has_none_yet() returns true if no file has probes yet and no functions
- * are requested. meter_check_can_load() returns -ENOENT if no process can load a file with probes,
- * and -ENODATA if the program is not what meter_need_ocaml() requires. meter_log_none_yet() logs
- * which probes are missing. meter_remained_foreign() returns true if the program was not an OCaml
- * program when the meter was opened, and there are still no probes.
+ * meter.c: meter_remained_foreign() returns true if the program was not an OCaml program when the
+ * meter was opened, and there are still no probes.
  */
-bool meter_has_none_yet(const struct ocp_meter *meter);
 void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs);
-int meter_check_can_load(struct ocp_meter *meter);
 bool meter_remained_foreign(const struct ocp_meter *meter);
-void meter_log_none_yet(const struct ocp_meter *meter);
 
 /*
  * meter_processes.c: meter_look_at_processes() begins a new round: it lists the processes, and adds
@@ -253,11 +227,6 @@ void meter_drop_ended(struct ocp_meter *meter);
 /* meter_stacks.c: prepare to walk the stacks of all listed processes, if METER walks stacks. */
 int meter_walk_processes(struct ocp_meter *meter);
 void meter_stacks_free(struct ocp_meter *meter);
-
-/* meter_arg_requests.c: fill in what the engine must know about all sites, and about one site. */
-void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
-void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
-		     struct engine_site *site);
 
 /*
  * Return true if BPF is not permitted, or if this kernel is too old for it. The ctx has the reason.
@@ -305,7 +274,7 @@ bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file
 bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
- * meter_costs.c: measure the cost of a hit in the background. meter_start_calibration() needs the
+ * calibrate.c: measure the cost of a hit in the background. meter_start_calibration() needs the
  * sites and the spec. meter_start_calibration_early() starts before these are known, but only if
  * functions are requested and the cost does not depend on arguments of sites.
  */
@@ -318,7 +287,7 @@ void meter_start_calibration_early(struct ocp_meter *meter);
 bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /*
- * meter_attach.c: meter_attach_files() attaches to N files, and meter_attach_all() to all files. If
+ * meter_files.c: meter_attach_files() attaches to N files, and meter_attach_all() to all files. If
  * there is no file yet, meter_attach_all() only gives the processes to the engine.
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
@@ -333,5 +302,19 @@ int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file)
 int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts);
 /* Detach from files that are being overwritten. Return -ESTALE if a file is or was overwritten. */
 int meter_check_files(struct ocp_meter *meter);
+
+/* pin.c: the names of meters that are pinned in directories of bpffs. */
+
+/*
+ * Return -EEXIST if this process can see a directory for NAME, -EINVAL if NAME is invalid, else 0.
+ */
+int pin_check_name_free(struct ocp_ctx *ctx, const char *name);
+/* Set the error that NAME is in use. Return -EEXIST. */
+int pin_is_taken(struct ocp_ctx *ctx, const char *name);
+/*
+ * Remove all names in FOLDER, and FOLDER. A map or link without a name still exists while a process
+ * has a descriptor of it.
+ */
+int pin_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * Finds the functions that a meter is to measure, in files with and without probes, and explains
  * why a function was not found. A file without probes is read only if functions are requested.
+ * Functions that a process has changed in memory are left out.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +11,82 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_rules.h"
 #include "elf/elf_file.h"
 #include "elf/symbols.h"
 #include "measure/meter.h"
+#include "process/changed_code.h"
 #include "process/code_images.h"
 #include "process/image.h"
 #include "process/mapped_files.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
 #include "process/process.h"
 #include "program/code_probes.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
+
+/* ---- which files are read ------------------------------------------------------------------- */
+
+/*
+ * A process can map any file, and processes come and go: a meter that did not remember which files
+ * need not or must not be read would read the same files many times.
+ */
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Return true if the file with status ST was remembered and has not changed since. */
+static bool code_files_has(const struct code_files *files, const struct stat *st)
+{
+	for (size_t i = 0; i < CODE_FILES_REMEMBERED; i++) {
+		const struct code_file_state *state = &files->states[i];
+
+		if (state->ino == st->st_ino && state->dev == st->st_dev &&
+		    state->bytes == st->st_size && same_time(&state->modified, &st->st_mtim) &&
+		    same_time(&state->changed, &st->st_ctim))
+			return true;
+	}
+	return false;
+}
+
+static void code_files_remember(struct code_files *files, const struct stat *st)
+{
+	files->states[files->next] = (struct code_file_state){ st->st_dev, st->st_ino, st->st_size,
+							       st->st_mtim, st->st_ctim };
+	files->next = (files->next + 1) % CODE_FILES_REMEMBERED;
+}
+
+/*
+ * Return true if user UID owns the file NAME of PID in /proc. NAME "" is the directory of PID,
+ * whose owner is the user of the process.
+ */
+static bool is_owner(pid_t pid, const char *name, uid_t uid)
+{
+	char path[PROC_PATH_BYTES];
+	struct stat st;
+
+	proc_path(path, pid, name);
+	return stat(path, &st) == 0 && st.st_uid == uid;
+}
+
+/*
+ * Return true if METER may read the code of the file with status ST, which PID maps. The answer is
+ * always true unless the ctx demands that owners are checked, as in a monitor that runs for long: a
+ * hostile file could keep a monitor busy for seconds. Then the file must belong to root or to our
+ * own user. If METER measures a program, the file may also belong to the owner of this program; if
+ * it measures single processes, to the user of PID or to the owner of its executable.
+ */
+static bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid)
+{
+	struct stat named;
+
+	if (!file_rules_check_owners(meter->ctx) || st->st_uid == 0 || st->st_uid == geteuid())
+		return true;
+	if (meter->program)
+		return fstat(meter->program->fd, &named) == 0 && named.st_uid == st->st_uid;
+	return is_owner(pid, "exe", st->st_uid) || is_owner(pid, "", st->st_uid);
+}
 
 /* ---- the requested functions ---------------------------------------------------------------- */
 
@@ -28,32 +95,12 @@ struct wishes {
 	size_t n;
 };
 
-static bool selection_has_code(const struct selection *selection)
-{
-	return selection_has_kind(selection, ITEM_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
-	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_GC_PHASE) ||
-	       selection_has_kind(selection, ITEM_NOTE) ||
-	       selection_has_kind(selection, ITEM_LINE) ||
-	       selection_has_kind(selection, ITEM_FILE_LINES);
-}
-
 bool meter_has_conditions(const struct ocp_meter *meter)
 {
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (item_kind_of_name(meter->pairs[i].start) == ITEM_GC_PHASE)
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (meter->request.pairs[i].start.kind == ITEM_GC_PHASE)
 			return true;
 	return selection_has_kind(&meter->counted, ITEM_GC_PHASE);
-}
-
-bool meter_asks_for_code(const struct ocp_meter *meter)
-{
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (item_is_code(meter->pairs[i].start) || item_is_code(meter->pairs[i].stop))
-			return true;
-	return selection_has_code(&meter->counted) ||
-	       selection_has_code(&meter->arg_requests.printed);
 }
 
 static size_t selection_count(const struct selection *selection)
@@ -75,14 +122,15 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 				(struct code_wish){ .text = item->text, .has_args = has_args };
 }
 
-static void wish_pair(struct wishes *wishes, const struct meter_pair *pair, bool has_args)
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args)
 {
-	if (item_is_code(pair->start))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start,
-								.is_timed = pair->is_calls,
-								.has_args = has_args };
-	if (!pair->is_calls && item_is_code(pair->stop))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop };
+	if (item_is_code(pair->start.text))
+		wishes->list[wishes->n++] =
+			(struct code_wish){ .text = pair->start.text,
+					    .is_timed = request_pair_is_calls(pair),
+					    .has_args = has_args };
+	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -93,16 +141,16 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 
 	*wishes = (struct wishes){ .list = calloc(selection_count(&meter->counted) +
 							  selection_count(&args->printed) +
-							  2 * meter->n_pairs + 1,
+							  2 * meter->request.n_pairs + 1,
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
 	wish_selected(wishes, &meter->counted, has_args);
 	wish_selected(wishes, &args->printed, true);
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		wish_pair(wishes, &meter->pairs[i], has_args);
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		wish_pair(wishes, &meter->request.pairs[i], has_args);
 	for (size_t i = 0; i < wishes->n; i++)
-		wishes->list[i].spans = meter->spans;
+		wishes->list[i].spans = meter->request.spans;
 	return 0;
 }
 
@@ -134,7 +182,7 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 	int err = 0;
 
 	*out = NULL;
-	if (!meter_asks_for_code(meter) || fstat(prog->fd, &st) != 0 ||
+	if (!measure_request_has_code(&meter->request) || fstat(prog->fd, &st) != 0 ||
 	    code_files_has(&meter->without_code, &st))
 		return 0;
 	if (code_files_may_read(meter, &st, pid))
@@ -345,15 +393,151 @@ int meter_check_code(struct ocp_meter *meter)
 
 	if (!err)
 		err = check_selected(meter, &meter->arg_requests.printed);
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
 
-		if (item_is_code(pair->start) && site_table_find(&meter->table, pair->start) < 0)
-			err = explain_unknown(meter, pair->start);
-		else if (!pair->is_calls && item_is_code(pair->stop) &&
-			 site_table_find(&meter->table, pair->stop) < 0)
-			err = explain_unknown(meter, pair->stop);
+		if (item_is_code(pair->start.text) &&
+		    site_table_find(&meter->table, pair->start.text) < 0)
+			err = explain_unknown(meter, pair->start.text);
+		else if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text) &&
+			 site_table_find(&meter->table, pair->stop.text) < 0)
+			err = explain_unknown(meter, pair->stop.text);
 	}
+	return err;
+}
+
+/* ---- functions that a process has changed --------------------------------------------------- */
+/*
+ * Leaves out functions that a process has changed in memory. The code of such a function differs
+ * from the file, but a uprobe on it would execute the file's instruction, not the changed one.
+ * These functions are left out for all processes, since all processes that map a file share its
+ * sites. If a process changes its code only while it is measured, it overwrites the uprobe, and the
+ * kernel leaves the changed code as it is.
+ */
+
+static struct measured_file *find_measured_file(const struct ocp_meter *meter,
+						const struct stat *st)
+{
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+
+		if (!file->is_gone && file->dev == st->st_dev && file->ino == st->st_ino)
+			return file;
+	}
+	return NULL;
+}
+
+static bool selection_names(const struct selection *selection, const char *name)
+{
+	const struct item *item;
+
+	for (size_t i = 0; (item = selection_item(selection, i)); i++)
+		if (strcmp(item->text, name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Return true if the request contains NAME itself, not only a regular expression that matches it.
+ */
+static bool is_named(const struct ocp_meter *meter, const char *name)
+{
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (strcmp(meter->request.pairs[i].start.text, name) == 0 ||
+		    strcmp(request_pair_stop(&meter->request.pairs[i]), name) == 0)
+			return true;
+	return selection_names(&meter->counted, name) ||
+	       selection_names(&meter->arg_requests.printed, name);
+}
+
+/* Leave out all sites of PROBE in FILE. Returns false if they are left out already. */
+static bool leave_out_sites(struct ocp_meter *meter, const struct measured_file *file,
+			    uint32_t probe)
+{
+	bool is_new = false;
+
+	for (size_t i = file->first_site; i < file->first_site + file->n_sites; i++) {
+		struct measured_site *site = &meter->table.sites[i];
+
+		if (site->probe_index != probe || site->site->abi != SITE_ABI_CODE)
+			continue;
+		is_new |= !site->is_left_out;
+		site->is_left_out = true;
+	}
+	return is_new;
+}
+
+/*
+ * Leave out the functions of FILE that have a changed site. SITES are the sites in the code of
+ * FILE; CHANGED[i] is true if SITES[i] has changed.
+ */
+static int leave_out_all(struct ocp_meter *meter, const struct measured_file *file, pid_t pid,
+			 const struct site *sites, const bool *changed)
+{
+	const char *first = NULL;
+	size_t n = 0;
+	int err = 0;
+
+	for (size_t i = file->first_site; i < file->first_site + file->n_sites; i++) {
+		const struct measured_site *site = &meter->table.sites[i];
+		const char *name = meter->table.probes[site->probe_index].name;
+
+		if (site->site->abi != SITE_ABI_CODE || !changed[site->site - sites])
+			continue;
+		if (!meter->engine && is_named(meter, name))
+			return ctx_error(meter->ctx, -EBADMSG,
+					 "'%s': cannot be measured: pid %d has changed its code in "
+					 "memory",
+					 name, (int)pid);
+		if (!leave_out_sites(meter, file, site->probe_index))
+			continue;
+		first = first ? first : name;
+		n++;
+	}
+	if (!n)
+		return 0;
+	if (file->is_attached)
+		err = meter_switch_file(meter, file);
+	if (!err)
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"%s: pid %d has changed the code of %zu function%s in memory: left out, the "
+			"first one is %s",
+			file->name, (int)pid, n, n == 1 ? "" : "s", first);
+	return err;
+}
+
+/*
+ * Leave out the functions that PID has changed in memory. PID maps their file at
+ * M, and ST is the status of the file. Return -EBADMSG if the user named one of these functions and
+ * the meter is not open yet.
+ */
+static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
+				   const struct stat *st)
+{
+	const struct measured_file *file = find_measured_file(meter, st);
+	const struct probe_set code = code_probes_set(file ? file->code : NULL);
+	bool *changed;
+	uint64_t bias;
+	size_t n;
+	int err;
+
+	if (!file || !code.n_sites || !file->n_sites ||
+	    !mapped_files_bias(file->prog->elf, m, &bias))
+		return 0;
+	changed = calloc(code.n_sites, sizeof(*changed));
+	if (!changed)
+		return ctx_no_memory(meter->ctx);
+	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
+	if (err && err != -ENOMEM) {
+		/*
+		 * The process has ended, or may not be inspected. In both cases it is not measured.
+		 */
+		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
+		err = 0;
+	} else if (!err && n) {
+		err = leave_out_all(meter, file, pid, code.sites, changed);
+	}
+	free(changed);
 	return err;
 }
 
@@ -418,7 +602,7 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
 	struct maps maps;
 	int err = 0;
 
-	if (!meter_asks_for_code(meter) || maps_read(meter->ctx, pid, &maps))
+	if (!measure_request_has_code(&meter->request) || maps_read(meter->ctx, pid, &maps))
 		return 0;
 	for (size_t i = 0; !err && i < maps.n; i++)
 		if (mapped_files_is_first(&maps, i))

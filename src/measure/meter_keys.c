@@ -67,15 +67,15 @@ static size_t collect_probe_sites(const struct site_table *table, const char *pr
 	return n;
 }
 
-static int list_sites(const struct ocp_meter *meter, const struct meter_pair *pair,
+static int list_sites(const struct ocp_meter *meter, const struct request_pair *pair,
 		      struct pair_sites *sites)
 {
 	sites->list = calloc(2 * meter->table.n_sites + 1, sizeof(const struct site *));
 	if (!sites->list)
 		return ctx_no_memory(meter->ctx);
-	sites->n_starts = collect_probe_sites(&meter->table, pair->start, sites->list);
-	sites->n = sites->n_starts +
-		   collect_probe_sites(&meter->table, pair->stop, sites->list + sites->n_starts);
+	sites->n_starts = collect_probe_sites(&meter->table, pair->start.text, sites->list);
+	sites->n = sites->n_starts + collect_probe_sites(&meter->table, pair->stop.text,
+							 sites->list + sites->n_starts);
 	sites->is_inside = meter_is_inside(meter);
 	return 0;
 }
@@ -158,14 +158,14 @@ static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 }
 
 /* Set *ARG to the number of the best argument to match PAIR by; negative if there is none. */
-static int find_argument(struct ocp_meter *meter, const struct meter_pair *pair, int *arg)
+static int find_argument(struct ocp_meter *meter, const struct request_pair *pair, int *arg)
 {
 	char name[OCP_ARG_NAME_BYTES] = "";
 	struct pair_sites sites = { 0 };
 	int err;
 
 	*arg = -1;
-	if (pair->is_calls)
+	if (request_pair_is_calls(pair))
 		return 0;
 	err = list_sites(meter, pair, &sites);
 	if (!err && sites.n_starts && sites.n > sites.n_starts)
@@ -209,13 +209,14 @@ static int check_site_inside(const struct ocp_meter *meter, const char *probe,
 	return 0;
 }
 
-static int check_key_inside(const struct ocp_meter *meter, const struct meter_pair *pair)
+static int check_key_inside(const struct ocp_meter *meter, const struct request_pair *pair)
 {
 	struct pair_sites sites = { 0 };
 	int err = pair->key_arg < 0 ? 0 : list_sites(meter, pair, &sites);
 
 	for (size_t i = 0; !err && i < sites.n; i++)
-		err = check_site_inside(meter, i < sites.n_starts ? pair->start : pair->stop,
+		err = check_site_inside(meter,
+					i < sites.n_starts ? pair->start.text : pair->stop.text,
 					sites.list[i], pair->key_arg);
 	free(sites.list);
 	return err;
@@ -239,7 +240,7 @@ static void spread(struct ocp_meter *meter)
 		end->key_args = end->compared_args = 0;
 		for (uint32_t j = 0; j < end->n_roles; j++) {
 			struct engine_role *role = &meter->roles[end->first_role + j];
-			const struct meter_pair *pair = &meter->pairs[role->pair];
+			const struct request_pair *pair = &meter->request.pairs[role->pair];
 
 			if (role->is_frame)
 				continue;
@@ -264,11 +265,11 @@ int meter_find_keys(struct ocp_meter *meter)
 	const bool is_by_thread = meter->keys == KEYS_COMPARED;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
-		struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
+		struct request_pair *pair = &meter->request.pairs[i];
 		int arg = -1;
 
-		pair->key_arg = pair->is_calls ? -1 : meter->arg_requests.key_arg;
+		pair->key_arg = request_pair_is_calls(pair) ? -1 : meter->arg_requests.key_arg;
 		pair->compared_arg = -1;
 		pair->is_chosen = false;
 		if (meter->keys == KEYS_AS_ASKED && meter_is_inside(meter))
@@ -288,8 +289,8 @@ bool meter_drop_keys(struct ocp_meter *meter)
 {
 	bool has_any = false;
 
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		struct request_pair *pair = &meter->request.pairs[i];
 
 		has_any |= pair->is_chosen || pair->compared_arg >= 0;
 		if (pair->is_chosen)
@@ -312,14 +313,14 @@ char *meter_keys_text(const struct ocp_meter *meter)
 
 	if (!out)
 		return NULL;
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		const struct meter_pair *pair = &meter->pairs[i];
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
 
 		if (!pair->is_chosen)
 			continue;
 		fprintf(out, "%s%s,%s by %s",
-			n++ ? "; " : "matched by an argument of both probes: ", pair->start,
-			pair->stop,
+			n++ ? "; " : "matched by an argument of both probes: ", pair->start.text,
+			pair->stop.text,
 			arg_requests_name(&meter->arg_requests, (unsigned int)pair->key_arg));
 	}
 	fputs(" (--key none: by thread)", out);
@@ -347,7 +348,7 @@ static const char *find_scheduler(const struct ocp_meter *meter, const char **fi
 }
 
 /* Write advice for PAIR, which is matched by thread, to TEXT. Return TEXT. */
-static const char *remedy_for(const struct ocp_meter *meter, const struct meter_pair *pair,
+static const char *remedy_for(const struct ocp_meter *meter, const struct request_pair *pair,
 			      char text[REMEDY_BYTES])
 {
 	if (pair->compared_arg >= 0)
@@ -363,15 +364,16 @@ static const char *remedy_for(const struct ocp_meter *meter, const struct meter_
 
 char *meter_threads_text(const struct ocp_meter *meter)
 {
-	const bool is_silent = meter->keys == KEYS_AS_ASKED || meter->is_thread_wanted;
-	const struct meter_pair *first = NULL;
+	const bool is_silent = meter->keys == KEYS_AS_ASKED || meter->request.key;
+	const struct request_pair *first = NULL;
 	const char *scheduler, *file;
 	char *text = NULL, more[48] = "", remedy[REMEDY_BYTES];
 	size_t n = 0;
 
-	for (size_t i = 0; !is_silent && i < meter->n_pairs; i++)
-		if (!meter->pairs[i].is_calls && meter->pairs[i].key_arg < 0)
-			first = n++ ? first : &meter->pairs[i];
+	for (size_t i = 0; !is_silent && i < meter->request.n_pairs; i++)
+		if (!request_pair_is_calls(&meter->request.pairs[i]) &&
+		    meter->request.pairs[i].key_arg < 0)
+			first = n++ ? first : &meter->request.pairs[i];
 	scheduler = first ? find_scheduler(meter, &file) : NULL;
 	if (!scheduler)
 		return NULL;
@@ -381,7 +383,7 @@ char *meter_threads_text(const struct ocp_meter *meter)
 		    &text,
 		    "%s,%s%s: matched by thread, but %s contains %s, which runs many requests in one "
 		    "thread: %s",
-		    first->start, first->stop, more, file, scheduler,
+		    first->start.text, first->stop.text, more, file, scheduler,
 		    remedy_for(meter, first, remedy)) < 0)
 		return NULL;
 	return text;

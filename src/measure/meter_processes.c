@@ -236,7 +236,7 @@ static int look_at_processes(struct ocp_meter *meter, size_t *n_new)
 			proc_start_time(process->pid, &process->start_time);
 		}
 	}
-	meter->sees_all = !meter->children;
+	meter->sees_all = !meter->request.children;
 	meter_drop_ended(meter);
 	/* In the first round, the table already contains the files of these processes. */
 	for (size_t i = 0; !err && !is_first && i < meter->n_processes; i++)
@@ -280,7 +280,7 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 static bool has_task_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
-	const uint32_t tid = meter->split == OCP_BY_THREAD ? id : tgid;
+	const uint32_t tid = meter->request.split == OCP_BY_THREAD ? id : tgid;
 
 	return syscall(SYS_tgkill, (pid_t)tgid, (pid_t)tid, 0) != 0 && errno == ESRCH;
 }
@@ -308,7 +308,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
 				 meter->engine ? "rows of a pinned meter cannot be removed"
 					       : "not opened yet");
-	if (meter->split != OCP_BY_PROCESS && meter->split != OCP_BY_THREAD)
+	if (meter->request.split != OCP_BY_PROCESS && meter->request.split != OCP_BY_THREAD)
 		return 0;
 	err = make_room_for_forgotten(meter);
 	if (!err)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
-/*
- * Sets what a meter measures: one setting per call, or all that a struct measure_request contains.
- * For settings about arguments, see meter_arg_requests.c.
- */
+/* Sets what a meter measures: one setting per call, or all that a struct measure_request contains. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "measure/args/filter.h"
 #include "measure/meter.h"
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"
 
@@ -19,12 +17,23 @@ enum { MAX_PAIRS = 64 };
 
 void ocp_meter_follow_children(struct ocp_meter *meter)
 {
-	meter->children = true;
+	meter->request.children = true;
 }
 
-int meter_count_item(struct ocp_meter *meter, const struct item *item)
+/* Add ITEM to ITEMS, and to SELECTION, which is ITEMS compiled. */
+static int add_item(struct ocp_meter *meter, struct items *items, struct selection *selection,
+		    const struct item *item)
 {
-	return selection_add(meter->ctx, &meter->counted, item);
+	int err = selection_add(meter->ctx, selection, item);
+
+	if (!err && items_add(items, item->kind, item->text))
+		err = ctx_no_memory(meter->ctx);
+	return err;
+}
+
+static int meter_count_item(struct ocp_meter *meter, const struct item *item)
+{
+	return add_item(meter, &meter->request.counted, &meter->counted, item);
 }
 
 int ocp_meter_count(struct ocp_meter *meter, const char *name)
@@ -44,33 +53,25 @@ int ocp_meter_count_all(struct ocp_meter *meter)
 
 void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
 {
-	meter->split = split;
+	meter->request.split = split;
 }
 
-static int append_pair(struct ocp_meter *meter, const char *start, const char *stop, bool is_calls)
+static int append_pair(struct ocp_meter *meter, const char *start, const char *stop)
 {
-	struct meter_pair *pair;
-
-	if (meter->n_pairs == MAX_PAIRS)
+	if (meter->request.n_pairs == MAX_PAIRS)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "pair '%s,%s': too many pairs, the limit is %d", start, stop,
-				 MAX_PAIRS);
-	pair = array_add(meter->pairs, meter->n_pairs);
-	if (!pair)
-		return ctx_no_memory(meter->ctx);
-	*pair = (struct meter_pair){ .start = strdup(start),
-				     .stop = strdup(stop),
-				     .is_calls = is_calls,
-				     .key_arg = -1,
-				     .compared_arg = -1 };
-	return pair->start && pair->stop ? 0 : ctx_no_memory(meter->ctx);
+				 "pair '%s,%s': too many pairs, the limit is %d", start,
+				 stop ? stop : "", MAX_PAIRS);
+	return measure_request_add_pair(&meter->request, start, stop) ? ctx_no_memory(meter->ctx)
+								      : 0;
 }
 
+/* STOP is "" for calls. */
 static bool has_pair(const struct ocp_meter *meter, const char *start, const char *stop)
 {
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, start) == 0 &&
-		    strcmp(meter->pairs[i].stop, stop) == 0)
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (strcmp(meter->request.pairs[i].start.text, start) == 0 &&
+		    strcmp(request_pair_stop(&meter->request.pairs[i]), stop) == 0)
 			return true;
 	return false;
 }
@@ -100,7 +101,7 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	}
 	if (has_pair(meter, start, ""))
 		return ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start);
-	return append_pair(meter, start, "", true);
+	return append_pair(meter, start, NULL);
 }
 
 int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
@@ -112,7 +113,7 @@ int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
 				 "pair '%s,%s': start and stop are the same probe", start, stop);
 	if (has_pair(meter, start, stop))
 		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start, stop);
-	return append_pair(meter, start, stop, false);
+	return append_pair(meter, start, stop);
 }
 
 int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
@@ -120,8 +121,83 @@ int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
 	if (depth < 1 || depth > OCP_MAX_DEPTH)
 		return ctx_error(meter->ctx, -EINVAL, "depth %u: not between 1 and %d", depth,
 				 OCP_MAX_DEPTH);
-	meter->depth = depth;
+	meter->request.depth = depth;
 	return 0;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+/* Set *KEPT, a member of the request, to a copy of TEXT. */
+static int keep_text(struct ocp_meter *meter, char **kept, const char *text)
+{
+	return measure_request_set_text(kept, text) ? ctx_no_memory(meter->ctx) : 0;
+}
+
+int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
+{
+	struct arg_requests *requests = &meter->arg_requests;
+	int err;
+
+	if (requests->has_filter)
+		return ctx_error(meter->ctx, -EINVAL, "filter '%s': only one filter is allowed",
+				 expr);
+	err = filter_parse(meter->ctx, expr, &requests->asked, &requests->filter,
+			   &requests->filter_args);
+	requests->has_filter = !err;
+	return err ? err : keep_text(meter, &meter->request.filter, expr);
+}
+
+static int set_arg(struct ocp_meter *meter, const char *what, const char *text, int *arg,
+		   char **kept)
+{
+	int number = filter_parse_arg(meter->ctx, text, &meter->arg_requests.asked);
+
+	if (number < 0)
+		return number;
+	if (*arg >= 0)
+		return ctx_error(meter->ctx, -EINVAL, "%s '%s': only one is allowed", what, text);
+	*arg = number;
+	return keep_text(meter, kept, text);
+}
+
+int ocp_meter_set_key(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "key", arg, &meter->arg_requests.key_arg, &meter->request.key);
+}
+
+int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "histogram", arg, &meter->arg_requests.hist_arg,
+		       &meter->request.hist);
+}
+
+/*
+ * Group hits by the value of argument ARG, and the times of pairs by its value at the start: see
+ * by_value.h.
+ */
+static int meter_group_by(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "groups by", arg, &meter->arg_requests.by_arg, &meter->request.by);
+}
+
+static int meter_print_item(struct ocp_meter *meter, const struct item *item)
+{
+	return add_item(meter, &meter->request.printed, &meter->arg_requests.printed, item);
+}
+
+int ocp_meter_print(struct ocp_meter *meter, const char *name)
+{
+	return meter_print_item(meter, &(struct item){ item_kind_of_name(name), name });
+}
+
+int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)
+{
+	return meter_print_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
+}
+
+void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
+{
+	meter->request.print_limit = hits;
+	meter->request.has_print_limit = true;
 }
 
 /* ---- by a request --------------------------------------------------------------------------- */
@@ -138,8 +214,6 @@ static int apply_arguments(const struct measure_request *request, struct ocp_met
 		err = ocp_meter_set_key(meter, request->key);
 	if (!err && request->hist)
 		err = ocp_meter_histogram(meter, request->hist);
-	if (!err && request->has_slower)
-		meter_set_slower(meter, request->slower_ns);
 	if (!err && request->by)
 		err = meter_group_by(meter, request->by);
 	if (request->has_print_limit)
@@ -160,15 +234,18 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 		err = ocp_meter_set_depth(meter, request->depth);
 	if (!err)
 		err = apply_arguments(request, meter);
-	meter->is_thread_wanted = request->key && !measure_request_has_key(request);
 	if (measure_request_has_key(request))
 		meter->keys = KEYS_AS_ASKED;
 	else
 		meter->keys = request->key || request->depth ? KEYS_COMPARED : KEYS_FOUND;
-	meter->spans = request->spans;
-	meter_walk_stacks(meter, request->stack_depth);
-	if (request->children)
-		ocp_meter_follow_children(meter);
-	ocp_meter_split(meter, request->split);
+	meter->request.spans = request->spans;
+	meter->request.stack_depth = request->stack_depth;
+	meter->request.children |= request->children;
+	meter->request.split = request->split;
+	meter->request.has_slower = request->has_slower;
+	meter->request.slower_ns = request->slower_ns;
+	/* "none" */
+	if (!err && !meter->request.key)
+		err = keep_text(meter, &meter->request.key, request->key);
 	return err;
 }

@@ -11,16 +11,11 @@
 #include "measure/meter.h"
 #include "unwind/stack_store.h"
 
-void meter_walk_stacks(struct ocp_meter *meter, unsigned int depth)
-{
-	meter->stack_depth = depth;
-}
-
 /* ---- processes ------------------------------------------------------------------------------ */
 
 int meter_walk_processes(struct ocp_meter *meter)
 {
-	for (size_t i = 0; meter->stack_depth && i < meter->n_processes; i++) {
+	for (size_t i = 0; meter->request.stack_depth && i < meter->n_processes; i++) {
 		struct measured_process *process = &meter->processes[i];
 		int err;
 
@@ -37,7 +32,7 @@ int meter_walk_processes(struct ocp_meter *meter)
 			ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		process->is_walked = !err;
 	}
-	return meter->stack_depth ? meter->ops->refresh_stacks(meter->engine) : 0;
+	return meter->request.stack_depth ? meter->ops->refresh_stacks(meter->engine) : 0;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -159,7 +154,7 @@ static int name_stack(struct ocp_meter *meter, const struct stored_stack *stack,
 	}
 	if (!err && site && frames->n)
 		err = make_site_frame(meter, site, frames->list[0], &frames->list[0]);
-	if (!err && stack->end == WALK_TOO_DEEP && meter->stack_depth < MAX_STACK_DEPTH) {
+	if (!err && stack->end == WALK_TOO_DEEP && meter->request.stack_depth < MAX_STACK_DEPTH) {
 		err = append_frames(meter, frames, &cut_stack, 1);
 	} else if (!err && stack->end != WALK_COMPLETE) {
 		stack_walker_tell_end(frame_names_walker(meter->frame_names), stack);
@@ -272,7 +267,7 @@ static int add_row(struct ocp_meter *meter, const struct engine_stack *from,
 	struct stack_row *row = &rows->list[rows->n];
 	const struct measured_site *site = NULL;
 
-	if (from->number >= (from->is_pair ? meter->n_pairs : meter->table.n_probes))
+	if (from->number >= (from->is_pair ? meter->request.n_pairs : meter->table.n_probes))
 		return 0;
 	rows->n++;
 	*row = (struct stack_row){ .n = from->count.n,

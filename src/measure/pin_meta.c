@@ -157,7 +157,7 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 	const struct site_table *table = &meter->table;
 
 	put_format(text, FORMAT "\nstart %" PRId64 "\nsplit %d\ncost %f %f", meter->start_ns,
-		   (int)meter->split, costs->cost_per_hit_ns, costs->empty_pair_ns);
+		   (int)meter->request.split, costs->cost_per_hit_ns, costs->empty_pair_ns);
 	if (costs->cost_per_paired_hit_ns > 0)
 		put_format(text, " %f", costs->cost_per_paired_hit_ns);
 	strbuf_lit(text, "\n");
@@ -168,10 +168,10 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 	}
 	for (size_t i = 0; i < meter->n_pids; i++)
 		put_format(text, "pid %d\n", (int)meter->pids[i]);
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		strbuf_str(text, meter->pairs[i].key_arg >= 0 ? "pair 1" : "pair 0");
-		append_escaped_word(text, meter->pairs[i].start);
-		append_escaped_word(text, meter->pairs[i].stop);
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		strbuf_str(text, meter->request.pairs[i].key_arg >= 0 ? "pair 1" : "pair 0");
+		append_escaped_word(text, meter->request.pairs[i].start.text);
+		append_escaped_word(text, request_pair_stop(&meter->request.pairs[i]));
 		strbuf_lit(text, "\n");
 	}
 	put_probes(text, table);
@@ -292,7 +292,7 @@ static bool read_split(struct pin_reader *r, char **line)
 
 	if (r->has_split || !take_next_number(line, 10, OCP_BY_PROCESS, &split))
 		return false;
-	r->meter->split = (enum ocp_split)split;
+	r->meter->request.split = (enum ocp_split)split;
 	r->has_split = true;
 	return true;
 }
@@ -332,21 +332,15 @@ static bool read_pid(struct pin_reader *r, char **line)
 
 static bool read_pair(struct pin_reader *r, char **line)
 {
-	struct ocp_meter *meter = r->meter;
 	uint64_t by_key;
 	const char *start = take_next_number(line, 10, 1, &by_key) ? take_word(line) : NULL;
 	const char *stop = start ? take_word(line) : NULL;
-	struct meter_pair *pair;
+	struct measure_request *request = &r->meter->request;
 
-	pair = stop ? array_add(meter->pairs, meter->n_pairs) : NULL;
-	if (!pair)
+	if (!stop || measure_request_add_pair(request, start, *stop ? stop : NULL))
 		return false;
-	*pair = (struct meter_pair){ .start = strdup(start),
-				     .stop = strdup(stop),
-				     .is_calls = !*stop,
-				     .key_arg = by_key ? 0 : -1,
-				     .compared_arg = -1 };
-	return pair->start && pair->stop;
+	request->pairs[request->n_pairs - 1].key_arg = by_key ? 0 : -1;
+	return true;
 }
 
 static bool read_probe(struct pin_reader *r, char **line)
@@ -526,9 +520,10 @@ static void make_plain(struct ocp_meter *meter)
 {
 	struct site_table *table = &meter->table;
 
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		make_one_line(meter->pairs[i].start);
-		make_one_line(meter->pairs[i].stop);
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		make_one_line((char *)meter->request.pairs[i].start.text);
+		if (!request_pair_is_calls(&meter->request.pairs[i]))
+			make_one_line((char *)meter->request.pairs[i].stop.text);
 	}
 	for (size_t i = 0; i < table->n_probes; i++)
 		make_one_line(table->probes[i].name);

@@ -6,17 +6,434 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ctx.h"
 #include "base/search.h"
-#include "measure/arg_histograms.h"
 #include "measure/by_value.h"
 #include "measure/domain_pairs.h"
-#include "measure/losses.h"
+#include "measure/float_sum.h"
 #include "measure/meter.h"
 #include "measure/spending.h"
+#include "args.h"
+
+/* ---- losses --------------------------------------------------------------------------------- */
+
+static void losses_free(struct ocp_losses *losses)
+{
+	free((char *)losses->filter_mismatch);
+	losses->filter_mismatch = NULL;
+}
+
+/* Set *MISMATCH to the text for LAST, a value of measure_mismatch(). */
+static int describe_mismatch(const struct site_table *table, const struct arg_requests *requests,
+			     uint64_t last, const char **mismatch)
+{
+	static const char *const types[FILTER_TYPES] = {
+		[FILTER_TYPE_UNREADABLE] = "cannot be read",
+		[FILTER_TYPE_INT] = "is an int",
+		[FILTER_TYPE_FLOAT] = "is a float",
+		[FILTER_TYPE_STRING] = "is a string",
+		[FILTER_TYPE_OTHER] = "is neither a number nor a string",
+	};
+	const uint32_t probe_index = (uint32_t)last, what = (uint32_t)(last >> 32);
+	const uint32_t type = filter_mismatch_type(what), arg = filter_mismatch_arg(what);
+	char name[OCP_ARG_NAME_BYTES];
+	char *text;
+
+	/* The maps of a pinned meter are input from outside: check the numbers. */
+	if (probe_index >= table->n_probes || type >= FILTER_TYPES || arg >= ARGS_ALL)
+		return 0;
+	/* The names of arguments are not stored with a pinned meter. */
+	if (arg < ARGS_MAX)
+		snprintf(name, sizeof(name), "arg%u", arg);
+	else
+		snprintf(name, sizeof(name), "%s",
+			 arg < ARGS_MAX + requests->asked.n ? requests->asked.names[arg - ARGS_MAX]
+							    : "an argument");
+	if (asprintf(&text, "%s of probe '%s' %s and is compared with a %s", name,
+		     table->probes[probe_index].name, types[type],
+		     filter_mismatch_with_string(what) ? "string" : "number") < 0)
+		return ctx_no_memory(table->ctx);
+	*mismatch = text;
+	return 0;
+}
+
+/*
+ * Convert READ to LOSSES. REQUESTS has the names of the arguments in the filter. The caller frees
+ * LOSSES with losses_free(), also on failure (-ENOMEM).
+ */
+static int losses_make(const struct site_table *table, const struct arg_requests *requests,
+		       const struct measure_losses *read, struct ocp_losses *losses)
+{
+	*losses = (struct ocp_losses){
+		.passed_over = read->passed_over,
+		.rows_full = read->rows_full,
+		.children_full = read->children_full,
+		.filtered = read->filtered,
+		.prints_dropped = read->prints_dropped,
+		.prints_limited = read->prints_limited,
+		.slow = read->slow,
+		.slow_limited = read->slow_limited,
+		.slow_dropped = read->slow_dropped,
+		.slow_unkept = read->slow_unkept,
+		.filter_mismatches = read->filter_mismatches,
+	};
+	return read->last_mismatch ? describe_mismatch(table, requests, read->last_mismatch,
+						       &losses->filter_mismatch)
+				   : 0;
+}
+
+/* Set *LOSSES to LATER minus EARLIER. The caller frees LOSSES, also on failure (-ENOMEM). */
+static int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
+			   const struct ocp_losses *earlier, struct ocp_losses *losses)
+{
+	*losses = (struct ocp_losses){
+		.passed_over = later->passed_over - earlier->passed_over,
+		.rows_full = later->rows_full - earlier->rows_full,
+		.children_full = later->children_full - earlier->children_full,
+		.filtered = later->filtered - earlier->filtered,
+		.prints_dropped = later->prints_dropped - earlier->prints_dropped,
+		.prints_limited = later->prints_limited - earlier->prints_limited,
+		.slow = later->slow - earlier->slow,
+		.slow_limited = later->slow_limited - earlier->slow_limited,
+		.slow_dropped = later->slow_dropped - earlier->slow_dropped,
+		.slow_unkept = later->slow_unkept - earlier->slow_unkept,
+		.filter_mismatches = later->filter_mismatches - earlier->filter_mismatches,
+	};
+	if (!losses->filter_mismatches || !later->filter_mismatch)
+		return 0;
+	losses->filter_mismatch = strdup(later->filter_mismatch);
+	return losses->filter_mismatch ? 0 : ctx_no_memory(ctx);
+}
+
+/* ---- histograms of arguments ---------------------------------------------------------------- */
+
+struct histogram_values {
+	__int128 sum;
+	uint64_t buckets[OCP_SIGNED_BUCKETS];
+	char arg_name[OCP_ARG_NAME_BYTES];
+	struct ocp_float_histogram floats;
+	struct float_sum float_sum;
+	uint64_t float_buckets[OCP_FLOAT_BUCKETS];
+};
+
+/* Histograms, sorted by the name of the probe. If all members are 0, there are none. */
+struct arg_histograms {
+	struct ocp_histogram *list;
+	struct histogram_values *values; /* by histogram: the memory that list[i] points to */
+	size_t n;
+};
+
+static void arg_histograms_free(struct arg_histograms *histograms)
+{
+	free(histograms->list);
+	free(histograms->values);
+	*histograms = (struct arg_histograms){ 0 };
+}
+
+static int allocate_histograms(struct ocp_ctx *ctx, struct arg_histograms *histograms, size_t n)
+{
+	*histograms = (struct arg_histograms){
+		.list = calloc(n + 1, sizeof(*histograms->list)),
+		.values = calloc(n + 1, sizeof(*histograms->values)),
+	};
+	return histograms->list && histograms->values ? 0 : ctx_no_memory(ctx);
+}
+
+static void point_to_values(struct ocp_histogram *histogram, struct histogram_values *values)
+{
+	histogram->buckets = values->buckets;
+	histogram->arg_name = values->arg_name;
+	values->floats.buckets = values->float_buckets;
+	if (histogram->floats)
+		histogram->floats = &values->floats;
+}
+
+static void set_sums(struct ocp_histogram *histogram, struct histogram_values *values)
+{
+	const __int128 sum = values->sum;
+	struct ocp_float_histogram *floats = &values->floats;
+
+	histogram->sum = sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+	histogram->mean = histogram->count ? (double)sum / (double)histogram->count : 0;
+	floats->sum = float_sum_value(&values->float_sum);
+	floats->mean = floats->count ? float_sum_mean(&values->float_sum, floats->count) : 0;
+}
+
+static double float_of_ordered(uint64_t ordered)
+{
+	const uint64_t bits = measure_float_of_ordered(ordered);
+	double number;
+
+	memcpy(&number, &bits, sizeof(number));
+	return number;
+}
+
+/* Fill in the floats of VALUES from READ. Return false if READ contains no float. */
+static bool take_floats(struct histogram_values *values, const struct engine_floats *read)
+{
+	values->floats = (struct ocp_float_histogram){
+		.count = read->count,
+		.nan = read->nan,
+		.inf = read->inf,
+		.minus_inf = read->minus_inf,
+		.min = read->count ? float_of_ordered(~read->min_not) : 0,
+		.max = read->count ? float_of_ordered(read->max) : 0,
+	};
+	values->float_sum = float_sum_of(read->sums);
+	memcpy(values->float_buckets, read->buckets, sizeof(values->float_buckets));
+	return read->count || read->nan || read->inf || read->minus_inf;
+}
+
+static void take_ints(struct histogram_values *values, const struct engine_histogram *read)
+{
+	values->sum = read->sum;
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		values->buckets[OCP_BUCKETS + i] = read->buckets[i];
+		values->buckets[OCP_BUCKETS - 1 - i] = read->below_0[i];
+	}
+}
+
+/*
+ * Convert the histograms in READING. The caller frees OUT with arg_histograms_free(), also on
+ * failure (-ENOMEM).
+ */
+static int arg_histograms_make(const struct ocp_meter *meter, const struct engine_reading *reading,
+			       struct arg_histograms *out)
+{
+	int err = allocate_histograms(meter->ctx, out, meter->arg_requests.n_histograms);
+
+	for (size_t i = 0; !err && i < meter->table.n_probes; i++) {
+		const struct measured_probe *probe = &meter->table.probes[meter->table.by_name[i]];
+		const struct engine_histogram *read = &reading->histograms[probe->histogram];
+		const struct engine_floats *floats = &reading->floats[probe->histogram];
+		struct ocp_histogram *histogram = &out->list[out->n];
+		struct histogram_values *values = &out->values[out->n];
+
+		if (!probe->has_histogram)
+			continue;
+		out->n++;
+		take_ints(values, read);
+		*histogram = (struct ocp_histogram){
+			.probe = probe->name,
+			.arg = arg_requests_position(&meter->arg_requests, probe, values->arg_name),
+			.count = read->count,
+			.not_int = read->not_number + floats->count + floats->nan + floats->inf +
+				   floats->minus_inf,
+			.not_number = read->not_number,
+			.min = read->min,
+			.max = read->max,
+			.floats = take_floats(values, floats) ? &values->floats : NULL,
+		};
+		point_to_values(histogram, values);
+		set_sums(histogram, values);
+	}
+	return err;
+}
+
+static void find_extreme_ints(struct ocp_histogram *histogram)
+{
+	histogram->min = histogram->max = 0;
+	for (size_t i = OCP_SIGNED_BUCKETS; i-- > 0;)
+		if (histogram->buckets[i])
+			histogram->min = ocp_signed_bucket_start(i);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
+		if (histogram->buckets[i])
+			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
+}
+
+/*
+ * Return the largest float in BUCKET: the float before the start of the next bucket. Before 0.0,
+ * this skips -0.0, which belongs to the bucket of 0.0.
+ */
+static double largest_in(__u32 bucket)
+{
+	const uint64_t next = measure_float_ordered(measure_float_bucket_start(bucket + 1));
+
+	return float_of_ordered(next - (bucket + 1 == MEASURE_FLOAT_ZERO ? 2 : 1));
+}
+
+static void find_extreme_floats(struct ocp_float_histogram *floats)
+{
+	floats->min = floats->max = 0;
+	for (size_t i = OCP_FLOAT_BUCKETS; i-- > 0;)
+		if (floats->buckets[i])
+			floats->min = ocp_float_bucket_start(i);
+	for (__u32 i = 0; i < OCP_FLOAT_BUCKETS; i++)
+		if (floats->buckets[i])
+			floats->max = largest_in(i);
+}
+
+static void subtract_floats(struct histogram_values *values, const struct histogram_values *old)
+{
+	values->floats.count -= old->floats.count;
+	values->floats.nan -= old->floats.nan;
+	values->floats.inf -= old->floats.inf;
+	values->floats.minus_inf -= old->floats.minus_inf;
+	float_sum_subtract(&values->float_sum, &old->float_sum);
+	for (size_t i = 0; i < OCP_FLOAT_BUCKETS; i++)
+		values->float_buckets[i] -= old->float_buckets[i];
+}
+
+static void subtract(struct ocp_histogram *histogram, struct histogram_values *values,
+		     const struct ocp_histogram *old, const struct histogram_values *old_values)
+{
+	histogram->count -= old->count;
+	histogram->not_int -= old->not_int;
+	histogram->not_number -= old->not_number;
+	values->sum -= old_values->sum;
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
+		values->buckets[i] -= old_values->buckets[i];
+	subtract_floats(values, old_values);
+}
+
+/* Subtract probe by probe. A probe that is only in LATER keeps its values. */
+static int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
+				   const struct arg_histograms *earlier, struct arg_histograms *out)
+{
+	int err = allocate_histograms(ctx, out, later->n);
+	size_t old = 0;
+
+	out->n = err ? 0 : later->n;
+	for (size_t i = 0; i < out->n; i++) {
+		struct ocp_histogram *histogram = &out->list[i];
+		struct histogram_values *values = &out->values[i];
+
+		*histogram = later->list[i];
+		*values = later->values[i];
+		point_to_values(histogram, values);
+		/* Both lists are sorted by the name of the probe. */
+		while (old < earlier->n && strcmp(earlier->list[old].probe, histogram->probe) < 0)
+			old++;
+		if (old < earlier->n && strcmp(earlier->list[old].probe, histogram->probe) == 0)
+			subtract(histogram, values, &earlier->list[old], &earlier->values[old]);
+		set_sums(histogram, values);
+		find_extreme_ints(histogram);
+		find_extreme_floats(&values->floats);
+	}
+	return err;
+}
+
+/* ---- calls by domain ------------------------------------------------------------------------ */
+
+void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains)
+{
+	meter->domains = *domains;
+}
+
+static void domain_pairs_free(struct domain_pairs *pairs)
+{
+	free(pairs->list);
+	*pairs = (struct domain_pairs){ 0 };
+}
+
+static int allocate_domain_pairs(struct ocp_ctx *ctx, struct domain_pairs *pairs, size_t n)
+{
+	*pairs = (struct domain_pairs){ .list = calloc(n + 1, sizeof(*pairs->list)), .n = n };
+	return pairs->list ? 0 : ctx_no_memory(ctx);
+}
+
+static int compare_domain_pairs(const void *a, const void *b)
+{
+	const struct domain_pair *x = a, *y = b;
+
+	if (x->pair != y->pair)
+		return COMPARE(x->pair, y->pair);
+	return COMPARE(x->domain, y->domain);
+}
+
+/* Set the histogram pointers of all rows. Call this after rows have moved. */
+static void point_to_buckets(struct domain_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->n; i++)
+		pairs->list[i].times.buckets = pairs->list[i].buckets;
+}
+
+/*
+ * Convert the calls by domain in READING. The caller frees OUT with domain_pairs_free(), also on
+ * failure (-ENOMEM).
+ */
+static int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
+			     struct domain_pairs *out)
+{
+	int err = allocate_domain_pairs(meter->ctx, out, reading->n_domain_pairs);
+
+	out->n = 0;
+	for (size_t i = 0; !err && i < reading->n_domain_pairs; i++) {
+		const struct engine_domain_pair *read = &reading->domain_pairs[i];
+		struct domain_pair *row = &out->list[out->n];
+
+		if (read->pair >= meter->request.n_pairs)
+			continue;
+		out->n++;
+		row->pair = read->pair;
+		row->domain = read->domain;
+		row->times = (struct ocp_pair){
+			.start = meter->request.pairs[read->pair].start.text,
+			.stop = "",
+			.starts = read->times.count,
+			.count = read->times.count,
+			.sum_ns = read->times.sum_ns,
+			.min_ns = read->times.min_ns,
+			.max_ns = read->times.max_ns,
+		};
+		memcpy(row->buckets, read->times.buckets, sizeof(row->buckets));
+	}
+	if (out->n)
+		qsort(out->list, out->n, sizeof(*out->list), compare_domain_pairs);
+	point_to_buckets(out);
+	return err;
+}
+
+void pair_find_extremes(struct ocp_pair *pair)
+{
+	pair->min_ns = pair->max_ns = 0;
+	for (size_t i = OCP_BUCKETS; i-- > 0;)
+		if (pair->buckets[i])
+			pair->min_ns = ocp_bucket_start(i);
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		if (pair->buckets[i])
+			pair->max_ns = ocp_bucket_start(i + 1) - 1;
+}
+
+static void subtract_domain_pair(struct domain_pair *row, const struct domain_pair *old)
+{
+	row->times.starts -= old->times.starts;
+	row->times.count -= old->times.count;
+	row->times.sum_ns -= old->times.sum_ns;
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		row->buckets[i] -= old->buckets[i];
+}
+
+/* Set *OUT to LATER minus EARLIER. The caller frees OUT, also on failure (-ENOMEM). */
+static int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
+				 const struct domain_pairs *earlier, struct domain_pairs *out)
+{
+	int err = allocate_domain_pairs(ctx, out, later->n);
+
+	if (err)
+		return err;
+	if (later->n)
+		memcpy(out->list, later->list, later->n * sizeof(*out->list));
+	point_to_buckets(out);
+	for (size_t i = 0; i < out->n; i++) {
+		const struct domain_pair *old =
+			earlier->n ? bsearch(&out->list[i], earlier->list, earlier->n,
+					     sizeof(*out->list), compare_domain_pairs)
+				   : NULL;
+
+		if (old)
+			subtract_domain_pair(&out->list[i], old);
+		pair_find_extremes(&out->list[i].times);
+	}
+	return 0;
+}
+
+/* ---- a sample ------------------------------------------------------------------------------- */
 
 struct sample_row {
 	struct ocp_hits hits;
@@ -190,7 +607,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 				  .pid = (pid_t)keyed->tgid },
 			.key = (uint64_t)keyed->id << 32 | keyed->probe_index,
 		};
-		if (meter->split == OCP_BY_THREAD)
+		if (meter->request.split == OCP_BY_THREAD)
 			row->hits.tid = (pid_t)keyed->id;
 		memcpy(row->comm, keyed->comm, sizeof(row->comm));
 	}
@@ -202,9 +619,9 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 
 static int make_rows(struct ocp_sample *sample, const struct engine_reading *reading)
 {
-	if (sample->meter->split == OCP_BY_PROBE)
+	if (sample->meter->request.split == OCP_BY_PROBE)
 		return make_probe_rows(sample);
-	if (sample->meter->split == OCP_BY_SITE)
+	if (sample->meter->request.split == OCP_BY_SITE)
 		return make_site_rows(sample, reading->hits);
 	return make_keyed_rows(sample, reading);
 }
@@ -224,17 +641,17 @@ static int allocate_pairs(struct ocp_sample *sample, size_t n)
 static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs)
 {
 	const struct ocp_meter *meter = sample->meter;
-	int err = allocate_pairs(sample, meter->n_pairs);
+	int err = allocate_pairs(sample, meter->request.n_pairs);
 
-	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
 		const struct engine_pair *pair = &pairs[i];
 		const uint64_t ended =
 			pair->count + pair->orphan_starts + pair->map_full + pair->not_keyed;
 
 		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
 		sample->pairs[i] = (struct ocp_pair){
-			.start = meter->pairs[i].start,
-			.stop = meter->pairs[i].is_calls ? "" : meter->pairs[i].stop,
+			.start = meter->request.pairs[i].start.text,
+			.stop = request_pair_stop(&meter->request.pairs[i]),
 			.count = pair->count,
 			.sum_ns = pair->sum_ns,
 			.min_ns = pair->min_ns,
@@ -250,7 +667,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			 */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
-			.by_key = meter->pairs[i].key_arg >= 0,
+			.by_key = meter->request.pairs[i].key_arg >= 0,
 			.mismatched = pair->mismatched,
 		};
 	}
@@ -270,7 +687,7 @@ static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
 {
 	*reading = (struct engine_reading){
 		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
-		.pairs = calloc(meter->n_pairs + 1, sizeof(*reading->pairs)),
+		.pairs = calloc(meter->request.n_pairs + 1, sizeof(*reading->pairs)),
 		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
 		.floats = calloc(meter->spec.n_histograms + 1, sizeof(*reading->floats)),
 	};
@@ -396,7 +813,7 @@ static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, 
 static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 			 const struct ocp_sample *earlier)
 {
-	const enum ocp_split split = later->meter->split;
+	const enum ocp_split split = later->meter->request.split;
 	const bool by_id = split == OCP_BY_THREAD || split == OCP_BY_PROCESS;
 	struct earlier_rows rows = { .sample = earlier };
 	uint64_t *gone = calloc(later->meter->table.n_probes + 1, sizeof(*gone));

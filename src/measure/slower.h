@@ -18,12 +18,11 @@ struct slow_pair {
 };
 
 /*
- * Report each pair that takes NS nanoseconds or longer; these count towards the limit of printed
- * hits. Call this before METER is opened. For each such pair, ocp_meter_take_hits() passes on the
- * hit of its stop, for which slow_pair_of() returns the pair; for printed hits, slow_pair_of()
- * returns NULL. Losses are in struct ocp_losses.
+ * If the request has_slower, each pair that takes slower_ns or longer is reported; these count
+ * towards the limit of printed hits. For each such pair, ocp_meter_take_hits() passes on the hit of
+ * its stop, for which slow_pair_of() returns the pair; for printed hits, slow_pair_of() returns
+ * NULL. Losses are in struct ocp_losses.
  */
-void meter_set_slower(struct ocp_meter *meter, uint64_t ns);
 const struct slow_pair *slow_pair_of(const struct ocp_hit *hit);
 
 #endif

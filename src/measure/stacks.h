@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The stacks of hits: who calls the probes that a meter counts, times or prints. */
+/*
+ * The stacks of hits: who calls the probes that a meter counts, times or prints. A request with a
+ * stack_depth makes the meter walk them.
+ */
 #ifndef MEASURE_STACKS_H
 #define MEASURE_STACKS_H
 
@@ -41,12 +44,6 @@ struct stack_rows {
 	uint64_t lost;
 	uint64_t not_counted; /* hits and times that are in no row: no room */
 };
-
-/*
- * Walk the stacks of hits, up to DEPTH frames each; DEPTH is at most MAX_STACK_DEPTH. Call this
- * before ocp_meter_open().
- */
-void meter_walk_stacks(struct ocp_meter *meter, unsigned int depth);
 
 /*
  * Read the hits and times by stack. The caller frees ROWS with stack_rows_free(), also on failure.

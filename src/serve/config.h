@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include "base/ctx.h"
+#include "measure/args/request.h"
 #include "serve/buckets.h"
 #include "watch/watch.h"
 

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "ocaml_probes.h"
 
 enum {

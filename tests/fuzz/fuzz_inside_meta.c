@@ -29,9 +29,9 @@ static void check_meter(const struct ocp_meter *meter)
 {
 	const struct site_table *table = &meter->table;
 
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		check_plain(meter->pairs[i].start);
-		check_plain(meter->pairs[i].stop);
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		check_plain(meter->request.pairs[i].start.text);
+		check_plain(request_pair_stop(&meter->request.pairs[i]));
 	}
 	for (size_t i = 0; i < table->n_probes; i++)
 		check_plain(table->probes[i].name);

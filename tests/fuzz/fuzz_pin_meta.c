@@ -42,7 +42,7 @@ static void check_references(const struct ocp_meter *meter)
 {
 	const struct site_table *table = &meter->table;
 
-	require(meter->start_ns >= 0 && meter->split <= OCP_BY_PROCESS);
+	require(meter->start_ns >= 0 && meter->request.split <= OCP_BY_PROCESS);
 	for (size_t i = 0; i < meter->n_pids; i++)
 		require(meter->pids[i] > 0);
 	for (size_t i = 0; i < table->n_probes; i++)

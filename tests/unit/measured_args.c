@@ -36,9 +36,9 @@ void measured_prepare_pair(struct measured *m)
 	m->sites[START].n_roles = m->sites[STOP].n_roles = 1;
 	m->spec.roles = m->roles;
 	m->spec.n_roles = N_SITES;
-	m->spec.n_pairs = 1;
+	m->spec.request.n_pairs = 1;
 	m->spec.max_open = 64;
-	m->spec.depth = 8;
+	m->spec.request.depth = 8;
 }
 
 void measured_set_key(struct measured *m, unsigned int arg)

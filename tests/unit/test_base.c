@@ -72,7 +72,7 @@ TEST(comparison_is_that_of_numbers)
 	assert_int_equal(COMPARE(1, 2), -1);
 	assert_int_equal(COMPARE(2, 2), 0);
 	assert_int_equal(COMPARE(3, 2), 1);
-	assert_int_equal(COMPARE(UINT64_MAX, UINT64_C(0)), 1);
+	assert_int_equal(COMPARE(UINT64_MAX, UINT64_C(1)), 1);
 	assert_int_equal(COMPARE(INT64_MIN, INT64_MAX), -1);
 }
 

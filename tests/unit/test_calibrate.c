@@ -108,7 +108,7 @@ static int know_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struc
 {
 	(void)ctx;
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = 1.5,
-				     .cost_per_paired_hit_ns = spec->n_pairs ? 15 : 0 };
+				     .cost_per_paired_hit_ns = spec->request.n_pairs ? 15 : 0 };
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static int know_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struc
 TEST(an_engine_may_know_its_costs)
 {
 	struct engine_ops ops = ops_that(open_never);
-	const struct engine_spec timing = { .max_sites = 1, .n_pairs = 3 };
+	const struct engine_spec timing = { .max_sites = 1, .request.n_pairs = 3 };
 	struct calibration *c;
 	struct ocp_costs costs;
 	const char *why;

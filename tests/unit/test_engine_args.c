@@ -71,7 +71,7 @@ TEST(a_filtered_start_replaces_where_depth_is_1)
 	struct measured m;
 
 	measured_prepare_pair(&m);
-	m.spec.depth = 1;
+	m.spec.request.depth = 1;
 	measured_set_filter(&m, "arg0 == 1");
 	measured_attach(&m);
 	args_start(of_int(1), of_int(0));
@@ -94,7 +94,7 @@ TEST(a_filtered_start_between_others_counts_as_nothing)
 	struct measured m;
 
 	measured_prepare_pair(&m);
-	m.spec.depth = 4;
+	m.spec.request.depth = 4;
 	measured_set_filter(&m, "arg0 == 1");
 	measured_attach(&m);
 	args_start(of_int(1), of_int(0)); /* of this frame: it counts */
@@ -302,7 +302,7 @@ TEST(processes_take_their_keys_along)
 	char c;
 
 	prepare_keys(&m, ROOM);
-	m.spec.children = true;
+	m.spec.request.children = true;
 	measured_attach(&m);
 	args_start(of_int(100), of_int(0));
 	for (int i = 0; i < PROCESSES; i++) {
@@ -475,7 +475,7 @@ TEST(nested_pairs_do_not_mismatch)
 
 	measured_prepare_pair(&m);
 	measured_compare(&m, 0);
-	m.spec.depth = 4;
+	m.spec.request.depth = 4;
 	measured_attach(&m);
 	for (int i = 0; i < 4; i++)
 		args_start(of_int(i), of_int(0));
@@ -516,7 +516,7 @@ TEST(pairs_of_both_kinds)
 	measured_prepare_pair(&m);
 	m.spec.roles = roles;
 	m.spec.n_roles = 4;
-	m.spec.n_pairs = 2;
+	m.spec.request.n_pairs = 2;
 	m.sites[START].n_roles = m.sites[STOP].n_roles = 2;
 	m.sites[STOP].first_role = 2;
 	measured_attach(&m);
@@ -547,15 +547,15 @@ TEST(every_combination_loads)
 		if (bits & 2)
 			measured_set_filter(&m, "arg0 == 1");
 		m.spec.n_histograms = bits >> 2 & 1;
-		m.spec.prints = bits & 8;
+		m.spec.request.printed.n = bits & 8;
 		m.spec.print_bytes = SMALL_RING;
 		if (bits & 1 && bits & 16)
 			measured_set_key(&m, 15);
 		if (bits & 128)
 			measured_compare(&m, 14);
-		m.spec.split = bits & 32 ? OCP_BY_THREAD : OCP_BY_PROBE;
+		m.spec.request.split = bits & 32 ? OCP_BY_THREAD : OCP_BY_PROBE;
 		m.spec.max_keys = 16;
-		m.spec.stack_depth = bits & 64 ? WALK_MAX_DEPTH : 0;
+		m.spec.request.stack_depth = bits & 64 ? WALK_MAX_DEPTH : 0;
 		assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), 0);
 		measured_finish(&m);
 	}

@@ -222,7 +222,7 @@ static int measure_children_elsewhere(struct ocp_ctx *ctx)
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	spec = spec_of(&file);
-	spec.children = true;
+	spec.request.children = true;
 	if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &file, 1))
 		return 2;
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });

@@ -38,9 +38,9 @@ static void prepare(struct measured *m)
 	m->spec = spec_of(&m->file);
 	m->spec.roles = m->roles;
 	m->spec.n_roles = N_SITES;
-	m->spec.n_pairs = 1;
+	m->spec.request.n_pairs = 1;
 	m->spec.max_open = 64;
-	m->spec.depth = 8;
+	m->spec.request.depth = 8;
 }
 
 static void attach(struct measured *m, const struct engine_bpf_options *options)
@@ -138,7 +138,7 @@ TEST(the_oldest_makes_room)
 	struct measured m;
 
 	prepare(&m);
-	m.spec.depth = 3;
+	m.spec.request.depth = 3;
 	attach(&m, NULL);
 	run(&m, "0(1(2(3(4()3)2)1)0)", 2, 10); /* the outer 2 of 5 */
 	run(&m, "0(1(2(3(4(3)2)1)", 2, 10);    /* the same, and 4 is skipped */
@@ -155,7 +155,7 @@ TEST(timing_recovers_from_skipped_stops)
 	struct measured m;
 
 	prepare(&m);
-	m.spec.depth = MEASURE_DEPTH;
+	m.spec.request.depth = MEASURE_DEPTH;
 	attach(&m, NULL);
 	/* One thread. In each round, 40 are skipped by an exception that no pair is around. */
 	run(&m, "2((((((((((((((((((((((((((((((((((((((((1(2()1)", 1, 100);
@@ -210,7 +210,7 @@ TEST(with_depth_1_a_start_replaces_the_one_before)
 	struct measured m;
 
 	prepare(&m);
-	m.spec.depth = 1;
+	m.spec.request.depth = 1;
 	attach(&m, NULL);
 	run(&m, "((()", 2, 1000);
 	finish(&m);
@@ -245,9 +245,9 @@ static void tell_threads_apart(bool in_pair)
 
 	prepare(&m);
 	if (!in_pair)
-		m.spec.n_pairs = m.spec.n_roles = m.sites[START].n_roles = m.sites[STOP].n_roles =
-			0;
-	m.spec.split = OCP_BY_THREAD;
+		m.spec.request.n_pairs = m.spec.n_roles = m.sites[START].n_roles =
+			m.sites[STOP].n_roles = 0;
+	m.spec.request.split = OCP_BY_THREAD;
 	m.spec.max_keys = 100;
 	m.sites[START].is_keyed = true;
 	m.sites[START].probe_index = 7;
@@ -283,7 +283,7 @@ TEST(keys_without_room_are_counted)
 	struct measured m;
 
 	prepare(&m);
-	m.spec.split = OCP_BY_THREAD;
+	m.spec.request.split = OCP_BY_THREAD;
 	m.spec.max_keys = 2;
 	m.sites[START].is_keyed = true;
 	attach(&m, NULL);
@@ -349,7 +349,7 @@ TEST(children_are_followed)
 	child_start(&bystander);
 	file = engine_file_of(&child.pid, &site, 1);
 	spec = spec_of(&file);
-	spec.children = true;
+	spec.request.children = true;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
@@ -378,7 +378,7 @@ TEST(children_without_room_are_counted)
 	child_start(&child);
 	file = engine_file_of(&child.pid, &site, 1);
 	spec = spec_of(&file);
-	spec.children = true;
+	spec.request.children = true;
 	spec.max_processes = 1;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);

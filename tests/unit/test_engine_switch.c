@@ -180,9 +180,9 @@ TEST(pairs_of_others_are_exact)
 	s.sites[STOP].first_role = 1;
 	spec.roles = roles;
 	spec.n_roles = 2;
-	spec.n_pairs = 1;
+	spec.request.n_pairs = 1;
 	spec.max_open = 64;
-	spec.depth = 32;
+	spec.request.depth = 32;
 	attach(&s, &spec, NULL);
 	expected =
 		(uint64_t)keep_switching(&s, order, N_FEWER_SWITCHES) * N_THREADS * order.times * 2;

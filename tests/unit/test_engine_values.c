@@ -309,8 +309,8 @@ TEST(signed_buckets_are_in_order)
 static void prepare_printing(struct measured *m, uint64_t limit, size_t bytes)
 {
 	measured_prepare(m);
-	m->spec.prints = true;
-	m->spec.print_limit = limit;
+	m->spec.request.printed.n = true;
+	m->spec.request.print_limit = limit;
 	m->spec.print_bytes = bytes;
 	m->sites[START].is_printed = m->sites[STOP].is_printed = true;
 }

@@ -53,7 +53,7 @@ TEST(what_is_written_is_read)
 	assert_non_null(meter);
 	assert_int_equal(meter->n_pids, 2);
 	assert_int_equal(meter->pids[1], 78);
-	assert_string_equal(meter->pairs[0].stop, "b c\xff");
+	assert_string_equal(meter->request.pairs[0].stop.text, "b c\xff");
 	assert_int_equal(meter->table.n_sites, 3);
 	assert_int_equal(meter->table.sites[0].symbol_off, 0x1f);
 	assert_string_equal(meter->table.sites[0].source, "a.ml");
@@ -224,8 +224,8 @@ TEST(an_untrusted_text_is_plain)
 
 	assert_int_equal(site_table_keep(&meter->table, copy), 0);
 	assert_int_equal(pin_meta_parse_untrusted(meter, copy), 0);
-	assert_string_equal(meter->pairs[0].start, "a?[J");
-	assert_string_equal(meter->pairs[0].stop, "b?x");
+	assert_string_equal(meter->request.pairs[0].start.text, "a?[J");
+	assert_string_equal(meter->request.pairs[0].stop.text, "b?x");
 	assert_string_equal(meter->table.probes[0].name, "a?[J");
 	assert_string_equal(meter->table.files[0].name, "/bin/?x");
 	assert_string_equal(meter->table.sites[0].symbol, "caml?A");

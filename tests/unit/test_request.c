@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "unit.h"
 
 static void fill_in(struct measure_request *request)
@@ -119,10 +119,11 @@ TEST(all_that_differs_is_seen)
 TEST(parts_that_do_not_go_together)
 {
 	static struct item all = { ITEM_ALL_PROBES, NULL };
-	static struct request_pair pair = { { ITEM_PROBE, "a" }, { ITEM_PROBE, "b" } };
+	static struct request_pair pair = { .start = { ITEM_PROBE, "a" },
+					    .stop = { ITEM_PROBE, "b" } };
 	static struct item function = { ITEM_FUNCTION, "fn:A.f" };
 	struct items some = { &all, 1 }, code = { &function, 1 };
-	static struct request_pair calls = { { ITEM_FUNCTION, "fn:A.f" }, { 0 } };
+	static struct request_pair calls = { .start = { ITEM_FUNCTION, "fn:A.f" } };
 	const struct {
 		struct measure_request request;
 		enum request_fault fault;

@@ -13,7 +13,8 @@
 #include "measured_child.h"
 
 static struct item all_probes = { ITEM_ALL_PROBES, NULL };
-static struct request_pair the_pair = { { ITEM_PROBE, "with_site" }, { ITEM_PROBE, "started_on" } };
+static struct request_pair the_pair = { .start = { ITEM_PROBE, "with_site" },
+					.stop = { ITEM_PROBE, "started_on" } };
 const struct measure_request count_all = { .counted = { &all_probes, 1 } };
 const struct measure_request time_too = {
 	.counted = { &all_probes, 1 },

@@ -10,10 +10,24 @@
 #include <linux/types.h>
 #include <stdbool.h>
 #include "args.h"
-#include "measure/args/arg_table.h"
 #include "measure/args/filter.h"
+#include "measure/args/request.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
+
+/*
+ * The parsed arguments of sites. Sites whose arguments have the same operands and names share an
+ * entry: a program with 100 000 sites has a few hundred entries.
+ */
+struct arg_table {
+	struct site_args *entries; /* by entry number; the numbers never change */
+	char **texts;		   /* by entry number: operands, a newline, names */
+	uint32_t *by_text;	   /* entry numbers, sorted by text */
+	size_t n, room;
+};
+
+/* Return the names of entry NUMBER. They are valid as long as the table exists. */
+const char *arg_table_names(const struct arg_table *table, uint32_t number);
 
 /* A probe without an argument that the request needs. */
 struct left_out {
@@ -26,8 +40,9 @@ enum { MAX_HISTOGRAMS = 1024 }; /* a histogram takes 24 KB per CPU */
 struct arg_requests {
 	struct ocp_ctx *ctx;
 	struct site_table *sites;
+	const struct measure_request *request;
 
-	/* the request */
+	/* the arguments in the request, parsed */
 	bool has_filter;
 	struct filter filter;
 	struct asked_names asked; /* names of arguments in filter, key, histogram and groups */
@@ -38,10 +53,6 @@ struct arg_requests {
 	int hist_arg;	   /* -1: none */
 	int by_arg;	   /* the argument by which hits and times are grouped; -1: none */
 	struct selection printed;
-	bool slower; /* pairs that take slower_ns or longer are printed */
-	uint64_t slower_ns;
-	uint64_t print_limit;
-	size_t print_bytes; /* size of the ring buffer; 0: derived from the limit */
 
 	/* the results of arg_requests_resolve() */
 	struct selection not_measured; /* probes that were left out */
@@ -52,9 +63,11 @@ struct arg_requests {
 	size_t histogram_room; /* histograms that the engine has room for */
 };
 
-/* Start with an empty request. CTX and SITES belong to the caller and must outlive REQUESTS. */
-void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx,
-		       struct site_table *sites);
+/*
+ * Start without arguments. CTX, SITES and REQUEST belong to the caller and must outlive REQUESTS.
+ */
+void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites,
+		       const struct measure_request *request);
 void arg_requests_free(struct arg_requests *requests);
 
 /* Return true if the filter applies to the hits of PROBE. */

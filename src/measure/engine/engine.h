@@ -23,6 +23,7 @@
 #include "measure_by.h"
 #include "measure_floats.h"
 #include "measure_stacks.h"
+#include "measure/args/request.h"
 #include "ocaml_probes_measure.h"
 
 struct stack_store;
@@ -58,7 +59,7 @@ struct engine_site {
 	uint32_t n_roles;
 	bool is_off;		 /* do not attach to it now; see switch_sites */
 	bool needs_kernel;	 /* its code is not nop and call: only the kernel can count it */
-	bool is_keyed;		 /* its hits are split by engine_spec.split */
+	bool is_keyed;		 /* its hits are split by measure_request.split */
 	bool needs_confirmation; /* time only confirmed calls: see engine_role.confirms */
 	uint8_t condition;	 /* enum measure_condition */
 	/* if `condition` names an argument: hits where it has this value do not count */
@@ -113,19 +114,21 @@ struct engine_by {
 };
 
 struct engine_spec {
-	size_t max_sites;     /* site numbers are less than this */
-	enum ocp_split split; /* OCP_BY_THREAD, OCP_BY_PROCESS: also count by thread or process */
-	size_t max_keys;      /* room for rows, one per (thread or process, probe) */
+	size_t max_sites; /* site numbers are less than this */
+	/*
+	 * What to measure. Engines use the members split, depth (not 0 if there are pairs),
+	 * stack_depth, children, has_slower, slower_ns, print_limit (0: no limit), and the numbers
+	 * n_pairs and printed.n. The lists and texts belong to the caller, and are not used.
+	 */
+	struct measure_request request;
+	size_t max_keys; /* room for rows, one per (thread or process, probe) */
 	const struct engine_role *roles;
 	size_t n_roles;
-	size_t n_pairs;
 	size_t max_open;      /* room for (thread, pair) combinations with open starts */
 	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
 	bool has_conditions;  /* engine_site.condition may be used */
-	unsigned int depth;   /* starts that one thread can have open in one pair */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
-	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* the program for check_exe; NULL: none */
 	/*
 	 * Arguments are read for a filter, histograms, groups, printed hits, slow pairs, and roles
@@ -134,17 +137,12 @@ struct engine_spec {
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */
 	unsigned int hist_arg;	     /* number of the argument for the histograms */
-	bool prints;
-	bool slower;	      /* pairs that take slower_ns or longer are printed, too */
-	bool can_switch;      /* switch_sites may be called */
-	uint64_t print_limit; /* printed hits per second; 0: no limit */
-	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
-	uint64_t slower_ns;
-	size_t max_args; /* room for entries of engine_file.args */
+	bool can_switch;	     /* switch_sites may be called */
+	size_t print_bytes;	     /* size of the ring buffer: a power of 2 of whole pages */
+	size_t max_args;	     /* room for entries of engine_file.args */
 	struct engine_domains domains;
 	struct engine_by by;
-	unsigned int stack_depth; /* frames per stack; 0: stacks are not walked */
-	bool counts_processes;	  /* count the hits of each process: engine_reading.processes */
+	bool counts_processes; /* count the hits of each process: engine_reading.processes */
 	/*
 	 * One of the measured processes; 0: none is known yet. If the tool is in the initial pid
 	 * namespace, the engine uses the process ids of that namespace, otherwise those of the pid
@@ -351,8 +349,8 @@ struct engine_ops {
 	int (*keep)(struct engine *engine, const char *folder);
 	/*
 	 * Open the engine that was pinned in FOLDER. Of SPEC, only max_sites (the number of
-	 * attached sites), n_pairs and split are used. The engine can be read, detached and closed.
-	 * If it is closed without a detach, it continues to measure.
+	 * attached sites), request.n_pairs and request.split are used. The engine can be read,
+	 * detached and closed. If it is closed without a detach, it continues to measure.
 	 */
 	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);

@@ -27,24 +27,427 @@
  * program. The gate is opened when all sites are attached and closed before the first one is
  * detached. Closing a link returns after the kernel has removed the uprobes and waited for running
  * handlers, so a read after detach misses nothing. Sites can be switched off and on in between
- * (engine_bpf_links.c). A slot of the map `hits` is written with atomic adds and read by one 64-bit
+ * (see "links" below). A slot of the map `hits` is written with atomic adds and read by one 64-bit
  * load.
  */
-#include "measure/engine/engine_bpf.h"
-
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include "base/array.h"
 #include "kernel/kernel_file.h"
 #include "kernel/link.h"
 #include "kernel/maps.h"
 #include "kernel/pid_namespace.h"
+#include "kernel/uprobe_link.h"
+#include "measure/engine/engine_bpf.h"
 #include "unwind/stack_walker.h"
+
+/* ---- links ---------------------------------------------------------------------------------- */
+
+/*
+ * At first a file has one link for all its sites. Links cannot be changed, and closing a link takes
+ * the kernel about 60 ms (an RCU grace period), whatever its number of sites. One link per site or
+ * probe would therefore be too slow. Instead:
+ *
+ *   - Sites that are switched on get a new link.
+ *   - A link is closed when all of its sites are switched off.
+ *   - If only some sites of a link are switched off, or if a file would have more than
+ *     MAX_LINKS_A_FILE links, one new link replaces all links of the file. For the sites that stay
+ *     on, this is a handover (bpf/measure.h): no hit is lost or counted twice. Sites that are
+ *     switched off may lose some hits meanwhile.
+ *
+ * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
+ * raised semaphores. The hits of such a link are not counted: the BPF program looks up in `serials`
+ * which link counts a site.
+ *
+ * There is one handover at a time, for one file, which the gate names. Closing a link waits for
+ * running handlers, so no handler of the old link runs when the handover ends.
+ *
+ * Perf events are one per site, and are simply opened and closed.
+ */
+
+enum { MAX_LINKS_A_FILE = 8 };
+
+static void engine_bpf_set_gate(struct engine *engine, uint32_t open)
+{
+	if (engine->object.gate)
+		__atomic_store_n(&engine->object.gate->open, open, __ATOMIC_SEQ_CST);
+}
+
+int engine_bpf_room_for_links(struct engine *engine, size_t n)
+{
+	size_t room = engine->n_links + n;
+	struct engine_link *links;
+
+	if (room <= engine->room_for_links)
+		return 0;
+	room += room / 2;
+	links = realloc(engine->links, room * sizeof(*links));
+	if (!links)
+		return ctx_no_memory(engine->ctx);
+	engine->links = links;
+	engine->room_for_links = room;
+	return 0;
+}
+
+static void engine_bpf_close_links(struct engine *engine, size_t n)
+{
+	const size_t n_closed = engine->n_links > n ? engine->n_links - n : 0;
+	int *fds = calloc(n_closed + 1, sizeof(*fds));
+
+	for (size_t i = 0; i < n_closed; i++) {
+		const int fd = engine->links[--engine->n_links].fd;
+
+		if (fds)
+			fds[i] = fd;
+		else
+			link_close(fd);
+	}
+	if (fds)
+		links_close(fds, n_closed);
+	free(fds);
+}
+
+static uint32_t next_serial(struct engine *engine)
+{
+	if (engine->last_serial < MEASURE_FIRST_SERIAL)
+		engine->last_serial = MEASURE_FIRST_SERIAL - 1;
+	return ++engine->last_serial;
+}
+
+static size_t serials_bytes(const struct engine *engine)
+{
+	return (engine->max_sites ? engine->max_sites : 1) * sizeof(*engine->serials);
+}
+
+static int engine_bpf_map_serials(struct engine *engine)
+{
+	void *serials = mmap(NULL, serials_bytes(engine), PROT_READ | PROT_WRITE, MAP_SHARED,
+			     engine->object.serials, 0);
+
+	if (serials == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the serials: %s",
+				 strerror(errno));
+	engine->serials = serials;
+	return 0;
+}
+
+static void engine_bpf_unmap_serials(struct engine *engine)
+{
+	if (engine->serials)
+		munmap((void *)engine->serials, serials_bytes(engine));
+	engine->serials = NULL;
+}
+
+static void close_link(struct engine *engine, size_t number)
+{
+	const int fd = engine->links[number].fd;
+
+	memmove(engine->links + number, engine->links + number + 1,
+		(--engine->n_links - number) * sizeof(*engine->links));
+	link_close(fd);
+}
+
+static bool is_within(const struct engine_link *link, size_t first, size_t n)
+{
+	return link->n_sites && link->first >= first && link->first < first + n;
+}
+
+static bool is_of_file(const struct engine_link *link, const struct engine_file *file)
+{
+	return is_within(link, file->first_site, file->n_sites);
+}
+
+/* ---- making links --------------------------------------------------------------------------- */
+
+/* Return the number of the site of UPROBE: see measure_cookie(). */
+static uint32_t site_of(const struct uprobe *uprobe)
+{
+	return (uint32_t)uprobe->cookie;
+}
+
+/* List the links FDS, made from SPEC for FILE: a perf event has one site, any other link has all. */
+static void add_links(struct engine *engine, const struct engine_file *file, uint32_t serial,
+		      const struct uprobe_link_spec *spec, const int *fds)
+{
+	const bool uses_perf = engine->uses_perf;
+
+	for (size_t i = 0; i < (uses_perf ? spec->n : 1); i++)
+		engine->links[engine->n_links++] = (struct engine_link){
+			.fd = fds[i],
+			.serial = serial,
+			.first = uses_perf ? site_of(&spec->uprobes[i]) : file->first_site,
+			.n_sites = uses_perf ? 1 : spec->n,
+			.is_return = spec->is_return,
+		};
+}
+
+/* Make links for the uprobes of SPEC, which are sites of FILE. */
+static int make_links_of(struct engine *engine, const struct engine_file *file, uint32_t serial,
+			 const struct uprobe_link_spec *spec)
+{
+	int *fds = calloc(spec->n + 1, sizeof(*fds));
+	int err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? spec->n : 1)
+		      : ctx_no_memory(engine->ctx);
+
+	if (!err)
+		err = engine->uses_perf ? perf_links_create(engine->ctx, spec, fds)
+					: uprobe_link_create(engine->ctx, spec, fds);
+	if (!err)
+		add_links(engine, file, serial, spec, fds);
+	free(fds);
+	return err;
+}
+
+/* List the WANTED sites of FILE in SPEC: those at which SPEC has return probes, or the others. */
+static void list_uprobes(const struct engine *engine, const struct engine_file *file,
+			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
+{
+	spec->n = 0;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
+		const size_t number = file->first_site + i;
+
+		if (wanted[i] && site->is_return == spec->is_return)
+			spec->uprobes[spec->n++] = (struct uprobe){
+				.off = site->nop_off,
+				.ref_ctr_off = site->ref_ctr_off,
+				.cookie = measure_cookie(serial, (__u32)number),
+				.no_semaphore = engine->no_semaphore[number],
+			};
+	}
+}
+
+/* Make links for the WANTED sites of FILE. Return probes need a separate link. */
+static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
+		      uint32_t serial)
+{
+	const bool one = engine->kernel_filters && file->n_pids == 1;
+	struct uprobe_link_spec spec = {
+		.prog_fd = engine->object.hit,
+		.idle_prog_fd = engine->support.idle_prog_fd,
+		.path = file->path,
+		.name = file->name,
+		.uprobes = calloc(file->n_sites + 1, sizeof(*spec.uprobes)),
+		.pid = one ? file->pids[0] : 0,
+	};
+	int err = spec.uprobes ? 0 : ctx_no_memory(engine->ctx);
+
+	for (int kind = 0; !err && kind < 2; kind++) {
+		spec.is_return = kind != 0;
+		list_uprobes(engine, file, wanted, serial, &spec);
+		if (spec.n)
+			err = make_links_of(engine, file, serial, &spec);
+		for (size_t i = 0; i < spec.n; i++)
+			engine->no_semaphore[site_of(&spec.uprobes[i])] =
+				spec.uprobes[i].no_semaphore;
+	}
+	free(spec.uprobes);
+	return err;
+}
+
+/* Let the links of SERIAL count the WANTED sites of FILE from now on. */
+static void let_count(struct engine *engine, const struct engine_file *file, const bool *wanted,
+		      uint32_t serial)
+{
+	for (size_t i = 0; i < file->n_sites; i++)
+		if (wanted[i])
+			engine->serials[file->first_site + i] = serial;
+}
+
+static int engine_bpf_make_links(struct engine *engine, const struct engine_file *file)
+{
+	const size_t first = file->first_site;
+	const uint32_t serial = next_serial(engine);
+	bool *wanted = calloc(file->n_sites + 1, sizeof(*wanted));
+	int err;
+
+	if (!wanted)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < file->n_sites; i++) {
+		wanted[i] = !file->sites[i].is_off;
+		engine->serials[first + i] = 0;
+		engine->no_semaphore[first + i] = false;
+	}
+	err = make_links(engine, file, wanted, serial);
+	if (!err)
+		let_count(engine, file, wanted, serial);
+	free(wanted);
+	return err;
+}
+
+/* ---- the handover --------------------------------------------------------------------------- */
+
+static int clear_marks(struct engine *engine)
+{
+	const size_t bytes = MEASURE_MARK_WORDS * sizeof(__u64);
+	void *marks =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, engine->object.marks, 0);
+
+	if (marks == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the marks: %s",
+				 strerror(errno));
+	memset(marks, 0, bytes);
+	munmap(marks, bytes);
+	return 0;
+}
+
+/* Replace all links of FILE by a new link on the WANTED sites. */
+static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
+{
+	const size_t first = file->first_site;
+	const uint32_t serial = next_serial(engine);
+	int err;
+
+	/* No program sets marks before the handover begins. */
+	err = clear_marks(engine);
+	if (err)
+		return err;
+	engine->object.gate->first = (__u32)first;
+	engine->object.gate->end = (__u32)(first + file->n_sites);
+	engine_bpf_set_gate(engine, serial);
+	err = make_links(engine, file, wanted, serial);
+	for (size_t i = engine->n_links; !err && i-- > 0;)
+		if (is_of_file(&engine->links[i], file) && engine->links[i].serial != serial)
+			close_link(engine, i);
+	if (!err)
+		let_count(engine, file, wanted, serial);
+	engine_bpf_set_gate(engine, MEASURE_OPEN);
+	return err;
+}
+
+/* ---- switching ------------------------------------------------------------------------------ */
+
+/* The sites of a file that are switched, and the effect on its links. */
+struct link_change {
+	bool *added, *all; /* by site: to switch on; on after the change */
+	size_t n_added, n_all;
+	size_t *left; /* by link: the number of its sites that stay on */
+};
+
+static void free_change(struct link_change *change)
+{
+	free(change->added);
+	free(change->all);
+	free(change->left);
+}
+
+static ptrdiff_t link_of(const struct engine *engine, size_t site, bool is_return)
+{
+	for (size_t i = 0; engine->serials[site] && i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (link->serial == engine->serials[site] && link->is_return == is_return &&
+		    (!engine->uses_perf || link->first == site))
+			return (ptrdiff_t)i;
+	}
+	return -1;
+}
+
+/*
+ * Find out which sites of FILE must be switched, and how this affects the links. The caller frees
+ * CHANGE, also on failure.
+ */
+static int find_change(struct engine *engine, const struct engine_file *file,
+		       struct link_change *change)
+{
+	const size_t first = file->first_site;
+
+	*change = (struct link_change){
+		.added = calloc(file->n_sites + 1, sizeof(*change->added)),
+		.all = calloc(file->n_sites + 1, sizeof(*change->all)),
+		.left = calloc(engine->n_links + 1, sizeof(*change->left)),
+	};
+	if (!change->added || !change->all || !change->left)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const bool is_off = file->sites[i].is_off;
+		const ptrdiff_t link =
+			is_off ? -1 : link_of(engine, first + i, file->sites[i].is_return);
+
+		change->all[i] = !is_off;
+		change->added[i] = !is_off && link < 0;
+		/*
+		 * Ask for the semaphore again: the tracer that prevented it may have left the site.
+		 */
+		if (change->added[i])
+			engine->no_semaphore[first + i] = false;
+		change->n_all += !is_off;
+		change->n_added += change->added[i];
+		if (link >= 0)
+			change->left[link]++;
+	}
+	return 0;
+}
+
+/* Return true if a link keeps only some of its sites, or if there are too many links. */
+static bool needs_handover(const struct engine *engine, const struct engine_file *file,
+			   const struct link_change *change)
+{
+	size_t n_links = change->n_added != 0;
+
+	if (engine->uses_perf || !change->n_all)
+		return false;
+	for (size_t i = 0; i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (!is_of_file(link, file) || !change->left[i])
+			continue;
+		if (change->left[i] < link->n_sites)
+			return true;
+		n_links++;
+	}
+	return n_links > MAX_LINKS_A_FILE;
+}
+
+/* Make links for the added sites, and close the links without sites. */
+static int add_and_close(struct engine *engine, const struct engine_file *file,
+			 const struct link_change *change)
+{
+	const size_t n_before = engine->n_links;
+	const uint32_t serial = next_serial(engine);
+	int err = make_links(engine, file, change->added, serial);
+
+	if (!err)
+		let_count(engine, file, change->added, serial);
+	for (size_t i = n_before; !err && i-- > 0;)
+		if (is_of_file(&engine->links[i], file) && !change->left[i])
+			close_link(engine, i);
+	return err;
+}
+
+static int engine_bpf_switch(struct engine *engine, const struct engine_file *file)
+{
+	struct link_change change;
+	int err = find_change(engine, file, &change);
+
+	if (!err && needs_handover(engine, file, &change))
+		err = hand_over(engine, file, change.all);
+	else if (!err)
+		err = add_and_close(engine, file, &change);
+	for (size_t i = 0; !err && i < file->n_sites; i++)
+		if (!change.all[i])
+			engine->serials[file->first_site + i] = 0;
+	free_change(&change);
+	return err;
+}
+
+static void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	for (size_t i = engine->n_links; i-- > 0;)
+		if (is_within(&engine->links[i], first, n))
+			close_link(engine, i);
+	for (size_t i = first; i < first + n && i < engine->max_sites; i++)
+		engine->serials[i] = 0;
+	if (hits)
+		engine_bpf_take_hits(engine, first, n, hits);
+}
 
 enum {
 	MAX_FRAME_USERS = 65536, /* threads that are in a timed call */
@@ -61,7 +464,7 @@ enum {
 /* Return true if the programs write records to the ring buffer. */
 static bool makes_records(const struct engine_spec *spec)
 {
-	return spec->prints || spec->slower;
+	return spec->request.printed.n || spec->request.has_slower;
 }
 
 /*
@@ -71,7 +474,7 @@ static bool makes_records(const struct engine_spec *spec)
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
-	       spec->children || spec->stack_depth;
+	       spec->request.children || spec->request.stack_depth;
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
@@ -98,7 +501,7 @@ static __u32 matching_of(const struct engine_spec *spec)
 {
 	__u32 matching = 0;
 
-	for (size_t i = 0; spec->n_pairs && i < spec->n_roles; i++) {
+	for (size_t i = 0; spec->request.n_pairs && i < spec->n_roles; i++) {
 		const struct engine_role *role = &spec->roles[i];
 
 		if (role->is_frame)
@@ -122,7 +525,8 @@ static bool reads_args(const struct engine_spec *spec)
  */
 static bool measures_itself(const struct engine_spec *spec)
 {
-	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
+	return spec->pid == getpid() && !spec->many_processes && !spec->request.children &&
+	       !spec->exe;
 }
 
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split)
@@ -144,27 +548,28 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	int err;
 
 	*config = (struct measure_config){
-		.only_tgids = !spec->exe && (spec->many_processes || spec->children ||
+		.only_tgids = !spec->exe && (spec->many_processes || spec->request.children ||
 					     (spec->pid && !engine->kernel_filters)),
-		.keyed_by = engine_bpf_keyed_by(spec->split),
-		.n_pairs = (__u32)spec->n_pairs,
-		.depth = spec->depth,
+		.keyed_by = engine_bpf_keyed_by(spec->request.split),
+		.n_pairs = (__u32)spec->request.n_pairs,
+		.depth = spec->request.depth,
 		.matching = matching_of(spec),
-		.children = spec->children,
+		.children = spec->request.children,
 		.args = reads_args(spec),
 		.filters = spec->filter != NULL,
 		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
-		.prints = spec->prints,
-		.print_limit = spec->print_limit,
+		.prints = spec->request.printed.n != 0,
+		.print_limit = spec->request.print_limit,
 		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
 		.frames = spec->max_frames != 0,
 		.conditions = spec->has_conditions,
 		.domain_id = spec->domains.id,
 		.domain_tls = spec->domains.tls,
-		.stack_depth = spec->stack_depth,
-		.slower_ns = spec->slower_ns,
+		.stack_depth = spec->request.stack_depth,
+		.slower_ns = spec->request.slower_ns,
 		.by_arg = spec->by.arg,
-		.by_max_times = spec->by.is_on && spec->n_pairs ? (__u32)spec->by.max_times : 0,
+		.by_max_times =
+			spec->by.is_on && spec->request.n_pairs ? (__u32)spec->by.max_times : 0,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -193,14 +598,14 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	*variant = BPF_MULTI;
 	if (needs_perf)
 		*variant = BPF_PERF;
-	else if (spec->exe || spec->children || engine->config.args ||
+	else if (spec->exe || spec->request.children || engine->config.args ||
 		 engine->config.checks_access ||
 		 ((engine->config.only_tgids || spec->domains.max) &&
 		  access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
-	if (spec->slower && !needs_perf)
+	if (spec->request.has_slower && !needs_perf)
 		*variant = BPF_SLOWER;
-	if (spec->stack_depth && !needs_perf)
+	if (spec->request.stack_depth && !needs_perf)
 		*variant = BPF_STACKS;
 	if (spec->by.is_on && !needs_perf)
 		*variant = BPF_BY;
@@ -212,11 +617,11 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		ctx_hint(engine->ctx, "run it as root");
 		return -EPERM;
 	}
-	if (needs_perf && (spec->exe || spec->children))
+	if (needs_perf && (spec->exe || spec->request.children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and processes to come need uprobe_multi "
 				 "links (Linux 6.6)");
-	if (needs_perf && spec->stack_depth)
+	if (needs_perf && spec->request.stack_depth)
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: stacks need uprobe_multi links (Linux 6.6)");
 	if (needs_perf && engine->config.args)
@@ -237,7 +642,7 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 			.hits = engine->config.hits_stride * (uint32_t)engine->n_cpus,
 			.sites = (uint32_t)spec->max_sites,
 			.roles = (uint32_t)spec->n_roles,
-			.pairs = (uint32_t)spec->n_pairs,
+			.pairs = (uint32_t)spec->request.n_pairs,
 			.open_starts =
 				matching & MEASURE_SOME_BY_THREAD ? (uint32_t)spec->max_open : 0,
 			.compared =
@@ -254,8 +659,8 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
 			.domain_pairs = (uint32_t)spec->domains.max,
 			.print_bytes = makes_records(spec) ? (uint32_t)spec->print_bytes : 0,
-			.walked_processes = spec->stack_depth ? WALKED_PROCESSES : 0,
-			.walks = spec->stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
+			.walked_processes = spec->request.stack_depth ? WALKED_PROCESSES : 0,
+			.walks = spec->request.stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
 			.by_hits = spec->by.is_on ? (uint32_t)spec->by.max_hits : 0,
 			/* There are no more probes than sites. */
 			.by_probes = spec->by.is_on ? (uint32_t)spec->max_sites : 0,
@@ -280,11 +685,11 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 	err = engine_bpf_map_hits(engine);
 	if (!err)
 		err = engine_bpf_map_serials(engine);
-	if (!err && spec->stack_depth)
+	if (!err && spec->request.stack_depth)
 		err = engine_bpf_open_stacks(engine, spec->exe);
 	if (err || !makes_records(spec))
 		return err;
-	err = print_ring_open(engine->object.prints, spec->print_bytes, spec->stack_depth,
+	err = print_ring_open(engine->object.prints, spec->print_bytes, spec->request.stack_depth,
 			      &engine->ring);
 	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
@@ -319,14 +724,13 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 {
 	if (spec->max_sites > UINT32_MAX || spec->max_keys > UINT32_MAX)
 		return ctx_error(ctx, -E2BIG, "measuring: %zu sites are too many", spec->max_sites);
-	if (spec->n_pairs > MEASURE_MAX_PAIRS)
+	if (spec->request.n_pairs > MEASURE_MAX_PAIRS)
 		return ctx_error(ctx, -E2BIG, "measuring: %zu pairs are too many, at most %d",
-				 spec->n_pairs, MEASURE_MAX_PAIRS);
-	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
+				 spec->request.n_pairs, MEASURE_MAX_PAIRS);
+	if (spec->request.n_pairs &&
+	    (spec->request.depth < 1 || spec->request.depth > MEASURE_DEPTH))
 		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
-				 spec->depth, MEASURE_DEPTH);
-	if (spec->by.is_on && spec->stack_depth)
-		return ctx_error(ctx, -EINVAL, "measuring: groups by value exclude stacks");
+				 spec->request.depth, MEASURE_DEPTH);
 	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
 		return ctx_error(ctx, -E2BIG,
 				 "measuring: histograms of %zu probes are too many, at most %d",
@@ -366,7 +770,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		return err;
 	options = options ? options : &defaults;
 	engine->max_sites = spec->max_sites;
-	engine->n_pairs = spec->n_pairs;
+	engine->n_pairs = spec->request.n_pairs;
 	engine->by = spec->by;
 	engine->n_histograms = spec->n_histograms;
 	engine->max_args = spec->max_args;
@@ -375,7 +779,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	if (err)
 		goto fail;
 	engine->kernel_filters = engine->support.pid_filter_is_sound && !options->filter_in_bpf &&
-				 !spec->many_processes && !spec->children;
+				 !spec->many_processes && !spec->request.children;
 	err = configure(engine, spec);
 	if (!err)
 		err = load_measure_object(engine, spec, options);

@@ -81,7 +81,7 @@ struct engine {
 };
 
 /*
- * engine_bpf_print.c: the reader of the ring buffer MAP_FD of BYTES bytes. If DEPTH is not 0, the
+ * engine_bpf_read.c: the reader of the ring buffer MAP_FD of BYTES bytes. If DEPTH is not 0, the
  * records are struct measure_stack_record, with stacks of up to DEPTH frames. print_ring_open()
  * returns 0 or a negative errno, print_ring_close() accepts NULL, and print_ring_take() implements
  * engine_ops.print.
@@ -101,32 +101,17 @@ int engine_bpf_pin(struct engine *engine, const char *folder);
 int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);
 
-/*
- * engine_bpf_stacks.c: see engine_ops. EXE is engine_spec.exe. engine_bpf_read_walk_ns() sets *NS
- * to engine_reading.walk_ns, which is 0 if stacks are not walked.
- */
+/* engine_bpf_read.c: see engine_ops. EXE is engine_spec.exe. */
 int engine_bpf_open_stacks(struct engine *engine, const char *exe);
 int engine_bpf_walk(struct engine *engine, pid_t pid);
 int engine_bpf_refresh_stacks(struct engine *engine);
 struct stack_walker *engine_bpf_walker(struct engine *engine);
 int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks);
-int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns);
 
-/* engine_bpf_by.c: read the groups into READING. Returns 0, -ENOMEM or the kernel's error. */
-int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading);
-
-/* engine_bpf_links.c: attach to the sites of a file that are on; see engine_ops.switch_sites. */
-int engine_bpf_make_links(struct engine *engine, const struct engine_file *file);
-int engine_bpf_switch(struct engine *engine, const struct engine_file *file);
-void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
-/* Make room for N more links. engine_bpf_close_links() closes all links except the first N. */
+/* Make room for N more links. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
-void engine_bpf_close_links(struct engine *engine, size_t n);
-void engine_bpf_set_gate(struct engine *engine, uint32_t open);
-int engine_bpf_map_serials(struct engine *engine);
-void engine_bpf_unmap_serials(struct engine *engine);
 
-/* engine_bpf_read.c. Unmapping does nothing if the hits are not mapped. */
+/* Unmapping does nothing if the hits are not mapped. */
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 /*

@@ -173,8 +173,8 @@ int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct
 	if (err)
 		return err;
 	engine->n_sites = engine->max_sites = spec->max_sites;
-	engine->n_pairs = spec->n_pairs;
-	engine->config.keyed_by = engine_bpf_keyed_by(spec->split);
+	engine->n_pairs = spec->request.n_pairs;
+	engine->config.keyed_by = engine_bpf_keyed_by(spec->request.split);
 	engine->is_pinned = true;
 	for (size_t i = 0; i < N_MAPS; i++)
 		*map_of(&engine->object, i) = -1;

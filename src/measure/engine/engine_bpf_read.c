@@ -6,13 +6,543 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/bpf.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/array.h"
+#include "base/clock.h"
+#include "base/search.h"
+#include "measure/args/value.h"
 #include "measure/engine/engine_bpf.h"
+#include "kernel/pid_namespace.h"
+#include "measure_slower.h"
+#include "kernel/maps.h"
+#include "unwind/stack_store.h"
+#include "unwind/stack_walker.h"
+
+/* ---- groups by value ------------------------------------------------------------------------ */
+/*
+ * Reads the groups of hits and the groups of times from the maps that bpf/measure_by.h describes. A
+ * group is created before anything is counted in it, and is never removed. So the list of groups
+ * can be read first, and the times of these groups afterwards.
+ */
+
+static struct engine_group *append_group(struct engine_reading *reading,
+					 const struct measure_by *value)
+{
+	struct engine_group *group = &reading->groups[reading->n_groups++];
+
+	*group = (struct engine_group){ .value = *value };
+	return group;
+}
+
+/*
+ * Add a group of times for VALUE from entry INDEX of by_times. VALUE is NULL for the group of all
+ * values for which there was no room; INDEX is then the number of the pair.
+ */
+static int add_times(struct engine *engine, struct engine_reading *reading,
+		     const struct measure_by *value, __u32 index, size_t *n_times)
+{
+	const struct measure_by others = { .what = index };
+	struct measure_by_times *times = &reading->group_times[*n_times];
+	struct engine_group *group;
+	int err = bpf_map_lookup_elem(engine->object.by_times, &index, times);
+
+	if (err)
+		return bpf_support_explain(engine->ctx, err, "reading the groups");
+	if (!times->count)
+		return 0;
+	(*n_times)++;
+	group = append_group(reading, value ? value : &others);
+	group->is_others = !value;
+	group->times = times;
+	group->hits = times->count;
+	return 0;
+}
+
+static int read_times(struct engine *engine, struct engine_reading *reading,
+		      const struct measure_by *values, const __u32 *indices, size_t n)
+{
+	size_t n_times = 0;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = add_times(engine, reading, &values[i], indices[i], &n_times);
+	for (__u32 i = 0; !err && i < engine->n_pairs; i++)
+		err = add_times(engine, reading, NULL, i, &n_times);
+	return err;
+}
+
+/* The contents of a map, as read by read_map(). */
+struct entries {
+	void *keys, *values;
+	size_t n;
+};
+
+static int read_map(struct engine *engine, int map, size_t key_bytes, size_t value_bytes,
+		    size_t room, struct entries *entries)
+{
+	return map_read_all(engine->ctx, map, key_bytes, value_bytes, room ? room : 1,
+			    &entries->keys, &entries->values, &entries->n);
+}
+
+static void free_entries(struct entries *entries)
+{
+	free(entries->keys);
+	free(entries->values);
+}
+
+static void append_hit_groups(struct engine_reading *reading, const struct entries *groups,
+			      const struct entries *others)
+{
+	const struct measure_by *values = groups->keys;
+	const __u64 *hits = groups->values, *other_hits = others->values;
+
+	/* Skip a group that was just created and has no hits yet. */
+	for (size_t i = 0; i < groups->n; i++)
+		if (hits[i])
+			append_group(reading, &values[i])->hits = hits[i];
+	for (__u32 probe = 0; probe < others->n; probe++) {
+		const struct measure_by value = { .what = probe };
+		struct engine_group *group;
+
+		if (!other_hits[probe])
+			continue;
+		group = append_group(reading, &value);
+		group->is_others = true;
+		group->hits = other_hits[probe];
+	}
+}
+
+/* Read the groups into READING. Return 0, -ENOMEM or the kernel's error. */
+static int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading)
+{
+	const struct bpf_object *object = &engine->object;
+	struct entries probes = { 0 }, others = { 0 }, pairs = { 0 };
+	size_t n_times;
+	int err = read_map(engine, object->by_hits, sizeof(struct measure_by), sizeof(__u64),
+			   engine->by.max_hits, &probes);
+
+	if (!err)
+		err = read_map(engine, object->by_others, sizeof(__u32), sizeof(__u64),
+			       engine->max_sites, &others);
+	if (!err && engine->n_pairs)
+		err = read_map(engine, object->by_pairs, sizeof(struct measure_by), sizeof(__u32),
+			       engine->by.max_times, &pairs);
+	n_times = pairs.n + engine->n_pairs;
+	reading->groups = calloc(probes.n + others.n + n_times + 1, sizeof(*reading->groups));
+	reading->group_times = calloc(n_times + 1, sizeof(*reading->group_times));
+	if (!err && (!reading->groups || !reading->group_times))
+		err = ctx_no_memory(engine->ctx);
+	if (!err) {
+		append_hit_groups(reading, &probes, &others);
+		err = read_times(engine, reading, pairs.keys, pairs.values, pairs.n);
+	}
+	free_entries(&probes);
+	free_entries(&others);
+	free_entries(&pairs);
+	return err;
+}
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+/*
+ * The stacks of hits: tells the stack walker which processes to prepare, and reads the counts by
+ * stack.
+ */
+
+/*
+ * Add the executable of the measured program to the walker. PATH names an open descriptor
+ * (/proc/self/fd/N).
+ */
+static int add_program_file(struct engine *engine, const char *path)
+{
+	const struct walk_inode inode = { engine->config.exe_dev, engine->config.exe_ino };
+	char name[PATH_MAX];
+	struct stat by_name, st;
+	const ssize_t n = readlink(path, name, sizeof(name) - 1);
+
+	/*
+	 * Functions without symbols are shown with the name of the file: use its real path if it
+	 * still exists.
+	 */
+	if (n > 0) {
+		name[n] = '\0';
+		if (stat(name, &by_name) == 0 && stat(path, &st) == 0 &&
+		    by_name.st_dev == st.st_dev && by_name.st_ino == st.st_ino)
+			path = name;
+	}
+	return stack_walker_add_file(engine->walker, path, &inode);
+}
+
+int engine_bpf_open_stacks(struct engine *engine, const char *exe)
+{
+	const struct walk_maps maps = {
+		.tables = engine->object.walk_tables,
+		.rules = engine->object.walk_rules,
+		.processes = engine->object.walk_processes,
+		.files = engine->object.walk_files,
+		.news = engine->object.walk_news,
+	};
+
+	int err = stack_walker_open(engine->ctx, &maps, &engine->walker);
+
+	return err || !exe ? err : add_program_file(engine, exe);
+}
+
+int engine_bpf_walk(struct engine *engine, pid_t pid)
+{
+	const struct pid_namespace ns = { engine->config.pidns_dev, engine->config.pidns_ino };
+	uint32_t id;
+	int err = pid_namespace_id(engine->ctx, &ns, pid, &id);
+
+	return err ? err : stack_walker_add_process(engine->walker, pid, id);
+}
+
+/*
+ * Refresh the walker. Then add the newcomers to it: processes whose stacks were walked although
+ * they had not been added. Walks are faster in a process that was added. A newcomer whose id in the
+ * pid namespace of the BPF programs differs from its id in ours is not added.
+ */
+int engine_bpf_refresh_stacks(struct engine *engine)
+{
+	const struct pid_namespace ns = { engine->config.pidns_dev, engine->config.pidns_ino };
+	const uint32_t *newcomers;
+	size_t n;
+	int err = stack_walker_refresh(engine->walker);
+
+	newcomers = stack_walker_newcomers(engine->walker, &n);
+	for (size_t i = 0; i < n && !err; i++) {
+		uint32_t id;
+
+		if (pid_namespace_id(engine->ctx, &ns, (pid_t)newcomers[i], &id) == 0 &&
+		    id == newcomers[i])
+			stack_walker_add_process(engine->walker, (pid_t)id, id);
+	}
+	return err;
+}
+
+struct stack_walker *engine_bpf_walker(struct engine *engine)
+{
+	return engine->walker;
+}
+
+static int read_costs(struct engine *engine, struct measure_walk_costs *sum)
+{
+	int err = map_sum_counters(engine->object.walk_costs, sum, sizeof(*sum) / sizeof(sum->ns));
+
+	return err ? bpf_support_explain(engine->ctx, err, "reading the stacks") : 0;
+}
+
+/* Set *NS to engine_reading.walk_ns, which is 0 if stacks are not walked. */
+static int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns)
+{
+	struct measure_walk_costs costs = { 0 };
+	int err = engine->walker ? read_costs(engine, &costs) : 0;
+
+	*ns = costs.ns;
+	return err;
+}
+
+static struct engine_stack stack_of(const struct stack_store *store,
+				    const struct measure_stack_key *key,
+				    const struct measure_stack_count *count)
+{
+	return (struct engine_stack){
+		.stack = key->stack == MEASURE_STACK_LOST ? NULL
+							  : stack_store_find(store, key->stack),
+		.number = key->what & ~(uint32_t)MEASURE_STACK_PAIR,
+		.is_pair = key->what & MEASURE_STACK_PAIR,
+		.count = *count,
+	};
+}
+
+static int read_counts(struct engine *engine, struct measure_stack_key **keys,
+		       struct measure_stack_count **counts, size_t *n)
+{
+	void *its_keys, *values;
+	int err = map_read_all(engine->ctx, engine->object.stack_counts, sizeof(**keys),
+			       sizeof(**counts), MEASURE_MAX_STACK_COUNTS, &its_keys, &values, n);
+
+	*keys = its_keys;
+	*counts = values;
+	return err;
+}
+
+int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks)
+{
+	const struct stack_maps maps = { engine->object.stacks, engine->object.stack_losses };
+	struct measure_stack_key *keys;
+	struct measure_stack_count *counts;
+	size_t n;
+	int err;
+
+	*stacks = (struct engine_stacks){ 0 };
+	/* Read the counts before the stacks: a stack is stored before it is counted. */
+	err = read_counts(engine, &keys, &counts, &n);
+	if (!err)
+		err = stack_store_read(engine->ctx, &maps, &stacks->store);
+	if (!err)
+		stacks->list = calloc(n + 1, sizeof(*stacks->list));
+	if (!err && !stacks->list)
+		err = ctx_no_memory(engine->ctx);
+	for (size_t i = 0; !err && i < n; i++)
+		stacks->list[stacks->n++] = stack_of(stacks->store, &keys[i], &counts[i]);
+	if (!err)
+		err = stack_losses_read(engine->ctx, &maps, &stacks->losses);
+	if (!err)
+		err = read_costs(engine, &stacks->costs);
+	free(keys);
+	free(counts);
+	return err;
+}
+
+/* ---- the ring buffer ------------------------------------------------------------------------ */
+/*
+ * Reads the ring buffer of printed hits in place. libbpf's reader prints errors to stderr, and
+ * cannot look at a record without consuming it. The kernel maps the data twice in a row, so that
+ * every record is contiguous.
+ *
+ * Order. Records are in the order of their reservation, but are passed on in the order of their
+ * times. The two orders differ if a task is interrupted, for any length of time, after it has
+ * reserved a record and before it reads the time for it. But a record's time is always later than
+ * its reservation. So each call of print_ring_take() remembers a time T (mark_ns) and then the
+ * position P (mark) up to which records are reserved: all records from P on are newer than T. Once
+ * all records before the P of the previous call are complete, no further record up to that call's T
+ * can appear. The current call then sorts all records up to that T and passes them on.
+ *
+ * The buffer can only be consumed from its beginning. So a record that was passed on stays in the
+ * buffer if it is behind one that was not. The next call recognises it by its position and time
+ * (seen, seen_ns), and does not pass it on again.
+ */
+
+/*
+ * An upper bound of the time until other processors see a reservation; the real time is much
+ * shorter.
+ */
+enum { SETTLED_NS = 1000 * 1000 };
+
+/* A record to pass on. */
+struct found_record {
+	const struct hit_record *record;
+};
+
+struct print_ring {
+	unsigned long *consumer; /* positions increase without end */
+	const unsigned long *producer;
+	const char *data;
+	void *producer_page;
+	size_t page, bytes, record_bytes;
+	unsigned long mark; /* end of the reserved records at the previous call */
+	uint64_t mark_ns;   /* records from `mark` on are newer than this */
+	unsigned long seen; /* the previous call looked at the records before this position */
+	uint64_t seen_ns;   /* of the records before `seen`, those up to this time were passed on */
+	struct found_record *batch;
+	size_t n;
+};
+
+int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out)
+{
+	struct print_ring *ring = calloc(1, sizeof(*ring));
+	void *at;
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	ring->page = (size_t)sysconf(_SC_PAGESIZE);
+	ring->bytes = bytes;
+	ring->record_bytes = depth ? measure_stack_record_bytes(depth) : sizeof(struct hit_record);
+	at = mmap(NULL, ring->page, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+	if (at != MAP_FAILED) {
+		ring->consumer = at;
+		at = mmap(NULL, ring->page + 2 * bytes, PROT_READ, MAP_SHARED, map_fd,
+			  (off_t)ring->page);
+	}
+	if (at == MAP_FAILED) {
+		err = -errno;
+		print_ring_close(ring);
+		return err;
+	}
+	ring->producer_page = at;
+	ring->producer = at;
+	ring->data = (const char *)at + ring->page;
+	*out = ring;
+	return 0;
+}
+
+void print_ring_close(struct print_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->consumer)
+		munmap(ring->consumer, ring->page);
+	if (ring->producer_page)
+		munmap(ring->producer_page, ring->page + 2 * ring->bytes);
+	free(ring->batch);
+	free(ring);
+}
+
+static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
+{
+	struct found_record *new = array_add(ring->batch, ring->n);
+
+	if (!new)
+		return -ENOMEM;
+	new->record = record;
+	return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct hit_record *x = ((const struct found_record *)a)->record,
+				*y = ((const struct found_record *)b)->record;
+
+	if (x->ts_ns != y->ts_ns)
+		return COMPARE(x->ts_ns, y->ts_ns);
+	/* Records with equal times keep the order of the buffer. */
+	return COMPARE(x, y);
+}
+
+static uint32_t header_at(const struct print_ring *ring, unsigned long at)
+{
+	const char *header = ring->data + (at & (ring->bytes - 1));
+
+	return __atomic_load_n((const uint32_t *)header, __ATOMIC_ACQUIRE);
+}
+
+static unsigned long next_of(unsigned long at, uint32_t header)
+{
+	const uint32_t n = header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+	return at + ((BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL);
+}
+
+/* Return the end of the complete records at the beginning of the buffer. */
+static unsigned long find_end(const struct print_ring *ring, unsigned long produced)
+{
+	unsigned long at = *ring->consumer;
+	uint32_t header;
+
+	for (; at < produced; at = next_of(at, header)) {
+		header = header_at(ring, at);
+		if (header & BPF_RINGBUF_BUSY_BIT)
+			break;
+	}
+	return at;
+}
+
+/* Return true if the N bytes of RECORD are enough for its kind. */
+static bool is_whole(const struct print_ring *ring, const struct hit_record *record, size_t n)
+{
+	if (n < ring->record_bytes)
+		return false;
+	return record->kind != RECORD_SLOW || n >= sizeof(struct slow_record);
+}
+
+/*
+ * Return true if the arguments of RECORD are valid and, for a slow pair, the arguments of its
+ * start.
+ */
+static bool is_valid(const struct hit_record *record)
+{
+	const struct slow_record *slow;
+
+	if (!value_record_is_sound(record, sizeof(*record)))
+		return false;
+	if (record->kind != RECORD_SLOW)
+		return true;
+	slow = (const struct slow_record *)record;
+	if (memchr(slow->comm, 0, sizeof(slow->comm)) == NULL)
+		return false;
+	return !slow->has_start || (value_record_is_sound(&slow->start, sizeof(slow->start)) &&
+				    memchr(slow->start_comm, 0, sizeof(slow->start_comm)) != NULL);
+}
+
+/*
+ * Collect the records before position END that are not newer than UNTIL_NS and have not been passed
+ * on. Set *KEEP to the position of the first record that must stay in the buffer.
+ */
+static int collect_records(struct print_ring *ring, unsigned long end, uint64_t until_ns,
+			   unsigned long *keep)
+{
+	unsigned long at = *ring->consumer;
+	bool keeps = false;
+	int err = 0;
+
+	ring->n = 0;
+	*keep = at;
+	while (!err && at < end) {
+		const uint32_t header = header_at(ring, at);
+		const unsigned long next = next_of(at, header);
+		const struct hit_record *record =
+			(const void *)(ring->data + (at & (ring->bytes - 1)) + BPF_RINGBUF_HDR_SZ);
+		const bool is_sound = !(header & BPF_RINGBUF_DISCARD_BIT) &&
+				      is_whole(ring, record, next - at - BPF_RINGBUF_HDR_SZ);
+
+		if (is_sound && record->ts_ns > until_ns)
+			keeps = true;
+		else if (is_sound && !(at < ring->seen && record->ts_ns <= ring->seen_ns))
+			err = add_to_batch(ring, record);
+		at = next;
+		if (!keeps)
+			*keep = at;
+	}
+	return err;
+}
+
+/* Set *STACK to the stack of RECORD and return STACK, or NULL if RECORD has no stack. */
+static const struct stored_stack *stack_of_record(const struct print_ring *ring,
+						  const struct hit_record *record,
+						  struct stored_stack *stack)
+{
+	const struct measure_stack_record *walked = (const void *)record;
+
+	if (record->kind != RECORD_HIT || ring->record_bytes == sizeof(*record) ||
+	    walked->end >= WALK_ENDS || measure_stack_record_bytes(walked->n) > ring->record_bytes)
+		return NULL;
+	*stack = (struct stored_stack){ .end = (enum walk_end)walked->end,
+					.n = walked->n,
+					.frames = (const uint64_t *)walked->frames };
+	return stack;
+}
+
+int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
+{
+	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
+	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	const unsigned long end = find_end(ring, produced);
+	/* If the buffer is filling up, room is more important than order. */
+	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
+	struct stored_stack stack;
+	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
+	unsigned long keep;
+	int err;
+
+	if (!all && !is_short && end < ring->mark)
+		return 0;
+	err = collect_records(ring, end, until_ns, &keep);
+	if (err)
+		return err;
+	if (ring->n)
+		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	for (size_t i = 0; i < ring->n; i++)
+		if (is_valid(ring->batch[i].record))
+			fn(data, ring->batch[i].record,
+			   stack_of_record(ring, ring->batch[i].record, &stack));
+	ring->mark = produced;
+	ring->mark_ns = now_ns;
+	ring->seen = end;
+	ring->seen_ns = until_ns;
+	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- counts --------------------------------------------------------------------------------- */
 
 /* Entries per system call. This limits the size of the buffers. */
 enum { KEYS_A_BATCH = 1024 };

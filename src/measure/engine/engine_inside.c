@@ -80,11 +80,11 @@ struct sites_to_count {
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
 {
-	if (spec->filter || spec->n_histograms || spec->prints)
+	if (spec->filter || spec->n_histograms || spec->request.printed.n)
 		return "arguments of probes";
-	if (spec->split == OCP_BY_THREAD)
+	if (spec->request.split == OCP_BY_THREAD)
 		return "counts by thread";
-	if (spec->stack_depth)
+	if (spec->request.stack_depth)
 		return "stacks";
 	if (spec->exe || !spec->pid)
 		return "every process of a program";
@@ -107,10 +107,10 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	*engine = (struct engine){
 		.ctx = ctx,
 		.roles = calloc(spec->n_roles + 1, sizeof(*engine->roles)),
-		.n_pairs = spec->n_pairs,
+		.n_pairs = spec->request.n_pairs,
 		.max_sites = spec->max_sites,
-		.depth = spec->depth,
-		.by_process = spec->split == OCP_BY_PROCESS,
+		.depth = spec->request.depth,
+		.by_process = spec->request.split == OCP_BY_PROCESS,
 	};
 	if (!engine->roles) {
 		free(engine);
@@ -957,9 +957,9 @@ static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 
 	for (size_t i = 0; i < spec->n_roles; i++)
 		by_key |= spec->roles[i].is_keyed;
-	if (!err && spec->n_pairs)
+	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->depth, &timing);
+				       spec->request.depth, &timing);
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
 				     .cost_per_paired_hit_ns = timing.hit_ns,
 				     .empty_pair_ns = timing.empty_pair_ns };

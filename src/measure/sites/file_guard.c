@@ -21,7 +21,7 @@
  * the file does not count as overwritten. Two cases remain: a file is overwritten and run between
  * two refreshes, or a shared object is overwritten while it is mapped.
  */
-#include "measure/sites/file_guard.h"
+#include "measure/sites/site_table.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A measuring request: what to measure, but not in which processes. The command line and the
- * configuration of `serve` fill it in, a watch carries it, and it is applied to a meter.
+ * configuration of `serve` fill it in, a watch carries it, a meter keeps it, and an engine opens
+ * with it.
  */
 #ifndef MEASURE_REQUEST_H
 #define MEASURE_REQUEST_H
@@ -20,7 +21,30 @@ struct line_spans;
  */
 struct request_pair {
 	struct item start, stop;
+	/*
+	 * How a meter matches the pair, see meter_keys.c; unused before. Arguments are numbered as
+	 * in filter.h; -1: none.
+	 */
+	int key_arg; /* matches starts with stops; -1: by thread */
+	/*
+	 * If matched by thread: pairs whose start and stop differ in this argument are also counted
+	 * in `mismatched`.
+	 */
+	int compared_arg;
+	bool is_chosen; /* meter_find_keys() chose key_arg */
 };
+
+/* Return true if the calls of function pair->start are timed. */
+static inline bool request_pair_is_calls(const struct request_pair *pair)
+{
+	return !pair->stop.text;
+}
+
+/* Return the name of the probe that stops PAIR, or "" if calls are timed. */
+static inline const char *request_pair_stop(const struct request_pair *pair)
+{
+	return pair->stop.text ? pair->stop.text : "";
+}
 
 /*
  * The engine: BPF programs in the kernel, code inside of the process, or the better of the two.
@@ -76,7 +100,7 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 void measure_request_drop(struct measure_request *copy);
 bool measure_request_equal(const struct measure_request *a, const struct measure_request *b);
 
-/* Invalid combinations. The command line and `serve` have different messages for them. */
+/* Invalid combinations. The command line, `serve` and meters have different messages for them. */
 enum request_fault {
 	REQUEST_FINE,
 	REQUEST_SPLIT_WITHOUT_COUNT,
@@ -84,10 +108,10 @@ enum request_fault {
 	REQUEST_KEY_WITHOUT_PAIR,
 	REQUEST_DEPTH_AND_KEY,
 	REQUEST_HIST_WITHOUT_COUNT,
-	REQUEST_LIMIT_WITHOUT_PRINT,
 	REQUEST_SLOWER_WITHOUT_PAIR,
 	REQUEST_SLOWER_AND_CALLS,
 	REQUEST_SLOWER_AND_STACK,
+	REQUEST_LIMIT_WITHOUT_PRINT,
 	REQUEST_STACK_WITHOUT_PROBE,
 	REQUEST_STACK_AND_SPLIT,
 	REQUEST_BY_WITHOUT_PROBE,
@@ -97,7 +121,11 @@ enum request_fault {
 	REQUEST_BY_AND_CODE,
 	REQUEST_FAULTS
 };
+bool measure_request_has_fault(const struct measure_request *request, enum request_fault fault);
+/* Return the first fault of REQUEST, or REQUEST_FINE. */
 enum request_fault measure_request_check(const struct measure_request *request);
+/* Return true if the calls of a function are timed. */
+bool measure_request_times_calls(const struct measure_request *request);
 
 /*
  * Return the first feature of REQUEST that only the BPF engine has, as the name of its option:
@@ -106,7 +134,10 @@ enum request_fault measure_request_check(const struct measure_request *request);
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
 
-/* meter_request.c: apply the request to METER, which has not been opened. 0 or a negative errno. */
+/*
+ * measure/meter_request.c: add REQUEST to METER, which has not been opened. Return 0 or a negative
+ * errno.
+ */
 int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "measure/request.h"
+#include "measure/args/request.h"
 #include "base/array.h"
 
 #include <errno.h>
@@ -36,23 +36,25 @@ bool measure_request_has_key(const struct measure_request *request)
 	return request->key && strcmp(request->key, "none") != 0;
 }
 
+static bool is_code(const struct item *item)
+{
+	return item->kind != ITEM_PROBE && item->kind != ITEM_PROBE_REGEXP &&
+	       item->kind != ITEM_ALL_PROBES;
+}
+
 static bool have_code(const struct items *items)
 {
 	for (size_t i = 0; i < items->n; i++)
-		if (items->list[i].text && item_is_code(items->list[i].text))
+		if (is_code(&items->list[i]))
 			return true;
 	return false;
 }
 
 bool measure_request_has_code(const struct measure_request *request)
 {
-	for (size_t i = 0; i < request->n_pairs; i++) {
-		const struct request_pair *pair = &request->pairs[i];
-
-		if (item_is_code(pair->start.text) ||
-		    (pair->stop.text && item_is_code(pair->stop.text)))
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (is_code(&request->pairs[i].start) || is_code(&request->pairs[i].stop))
 			return true;
-	}
 	return have_code(&request->counted) || have_code(&request->printed);
 }
 
@@ -64,7 +66,7 @@ int measure_request_add_pair(struct measure_request *request, const char *start,
 
 	if (!pair)
 		return -ENOMEM;
-	*pair = (struct request_pair){ 0 };
+	*pair = (struct request_pair){ .key_arg = -1, .compared_arg = -1 };
 	if (item_set(&pair->start, item_kind_of_name(start), start) ||
 	    item_set(&pair->stop, stop ? item_kind_of_name(stop) : ITEM_PROBE, stop)) {
 		free_pair(pair);
@@ -168,53 +170,71 @@ bool measure_request_equal(const struct measure_request *a, const struct measure
 	       equal_texts(a->hist, b->hist) && equal_texts(a->by, b->by);
 }
 
-static enum request_fault check_by(const struct measure_request *request)
-{
-	if (!request->counted.n && !request->n_pairs)
-		return REQUEST_BY_WITHOUT_PROBE;
-	if (request->split != OCP_BY_PROBE)
-		return REQUEST_BY_AND_SPLIT;
-	if (request->stack_depth)
-		return REQUEST_BY_AND_STACK;
-	if (request->has_slower)
-		return REQUEST_BY_AND_SLOWER;
-	return measure_request_has_code(request) ? REQUEST_BY_AND_CODE : REQUEST_FINE;
-}
-
-static bool times_calls(const struct measure_request *request)
+bool measure_request_times_calls(const struct measure_request *request)
 {
 	for (size_t i = 0; i < request->n_pairs; i++)
-		if (!request->pairs[i].stop.text)
+		if (request_pair_is_calls(&request->pairs[i]))
 			return true;
 	return false;
 }
 
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static bool has_fault_with_by(const struct measure_request *request, enum request_fault fault)
+{
+	switch (fault) {
+	case REQUEST_BY_WITHOUT_PROBE:
+		return !request->counted.n && !request->n_pairs;
+	case REQUEST_BY_AND_SPLIT:
+		return request->split != OCP_BY_PROBE;
+	case REQUEST_BY_AND_STACK:
+		return request->stack_depth;
+	case REQUEST_BY_AND_SLOWER:
+		return request->has_slower;
+	case REQUEST_BY_AND_CODE:
+		return measure_request_has_code(request);
+	default:
+		return false;
+	}
+}
+
+bool measure_request_has_fault(const struct measure_request *request, enum request_fault fault)
+{
+	switch (fault) {
+	case REQUEST_SPLIT_WITHOUT_COUNT:
+		return request->split != OCP_BY_PROBE && !request->counted.n;
+	case REQUEST_DEPTH_WITHOUT_PAIR:
+		return request->depth && !request->n_pairs;
+	case REQUEST_KEY_WITHOUT_PAIR:
+		return request->key && !request->n_pairs;
+	case REQUEST_DEPTH_AND_KEY:
+		return request->depth && measure_request_has_key(request);
+	case REQUEST_HIST_WITHOUT_COUNT:
+		return request->hist && !request->counted.n;
+	case REQUEST_SLOWER_WITHOUT_PAIR:
+		return request->has_slower && !request->n_pairs;
+	case REQUEST_SLOWER_AND_CALLS:
+		return request->has_slower && measure_request_times_calls(request);
+	case REQUEST_SLOWER_AND_STACK:
+		return request->has_slower && request->stack_depth;
+	case REQUEST_LIMIT_WITHOUT_PRINT:
+		return request->has_print_limit && !request->printed.n && !request->has_slower;
+	case REQUEST_STACK_WITHOUT_PROBE:
+		return request->stack_depth && measure_request_is_empty(request);
+	case REQUEST_STACK_AND_SPLIT:
+		return request->stack_depth &&
+		       (request->split == OCP_BY_THREAD || request->split == OCP_BY_PROCESS);
+	default:
+		return request->by && has_fault_with_by(request, fault);
+	}
+}
+
 enum request_fault measure_request_check(const struct measure_request *request)
 {
-	if (request->split != OCP_BY_PROBE && !request->counted.n)
-		return REQUEST_SPLIT_WITHOUT_COUNT;
-	if (request->depth && !request->n_pairs)
-		return REQUEST_DEPTH_WITHOUT_PAIR;
-	if (request->key && !request->n_pairs)
-		return REQUEST_KEY_WITHOUT_PAIR;
-	if (request->depth && measure_request_has_key(request))
-		return REQUEST_DEPTH_AND_KEY;
-	if (request->hist && !request->counted.n)
-		return REQUEST_HIST_WITHOUT_COUNT;
-	if (request->has_slower && !request->n_pairs)
-		return REQUEST_SLOWER_WITHOUT_PAIR;
-	if (request->has_slower && times_calls(request))
-		return REQUEST_SLOWER_AND_CALLS;
-	if (request->has_slower && request->stack_depth)
-		return REQUEST_SLOWER_AND_STACK;
-	if (request->has_print_limit && !request->printed.n && !request->has_slower)
-		return REQUEST_LIMIT_WITHOUT_PRINT;
-	if (request->stack_depth && measure_request_is_empty(request))
-		return REQUEST_STACK_WITHOUT_PROBE;
-	if (request->stack_depth &&
-	    (request->split == OCP_BY_THREAD || request->split == OCP_BY_PROCESS))
-		return REQUEST_STACK_AND_SPLIT;
-	return request->by ? check_by(request) : REQUEST_FINE;
+	for (enum request_fault fault = REQUEST_FINE + 1; fault < REQUEST_FAULTS; fault++)
+		if (measure_request_has_fault(request, fault))
+			return fault;
+	return REQUEST_FINE;
 }
 
 /* ---- engines -------------------------------------------------------------------------------- */
