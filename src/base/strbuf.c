@@ -89,13 +89,9 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 
 /* ---- untrusted strings ---------------------------------------------------------------------- */
 
-/*
- * Return the length of the UTF-8 character at AT, in a string that ends with a zero byte. Return 0
- * if the bytes are not valid UTF-8. Overlong forms, surrogates and numbers above U+10FFFF are not
- * valid.
- */
-static size_t utf8_bytes(const unsigned char *at)
+size_t utf8_character_bytes(const char *text)
 {
+	const unsigned char *at = (const unsigned char *)text;
 	const unsigned char first = at[0];
 	unsigned char least = 0x80, most = 0xbf;
 	size_t n;
@@ -146,7 +142,7 @@ static void add_escaped(struct strbuf *buf, const char *string,
 			at++;
 		if (!*at)
 			break;
-		n = utf8_bytes(at);
+		n = utf8_character_bytes((const char *)at);
 		instead = n == 1 ? escape(*at, scratch) : n ? NULL : "\xef\xbf\xbd";
 		if (!instead) {
 			at += n;

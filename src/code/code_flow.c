@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/search.h"
 
-const char code_flow_unknown_jump[] = "it has a jump that cannot be followed";
+/* A text for `problem`. */
+static const char code_flow_unknown_jump[] = "it has a jump that cannot be followed";
 
 struct code_flow *code_flow_new(void)
 {
@@ -161,16 +163,15 @@ static int compare_lea_targets(const void *a, const void *b)
 /* Collect the addresses that the function loads, any of which may be a table. */
 static int find_leas(struct code_flow *flow)
 {
-	int err;
+	int64_t *new;
 
 	for (size_t i = 0; i < flow->n_insns; i++) {
 		if (flow->insns[i].kind != INSN_LEA_RIP)
 			continue;
-		err = code_flow_reserve((void **)&flow->leas, &flow->leas_room, flow->n_leas + 1,
-					sizeof(*flow->leas));
-		if (err)
-			return err;
-		flow->leas[flow->n_leas++] = flow->insns[i].value;
+		new = array_add(flow->leas, flow->n_leas);
+		if (!new)
+			return -ENOMEM;
+		*new = flow->insns[i].value;
 	}
 	qsort(flow->leas, flow->n_leas, sizeof(*flow->leas), compare_lea_targets);
 	return 0;
@@ -186,12 +187,11 @@ static int64_t next_lea(const struct code_flow *flow, int64_t table)
 
 static int add_target(struct code_flow *flow, uint32_t number)
 {
-	int err = code_flow_reserve((void **)&flow->targets, &flow->targets_room,
-				    flow->n_targets + 1, sizeof(*flow->targets));
+	uint32_t *new = array_add(flow->targets, flow->n_targets);
 
-	if (err)
-		return err;
-	flow->targets[flow->n_targets++] = number;
+	if (!new)
+		return -ENOMEM;
+	*new = number;
 	flow->is_target[number] = true;
 	return 0;
 }
@@ -209,11 +209,9 @@ static int read_jump_table(struct code_flow *flow, int64_t table)
 	int32_t distance;
 	int err;
 
-	err = code_flow_reserve((void **)&flow->tables, &flow->tables_room, flow->n_tables + 1,
-				sizeof(*flow->tables));
-	if (err)
-		return err;
-	it = &flow->tables[flow->n_tables++];
+	it = array_add(flow->tables, flow->n_tables);
+	if (!it)
+		return -ENOMEM;
 	*it = (struct jump_table){ .first = flow->n_targets };
 	for (int64_t at = table; at < end && it->n < TABLE_TARGETS_MAX; at += 4) {
 		if (flow->n_targets == TARGETS_MAX) {

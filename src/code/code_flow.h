@@ -62,15 +62,15 @@ struct code_flow {
 	size_t numbers_room;
 
 	struct jump_table *tables;
-	size_t n_tables, tables_room;
+	size_t n_tables;
 	uint32_t *targets;
-	size_t n_targets, targets_room;
+	size_t n_targets;
 	/*
 	 * all addresses that lea instructions of the function load, as offsets from its start;
 	 * sorted
 	 */
 	int64_t *leas;
-	size_t n_leas, leas_room;
+	size_t n_leas;
 
 	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
 	const char *problem; /* why the function is not understood: the end of a message, or NULL */
@@ -83,9 +83,7 @@ void code_flow_free(struct code_flow *flow);
 int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 		   struct code_file *file);
 
-/* ---- between the files of code_flow ---- */
-
-extern const char code_flow_unknown_jump[]; /* a text for `problem` */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 /*
  * Set *NUMBER to the number of the instruction at offset VALUE. Return false if no instruction

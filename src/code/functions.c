@@ -35,8 +35,13 @@
 
 /* ---- paths of functions ---------------------------------------------------------------------- */
 
-bool function_path_find(const struct frametable *table, const struct function *function,
-			char name[OCAML_NAME_BYTES])
+/*
+ * Set NAME to the name of FUNCTION, whose symbol is known, preceded by the modules and functions
+ * that contain FUNCTION. Returns false if no call in FUNCTION has debug information that names
+ * them.
+ */
+static bool function_path_find(const struct frametable *table, const struct function *function,
+			       char name[OCAML_NAME_BYTES])
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
 	char longer[OCAML_NAME_BYTES];

@@ -169,14 +169,6 @@ bool function_matches(const struct function *function, const struct str_regexp *
  */
 
 /*
- * Set NAME to the name of FUNCTION, whose symbol is known, preceded by the modules and functions
- * that contain FUNCTION. Returns false if no call in FUNCTION has debug information that names
- * them.
- */
-bool function_path_find(const struct frametable *table, const struct function *function,
-			char name[OCAML_NAME_BYTES]);
-
-/*
  * Set PATH to the common start of the paths of all calls in the code at VA, which has BYTES_OF_CODE
  * bytes. Returns false if the paths have no common start.
  */

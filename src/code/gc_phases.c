@@ -98,9 +98,16 @@ static int search(struct event_call_search *s, struct insn_decoder *decoder)
 	return 0;
 }
 
-int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
-			uint64_t n_bytes, uint64_t ev_begin, uint64_t ev_end, uint32_t event,
-			struct gc_event_calls *calls)
+/*
+ * Find two calls in the function at VA: a call of the function at EV_BEGIN, and a call of the
+ * function at EV_END. Both must have the constant EVENT as argument. N_BYTES is the size of the
+ * function at VA, 0 if it is not known. Returns -ENODATA if one of the two calls is missing or is
+ * there several times, or if a jump leads between a call and the instruction that loads its
+ * constant.
+ */
+static int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
+			       uint64_t n_bytes, uint64_t ev_begin, uint64_t ev_end, uint32_t event,
+			       struct gc_event_calls *calls)
 {
 	uint8_t bytes[MOST_BYTES];
 	struct event_call_search s = {

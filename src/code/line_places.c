@@ -615,8 +615,12 @@ static ptrdiff_t refuse_all(struct line_place *list, size_t n, const char *fault
 	return (ptrdiff_t)n;
 }
 
-ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,
-			     struct line_place *list, size_t n)
+/*
+ * Reduce LIST[0..N), the rows of the lines of FUNCTION in FILE, sorted by address, to the rows that
+ * are places, and set their cost and fault. Returns how many places there are, or -ENOMEM.
+ */
+static ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,
+				    struct line_place *list, size_t n)
 {
 	struct code_flow *flow = code_file_flow(file);
 	struct code_bytes bytes;

@@ -91,11 +91,4 @@ void line_places_around(const struct line_places *places, int line, int *before,
 
 /* ---- between the files of line_places ---- */
 
-/*
- * Reduce LIST[0..N), the rows of the lines of FUNCTION in FILE, sorted by address, to the rows that
- * are places, and set their cost and fault. Returns how many places there are, or -ENOMEM.
- */
-ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *function,
-			     struct line_place *list, size_t n);
-
 #endif

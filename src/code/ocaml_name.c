@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/sanitize.h"
+#include "base/strbuf.h"
 
 #define DUNE "Dune__exe"
 
@@ -94,30 +95,17 @@ static int escaped(const char *text, size_t bytes)
  * Return the length of the multi-byte UTF-8 character at TEXT; 0 if there is none, or if it is
  * unsafe to print.
  */
-static size_t character_bytes(const unsigned char *text, size_t bytes)
+static size_t character_bytes(const char *text)
 {
-	const unsigned char first = text[0];
-	size_t n = first >= 0xc2 && first < 0xe0   ? 2
-		   : first >= 0xe0 && first < 0xf0 ? 3
-		   : first >= 0xf0 && first < 0xf5 ? 4
-						   : 0;
+	const size_t n = utf8_character_bytes(text);
 
-	if (n == 0 || n > bytes || unsafe_bytes((const char *)text))
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	/* Overlong forms, surrogates, and characters above U+10FFFF. */
-	if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
-	    (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
-		return 0;
-	return n;
+	return n > 1 && !unsafe_bytes(text) ? n : 0;
 }
 
 /* Return true if all escapes beyond ASCII in TEXT are characters of UTF-8. */
 static bool escapes_are_utf8(const char *text, size_t bytes)
 {
-	unsigned char run[5] = { 0 };
+	char run[5] = { 0 }; /* ends with a zero byte */
 	size_t n_run = 0, at = 0;
 
 	while (at < bytes) {
@@ -126,8 +114,8 @@ static bool escapes_are_utf8(const char *text, size_t bytes)
 		if (c < 0x80 && n_run)
 			return false;
 		if (c >= 0x80)
-			run[n_run++] = (unsigned char)c;
-		if (n_run && character_bytes(run, n_run) == n_run) {
+			run[n_run++] = (char)c;
+		if (n_run && character_bytes(run) == n_run) {
 			memset(run, 0, sizeof(run));
 			n_run = 0;
 		} else if (n_run == 4) {
@@ -345,7 +333,7 @@ static size_t part_bytes(const char *path)
 static bool is_harmless(const char *text)
 {
 	for (size_t at = 0, n; text[at]; at += n) {
-		n = character_bytes((const unsigned char *)text + at, strlen(text + at));
+		n = character_bytes(text + at);
 		if (n == 0 && (text[at] <= ' ' || text[at] >= 0x7f))
 			return false;
 		n = n ? n : 1;

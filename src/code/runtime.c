@@ -474,6 +474,16 @@ static int no_runtime(const struct recogniser *r)
 	return program_kind_need_native(r->ctx, PROGRAM_FOREIGN, elf_file_name(r->elf));
 }
 
+/* Return the offsets for a version of OCaml; NULL if they are unknown. */
+static const struct runtime_layout *runtime_layout_of(int major, int minor)
+{
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (layouts[i].major == major && layouts[i].first_minor <= minor &&
+		    minor <= layouts[i].last_minor)
+			return &layouts[i].layout;
+	return NULL;
+}
+
 static int recognise(const struct recogniser *r)
 {
 	struct runtime *runtime = r->runtime;
@@ -497,15 +507,6 @@ static int recognise(const struct recogniser *r)
 	runtime->places.allocated_words = va_of(r, ALLOCATED_WORDS);
 	told = check_layout(r);
 	return told || !layout->has_domains ? told : find_places_5(r);
-}
-
-const struct runtime_layout *runtime_layout_of(int major, int minor)
-{
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-		if (layouts[i].major == major && layouts[i].first_minor <= minor &&
-		    minor <= layouts[i].last_minor)
-			return &layouts[i].layout;
-	return NULL;
 }
 
 int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)

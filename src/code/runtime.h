@@ -71,7 +71,4 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 
-/* Return the offsets for a version of OCaml; NULL if they are unknown. */
-const struct runtime_layout *runtime_layout_of(int major, int minor);
-
 #endif

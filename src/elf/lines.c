@@ -22,6 +22,7 @@
 #include "base/array.h"
 #include "base/ctx.h"
 #include "base/search.h"
+#include "base/strbuf.h"
 
 /*
  * Open the debug information of the file of FD, called NAME. The caller closes it with dwarf_end().
@@ -49,10 +50,9 @@ struct line_finder {
 	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs; /* for each result, 1 + the offset of its name in `text`; 0: unknown */
-	char *text;   /* the names; a name that equals the previous one is not repeated */
-	size_t bytes, room;
-	const char *last; /* the name that was added last, in libdw's memory */
+	size_t *offs;	    /* for each result, 1 + the offset of its name in `text`; 0: unknown */
+	struct strbuf text; /* the names; a name that equals the previous one is not repeated */
+	const char *last;   /* the name that was added last, in libdw's memory */
 	size_t last_off;
 };
 
@@ -63,23 +63,15 @@ static size_t add_file_name(struct line_finder *f, const char *name)
 
 	if (name == f->last)
 		return f->last_off + 1;
-	if (f->room - f->bytes < bytes) {
-		const size_t room = 2 * f->room + bytes;
-		char *text = realloc(f->text, room);
-
-		if (!text)
-			return 0;
-		f->text = text;
-		f->room = room;
-	}
-	memcpy(f->text + f->bytes, name, bytes);
+	strbuf_add(&f->text, name, bytes);
+	if (f->text.is_short)
+		return 0;
+	f->last_off = f->text.n - bytes;
 	/* The name may be written to a terminal. */
-	for (unsigned char *c = (unsigned char *)f->text + f->bytes; *c; c++)
+	for (unsigned char *c = (unsigned char *)f->text.bytes + f->last_off; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
 	f->last = name;
-	f->last_off = f->bytes;
-	f->bytes += bytes;
 	return f->last_off + 1;
 }
 
@@ -190,16 +182,16 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 
-		asked[i].file = known ? f.text + f.offs[i] - 1 : NULL;
+		asked[i].file = known ? f.text.bytes + f.offs[i] - 1 : NULL;
 		asked[i].line = known ? asked[i].line : 0;
 		asked[i].column = known ? asked[i].column : 0;
 	}
 	dwarf_end(dwarf);
 	free(f.offs);
 	if (err)
-		free(f.text);
+		strbuf_free(&f.text);
 	else
-		*names = f.text;
+		*names = f.text.bytes;
 	return err;
 }
 

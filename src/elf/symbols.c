@@ -23,6 +23,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "base/strbuf.h"
 
 enum {
 	PIECE_SYMBOLS = 4096,
@@ -98,8 +99,7 @@ struct symbol_finder {
 	struct elf_section strings;
 	struct symbol *kept;
 	size_t n_kept;
-	char *names;
-	size_t names_bytes, names_room;
+	struct strbuf names;
 };
 
 static int compare_asked(const void *a, const void *b)
@@ -181,25 +181,15 @@ static int read_name(struct symbol_finder *f, uint32_t name_off, size_t *at)
 		free(bytes);
 		return 0;
 	}
-	if (f->names_room - f->names_bytes <= length) {
-		size_t room = 2 * f->names_room + MAX_NAME_BYTES;
-		char *larger = realloc(f->names, room);
-
-		if (!larger) {
-			free(bytes);
-			return ctx_no_memory(f->ctx);
-		}
-		f->names = larger;
-		f->names_room = room;
-	}
-	*at = f->names_bytes;
-	memcpy(f->names + *at, bytes, length + 1);
+	strbuf_add(&f->names, (const char *)bytes, length + 1);
+	free(bytes);
+	if (f->names.is_short)
+		return ctx_no_memory(f->ctx);
+	*at = f->names.n - (length + 1);
 	/* The name may be written to a terminal. */
-	for (unsigned char *c = (unsigned char *)f->names + *at; *c; c++)
+	for (unsigned char *c = (unsigned char *)f->names.bytes + *at; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
-	f->names_bytes += length + 1;
-	free(bytes);
 	return 1;
 }
 
@@ -270,12 +260,12 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	}
 	for (size_t i = 0; i < n; i++)
 		if (asked[i].name)
-			asked[i].name = err ? NULL : f.names + ((uintptr_t)asked[i].name - 1);
+			asked[i].name = err ? NULL : f.names.bytes + ((uintptr_t)asked[i].name - 1);
 	free(f.kept);
 	if (err)
-		free(f.names);
+		strbuf_free(&f.names);
 	else
-		*names = f.names;
+		*names = f.names.bytes;
 	return err;
 }
 

@@ -147,6 +147,25 @@ static int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum oc
  * The functions below name the tests of tests/unit/test_journal.c that cover them.
  */
 
+struct process_id {
+	pid_t pid;
+	uint64_t start_time;
+};
+
+/* The boot and the pid namespace in which a pid is valid. */
+struct surroundings {
+	char boot[64];
+	uint64_t pid_namespace;
+};
+
+/* The lines of a journal before its actions. */
+struct journal_header {
+	struct surroundings where;
+	struct process_id process, tool;
+	uint64_t program; /* journal_program_id() of the process */
+	enum journal_kind kind;
+};
+
 /* The length of the line "progress DONE BEGUN", which is overwritten. */
 enum { PROGRESS_BYTES = 30 };
 
@@ -155,7 +174,7 @@ enum { PROGRESS_BYTES = 30 };
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-void surroundings_read(struct surroundings *here)
+static void surroundings_read(struct surroundings *here)
 {
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 	struct stat st;
@@ -197,8 +216,8 @@ uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
-		      const struct journal_entry *entry)
+static int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
+			     const struct journal_entry *entry)
 {
 	char *name = strdup(entry->name);
 	struct journal_entry *new = name ? array_add(*entries, *n) : NULL;
@@ -226,7 +245,11 @@ static void progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t beg
 	snprintf(text, PROGRESS_BYTES + 1, "progress %010zu %010zu", done, begun);
 }
 
-int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
+/*
+ * Overwrite the progress at offset AT of FD. Returns 0 or -errno. The write lies within one page,
+ * so that a signal cannot interrupt it half way.
+ */
+static int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
 {
 	struct interruptions interruptions = { 0 };
 	char text[PROGRESS_BYTES + 1];
@@ -241,9 +264,14 @@ int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
 	return n < 0 ? -errno : -EIO;
 }
 
-void journal_write(FILE *f, const struct journal_header *header,
-		   const struct journal_entry *entries, size_t n, size_t done, size_t begun,
-		   long *progress_at)
+/*
+ * Write a whole journal. Entries that change no counter are left out; of the entries written, the
+ * first DONE are done and the first BEGUN are begun. *PROGRESS_AT is the offset of the progress
+ * line.
+ */
+static void journal_write(FILE *f, const struct journal_header *header,
+			  const struct journal_entry *entries, size_t n, size_t done, size_t begun,
+			  long *progress_at)
 {
 	char progress[PROGRESS_BYTES + 1];
 

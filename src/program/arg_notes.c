@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "program/arg_names.h"
 #include "program/note.h"
 #include "program/wrapper_args.h"
@@ -128,20 +129,12 @@ static int find_arg_notes(const uint8_t *bytes, size_t n_bytes, struct arg_notes
 static bool find_entry(const struct arg_notes_table *table, uint64_t va,
 		       struct arg_notes_entry *entry)
 {
-	size_t from = 0, to = table->n;
+	const size_t at = SEARCH(i, table->n, entry_at(table, i).va < va);
 
-	while (from < to) {
-		const size_t middle = from + (to - from) / 2;
-
-		*entry = entry_at(table, middle);
-		if (entry->va == va)
-			return true;
-		if (entry->va < va)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return false;
+	if (at == table->n)
+		return false;
+	*entry = entry_at(table, at);
+	return entry->va == va;
 }
 
 static size_t count_operands(const char *text)

@@ -35,7 +35,13 @@ struct code_source {
 	struct line_places places;
 };
 
-void code_lines_free(struct code_lines *lines)
+/* Cache of the source files that were looked up. Initialise it with zeros. */
+struct code_lines {
+	struct code_source *list;
+	size_t n;
+};
+
+static void code_lines_free(struct code_lines *lines)
 {
 	for (size_t i = 0; i < lines->n; i++) {
 		free(lines->list[i].file);
@@ -142,9 +148,16 @@ static struct code_source *find_source(const struct code_lines *lines, const cha
 	return NULL;
 }
 
-int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
-		  const struct functions *functions, const char *text,
-		  const struct line_spans *spans, const struct line_places **out)
+/*
+ * Find the source file that the item TEXT names, and set *OUT to the places where its lines begin,
+ * except the places inside SPANS. The list is empty if PROG has no such source. FUNCTIONS are the
+ * functions of PROG. Return -EINVAL if several sources have the name in TEXT. *OUT is valid until
+ * the next call of this function, and the list in it until code_lines_free().
+ */
+static int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines,
+			 const struct ocp_program *prog, const struct functions *functions,
+			 const char *text, const struct line_spans *spans,
+			 const struct line_places **out)
 {
 	int line;
 	const char *file = item_body(text);

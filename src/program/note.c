@@ -71,7 +71,8 @@ static int parse_descriptor(struct note_reader *reader, const uint8_t *desc, siz
 	return 1;
 }
 
-int note_next_raw(struct note_reader *reader, struct raw_note *raw)
+/* Like note_next(), but for notes of any owner. */
+static int note_next_raw(struct note_reader *reader, struct raw_note *raw)
 {
 	const uint8_t *at = reader->bytes + reader->pos;
 	uint64_t left = reader->n_bytes - reader->pos, desc_off;
@@ -95,7 +96,8 @@ int note_next_raw(struct note_reader *reader, struct raw_note *raw)
 	return 1;
 }
 
-bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type)
+/* Return true if RAW has this OWNER and TYPE. */
+static bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type)
 {
 	return raw->type == type && raw->owner_bytes == strlen(owner) + 1 &&
 	       memcmp(raw->owner, owner, raw->owner_bytes) == 0;

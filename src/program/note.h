@@ -44,12 +44,6 @@ void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n
  */
 int note_next(struct note_reader *reader, struct note *note);
 
-/* Like note_next(), but for notes of any owner. */
-int note_next_raw(struct note_reader *reader, struct raw_note *raw);
-
-/* Return true if RAW has this OWNER and TYPE. */
-bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type);
-
 /*
  * Find the first note of OWNER and TYPE in BYTES, the contents of a section. Return 1 and fill
  * *RAW, or 0 if there is no such note. If a note before it is not well-formed, return -1 and set
