@@ -89,7 +89,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 
 /* ---- untrusted strings ---------------------------------------------------------------------- */
 
-size_t utf8_bytes(const char *text)
+size_t utf8_character_bytes(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 	const unsigned char first = at[0];
@@ -142,7 +142,7 @@ static void add_escaped(struct strbuf *buf, const char *string,
 			at++;
 		if (!*at)
 			break;
-		n = utf8_bytes((const char *)at);
+		n = utf8_character_bytes((const char *)at);
 		instead = n == 1 ? escape(*at, scratch) : n ? NULL : "\xef\xbf\xbd";
 		if (!instead) {
 			at += n;

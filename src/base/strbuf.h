@@ -44,7 +44,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals);
  * Return the length of the UTF-8 character at TEXT, which ends with a zero byte. Return 0 if the
  * bytes are not valid UTF-8. Overlong forms, surrogates and numbers above U+10FFFF are not valid.
  */
-size_t utf8_bytes(const char *text);
+size_t utf8_character_bytes(const char *text);
 
 /* Add a label value for Prometheus and OpenMetrics, without quotes. */
 void strbuf_label(struct strbuf *buf, const char *string);

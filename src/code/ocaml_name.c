@@ -97,7 +97,7 @@ static int escaped(const char *text, size_t bytes)
  */
 static size_t character_bytes(const char *text)
 {
-	const size_t n = utf8_bytes(text);
+	const size_t n = utf8_character_bytes(text);
 
 	return n > 1 && !unsafe_bytes(text) ? n : 0;
 }
