@@ -258,7 +258,7 @@ module Memprof : sig
   (** The state of a session. *)
   type state =
     | Waiting
-        (** the program waits, or runs no OCaml code: the profile starts when it goes on *)
+        (** the program waits, or runs no OCaml code: the profile starts when it continues *)
     | Running (** the profile has started *)
     | Stopped (** by {!stop} *)
     | Ended (** the program has ended, or executes another program *)
