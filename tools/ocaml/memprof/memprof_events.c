@@ -56,8 +56,8 @@ struct writer {
 
 /*
  * A writer sets IS_WRITING before it reads RING. memprof_events_close() clears RING before it reads
- * IS_WRITING. So a late writer finds no ring, and memprof_events_close() waits for a writer that has
- * found the ring. membarrier(2) in memprof_events_close() enforces the order of the writer's
+ * IS_WRITING. So a late writer finds no ring, and memprof_events_close() waits for a writer that
+ * has found the ring. membarrier(2) in memprof_events_close() enforces the order of the writer's
  * accesses; where the kernel lacks this call, a fence of the writer does. FORKS is the number of
  * threads that are counting a fork in the ring.
  */
@@ -372,8 +372,8 @@ static uint64_t count_kept(const struct writer *writer, const value *end, uint64
 }
 
 /*
- * Write the FRESH innermost frames of the DEPTH slots at STACK to FRAMES, and keep all slots for the
- * next comparison.
+ * Write the FRESH innermost frames of the DEPTH slots at STACK to FRAMES, and keep all slots for
+ * the next comparison.
  */
 static void write_frames(struct writer *writer, const value *stack, uint64_t depth, uint64_t fresh,
 			 uint64_t *frames)
@@ -429,8 +429,8 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 }
 
 /*
- * INFO is a Gc.Memprof.allocation. The returned id is the block's number, 0 if the event is lost, or
- * -1 if the session has ended.
+ * INFO is a Gc.Memprof.allocation. The returned id is the block's number, 0 if the event is lost,
+ * or -1 if the session has ended.
  */
 EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 {

@@ -251,8 +251,8 @@ static void send_news(struct server *s)
 }
 
 /*
- * Ring the bell until each domain has answered. Domains can start at any time, so a new round begins
- * each second.
+ * Ring the bell until each domain has answered. Domains can start at any time, so a new round
+ * begins each second.
  */
 static void look_after_domains(struct server *s)
 {

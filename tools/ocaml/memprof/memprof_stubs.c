@@ -39,8 +39,8 @@ struct entry {
 	uint32_t domain;
 	enum entry_state state;
 	uint64_t round;
-	bool is_unsaid; /* refusal not reported: the profile may be inherited from the domain that spawned it */
-	value profile; /* a global root of the started profile (OCaml 4: of its tracker); else 0 */
+	bool is_unsaid; /* the refusal is not reported yet: see ocaml_probes_memprof_refused() */
+	value profile;	/* a global root of the started profile (OCaml 4: of its tracker); else 0 */
 };
 
 static struct {
@@ -308,6 +308,10 @@ EXPORT value ocaml_probes_memprof_started(value profile)
 	return Val_unit;
 }
 
+/*
+ * A profile could not start in this domain. If profiles run in other domains, this domain may have
+ * inherited one of these: the refusal is then reported in the next round, by visit().
+ */
 EXPORT value ocaml_probes_memprof_refused(value reason)
 {
 	struct entry *entry;
@@ -352,8 +356,8 @@ static bool is_running(const value *tracker)
 #endif
 
 /*
- * Does the profile of this domain belong to this library? The program may have stopped the library's
- * profile and started another. If there is no entry, the answer is yes, because the caller is a
+ * Does the profile of this domain belong to this library? The program may have stopped the
+ * library's profile and started another. If there is no entry, the answer is yes, because the caller is a
  * callback of the library's profile.
  */
 EXPORT value ocaml_probes_memprof_is_ours(value unit)

@@ -65,8 +65,8 @@ void recorder_drop(struct recorder *recorder);
 
 /*
  * Wait for news, at most MS milliseconds. The state is RECORDER_WAITING until the profile runs in
- * the domain IN_DOMAIN (-1: in any domain), for at most MEMPROF_LATE_NS. *WHY is NULL, or the reason
- * of RECORDER_FAILED.
+ * the domain IN_DOMAIN (-1: in any domain), for at most MEMPROF_LATE_NS. *WHY is NULL, or the
+ * reason of RECORDER_FAILED.
  */
 enum recorder_state recorder_await(struct recorder *recorder, int64_t in_domain, int ms,
 				   char **why);
