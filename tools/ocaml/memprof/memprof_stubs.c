@@ -357,8 +357,8 @@ static bool is_running(const value *tracker)
 
 /*
  * Does the profile of this domain belong to this library? The program may have stopped the
- * library's profile and started another. If there is no entry, the answer is yes, because the caller is a
- * callback of the library's profile.
+ * library's profile and started another. If there is no entry, the answer is yes, because the
+ * caller is a callback of the library's profile.
  */
 EXPORT value ocaml_probes_memprof_is_ours(value unit)
 {
