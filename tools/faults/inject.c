@@ -10,9 +10,10 @@
  *
  * A seccomp filter passes the calls to this program (seccomp_unotify(2)). strace(1) is not
  * suitable: it would also trace the children of PROGRAM, which PROGRAM itself traces. The calls of
- * PROGRAM's threads are counted from the end of the dynamic linker's work on: from the first munmap(2), of
- * the linker's cache. Processes that PROGRAM starts inherit the filter, so their calls need an
- * answer as long as one of them lives: after the end of PROGRAM, a child of this program answers.
+ * PROGRAM's threads are counted from the end of the dynamic linker's work on: from the first
+ * munmap(2), of the linker's cache. Processes that PROGRAM starts inherit the filter, so their
+ * calls need an answer as long as one of them lives: after the end of PROGRAM, a child of this
+ * program answers.
  *
  * The status is PROGRAM's, 128 + N if a signal N killed it, 125 for a failure of this program.
  */
