@@ -9,8 +9,8 @@ _ocaml_probes()
 	local -a words=() answers
 	COMPREPLY=()
 
-	# Readline has split "--count=NAME" at "=" into words of their own; the tool wants it whole. What
-	# is typed may be a word up to "=", of which readline completes only what follows.
+	# Readline has split "--count=NAME" at "="; the tool needs the whole word. If the typed word
+	# contains "=", readline completes only the part after it.
 	for ((i = 1; i <= COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
 		if [[ $i -gt 1 && ($word = '='* || ${COMP_WORDS[i - 1]} = *=) && ${words[-1]} = -* ]]; then

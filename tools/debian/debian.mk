@@ -29,7 +29,7 @@ deb: $(if $(DEB_STAGED),all ocaml $(MAN_PAGES) $(COMPLETIONS),deb-deps) ## build
 check-deb: deb ## install the packages into a minimal Debian made by debootstrap, and run the demo there (root)
 	@root=$$(tools/debian/root $(deb_dir)) && tools/debian/try $(deb_dir) $$root
 
-# Nothing of this machine, and nothing that an earlier run left, helps the tests there.
+# The tests run there without any file of this machine or of an earlier run.
 .PHONY: check-fresh
 check-fresh: ## `make demo` and `make check`, or T=NAME..., of HEAD in a Debian that debootstrap has just made (root)
 	@tools/debian/fresh sh -c 'make demo && CI=true make check'

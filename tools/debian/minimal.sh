@@ -13,14 +13,14 @@ debian_sources() {
 		sed -n 's/ # Debian.*//p' | sort -u
 }
 
-# The address that apt has packages of this release from, or nothing.
+# Print the address from which apt gets packages of this release, or nothing.
 debian_mirror() {
 	# shellcheck disable=SC2016 # apt-get expands it
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $VERSION_CODENAME" 'Origin: Debian' \
 		'Component: main' | head -n 1
 }
 
-# Make one in the folder DIR, with apt set up as it is here. What it says is a log.
+# Make a minimal Debian in the folder DIR, with the apt configuration of this machine. The output is a log.
 make_minimal() { # DIR
 	local dir=$1 mirror
 	mirror=$(debian_mirror)
@@ -28,7 +28,7 @@ make_minimal() { # DIR
 	debootstrap --variant=minbase "$VERSION_CODENAME" "$dir" "$mirror" ||
 		{ cat "$dir/debootstrap/debootstrap.log"; return 1; }
 	cp -a /etc/apt/apt.conf.d "$dir/etc/apt/"
-	# These are about this machine's desktop and containers, not about the way to the mirror.
+	# These files concern this machine's desktop and containers, not the access to the mirror.
 	rm -f "$dir"/etc/apt/apt.conf.d/*{appstream,packagekit,farm-no-dep11}*
 	debian_sources >"$dir/etc/apt/sources.list"
 	printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d"

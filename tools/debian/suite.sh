@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# Run apt for another suite of Debian. The lists are in a temporary folder, so apt of this machine stays as it is. The mirror
-# is the one that this machine uses.
+# Run apt for another suite of Debian, from the mirror that this machine uses. The lists are in a temporary folder, so the
+# lists of this machine's apt do not change.
 . "$(dirname "${BASH_SOURCE[0]}")/minimal.sh"
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -30,8 +30,8 @@ use_suite() { # KIND SUITE
 	apt_get update
 }
 
-# What it prints is in $APT/out. A download can fail on the way to a mirror, or while the mirror is being updated: it is
-# tried again.
+# Run apt-get, with its output in $APT/out. If a download fails, for example because the mirror is being updated, try
+# again.
 apt_get() { # ARGUMENT...
 	local tries
 	for tries in 1 2 3; do

@@ -1,4 +1,4 @@
-"""Which errnos a system call may well fail with, and how the tools may say so."""
+"""The errnos with which a system call can fail, and the messages by which the tools may report them."""
 import errno as numbers
 import re
 from enum import IntEnum
@@ -7,7 +7,7 @@ Errno = IntEnum("Errno", {name: value for value, name in numbers.errorcode.items
 
 # Not in the table: calls that cannot fail where the tools make them (getpid, rt_sigprocmask), futex
 # (the C library aborts at an impossible error), close and munmap (a call that is not carried out
-# would be a leak of ours), brk (it has no errno).
+# leaves a leak that is no fault of the tool), brk (it has no errno).
 TABLE = {
     "access": "EACCES ENOENT",
     "bpf": "EPERM ENOMEM",
@@ -39,7 +39,7 @@ TABLE = {
     "fstatfs": "EIO",
     "fsync": "EIO ENOSPC",
     "ftruncate": "EIO ENOSPC",
-    "getdents64": "EIO ENOTDIR",  # ENOENT is the end, to the C library
+    "getdents64": "EIO ENOTDIR",  # the C library takes ENOENT for the end
     "getrandom": "ENOSYS",
     "getxattr": "ENOTSUP EIO",
     "inotify_init1": "EMFILE",
@@ -99,7 +99,7 @@ TABLE = {
     "writev": "EIO ENOSPC",
 }
 
-# <linux/bpf.h>: commands with errnos of their own.
+# <linux/bpf.h>: commands that have separate errnos.
 BPF_MAP_CREATE, BPF_MAP_UPDATE, BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_LINK_CREATE = 0, 2, 5, 6, 28
 BPF = {
     BPF_MAP_CREATE: "E2BIG EINVAL",
@@ -109,7 +109,7 @@ BPF = {
     BPF_LINK_CREATE: "EBUSY ESRCH EOPNOTSUPP EINVAL",
 }
 
-# <linux/ptrace.h>: to a tracee that was stopped by us the kernel only says that it was killed.
+# <linux/ptrace.h>: for a tracee that the tool has stopped, the kernel only reports that it was killed.
 PTRACE_POKEUSER, PTRACE_SEIZE = 6, 0x4206
 PTRACE = {
     PTRACE_POKEUSER: "ENOSPC",
@@ -118,7 +118,7 @@ PTRACE = {
 
 
 def errnos_of(name, what):
-    """The errnos for a call of NAME about WHAT, which see in inject.c."""
+    """The errnos for a call of NAME about WHAT (see inject.c)."""
     names = TABLE.get(name, "").split()
     if what.startswith("request "):
         request = int(what.split()[1])
@@ -127,16 +127,16 @@ def errnos_of(name, what):
             names.remove("EPERM")
     if what.endswith(" (new)"):
         names += ["ENOSPC", "EROFS"]
-    # The target is there, and so are its threads, and so are we.
+    # The target, its threads and the tool exist.
     if re.match(r"/proc/(\d+/(task|status)|self/)", what):
         names = [n for n in names if n != "ENOENT"]
-    # A pipe or the like of our own.
+    # A pipe, or a similar file, of the tool itself.
     if name == "write" and what.startswith(("pipe:", "anon_inode:", "socket:")):
         names = []
     return [Errno(getattr(numbers, n)) for n in names]
 
 
-# Diagnoses that stand for an errno's text.
+# Messages that replace an errno's text.
 ACCEPTED = [re.compile(text) for text in (
     # EACCES, EPERM
     r"pid \d+ \(.*\): may not be (traced|inspected)",
@@ -152,14 +152,14 @@ ACCEPTED = [re.compile(text) for text in (
     # ENOMEM
     r"(?m): out of memory$",
     r"measuring: no memory for ",
-    # what it left on record is undone by doctor, which is tried
+    # doctor undoes what the journal records; the scenario tests this
     r"could not be switched back",
-    # the C library's errno, where it had no memory for the stack
+    # the C library's errno if it has no memory for a stack
     r"cannot start a thread: Resource temporarily unavailable",
 )]
 
 
-# README, "exit code"; 1 is for all others.
+# ocaml-probes(1), EXIT STATUS; all other errnos give 1.
 STATUSES = {
     2: [Errno.ENOENT],
     3: [Errno.EPERM, Errno.EACCES],
@@ -170,5 +170,5 @@ STATUSES = {
 
 
 def status_fits(status, errno):
-    """Is STATUS the one that README has for a failure with ERRNO?"""
+    """Is STATUS the documented one for a failure with ERRNO?"""
     return status == 1 or Errno(errno) in STATUSES.get(status, ())

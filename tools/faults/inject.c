@@ -3,18 +3,19 @@
  * inject LOG record PROGRAM [ARG...]
  * inject LOG SYSCALL:N[+]:ERRNO PROGRAM [ARG...]
  *
- * Run PROGRAM. `record` writes a line per system call into LOG: its name and, behind a tab, what it
- * is about (a path, what a descriptor stands for, a request). The other form makes the Nth call of
- * that name (from 1) fail with the errno (a number), with `+` also all later ones: the kernel does
- * not carry it out. LOG then has the line `injected` for each call that failed.
+ * Run PROGRAM. `record` writes a line per system call into LOG: its name and, after a tab, its
+ * object (a path, the file of a descriptor, a request). The other form makes the Nth call of that
+ * name (from 1) fail with the errno (a number), and with `+` also all later ones: the kernel does
+ * not carry out these calls. LOG then has the line `injected` for each call that failed.
  *
- * A seccomp filter hands the calls to us (seccomp_unotify(2)). strace(1) cannot do it: it would
- * also trace what PROGRAM starts, which PROGRAM wants to trace itself. Counted are the calls of
- * PROGRAM's threads, from the end of the dynamic linker's work on: the first munmap(2), of its
- * cache. Processes that PROGRAM starts inherit the filter, so somebody answers for as long as one
- * of them lives: a child of ours, when PROGRAM has ended.
+ * A seccomp filter passes the calls to this program (seccomp_unotify(2)). strace(1) is not
+ * suitable: it would also trace the children of PROGRAM, which PROGRAM itself traces. The calls of
+ * PROGRAM's threads are counted from the end of the dynamic linker's work on: from the first
+ * munmap(2), of the linker's cache. Processes that PROGRAM starts inherit the filter, so their
+ * calls need an answer as long as one of them lives: after the end of PROGRAM, a child of this
+ * program answers.
  *
- * The status is PROGRAM's, 128 + N if a signal N killed it, 125 for a failure of our own.
+ * The status is PROGRAM's, 128 + N if a signal N killed it, 125 for a failure of this program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@
 
 enum { FAILED = 125, PATH_BYTES = 256 };
 
-/* What the first argument of a call is. */
+/* The kind of the first argument of a call. */
 enum about { NOTHING, FD, PATH, FD_PATH, PTRACE, BPF };
 
 static const struct call {
@@ -149,7 +150,7 @@ static const struct call {
 
 enum { N_CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* What is to be done; call NULL: record. */
+/* The request; call is NULL for `record`. */
 struct order {
 	FILE *log;
 	const struct call *call;
@@ -206,7 +207,7 @@ static int install_filter(const struct call *one)
 			    &program);
 }
 
-/* ---- what a call is about -------------------------------------------------------------------- */
+/* ---- the object of a call -------------------------------------------------------------------- */
 
 static void read_string(pid_t tid, unsigned long long addr, char *text)
 {
@@ -216,7 +217,7 @@ static void read_string(pid_t tid, unsigned long long addr, char *text)
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* Not beyond the page, which may be the last. */
+	/* Do not read beyond the page, which may be the last. */
 	if (fd >= 0) {
 		size_t bytes = 4096 - addr % 4096;
 
@@ -279,7 +280,7 @@ static bool is_ours(pid_t tid, pid_t pid)
 	return access(path, F_OK) == 0;
 }
 
-/* The error that this call is to fail with, or 0. */
+/* Return the errno with which this call must fail, or 0. */
 static int judge(struct order *order, const struct seccomp_notif *notif)
 {
 	const struct call *call = find_call(NULL, 0, notif->data.nr);
@@ -303,7 +304,7 @@ static int judge(struct order *order, const struct seccomp_notif *notif)
 	return order->error;
 }
 
-/* Answer the next call; false when nobody is left who could make one. */
+/* Answer the next call. Returns false if no process is left that could make one. */
 static bool answer(struct order *order, int listener)
 {
 	struct seccomp_notif notif = { 0 };
@@ -315,7 +316,7 @@ static bool answer(struct order *order, int listener)
 	response.error = order ? -judge(order, &notif) : 0;
 	if (!response.error)
 		response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-	/* It fails if the caller was killed meanwhile. */
+	/* This fails if the caller was killed in the meantime. */
 	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 	return true;
 }
@@ -340,12 +341,12 @@ static bool serve(struct order *order, int listener, int pidfd)
 	}
 }
 
-/* Go on for what PROGRAM has left running. */
+/* Continue to answer the processes that PROGRAM has left running. */
 static void serve_on(int listener)
 {
 	if (fork() != 0)
 		return;
-	/* Who waits for the end of our output waits for PROGRAM, not for us. */
+	/* A reader of the output waits for PROGRAM to close it, not for this process. */
 	for (int fd = 0; fd <= 2; fd++)
 		close(fd);
 	setsid();
@@ -396,7 +397,7 @@ int main(int argc, char **argv)
 		if (geteuid() != 0)
 			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		listener = install_filter(order.call);
-		/* From here on calls are answered by our parent, once it has read this. */
+		/* From here on the parent answers the calls, once it has read the descriptor. */
 		*shared = listener < 0 ? -2 - errno : listener;
 		if (listener >= 0)
 			execv(argv[3], argv + 3);

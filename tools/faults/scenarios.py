@@ -17,13 +17,13 @@ LET_GO = ("ptrace", "request 17")  # PTRACE_DETACH
 
 
 def normal(text):
-    """TEXT without what differs between two runs: numbers, units of time, and the space around."""
+    """TEXT without the parts that differ between two runs: numbers, units of time, and adjacent space."""
     text = re.sub(r"\b(0x)?[0-9a-f]{6,}\b", "N", re.sub(r"[ -]+", " ", text))
     return re.sub(r"[\d.]+(ns|us|ms|s|k|M)?\b|[\d.]+", "N", text)
 
 
 class Run:
-    """What became of a command."""
+    """The outcome of a command."""
 
     def __init__(self, status, out, err, log, speaker):
         self.status, self.out, self.err, self.speaker = status, out, err, speaker
@@ -33,7 +33,7 @@ class Run:
 
 
 class Workshop:
-    """The folders, and running commands in them."""
+    """The folders of a run, and the commands that run in them."""
 
     def __init__(self, build, folder):
         self.build, self.folder = os.path.abspath(build), folder
@@ -64,7 +64,7 @@ class Workshop:
         return to
 
     def run(self, command, order=None, stdin=None):
-        """Run COMMAND, with a fault or recorded if there is an ORDER for `inject`."""
+        """Run COMMAND; with an ORDER for `inject`, inject a fault or record the calls."""
         log, out, err = (os.path.join(self.folder, name) for name in ("log", "out", "err"))
         open(log, "w").close()
         words = [self.inject, log, order] + command if order else command
@@ -81,7 +81,7 @@ class Workshop:
         return Run(status, *texts, os.path.basename(command[0]) + ": ")
 
     def leftovers(self):
-        """What the tools have left in the folders for journals and in bpffs."""
+        """The files that the tools have left in the folders for journals and in bpffs."""
         left = []
         for top in (self.runtime, "/run/user", self.fallback, "/sys/fs/bpf"):
             for folder, _, files in os.walk(top):
@@ -167,7 +167,7 @@ class Target:
             pass
 
     def check(self):
-        """What is wrong with it, apart from its memory."""
+        """The faults of the process, apart from its memory."""
         if self.process.poll() is not None:
             return [f"the target ended: {self.process.returncode}"]
         problems = []
@@ -200,7 +200,7 @@ class Scenario:
     fixture = "tests/fixtures/v1"
     status = 0
     fault = None  # the call that fails, and what it is about
-    passes_by = ()  # errnos by which a process says that it ended, which is not worth a word
+    passes_by = ()  # errnos that mean that a process has ended, which needs no message
 
     def __init__(self, shop, name, words):
         self.shop, self.name, self.words = shop, name, words.split()
@@ -210,7 +210,7 @@ class Scenario:
         self.target = Target(self.shop.copy(self.fixture))
 
     def prepare(self):
-        """Make the next run find what the first found."""
+        """Restore the state that the first run found."""
 
     def command(self):
         names = {"PID": str(self.target.pid), "FILE": self.target.program}
@@ -223,13 +223,13 @@ class Scenario:
         return self.shop.run([self.shop.tool("ocaml-probes"), *words])
 
     def wanted(self, run):
-        """What the memory may be after RUN."""
+        """The states that the memory may have after RUN."""
         return [self.target.fresh]
 
     def check(self, run):
-        """What is wrong after RUN."""
+        """The faults after RUN."""
         problems = self.target.check()
-        # What the tool says that it left on record, doctor undoes or takes away.
+        # doctor undoes or removes what the tool reports to have left in a journal.
         if "could not be switched back" in run.err or "cannot remove the undo journal" in run.err:
             fix = self.run("doctor", "-pid", str(self.target.pid), "--fix")
             if fix.status:
@@ -294,12 +294,12 @@ class Fix(Switch):
         self.prepare()
 
     def wanted(self, run):
-        # It repairs one thing after the other, and then says what it did.
+        # doctor repairs one part after another, and then reports all repairs.
         return [self.after] if run.status == 0 else [self.before, self.after]
 
 
 class Kept(Scenario):
-    """Commands about what is kept. With BY_US the command is given something that is kept."""
+    """Commands on kept meters. With BY_US, the scenario makes a kept meter for the command."""
 
     def __init__(self, shop, name, words, by_us):
         super().__init__(shop, name, words)
@@ -353,7 +353,7 @@ class Trace(Scenario):
         run = self.shop.run(self.command(), order, read_end)
         os.close(read_end)
         self.stdin = write_end
-        run.out = ""  # it is the program's, which may not have come so far
+        run.out = ""  # the output is the program's, which may not have reached this point
         return run
 
     def started(self):
@@ -395,7 +395,7 @@ class Trace(Scenario):
     def check(self, run):
         problems = []
         pids = self.started()
-        # A tracee that cannot be let go has been killed already (ptrace(2)).
+        # A tracee that cannot be detached has been killed already (ptrace(2)).
         if run.status == 0 and len(pids) != 1 and self.fault != LET_GO:
             problems.append(f"{len(pids)} programs run")
         for pid in pids:

@@ -38,16 +38,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOAL = 0.95
 UNIT_PROGRAMS = {"update": "update", "update_stores": "update", "trampolines": "trampolines"}
-# A test takes longer where it waits for what does not come.
+# A test takes longer if it waits for an event that does not come.
 SECONDS_A_TEST = 120
 BUDGET = float(os.environ.get("BUDGET", "300"))
 # The objects that are made of bpf/*.bpf.c, and their flags (Makefile).
 BPF_OBJECTS = [("measure",), ("measure", "-DMEASURE_PERF"), ("measure", "-DMEASURE_FULL"),
                *(("measure", "-DMEASURE_FULL", "-DMEASURE_" + part) for part in ("SLOWER", "STACKS", "BY")),
                ("profile",), ("memprof",), ("waiting",)]
-# So many groups of unit tests run again with the sanitizers if nothing else notices.
+# The number of groups of unit tests that run again with the sanitizers if no other test notices a mutant.
 SANITIZED = 3
-# What a process may fill.
+# The memory that a process may use.
 MEMORY = 4 << 30
 NOT_BUILT, SAME_CODE = "does not build", "same code"
 
@@ -80,11 +80,11 @@ SWAPS = [
     ("condition", r"(?<=\bif )\(.+\)(?=( \{)?$)", lambda found: "(!%s)" % found),
 ]
 
-# A statement that is a call, alone on its line. Freeing and logging do not count as behaviour.
+# A call as a statement, alone on its line. Calls that free or log are not mutated.
 CALL = re.compile(r"^\t+(?!return|free\(|\w+_free\(|free_\w+\(|tdestroy\(|ctx_log|ctx_hint|if\b|for\b|while\b|switch\b|static_assert|_Static)"
                   r"[a-z_]\w*\(.*\);$")
 JUMP = re.compile(r"^\t+(break|continue);$")
-# A store, alone on its line, but for declarations.
+# An assignment, alone on its line, except in declarations.
 STORE = re.compile(r"^\t+[a-z_][\w.>\[\]-]* [|&^+-]?= [^{]*;$")
 
 
@@ -146,7 +146,7 @@ def is_equivalent(mutant, known):
 
 
 def sources():
-    """{folder: paths} of what is mutated."""
+    """{folder: paths} of the files that are mutated."""
     found = collections.OrderedDict()
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "src/*.c", "bpf/*.c", "bpf/*.bpf.h", "bpf/measure_floats.h"],
                             stdout=subprocess.PIPE, check=True, text=True).stdout
@@ -195,7 +195,7 @@ Test = collections.namedtuple("Test", "name seconds")
 
 
 class Coverage:
-    """What `make coverage` knows of the lines that tests run."""
+    """The lines that tests run, by `make coverage`."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -238,19 +238,19 @@ class Coverage:
 
 
 def tests_for(mutant, coverage, listed):
-    """What is run for a mutant: as much as there is time for, but at least three tests."""
+    """The tests to run for a mutant: as many as the time permits, but at least three."""
     if mutant.path in listed:
         found = [Test(name, 20) for name in listed[mutant.path]]
     else:
         found = coverage.tests_of(mutant.path, mutant.line)
     chosen, seconds = [], 0
     for test in found:
-        # An instrumented program was slower; what a build takes is not counted.
+        # An instrumented program is slower; the time of the build is not counted.
         seconds += test.seconds
         if seconds > BUDGET and len(chosen) >= 3:
             break
         chosen.append(test.name)
-    # What reads or writes beyond its memory fails with the sanitizers alone.
+    # Reads and writes beyond an object fail only with the sanitizers.
     sanitized = ["asan/" + name.removeprefix("unit/") for name in chosen if name.startswith("unit/")]
     return chosen + sanitized[:SANITIZED], len(found)
 

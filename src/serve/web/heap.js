@@ -97,7 +97,7 @@ export class HeapView {
 			...heap.processes.filter(({ state }) => state === "waiting").map(({ pid }) => `pid ${pid}: waits; its profile starts when it goes on.`),
 			...heap.processes.filter(({ problem }) => problem).map(({ problem, hint }) => `${[problem, hint].filter(Boolean).join("; ")}.`),
 			allocations + frees > 0 ? `${plural(allocations + frees, "event was", "events were")} lost: the numbers are not exact.` : "",
-			heap.above_limit > 0 ? `${plural(heap.above_limit, "more process is", "more processes are")} not profiled: there is a limit.` : "",
+			heap.above_limit > 0 ? `${plural(heap.above_limit, "more process is", "more processes are")} not profiled, because of a limit.` : "",
 			left > 0 ? `${plural(left, "block was", "blocks were")} not followed.` : "",
 		].filter(Boolean).join(" ");
 	}

@@ -14,7 +14,7 @@ const LOSSES = {
 		"Time fewer pairs, or fewer threads or keys at a time."],
 	pair_not_keyed: ["starts whose argument cannot be a key",
 		"Choose another argument for --key: an int or a string."],
-	rows_full: ["hits in no row: the map of rows is full", "Totals are right. Measure fewer processes, or do without --label-pid."],
+	rows_full: ["hits in no row: the map of rows is full", "The totals are correct. Measure fewer processes, or leave out --label-pid."],
 	children_full: ["children not followed: the map of processes is full", "Measure fewer processes."],
 	filter_mismatches: ["hits with an argument of another type than the filter's",
 		"Compare this argument with a value of its own type in --filter."],

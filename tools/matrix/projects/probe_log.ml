@@ -1,6 +1,6 @@
-(* What the handlers in the patches beside call. At its end the program writes to the file $PROBE_LOG: how
-   often handlers ran, in how many probes, and for how many of the runs the record of what they were
-   given has been spoilt since. *)
+(* The function that the handlers in the patches call. At its end the program writes to the file $PROBE_LOG how
+   often handlers ran, in how many probes, and for how many of the runs the record of their arguments is no
+   longer intact. *)
 
 let runs = ref 0
 let last : (string, int * int list) Hashtbl.t = Hashtbl.create 16

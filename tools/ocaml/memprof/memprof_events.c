@@ -27,26 +27,27 @@
 
 enum {
 	AHEAD_LINES = 4,
-	CHUNK = 8, /* slots of a call stack that are compared at once */
+	CHUNK = 8, /* slots of a call stack that are compared at a time */
 };
 
-/* The fields of a block that OCaml reads: type told in ocaml_probes_memprof.ml. */
+/* The fields of the block that OCaml reads as type `told` (ocaml_probes_memprof.ml). */
 enum told { TOLD_ID, TOLD_MINORS, TOLD_MAJORS, TOLD_DOMAIN, TOLD_FIELDS };
 
 /*
- * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what
- * the records of the writer have said in the session EPOCH: the next one has what differs.
+ * The writer of one domain. Only the thread that runs OCaml code in the domain uses it. All members
+ * except IS_WRITING hold what the writer's records in the session EPOCH have already said: the next
+ * record contains only what differs.
  */
 struct writer {
 	uint64_t is_writing;
 	uint64_t epoch, collections;
-	/* The time of the last event, if that was a promotion or a deallocation; else 0. */
+	/* The time of the last event if it was a promotion or a deallocation; otherwise 0. */
 	uint64_t change_time;
 	uint32_t domain;
-	uint32_t depth; /* of the last allocation */
+	uint32_t depth; /* of the call stack of the last allocation */
 	/*
-	 * Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last;
-	 * NULL: none yet
+	 * The raw backtrace of the last allocation, at the end of MEMPROF_MAX_DEPTH slots, with the
+	 * outermost frame last. NULL before the first allocation.
 	 */
 	value *stack;
 	header_t told_header;
@@ -54,21 +55,22 @@ struct writer {
 } __attribute__((aligned(64)));
 
 /*
- * IS_WRITING is set before RING is read, and RING is set before IS_WRITING is read: a writer that
- * comes late finds no ring, and the end of the profile waits for one that has found it.
- * membarrier(2) at the end keeps the writer's order, or a fence of the writer where the kernel has
- * no such call. FORKS: threads that count a fork there.
+ * A writer sets IS_WRITING before it reads RING. memprof_events_close() clears RING before it reads
+ * IS_WRITING. So a late writer finds no ring, and memprof_events_close() waits for a writer that
+ * has found the ring. membarrier(2) in memprof_events_close() enforces the order of the writer's
+ * accesses; where the kernel lacks this call, a fence of the writer does. FORKS is the number of
+ * threads that are counting a fork in the ring.
  */
 static struct {
 	struct memprof_ring *ring;
 	uint64_t data, epoch;
-	uint64_t allocations; /* bytes of the ring that may be in use before one */
+	uint64_t allocations; /* the most bytes in use before an allocation */
 	uint64_t next_id;
-	uint64_t tail; /* of the ring, as it was at some time */
+	uint64_t tail; /* a copy of the ring's tail, possibly old */
 	uint64_t forks;
 	bool needs_fence;
-	bool by_probes; /* events are not written */
-	bool in_ticks;	/* the tool knows that the time stamp counter is a clock */
+	bool by_probes; /* tools read the probes: write no events */
+	bool in_ticks;	/* times are ticks: the tool trusts the time stamp counter */
 	struct writer writers[MEMPROF_MAX_WRITERS];
 } events = { .next_id = 1 };
 
@@ -120,7 +122,7 @@ void memprof_events_count_fork(void)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* Nanoseconds or ticks, as the tool wants. */
+/* The time in nanoseconds or in ticks, as the tool has requested. */
 static __always_inline uint64_t time_now(void)
 {
 	struct timespec now;
@@ -131,7 +133,7 @@ static __always_inline uint64_t time_now(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Runtimes that have no Gc.Memprof have no events. */
+/* The numbers of collections so far. 0 on runtimes without Gc.Memprof, which have no events. */
 static uint64_t collections(void)
 {
 #if OCAML_VERSION >= 50300
@@ -163,7 +165,7 @@ static struct writer *own_writer(void)
 #endif
 }
 
-/* ID with what the probes tell, too. The block is outside of OCaml's heap. */
+/* Return ID and the other arguments of the probes, in a block outside of OCaml's heap. */
 static __always_inline value tell(struct writer *writer, intnat id, uint64_t at)
 {
 	_Static_assert(offsetof(struct writer, told) ==
@@ -182,7 +184,7 @@ static unsigned int number_of(const struct writer *writer)
 	return (unsigned int)(writer - events.writers);
 }
 
-/* Is no other thread in this file now, writing? The caller's domain may be the only one. */
+/* Is the caller's domain the only one, so that no other thread can be writing events? */
 static bool is_alone(void)
 {
 #if OCAML_VERSION >= 50000
@@ -192,7 +194,7 @@ static bool is_alone(void)
 #endif
 }
 
-/* The ring for events of EPOCH, or NULL. Until leave() it exists. */
+/* Return the ring for events of EPOCH, or NULL. The ring stays mapped until leave(). */
 static __always_inline struct memprof_ring *enter(struct writer *writer, value epoch)
 {
 	struct memprof_ring *ring;
@@ -208,8 +210,8 @@ static __always_inline struct memprof_ring *enter(struct writer *writer, value e
 }
 
 /*
- * No locked instruction, there and here: it would wait until the reader's processor has given
- * memory away.
+ * enter() and leave() use no locked instruction: it would wait until the reader's processor has
+ * released the cache line.
  */
 static void leave(struct writer *writer)
 {
@@ -223,7 +225,7 @@ static uint64_t new_id(void)
 	return events.next_id++;
 }
 
-/* Move HEAD from *FROM to TO. If another writer has moved it, *FROM is where it is now. */
+/* Move HEAD from *FROM to TO. If another writer has moved HEAD, set *FROM to its new place. */
 static __always_inline bool move_head(struct memprof_ring *ring, uint64_t *from, uint64_t to)
 {
 	if (!is_alone())
@@ -234,7 +236,8 @@ static __always_inline bool move_head(struct memprof_ring *ring, uint64_t *from,
 }
 
 /*
- * The tool can write anything there. It moves its tail often, so that is looked at when it matters.
+ * Is there room for BYTES below LIMIT? The tool can write any value to the ring's tail. It moves
+ * the tail often, so the tail is read only if the copy shows too little room.
  */
 static __always_inline bool has_room(const struct memprof_ring *ring, uint64_t head, uint64_t bytes,
 				     uint64_t limit)
@@ -249,22 +252,22 @@ static __always_inline bool has_room(const struct memprof_ring *ring, uint64_t h
 	return used <= limit && used + bytes <= limit;
 }
 
-/* The next records come where the reader's processor has written last. */
+/* Prefetch the place of the next records, which the reader's processor may have written last. */
 static __always_inline void prefetch_next(const uint64_t *at, uint64_t offset)
 {
 	for (uint64_t i = 1; i <= AHEAD_LINES; i++)
 		__builtin_prefetch((const char *)at + (offset & ~UINT64_C(63)) + 64 * i, 1);
 }
 
-/* The first word, which is the last one to be written, says that there is a record. */
+/* Publish a record: its first word, which is written last, marks it as complete. */
 static __always_inline void finish(uint64_t *record, struct memprof_head head)
 {
 	__atomic_store_n(record, memprof_pack(head), __ATOMIC_RELEASE);
 }
 
 /*
- * Room for a record of WORDS, or NULL. The last quarter of the ring is for promotions and
- * deallocations: blocks whose end is not known would look like leaks.
+ * Reserve room for a record of WORDS; NULL if there is none. The last quarter of the ring is for
+ * promotions and deallocations: blocks whose end is not known would look like leaks.
  */
 static __always_inline uint64_t *reserve(struct memprof_ring *ring, uint64_t words,
 					 bool is_allocation)
@@ -295,11 +298,11 @@ static void lose(struct memprof_ring *ring, enum memprof_kind kind, uint64_t n_s
 		__atomic_add_fetch(&ring->lost_samples, n_samples, __ATOMIC_RELAXED);
 }
 
-/* ---- what a record has ----------------------------------------------------------------------- */
+/* ---- the contents of a record ---------------------------------------------------------------- */
 
 /*
- * Has the next record a context, since the collections so far, AT, or the domain are not those of
- * the last?
+ * Does the next record need a context, because the collections so far (AT), the session or the
+ * domain differ from those of the last record?
  */
 static __always_inline bool needs_context(const struct writer *writer, uint64_t at)
 {
@@ -307,7 +310,7 @@ static __always_inline bool needs_context(const struct writer *writer, uint64_t 
 	       writer->domain != domain();
 }
 
-/* Put the id and, if FLAGS say so, the context into RECORD. Returns the place of the next word. */
+/* Put ID and, if FLAGS say so, the context into RECORD. Return the place of the next word. */
 static __always_inline uint64_t *begin(struct writer *writer, uint64_t *record, unsigned int flags,
 				       uint64_t id, uint64_t at)
 {
@@ -327,7 +330,8 @@ static __always_inline uint64_t *begin(struct writer *writer, uint64_t *record, 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
 /*
- * SLOT of a raw backtrace: a frame descriptor, which begins with the return address, or debuginfo.
+ * Return the frame of SLOT of a raw backtrace. A slot is a frame descriptor, which begins with the
+ * return address, or debuginfo.
  */
 static uint64_t frame_of(value slot)
 {
@@ -338,7 +342,7 @@ static uint64_t frame_of(value slot)
 	return *(const uintnat *)address;
 }
 
-/* Are CHUNK slots at A and B the same? With two of them in a register, which any processor has. */
+/* Are CHUNK slots at A and B equal? Compares two slots per register of 16 bytes (SSE2). */
 static __always_inline bool is_same_chunk(const value *a, const value *b)
 {
 	typedef value pair __attribute__((vector_size(16), aligned(8), may_alias));
@@ -349,8 +353,8 @@ static __always_inline bool is_same_chunk(const value *a, const value *b)
 }
 
 /*
- * How many of the outermost of the DEPTH slots that end before END are those of the last
- * allocation?
+ * Return how many of the DEPTH slots that end before END, counted from the outermost, equal the
+ * outermost slots of the last allocation.
  */
 static uint64_t count_kept(const struct writer *writer, const value *end, uint64_t depth)
 {
@@ -367,7 +371,10 @@ static uint64_t count_kept(const struct writer *writer, const value *end, uint64
 	return n;
 }
 
-/* Write the FRESH innermost frames of the DEPTH slots at STACK to FRAMES, and remember all. */
+/*
+ * Write the FRESH innermost frames of the DEPTH slots at STACK to FRAMES, and keep all slots for
+ * the next comparison.
+ */
 static void write_frames(struct writer *writer, const value *stack, uint64_t depth, uint64_t fresh,
 			 uint64_t *frames)
 {
@@ -388,7 +395,7 @@ static void write_frames(struct writer *writer, const value *stack, uint64_t dep
 static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 			       enum memprof_kind kind, value info, uint64_t at)
 {
-	const value *stack = (const value *)Field(info, 3); /* no volatile, as Field() of OCaml 5 */
+	const value *stack = (const value *)Field(info, 3); /* Field() of OCaml 5 is volatile */
 	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)),
 		       all = Wosize_val(Field(info, 3)),
 		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH, id = new_id(),
@@ -422,8 +429,8 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 }
 
 /*
- * INFO is a Gc.Memprof.allocation. The id that is told is the block's number, 0 if the event is
- * lost, or -1 if the session has ended.
+ * INFO is a Gc.Memprof.allocation. The returned id is the block's number, 0 if the event is lost,
+ * or -1 if the session has ended.
  */
 EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 {
@@ -438,7 +445,10 @@ EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 	return tell(writer, id, at);
 }
 
-/* The events after a collection have one time: reading the clock costs as much as the rest. */
+/*
+ * The promotions and deallocations after a collection share one time, because reading the clock
+ * costs as much as the rest of an event.
+ */
 static void write_change(struct memprof_ring *ring, struct writer *writer, enum memprof_kind kind,
 			 uint64_t id, uint64_t at)
 {
@@ -462,7 +472,8 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 }
 
 /*
- * Something has happened to the block ID. What is told is the same, or -1 if the session has ended.
+ * Record that the block ID was promoted or freed, as KIND says. The returned id is ID, or -1 if the
+ * session has ended.
  */
 EXPORT value ocaml_probes_memprof_change(value epoch, value kind, value id)
 {

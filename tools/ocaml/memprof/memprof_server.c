@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The thread that waits for tools. It has a table of descriptors of its own: daemons close all
- * descriptors of a program and use their numbers again, and would otherwise close this thread's, or
- * make it read from a file of theirs.
+ * The thread that waits for tools. It has a separate table of descriptors. Daemons close all
+ * descriptors of the program and reuse their numbers: with a shared table, they would close the
+ * descriptors of this thread, or make it read from another file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +24,15 @@
 #include "memprof_state.h"
 
 enum {
-	FIRST_FD = 100, /* low numbers are for the program */
+	FIRST_FD = 100, /* leave low numbers to the program */
 	STACK_BYTES = 128 << 10,
 	BELL_MS = 2,
-	BELLS = 100,	   /* of the first round, at this pace */
-	SLOW_BELL_MS = 50, /* afterwards, while a domain has not answered */
+	BELLS = 100,	   /* bells of a round at this pace */
+	SLOW_BELL_MS = 50, /* the pace of later bells, while a domain has not answered */
 	ROUND_MS = 1000,
 };
 
-/* Of the program's table of descriptors; 0: none. */
+/* Descriptors in the program's table; 0: none. */
 static struct {
 	int signpost, socket;
 	ino_t signpost_ino, socket_ino;
@@ -117,7 +117,10 @@ static void end_session(struct server *s)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Map the ring in FD, which cannot shrink and is there already: no write to it can fail. */
+/*
+ * Map the ring in FD. Refuse a ring that can shrink or has holes, so that no write to it can fail.
+ * Returns NULL, or the reason of the refusal.
+ */
 static const char *map_ring(struct server *s, int fd)
 {
 	struct stat st;
@@ -128,7 +131,7 @@ static const char *map_ring(struct server *s, int fd)
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return "the ring can shrink";
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < MEMPROF_RING_BYTES)
-		return "the ring is no file";
+		return "the ring is not a file";
 	data = (uint64_t)st.st_size - MEMPROF_RING_BYTES;
 	if (data < MEMPROF_MIN_DATA || data > MEMPROF_MAX_DATA || (data & (data - 1)))
 		return "the size of the ring is wrong";
@@ -138,7 +141,7 @@ static const char *map_ring(struct server *s, int fd)
 		  0);
 	if (at == MAP_FAILED)
 		return "the ring cannot be mapped";
-	/* A child must not write there. */
+	/* A forked child must not write to the ring. */
 	madvise(at, (size_t)st.st_size, MADV_DONTFORK);
 	s->ring = at;
 	s->data = data;
@@ -149,7 +152,10 @@ static const char *map_ring(struct server *s, int fd)
 	return "the ring is of another version";
 }
 
-/* What is missing in the request of an older tool is 0. */
+/*
+ * Return NULL if REQUEST is valid, otherwise the reason. Members that the request of an older tool
+ * lacks are 0.
+ */
 static const char *check_request(const struct memprof_request *request, ssize_t bytes)
 {
 	if (bytes < (ssize_t)offsetof(struct memprof_request, flags) ||
@@ -164,7 +170,7 @@ static const char *check_request(const struct memprof_request *request, ssize_t 
 	return NULL;
 }
 
-/* A tool has sent REQUEST, its ring and its socket. */
+/* Handle REQUEST, which a tool has sent with its ring and its socket. */
 static void take_request(struct server *s, const struct memprof_request *request, ssize_t bytes,
 			 int ring, int session)
 {
@@ -244,7 +250,10 @@ static void send_news(struct server *s)
 				    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Domains may come at any time: once a second, each is asked again. */
+/*
+ * Ring the bell until each domain has answered. Domains can start at any time, so a new round
+ * begins each second.
+ */
 static void look_after_domains(struct server *s)
 {
 	struct memprof_news news;
@@ -270,7 +279,10 @@ static void look_after_domains(struct server *s)
 	}
 }
 
-/* The program has closed the socket: its handler makes another server, and this one ends. */
+/*
+ * If the program has closed the socket, wait until its handler has made another server, and return
+ * true: this server then ends.
+ */
 static bool ask_for_server(const struct server *s)
 {
 	if (s->listen >= 0 || s->session >= 0 || s->is_stopping)
@@ -283,7 +295,7 @@ static bool ask_for_server(const struct server *s)
 	return true;
 }
 
-/* Whatever the tool says, and whenever it is gone, it is the end. */
+/* Any message of the tool, and the end of the tool, ends the session. */
 static void hear_session(struct server *s)
 {
 	char message[64];
@@ -341,7 +353,7 @@ static void *run(void *data)
 	return NULL;
 }
 
-/* False: there is no thread, or it does not work on this kernel. */
+/* Returns false if no thread could be started, or if it does not work on this kernel. */
 static bool start_thread(int listen)
 {
 	struct start start = { .listen = listen };
@@ -368,7 +380,7 @@ static bool start_thread(int listen)
 
 /* ---- descriptors of the program -------------------------------------------------------------- */
 
-/* FD with a number that the program hardly expects. */
+/* Move FD to a high number, which the program is unlikely to use. Returns the new number. */
 static int move_up(int fd)
 {
 	const int moved = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD) : -1;
@@ -418,7 +430,7 @@ static bool write_signpost(uint32_t ocaml)
 	return true;
 }
 
-/* The signpost comes last: who sees it finds a server. */
+/* The signpost is made last: a tool that sees the signpost finds a server. */
 void memprof_server_open(uint32_t ocaml)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OCaml's signal handler asks: is there something to do in this domain? Profiles belong to
- * domains (OCaml 4 has one), so each is started and stopped by a handler that runs in its domain.
+ * The functions that OCaml's signal handler calls, to learn what to do in its domain. A profile
+ * belongs to a domain (OCaml 4 has one), so a handler that runs in this domain starts and stops it.
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
@@ -28,10 +28,10 @@
 enum { MAX_ANSWERS = 64 };
 
 enum entry_state {
-	ENTRY_STARTING, /* the handler is at it */
+	ENTRY_STARTING, /* the handler is starting the profile */
 	ENTRY_STARTED,
 	ENTRY_REFUSED,
-	ENTRY_STOPPING, /* the handler is at it */
+	ENTRY_STOPPING, /* the handler is stopping the profile */
 };
 
 /* A domain that has answered in this session. */
@@ -39,15 +39,15 @@ struct entry {
 	uint32_t domain;
 	enum entry_state state;
 	uint64_t round;
-	bool is_unsaid; /* refused: it may have the profile of the domain that spawned it */
-	value profile;	/* once it has started: a global root, in OCaml 4 of the tracker; else 0 */
+	bool is_unsaid; /* the refusal is not reported yet: see ocaml_probes_memprof_refused() */
+	value profile;	/* a global root of the started profile (OCaml 4: of its tracker); else 0 */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	enum memprof_phase phase;
 	uint64_t epoch, round;
-	uint64_t called_round; /* when all domains were called the last time */
+	uint64_t called_round; /* the last round in which all domains were called */
 	double rate;
 	uint32_t depth;
 	struct entry **entries;
@@ -58,7 +58,7 @@ static struct {
 	bool wants_server;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Gc.Memprof.discard is there in OCaml 5.3 and later. */
+/* Gc.Memprof.discard exists in OCaml 5.3 and later. */
 extern value caml_memprof_discard(value profile) __attribute__((weak));
 
 static uint32_t domain(void)
@@ -198,7 +198,7 @@ static struct entry *add_entry(void)
 	return entry;
 }
 
-/* Returns the entry, which is the caller's now. */
+/* Remove ENTRY from the list and return it. The caller frees it. */
 static struct entry *remove_entry(struct entry *entry)
 {
 	for (size_t i = 0; i < state.n; i++)
@@ -231,7 +231,8 @@ static void add_answer(enum memprof_answer_kind kind, const char *text)
 enum what_to_do { DO_NOTHING, DO_START, DO_STOP, DO_SERVE, DO_CALL };
 
 /*
- * The handler runs in the domain of ENTRY. What has refused for a whole round is no passing domain.
+ * Note that the handler runs in the domain of ENTRY. Report a refusal once the domain has existed
+ * for a whole round: the refusal of a short-lived domain is of no interest.
  */
 static void visit(struct entry *entry)
 {
@@ -242,7 +243,7 @@ static void visit(struct entry *entry)
 	entry->round = state.round;
 }
 
-/* What the handler has to do in this domain. */
+/* Return what the handler has to do in this domain. */
 EXPORT value ocaml_probes_memprof_poll(value unit)
 {
 	enum what_to_do what = DO_NOTHING;
@@ -289,7 +290,7 @@ EXPORT value ocaml_probes_memprof_depth(value unit)
 	return Val_long(state.depth);
 }
 
-/* PROFILE, which this domain has started, is one of ours: it is kept until it is stopped. */
+/* Keep PROFILE, which the handler has started in this domain, until it is stopped. */
 EXPORT value ocaml_probes_memprof_started(value profile)
 {
 	struct entry *entry;
@@ -307,6 +308,10 @@ EXPORT value ocaml_probes_memprof_started(value profile)
 	return Val_unit;
 }
 
+/*
+ * A profile could not start in this domain. If profiles run in other domains, this domain may have
+ * inherited one of these: the refusal is then reported in the next round, by visit().
+ */
 EXPORT value ocaml_probes_memprof_refused(value reason)
 {
 	struct entry *entry;
@@ -324,7 +329,7 @@ EXPORT value ocaml_probes_memprof_refused(value reason)
 }
 
 #if OCAML_VERSION >= 50000
-/* The first field tells whether a profile samples (0), is stopped, or is discarded. */
+/* The first field of a profile is 0 while it samples; other values mean stopped or discarded. */
 static bool is_running(const value *profile)
 {
 	return Field(*profile, 0) == Val_int(0);
@@ -340,7 +345,7 @@ static void look_at_root(value tracker, value *root)
 	search.is_found |= root != search.ours && tracker == *search.ours;
 }
 
-/* The runtime has the tracker of the profile that runs among its roots. */
+/* The tracker of the running profile is among the roots of the runtime. */
 static bool is_running(const value *tracker)
 {
 	search.ours = tracker;
@@ -351,8 +356,9 @@ static bool is_running(const value *tracker)
 #endif
 
 /*
- * Is the profile of this domain ours? The program may have stopped ours, and have started another.
- * It is, if there is no entry: then a callback of ours asks.
+ * Does the profile of this domain belong to this library? The program may have stopped the
+ * library's profile and started another. If there is no entry, the answer is yes, because the
+ * caller is a callback of the library's profile.
  */
 EXPORT value ocaml_probes_memprof_is_ours(value unit)
 {
@@ -391,8 +397,8 @@ EXPORT value ocaml_probes_memprof_take(value unit)
 
 #if OCAML_VERSION >= 50300
 /*
- * The first domain that polls takes a signal. One that is busy would take all of them, so it calls
- * the others: each runs the handler by itself when it does what is pending.
+ * The first domain that polls takes a signal, so a busy domain would take all signals. Therefore
+ * this domain calls the others: each of them runs the handler when it handles pending actions.
  */
 static void (*interrupted_before)(void);
 
@@ -400,14 +406,14 @@ static void when_interrupted(void)
 {
 	const value *handler = caml_named_value("ocaml_probes_memprof_handler");
 
-	/* Without other threads, the flag is nobody's but ours. */
+	/* Without the threads library, only this file uses the flag. */
 	interrupted_before();
 	atomic_store_release(&Caml_state->requested_external_interrupt, 0);
 	if (handler && !caml_bt_is_self())
 		caml_callback(*handler, Val_int(state.signal));
 }
 
-/* In each domain, or in a thread that stands in for it while it waits. */
+/* Runs in each domain, or in the thread that stands in for a domain while the domain waits. */
 static void stw_call(caml_domain_state *domain, void *data, int n, caml_domain_state **all)
 {
 	(void)data;
@@ -417,7 +423,7 @@ static void stw_call(caml_domain_state *domain, void *data, int n, caml_domain_s
 	caml_set_action_pending(domain);
 }
 
-/* The library of threads, which is initialised later perhaps, sets the hook. */
+/* The threads library, which may be initialised later, also sets the hook. */
 static void set_hook(caml_domain_state *domain)
 {
 	(void)domain;
@@ -427,7 +433,7 @@ static void set_hook(caml_domain_state *domain)
 	caml_domain_external_interrupt_hook = when_interrupted;
 }
 
-/* If the domains are at something else, the next bell calls them. */
+/* Call all domains. If they are stopped for another reason, the next bell calls them. */
 static void call_domains(uint64_t round)
 {
 	if (!caml_try_run_on_all_domains(stw_call, NULL, set_hook))
@@ -459,7 +465,7 @@ EXPORT value ocaml_probes_memprof_call(value unit)
 #if OCAML_VERSION >= 50000
 static caml_timing_hook ended_before;
 
-/* The domain that runs this ends. Others may have its profile: they stop it by themselves. */
+/* The calling domain ends. Other domains may share its profile, and stop it themselves. */
 static void when_domain_ends(void)
 {
 	ocaml_probes_memprof_take(Val_unit);
@@ -472,7 +478,7 @@ static void watch_domains(void)
 	ended_before = atomic_exchange(&caml_domain_terminated_hook, when_domain_ends);
 }
 
-/* A thread that is not OCaml's has no domain. */
+/* A thread that OCaml does not know has no domain. */
 static bool has_domain(void)
 {
 	return Caml_state_opt != NULL;
@@ -509,9 +515,9 @@ static void in_parent(void)
 }
 
 /*
- * The child has neither the server nor other domains. Its handler stops the profile that it has got
- * from its parent, and makes a server: not here, since most children execute another program at
- * once.
+ * The child has neither the server nor other domains. Its handler stops the profile that it has
+ * inherited from its parent, and makes a server. This function does not make a server, because most
+ * children execute another program at once.
  */
 static void in_child(void)
 {
@@ -535,7 +541,10 @@ static void in_child(void)
 
 /* ---- the start of the program ---------------------------------------------------------------- */
 
-/* A real-time signal that nobody uses, or 0. It is never sent: OCaml only has to believe so. */
+/*
+ * Return a real-time signal that is not in use, or 0. The signal is never sent: the library only
+ * makes OCaml believe that it has arrived.
+ */
 EXPORT value ocaml_probes_memprof_signal(value unit)
 {
 	(void)unit;
@@ -548,7 +557,7 @@ EXPORT value ocaml_probes_memprof_signal(value unit)
 	return Val_int(0);
 }
 
-/* The handler of NUMBER is installed in OCaml. The kernel needs none. */
+/* OCaml has a handler for the signal NUMBER. Remove the kernel's handler, which is not needed. */
 EXPORT value ocaml_probes_memprof_open(value number)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL };

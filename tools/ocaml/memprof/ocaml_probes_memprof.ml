@@ -1,10 +1,11 @@
-(* The tool asks memprof_server.c, a thread, which makes OCaml run the handler of a signal: only OCaml
-   code can start and stop a profile, and in OCaml 5 only code in its domain. *)
+(* A tool sends its request to the thread in memprof_server.c, which makes OCaml run a signal handler: only
+   OCaml code can start and stop a profile, and in OCaml 5 only code in the domain of the profile. *)
 
 type kind = Alloc_minor | Alloc_major | Promote | Dealloc_minor | Dealloc_major
 
-(* memprof_events.c. Kinds are numbers from 1. What both tell of an event is overwritten by the next one of the
-   domain: all of it by one call, since each call costs as much as the rest of a callback. *)
+(* memprof_events.c. Kinds are numbers from 1. Both functions return the arguments of the probes in a block that
+   the next event of the domain overwrites. One call returns all of them, because each call costs as much as the
+   rest of a callback. *)
 type told = int array
 
 external allocate : int -> int -> Gc.Memprof.allocation -> told = "ocaml_probes_memprof_allocate"
@@ -30,7 +31,8 @@ external call_domains : unit -> unit = "ocaml_probes_memprof_call"
 let observer : (kind -> int -> Gc.Memprof.allocation option -> unit) option ref = ref None
 let observe f = observer := f
 
-(* ALLOCATION is made before the event: between the event and the observer, nothing is allocated. *)
+(* ALLOCATION is made before the event is recorded, so that nothing is allocated between the event and the call of
+   the observer. *)
 let[@inline] tell kind id allocation =
   match !observer with
   | None -> ()
@@ -41,7 +43,7 @@ let[@inline] for_observer info =
   | None -> None
   | Some _ -> Some info
 
-(* Stop the profile of this domain. The program may have stopped it already, and run one of its own. *)
+(* Stop the profile of this domain. The program may have stopped it already, and may itself run another profile. *)
 let stop () =
   let is_ours = is_ours () in
   let profile = take () in
@@ -52,17 +54,17 @@ let stop () =
 
 (* Tools read the arguments of the probes: see enum memprof_probe_arg in src/memprof/ring.h. *)
 
-(* An event of a session that has ended: this is a domain whose profile came from another one, which
-   does not exist any more, or a child after fork. *)
+(* Handle an event of a session that has ended: this domain has inherited its profile from a domain that no
+   longer exists, or the process is a forked child. *)
 let abandon () =
   stop ();
   None
 
-(* In a register or on the stack at the probe. The compiler would load it where the handler runs, and tools that
-   know nothing of loads cannot read that (bpftrace, perf). *)
+(* Keep X in a register or on the stack at the probe. Otherwise the compiler would load X where the handler runs,
+   and tools that cannot follow loads (bpftrace, perf) could not read X. *)
 let[@inline] here x = Sys.opaque_identity x
 
-(* The number of the block; of an allocation, 0: the event is lost; -1: the session has ended *)
+(* The number of the block; 0 if the event of an allocation is lost; -1 if the session has ended. *)
 let[@inline] id_of (told : told) = here (Array.unsafe_get told 0)
 let[@inline] minors_of (told : told) = here (Array.unsafe_get told 1)
 let[@inline] majors_of (told : told) = here (Array.unsafe_get told 2)
@@ -101,7 +103,7 @@ let alloc_major session (info : Gc.Memprof.allocation) =
     Some id)
   else None
 
-(* Probes are not hit for sessions that have ended. *)
+(* Events of sessions that have ended do not hit the probes. *)
 
 let promote session id =
   let told = change session 3 id in
@@ -128,7 +130,7 @@ let dealloc_major session id =
     [%probe "memprof_dealloc_major" ~args:(id, session, minor_collections, major_collections, domain) ()]);
   tell Dealloc_major id None
 
-(* Closures that have the session: applied by halves, each would be called through another. *)
+(* Full closures that contain the session: a partial application would add a call to each callback. *)
 let tracker epoch =
   {
     Gc.Memprof.alloc_minor = (fun info -> alloc_minor epoch info);
@@ -140,7 +142,7 @@ let tracker epoch =
 
 (* ---- the handler -------------------------------------------------------------------------------- *)
 
-(* The result of [start] is a unit in OCaml 4, where the tracker stands for it, and a profile in OCaml 5. *)
+(* [Gc.Memprof.start] returns a profile in OCaml 5, and unit in OCaml 4, where the tracker identifies the profile. *)
 let start () =
   let tracker = tracker (epoch ()) in
   match Gc.Memprof.start ~sampling_rate:(rate ()) ~callstack_size:(depth ()) tracker with

@@ -1,10 +1,10 @@
 (** Lets [ocaml-probes memprof] and [Probes_lib.Memprof] profile the allocations of this program
-    while it runs, by [Gc.Memprof]. A program only has to be linked with the library: it refers to
-    nothing of it.
+    while it runs, by [Gc.Memprof]. It is enough to link the program with the library: the program
+    need not use any function of the library.
 
-    Until a tool asks for a profile, the library has a thread of C that waits, and two open
+    Until a tool requests a profile, the library has a C thread that waits, and two open
     descriptors. While a profile runs, [Gc.Memprof.start] raises [Failure] in the program. A profile
-    that the program runs by itself is left alone: the tool is refused. *)
+    that the program itself runs is not disturbed: the request of the tool is refused. *)
 
 (** What has happened to a sampled block. *)
 type kind =
@@ -14,7 +14,7 @@ type kind =
   | Dealloc_minor  (** It was freed in the minor heap. *)
   | Dealloc_major  (** It was freed in the major heap. *)
 
-(** [observe (Some f)] lets [f kind id allocation] see each event that a tool is told of, after the
-    tool. [id] is the number of the block, and [allocation] is what [Gc.Memprof] tells of a new block.
-    [f] must not raise. [observe None] ends it. *)
+(** After [observe (Some f)], the library calls [f kind id allocation] for each event, after it has
+    reported the event to the tool. [id] is the number of the block, and [allocation] is the record
+    of [Gc.Memprof] for a new block. [f] must not raise. [observe None] ends these calls. *)
 val observe : (kind -> int -> Gc.Memprof.allocation option -> unit) option -> unit

@@ -71,7 +71,7 @@ let place ~loc =
 
 let marker ~kind name place = Printf.sprintf "\000\000\000\000P1:%s:%s@%s" kind name place
 
-(* An argument, and what tracers are told of it: a name, and a type as far as the source shows it. *)
+(* An argument, and what tracers know of it: a name, and a type if the source shows it. *)
 type arg = {
   value : expression;
   arg_name : string option;

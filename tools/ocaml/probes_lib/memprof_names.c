@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What src/unwind/frame_names.c asks of libdw, of .eh_frame and of BPF's walker. Probes_lib has
- * none of them: the frames of Gc.Memprof are calls of OCaml, and the frame tables and symbols have
- * their names and lines.
+ * Stubs of the functions that src/unwind/frame_names.c calls for libdw, .eh_frame and BPF's walker.
+ * Probes_lib does not link these parts: the frames of Gc.Memprof are OCaml calls, whose names and
+ * lines are in the frame tables and symbols.
  */
 #include "elf/lines.h"
 #include "elf/eh_frame.h"

@@ -21,24 +21,24 @@ enum { READ_MS = 5, STOP_NS = 1000 * 1000 * 1000, STACK_BYTES = 256 << 10, FIRST
 struct recorder {
 	struct ocp_ctx *ctx;
 	struct recorder_spec spec;
-	pid_t owner; /* the process that has the thread */
+	pid_t owner; /* the process to which the thread belongs */
 	pthread_mutex_t lock;
 	pthread_cond_t news;
-	struct memprof_session *session; /* of the thread alone; NULL: it is closed */
+	struct memprof_session *session; /* only for the thread; NULL: closed */
 	struct memprof_answers answers;
 	struct heap_names *names;
 	struct heap *heap;
 	struct recorded_event *events;
 	size_t n_events, room;
 	uint64_t unread;
-	int64_t asked_ns, end_ns; /* end_ns 0: it has not ended */
-	int64_t stop_ns;	  /* it was asked to stop; 0: it was not */
+	int64_t asked_ns, end_ns; /* the request, and the end; end_ns is 0 until then */
+	int64_t stop_ns;	  /* when the end was requested; 0: not requested */
 	struct memprof_losses losses;
-	char *why;		  /* it has failed */
-	bool is_dropped, is_over; /* is_over: there is no thread any more */
+	char *why;		  /* the reason if the recorder has failed */
+	bool is_dropped, is_over; /* is_over: the thread has ended */
 };
 
-/* What went wrong last, as a message that the caller frees. */
+/* The last error, as a message that the caller frees. */
 static char *message(const struct recorder *r)
 {
 	return strdup(ocp_error(r->ctx));
@@ -103,7 +103,7 @@ static int take_events(struct recorder *r)
 	return err;
 }
 
-/* Is it the end? */
+/* Should the thread end? */
 static bool is_at_end(const struct recorder *r, int64_t now_ns)
 {
 	return r->is_dropped || r->answers.is_closed || r->answers.has_stopped ||
@@ -113,7 +113,7 @@ static bool is_at_end(const struct recorder *r, int64_t now_ns)
 static int look(struct recorder *r, bool *is_end)
 {
 	const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-	/* Events that were written before an answer are there after it. */
+	/* Take answers before events: events written before an answer are then not missed. */
 	int err = memprof_answers_take(r->ctx, (pid_t)r->spec.pid, r->session, &r->answers);
 
 	if (!err)
@@ -126,7 +126,7 @@ static int look(struct recorder *r, bool *is_end)
 	return err;
 }
 
-/* True: it is the end. */
+/* Returns true if the thread should end. */
 static bool step(struct recorder *r, bool *has_asked)
 {
 	bool is_end;
@@ -158,8 +158,8 @@ struct start {
 };
 
 /*
- * The thread has the session's socket alone, in a table of its own: a child of the program would
- * keep it open, and the profile would not end with this process.
+ * Give the thread a separate table of descriptors, which has only the session's socket. Otherwise a
+ * child of the program would keep the socket open, and the profile would not end with this process.
  */
 static bool take_files(int socket)
 {
@@ -194,7 +194,7 @@ static void *run(void *data)
 	return NULL;
 }
 
-/* Signals are for the program's threads. */
+/* Start the thread with all signals blocked: the program's own threads handle signals. */
 static int start_thread(struct recorder *r)
 {
 	const int socket = memprof_fd(r->session);
@@ -250,7 +250,7 @@ static int start(struct recorder *r)
 
 	if (!err)
 		err = heap_new(r->ctx, &r->heap);
-	/* Before the request: the program can end soon after it. */
+	/* Read the map before the request: the program can end soon after the request. */
 	if (!err)
 		err = heap_names_open(r->ctx, (pid_t)r->spec.pid, &r->names);
 	r->asked_ns = clock_ns(CLOCK_MONOTONIC);
@@ -294,7 +294,10 @@ char *recorder_open(const struct recorder_spec *spec, struct recorder **out)
 	return why;
 }
 
-/* In a child after fork there is no thread, and the lock may be taken: the memory is left. */
+/*
+ * Does R belong to this process? A forked child has no thread, and the lock may be taken: the child
+ * leaves the memory alone.
+ */
 static bool is_ours(const struct recorder *r)
 {
 	return r->owner == getpid();
@@ -393,7 +396,7 @@ struct recorded_event *recorder_take(struct recorder *r, size_t *n, char **why)
 	return events;
 }
 
-/* The frames of STACK, the innermost first; NULL: the ctx knows why. */
+/* The frames of STACK, the innermost first. NULL on failure, with a message in the ctx. */
 static const struct named_frame **frames_of(struct recorder *r, const struct heap_stack *stack,
 					    size_t *n)
 {

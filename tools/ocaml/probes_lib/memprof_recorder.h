@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profile by Gc.Memprof that a thread of C reads for Probes_lib.Memprof, so that the program's
- * ring does not fill while nobody asks. Errors are messages that the caller frees.
+ * A profile by Gc.Memprof that a C thread reads for Probes_lib.Memprof, so that the ring does not
+ * fill between two calls of the OCaml program. Errors are messages that the caller frees.
  */
 #ifndef MEMPROF_RECORDER_H
 #define MEMPROF_RECORDER_H
@@ -16,20 +16,20 @@
 
 enum { RECORDER_MAX_EVENTS = 10000000 };
 
-/* As OCaml gives it: nothing is checked. */
+/* The parameters from OCaml, not checked yet. */
 struct recorder_spec {
 	long pid;
 	double rate;	 /* samples per word */
 	long depth;	 /* of call stacks */
-	long max_events; /* that wait to be taken */
+	long max_events; /* events that are kept for recorder_take() */
 };
 
 enum recorder_state {
 	RECORDER_WAITING, /* the program has not answered */
-	RECORDER_LATE,	  /* for so long that it may wait for something */
+	RECORDER_LATE,	  /* no answer for so long that the program may be waiting */
 	RECORDER_RUNNING,
 	RECORDER_STOPPED,
-	RECORDER_ENDED, /* the program has ended, or executes another one */
+	RECORDER_ENDED, /* the program has ended, or executes another program */
 	RECORDER_FAILED,
 };
 
@@ -38,44 +38,45 @@ enum { NO_STACK = UINT32_MAX };
 struct recorded_event {
 	uint64_t id, time_ns, n_samples, size;
 	uint32_t domain, minors, majors;
-	uint32_t stack; /* its number; NO_STACK: unknown */
+	uint32_t stack; /* the number of the call stack; NO_STACK: unknown */
 	enum memprof_kind kind;
 	enum memprof_source source;
 };
 
-/* What a recorder has, at one moment. */
+/* The state of a recorder at one moment. */
 struct recorder_summary {
-	double seconds; /* that the profile runs, or has run */
+	double seconds; /* the duration of the profile so far */
 	struct memprof_losses losses;
 	uint64_t unread;   /* events that were not kept */
 	uint64_t left_out; /* blocks that are not followed */
-	bool has_stopped;  /* the program has said so */
+	bool has_stopped;  /* the program has confirmed it, or has closed the session */
 	uint32_t refused[MEMPROF_MAX_REFUSED];
-	size_t n_refused; /* domains that have refused */
+	size_t n_refused; /* the number of domains that have refused */
 };
 
 struct recorder;
 
-/* NULL, or why it is not possible. */
+/* Start a profile. Returns NULL, or the reason why this is not possible. */
 char *recorder_open(const struct recorder_spec *spec, struct recorder **out);
 
-/* Does not wait: the thread ends the profile and frees the recorder. */
+/* Return at once: the thread then ends the profile and frees the recorder. */
 void recorder_drop(struct recorder *recorder);
 
 /*
- * Wait for at most MS milliseconds until there is news. IN_DOMAIN: is the profile running there,
- * and not only somewhere? (-1: somewhere.) *WHY is NULL, or the reason of RECORDER_FAILED.
+ * Wait for news, at most MS milliseconds. The state is RECORDER_WAITING until the profile runs in
+ * the domain IN_DOMAIN (-1: in any domain), for at most MEMPROF_LATE_NS. *WHY is NULL, or the
+ * reason of RECORDER_FAILED.
  */
 enum recorder_state recorder_await(struct recorder *recorder, int64_t in_domain, int ms,
 				   char **why);
 
-/* Ask the program to stop. It has, if recorder_await says so. */
+/* Request the end of the profile. recorder_await() returns when the program has stopped it. */
 void recorder_stop(struct recorder *recorder);
 
-/* Take the events that are there: the caller frees the array. NULL: there are none, or *WHY. */
+/* Take the events so far. The caller frees the array. NULL: no events, or an error in *WHY. */
 struct recorded_event *recorder_take(struct recorder *recorder, size_t *n, char **why);
 
-/* The frames of stack NUMBER, the innermost first: the caller frees the array. */
+/* The frames of stack NUMBER, the innermost first. The caller frees the array. */
 const struct named_frame **recorder_frames(struct recorder *recorder, size_t number, size_t *n,
 					   char **why);
 

@@ -368,13 +368,13 @@ module Memprof = struct
     ; rate : float
     ; keeps_events : bool
     ; is_self : bool
-    ; frames : frame Numbers.t Atomic.t (* what was named already *)
+    ; frames : frame Numbers.t Atomic.t (* the frames that already have names *)
     ; stacks : frame array Numbers.t Atomic.t
     }
 
   let await session ~ms = Stub.await session.recorder ~here:session.is_self ~ms
 
-  (* If this program is the profiled one, its handler starts and stops the profile between the steps. *)
+  (* If this program is the profiled program, its handler starts and stops the profile between the steps. *)
   let step_ms = 2
 
   let rec await_start session =

@@ -14,26 +14,26 @@
     probe is enabled while the counter is above 0. Several tools can use one process if each of them
     disables what it has enabled.
 
-    {b Files.} A {!t} stands for the probes of one file. Plugins and shared libraries need a {!t} of
-    their own, even if their probes have the same names.
+    {b Files.} A {!t} stands for the probes of one file. Each plugin and each shared library
+    needs a separate {!t}, even if its probes have the same names.
 
     {b Privileges.} The caller needs the right to trace the process (ptrace(2)): the same user, or
     CAP_SYS_PTRACE. The running process needs no privilege.
 
     {b Threads.} Operations on one {!t} wait for each other. The OCaml runtime lock is released
-    meanwhile. Predicates are called by the caller's thread, before the operation begins.
+    during an operation. The caller's thread calls predicates, before the operation begins.
 
     @since 0.1.0 *)
 
-(** The probes of a program, and at most one process to which {!With_ptrace} is attached. It
-    detaches when it is garbage collected. *)
+(** The probes of a program, and at most one process to which {!With_ptrace} is attached. When the
+    {!t} is garbage collected, the process is detached. *)
 type t
 
 (** An operation failed. The argument is a message of one sentence. *)
 exception Error of string
 
-(** Processes that may be the running one. {!Pid_or_self.get_exe} is valid for the running process
-    also in another pid namespace. *)
+(** Processes, one of which may be the running process. {!Pid_or_self.get_exe} is valid for the
+    running process in another pid namespace, too. *)
 module Pid_or_self : sig
   (** A process. *)
   type t
@@ -41,7 +41,7 @@ module Pid_or_self : sig
   (** The running process. *)
   val self : unit -> t
 
-  (** [of_pid pid] is the process [pid], which may be the running one. *)
+  (** [of_pid pid] is the process [pid], which may be the running process. *)
   val of_pid : int -> t
 
   (** The path of the executable: [/proc/PID/exe], or [/proc/self/exe] for the running process. *)
@@ -79,17 +79,17 @@ type probe_desc =
   | Name of probe_name
       (** the probe of this name. It must exist, and it must be enabled if it is to be disabled. *)
   | Pair of probe_name * probe_name
-      (** two probes that mark the start and the stop of an operation. At no moment the start is
-          enabled and the stop is not. An operation that is under way when both are disabled is
-          only seen to start, and one that is under way when they are enabled is only seen to
-          stop. To see the last ones stop, disable the start alone, and the stop when they have
-          stopped. *)
+      (** two probes that mark the start and the stop of an operation. While the start is enabled,
+          the stop is enabled, too. Of an operation that is in progress when both are disabled,
+          only the start is seen; of one that is in progress when both are enabled, only the stop
+          is seen. To see the stops of the last operations, disable the start alone, and disable
+          the stop when these operations have ended. *)
   | Regex of pattern
-      (** the probes whose names match; there may be none. Those that are off already are not
+      (** the probes whose names match; there may be none. Probes that are already off are not
           disabled. *)
   | Predicate of (probe_name -> bool)
-      (** the probes for which it is true; there may be none. Those that are off already are not
-          disabled. *)
+      (** the probes for which the predicate is true; there may be none. Probes that are already
+          off are not disabled. *)
 
 (** What to do with probes. *)
 type action =
@@ -98,7 +98,7 @@ type action =
 
 (** Actions that are carried out together: all of them, or none if one fails. *)
 type actions =
-  | All of action (** for all probes. Those that are off already are not disabled. *)
+  | All of action (** for all probes. Probes that are already off are not disabled. *)
   | Selected of (action * probe_desc) list (** for some probes, in this order *)
 
 (** [create ~prog ()] reads the probes of the ELF file [prog] from its headers and notes. The file
@@ -107,7 +107,7 @@ type actions =
 
     @param check_prog
       accept only processes that run the file [prog] itself. By default, copies are accepted: files
-      with the same probes at the same addresses, such as an installed or a stripped one.
+      with the same probes at the same addresses, such as an installed or a stripped copy.
     @param allow_gigatext
       allow updates of code that is mapped on pages of 1 GiB. The kernel copies each of these pages
       at the first write. The default is [false].
@@ -120,7 +120,7 @@ val get_probe_names : t -> probe_name array
 (** The states of the program's probes in process [pid], in the order of {!get_probe_names}.
 
     @param atomically
-      stop the process while the states are read, so that they are those of one moment.
+      stop the process while the states are read, so that all states are of one moment.
     @raise Error if [pid] does not run the program or cannot be read. *)
 val get_probe_states : ?atomically:bool -> t -> pid:pid -> probe_state array
 
@@ -128,9 +128,9 @@ val get_probe_states : ?atomically:bool -> t -> pid:pid -> probe_state array
     written.
 
     @param atomically
-      stop the process only once, so that it sees all of the update at one moment. By default, a
+      stop the process only once, so that it sees the whole update at one moment. By default, a
       large update needs several stops of a few milliseconds, and each probe is switched within one
-      of them. Not possible for the running process itself.
+      stop. [atomically] is not possible for the running process itself.
     @param force set counters to 1 (enable) or 0 (disable), whatever they were.
     @raise Error if the update fails; then nothing has changed. *)
 val trace_existing_process
@@ -149,9 +149,8 @@ val trace_existing_process
     @raise Error on failure; then there is no child. *)
 val trace_new_process : t -> args:string list -> actions:actions -> pid
 
-(** [get_exe pid] is a path to the executable of process [pid], for {!create}: [/proc/PID/exe]. It
-    is
-    valid even if the file was deleted or replaced. *)
+(** [get_exe pid] is a path to the executable of process [pid], for {!create}: [/proc/PID/exe]. The
+    path is valid even if the file was deleted or replaced. *)
 val get_exe : pid -> string
 
 (** Turn messages about each step on or off. They are written to stderr. *)
@@ -232,12 +231,12 @@ end
 
 (** Profiles of what a program allocates, by [Gc.Memprof], in other processes and in the running one:
     what [ocaml-probes memprof] does. The profiled program must be linked with
-    [ocaml-probes.memprof], and needs no change. It runs OCaml 4.13, 4.14, or 5.3 or later.
+    [ocaml-probes.memprof], and needs no other change. It runs OCaml 4.13, 4.14, or 5.3 or later.
 
-    While a session runs, a thread of C takes the program's events. {!report} tells what was
-    allocated where, what is alive, and how long blocks lived; {!read} gives the events themselves.
-    {!stop} ends the profile. The end of this process ends it, too, as does the collector when it
-    frees the session.
+    While a session runs, a C thread takes the program's events. {!report} returns what was
+    allocated where, what is alive, and how long blocks lived; {!read} returns the events
+    themselves. {!stop} ends the profile. The profile also ends when this process ends, or when the
+    collector frees the session.
 
     {[
     let session = Probes_lib.Memprof.start ~rate:1e-3 ~pid () in
@@ -250,16 +249,16 @@ end
       (Probes_lib.Memprof.report ~by:Live session).sites
     ]}
 
-    A process has one profile at a time, and one that it runs by itself is left alone. After a fork,
-    the sessions stay with the parent. *)
+    A process has one profile at a time. A profile that the process itself runs is not disturbed.
+    After a fork, the sessions stay with the parent. *)
 module Memprof : sig
   (** A profile. *)
   type session
 
-  (** How far a session is. *)
+  (** The state of a session. *)
   type state =
     | Waiting
-        (** the program waits, or runs no OCaml code: the profile starts when it goes on *)
+        (** the program waits, or runs no OCaml code: the profile starts when it continues *)
     | Running (** the profile has started *)
     | Stopped (** by {!stop} *)
     | Ended (** the program has ended, or executes another program *)
@@ -275,15 +274,16 @@ module Memprof : sig
   type source =
     | Normal (** allocated by OCaml code or for it *)
     | Marshal (** made by [Marshal] *)
-    | Custom (** memory outside of the heap that a custom block has *)
+    | Custom (** memory outside of the heap: of a custom block, or (OCaml 5.4) of a mapped file *)
 
   (** A sampled block. *)
   type allocation =
-    { n_samples : int (** the samples in it, at least 1; a sample stands for 1 / rate words *)
+    { n_samples : int (** its samples, at least 1; a sample stands for 1 / rate words *)
     ; size : int (** in words, without the header *)
-    ; source : source (** what it is *)
+    ; source : source (** what the block is *)
     ; callstack : frame array
-          (** who has allocated it, the innermost first. Inlined functions have frames of their own. *)
+          (** the frames that allocated it, the innermost first. An inlined function has a separate
+              frame. *)
     }
 
   (** What has happened to a sampled block. *)
@@ -298,54 +298,55 @@ module Memprof : sig
   type event =
     { kind : kind (** what has happened *)
     ; id : int (** the number of the block *)
-    ; time : float (** seconds, of the clock CLOCK_MONOTONIC *)
-    ; domain : int (** where it has happened; 0 in OCaml 4 *)
-    ; minor_collections : int (** that the program had made *)
-    ; major_collections : int (** that the program had made *)
+    ; time : float (** in seconds, by CLOCK_MONOTONIC *)
+    ; domain : int (** the domain in which it happened; 0 in OCaml 4 *)
+    ; minor_collections : int (** the number of minor collections until then *)
+    ; major_collections : int (** the number of major collections until then *)
     }
 
-  (** What a place in the source, or a call stack, has to do with. Words include headers. They are
-      estimated from samples, each of which stands for 1 / rate words. *)
+  (** What a place in the source, or a call stack, has allocated. Words include headers. Words and
+      blocks are estimated from samples, each of which stands for 1 / rate words. *)
   type usage =
-    { samples : int (** of all its sampled blocks *)
-    ; live_samples : int (** of those that are alive *)
+    { samples : int (** samples of all sampled blocks *)
+    ; live_samples : int (** samples of the sampled blocks that are alive *)
     ; sampled_blocks : int (** blocks with a sample *)
-    ; live_sampled_blocks : int (** those that are alive *)
-    ; words : float (** that were allocated *)
-    ; live_words : float (** that are alive *)
-    ; blocks : float (** that were allocated, with samples or without *)
-    ; live_blocks : float (** that are alive *)
-    ; major_words : float (** that were allocated in the major heap *)
-    ; promoted_words : float (** that have moved to the major heap *)
+    ; live_sampled_blocks : int (** blocks with a sample that are alive *)
+    ; words : float (** allocated words *)
+    ; live_words : float (** allocated words that are alive *)
+    ; blocks : float (** allocated blocks, with samples or without *)
+    ; live_blocks : float (** allocated blocks that are alive *)
+    ; major_words : float (** words that were allocated in the major heap *)
+    ; promoted_words : float (** words that have moved to the major heap *)
     ; minor_deaths : float (** words that were freed in the minor heap *)
     ; major_deaths : float array
-          (** words that were freed in the major heap after so many major collections: 0, 1, 2, 3-4,
-              5-8, 9-16, 17-32, more *)
-    ; mean_lifetime : float (** of the dead words, in seconds; nan if there are none *)
+          (** words that were freed in the major heap, by the number of major collections until
+              then: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more *)
+    ; mean_lifetime : float (** mean life of the freed words, in seconds; nan if there are none *)
     }
 
   (** What is missing. *)
   type losses =
-    { allocations : int (** for which the ring of events had no room *)
-    ; lost_samples : int (** of these allocations *)
-    ; promotions : int (** for which there was no room *)
-    ; deallocations : int (** for which there was no room: these blocks seem to be alive *)
-    ; unread : int (** events that {!read} could not give, because [events] waited already *)
-    ; unfollowed : int (** blocks whose end is not looked for: too many are alive *)
-    ; forks : int (** of the program: children are not profiled *)
+    { allocations : int (** allocations for which the ring of events had no room *)
+    ; lost_samples : int (** samples of these allocations *)
+    ; promotions : int (** promotions for which there was no room *)
+    ; deallocations : int (** deallocations for which there was no room: these blocks seem alive *)
+    ; unread : int (** events that {!read} cannot return, because [events] were already waiting *)
+    ; unfollowed : int (** blocks that are not followed, because too many are alive *)
+    ; forks : int (** forks of the program; children are not profiled *)
     ; cut : bool (** the program has ended in the middle of an event *)
     ; damaged : bool (** the program has damaged the ring: the rest is missing *)
     ; still_on : bool
-          (** the program has not said that the profile is off. After {!stop}: it waits, and stops
-              the profile when it goes on. *)
-    ; refused : int array (** domains without events, because they run a profile of their own *)
+          (** the program has not confirmed that the profile is off. After {!stop}: the program
+              waits, and stops the profile when it continues. *)
+    ; refused : int array
+          (** domains without events, because the program itself runs a profile there *)
     }
 
-  (** A profile, as far as it is known. *)
+  (** The results of a profile so far. *)
   type report =
-    { seconds : float (** that the profile has run *)
+    { seconds : float (** the duration of the profile *)
     ; rate : float (** samples per word *)
-    ; total : usage (** of all stacks *)
+    ; total : usage (** the sum over all stacks *)
     ; sites : (frame * usage) array (** by the place that allocates, the largest first *)
     ; stacks : (frame array * usage) array
           (** by call stack, the innermost frame first, in the order in which they were seen *)
@@ -357,19 +358,19 @@ module Memprof : sig
     | Allocated (** by allocated words *)
     | Live (** by live words *)
 
-  (** [start ~pid ()] asks the process [pid] for a profile, and returns when it has started in one of
-      its domains, or when the process has not answered for a second: see [Waiting]. If it is the
-      running process, the profile starts in the domain that calls.
+  (** [start ~pid ()] requests a profile of the process [pid]. It returns when the profile has
+      started in one of the domains of the process, or when the process has not replied for a
+      second: see [Waiting]. In the running process, the profile starts in the calling domain.
 
       @param rate samples per word, from 1e-9 to 1; the default is 1e-4.
       @param callstack_size frames of call stacks, from 0 to 1024; the default is 128.
       @param events
         how many events to keep for {!read}, up to 10000000. The default is 0, since reports need
-        none.
+        no kept events.
       @raise Error
         if a parameter is wrong, the process does not exist, may not be traced, is not linked with
-        [ocaml-probes.memprof], is profiled already, or has a runtime without [Gc.Memprof]. It goes on
-        as before. *)
+        [ocaml-probes.memprof], is already being profiled, or has a runtime without [Gc.Memprof].
+        The process then continues as before. *)
   val start
     :  ?rate:float
     -> ?callstack_size:int
@@ -378,27 +379,27 @@ module Memprof : sig
     -> unit
     -> session
 
-  (** How far the session is.
+  (** The state of the session.
       @raise Error if the process has refused the profile. *)
   val state : session -> state
 
-  (** Take the events that have come since the last call, in their order. In a program that profiles
-      itself, this allocates, too.
+  (** Return the events since the last call, in their order. In a program that profiles itself, the
+      profile includes the allocations of this function.
       @raise Error if the session was started without [events]. *)
   val read : session -> event array
 
-  (** What the session has seen so far; all of it, if it was stopped.
+  (** The results of the session so far; the complete results if the session was stopped.
       @param by the order of the sites; the default is [Allocated].
       @raise Error if the process has refused the profile. *)
   val report : ?by:order -> session -> report
 
-  (** Stop the profile and tell what is missing. It takes a second at most: see [still_on]. The events
-      and the report are there afterwards, too. Nothing happens the second time.
+  (** Stop the profile and return what is missing. This takes at most a second: see [still_on]. The
+      events and the report remain available. A second call has no effect on the profile.
       @raise Error if the process has refused the profile. *)
   val stop : session -> losses
 
-  (** The running process. No privilege is needed. It must be linked with [ocaml-probes.memprof], and
-      the profile includes what this library allocates. *)
+  (** The running process. No privilege is needed. The process must be linked with
+      [ocaml-probes.memprof], and the profile includes the allocations of this library. *)
   module Self : sig
     (** See {!Memprof.start}. *)
     val start : ?rate:float -> ?callstack_size:int -> ?events:int -> unit -> session

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stubs of Probes_lib.Memprof: a session is a recorder, which a thread of C fills. The runtime
+ * The stubs of Probes_lib.Memprof: a session is a recorder, which a C thread fills. The runtime
  * lock is released while a recorder works. A session that is collected ends its profile.
  *
  * A program that profiles itself starts and stops the profile in a handler of OCaml, which runs
@@ -29,10 +29,10 @@
 
 #define Recorder_val(v) (*(struct recorder **)Data_custom_val(v))
 
-/* The size of a recorder for the GC: most of it are the ring and the books. */
+/* The size of a recorder for the GC: mostly the ring and the tables. */
 enum { RECORDER_BYTES = 1 << 20 };
 
-/* What Probes_lib.Memprof reads of a usage. */
+/* The numbers that Probes_lib.Memprof reads as a usage. */
 enum { USAGE_LIFE = 10, USAGE_NUMBERS = USAGE_LIFE + LIFE_CLASSES };
 
 static void finalize(value v)
@@ -85,7 +85,7 @@ STUB probes_lib_memprof_start(value v_pid, value v_rate, value v_depth, value v_
 	CAMLreturn(v_recorder);
 }
 
-/* Wait for some news, MS milliseconds at most. IS_HERE: of a profile in this domain. */
+/* Wait for news, at most MS milliseconds. IS_HERE: wait for a profile in this domain. */
 STUB probes_lib_memprof_await(value v_recorder, value v_is_here, value v_ms);
 STUB probes_lib_memprof_await(value v_recorder, value v_is_here, value v_ms)
 {
@@ -118,7 +118,7 @@ STUB probes_lib_memprof_stop(value v_recorder)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Where Probes_lib.Memprof finds the members. */
+/* The offsets at which Probes_lib.Memprof reads the members. */
 _Static_assert(offsetof(struct recorded_event, id) == 0 &&
 		       offsetof(struct recorded_event, time_ns) == 8 &&
 		       offsetof(struct recorded_event, n_samples) == 16 &&
@@ -132,7 +132,7 @@ _Static_assert(offsetof(struct recorded_event, id) == 0 &&
 		       sizeof(struct recorded_event) == 56,
 	       "the layout");
 
-/* The events that are there, as bytes. */
+/* Return the events so far, as bytes. */
 STUB probes_lib_memprof_take(value v_recorder);
 STUB probes_lib_memprof_take(value v_recorder)
 {
@@ -228,7 +228,7 @@ static value copy_usage(const struct heap_stack *from)
 	return v;
 }
 
-/* The time, ten numbers, and the domains that have refused. */
+/* Return the time, ten numbers, and the domains that have refused. */
 static value copy_summary(const struct recorder_summary *from)
 {
 	CAMLparam0();
@@ -305,7 +305,7 @@ static value copy_stacks(const struct recorder_report *report)
 	CAMLreturn(v_stacks);
 }
 
-/* The sites, the stacks by number, and the summary, of one moment. */
+/* Return the sites, the stacks by number, and the summary, all of one moment. */
 STUB probes_lib_memprof_report(value v_recorder, value v_by_live);
 STUB probes_lib_memprof_report(value v_recorder, value v_by_live)
 {

@@ -48,8 +48,8 @@ struct tracer {
 	pthread_mutex_t mutex;
 	struct ocp_process *held;
 	bool is_our_exe;
-	struct ocp_process *self; /* if so, and once it was looked at */
-	atomic_int owner;	  /* the process in which all this is valid */
+	struct ocp_process *self; /* our own process, if is_our_exe, once it was opened */
+	atomic_int owner;	  /* the pid of the process in which this struct is valid */
 };
 
 static atomic_bool verbose;
@@ -543,7 +543,7 @@ static struct failure attach(struct tracer *t, long pid)
 		forget_target(t, &target, true);
 		return f;
 	}
-	/* There must be one owner: the process that was kept as our own is now the held one. */
+	/* There must be one owner: if the process was kept in `self`, it is now in `held`. */
 	if (target.proc == t->self)
 		t->self = NULL;
 	t->held = target.proc;

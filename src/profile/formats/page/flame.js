@@ -280,7 +280,7 @@ export class FlameView {
 // What the values of each kind of profile are.
 export const WHAT = {
 	cpu: { title: "CPU time", about: "Where CPU time went." },
-	gc: { title: "CPU time of the collector", about: "On whose behalf the collector ran." },
+	gc: { title: "CPU time of the collector", about: "For which code the collector ran." },
 	wait: { title: "Time waited", about: "Where threads waited, and how long." },
 	alloc: { title: "Words allocated", about: "Where memory was allocated. A word has 8 bytes." },
 };
@@ -298,9 +298,9 @@ export function missingFrom(profile) {
 		notes.push(`Large blocks were sampled for the first ${duration(profile.large_ns)} only: later ones are missing.`);
 	if (profile.truncated)
 		notes.push(`The callers of ${plural(profile.truncated, one, many)} are not all known: ` +
-			"the frame [truncated: …] stands for them and says why.");
+			"the frame [truncated: …] stands for them and gives the reason.");
 	if (profile.lost)
-		notes.push(`${plural(profile.lost, `${one} is`, `${many} are`)} lost, and not in this page.`);
+		notes.push(`${plural(profile.lost, `${one} is`, `${many} are`)} lost, and missing from this page.`);
 	if (!profile.samples)
 		notes.push(profile.kind === "wait" ? "No wait was recorded." : "No sample was taken.");
 	return notes.join(" ");

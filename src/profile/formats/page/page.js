@@ -59,7 +59,7 @@ function head() {
 	document.title = profile.title;
 	setText($("title"), profile.title);
 	setText($("about"), [what.about,
-		profile.hz && profile.kind !== "wait" ? `Seen ${count(profile.hz)} times a second on each CPU.` : "",
+		profile.hz && profile.kind !== "wait" ? `Sampled ${count(profile.hz)} times a second on each CPU.` : "",
 	profile.processes > 1 ? `Of ${count(profile.processes)} processes.` : "",
 	profile.start_ms ? `From ${new Date(profile.start_ms).toLocaleString("en-GB")}.` : ""].join(" "));
 	addTile(what.title, view.amount(profile.value), profile.value);
@@ -70,8 +70,8 @@ function head() {
 	addTile("Lost", count(profile.lost), profile.lost);
 	const notes = [missingFrom(profile)];
 	if (isDiff)
-		notes.unshift("Two profiles are compared: widths are those of the new one, colours say how its shares have changed. " +
-			"What only the old one has is in the list of functions.");
+		notes.unshift("Two profiles are compared: widths show the new profile, colours show how the shares have changed. " +
+			"Functions that only the old profile has are in the list of functions.");
 	setText($("notice"), notes.join(" ").trim());
 	$("notice").hidden = $("notice").textContent === "";
 }
