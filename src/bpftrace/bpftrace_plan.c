@@ -117,7 +117,7 @@ static int make_wishes(struct planner *p, struct code_wish **wishes)
 		return ctx_no_memory(p->ctx);
 	if (times_calls && items->list[0].kind == ITEM_FUNCTION_REGEXP)
 		return ctx_error(p->ctx, -EINVAL,
-				 "'%s': a pattern of functions; the time is that of one function",
+				 "'%s': is a pattern; only single functions can be timed",
 				 items->list[0].text);
 	p->plan->times_calls = times_calls;
 	for (size_t i = 0; i < items->n; i++)
@@ -350,7 +350,7 @@ static int place_code_site(struct placer *placer, const char *text, const struct
 
 	*to = (struct bpftrace_site){ .site = site, .at = site->va, .depth = site->frame_depth };
 	if (!elf_file_va_to_off(placer->prog->elf, site->va, &off))
-		return ctx_error(placer->p->ctx, -EBADMSG, "%s: a site has no byte in the file",
+		return ctx_error(placer->p->ctx, -EBADMSG, "%s: the file lacks the code of a site",
 				 elf_file_name(placer->prog->elf));
 	if (!symbol_at(placer, off)) {
 		to->at = off;
@@ -548,7 +548,7 @@ static int place_site(struct planner *p, const struct ocp_program *prog, uint64_
 	int err;
 
 	if (!elf_file_va_to_off(prog->elf, va, &off))
-		return ctx_error(p->ctx, -EBADMSG, "%s: a site has no byte in the file",
+		return ctx_error(p->ctx, -EBADMSG, "%s: the file lacks the code of a site",
 				 elf_file_name(prog->elf));
 	asked[1].va = off;
 	err = symbols_find(p->ctx, prog->elf, asked, 2, &names);

@@ -499,7 +499,7 @@ static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned i
 		if (group->sites[i].site->corrected)
 			fault = group->sites[i].site->corrected->fault;
 	if (!fault)
-		fault = "the notes, which bpftrace reads, do not tell it, and the sites differ";
+		fault = "bpftrace reads the notes, which lack the place, and the sites differ";
 	for (size_t i = 0; i < MAX_ARGS; i++)
 		if (left_out >> i & 1)
 			fprintf(f, "# %s: arg%zu is left out where its place is not known: %s.\n",
@@ -517,7 +517,7 @@ static void put_floats(FILE *f, const struct bpftrace_group *group, unsigned int
 		fprintf(f, "# %s: arg%zu is left out: it is %s.\n", group->name, i,
 			arg_is_in_float_register(operand, strlen(operand))
 				? ARG_FLOAT_REGISTER
-				: "a float that is not boxed, and bpftrace has no floats");
+				: "an unboxed float, and bpftrace has no floats");
 	}
 }
 
@@ -552,7 +552,7 @@ static void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 	put_floats(f, group, floats);
 	if (shown < most)
 		fprintf(f,
-			"# %s: only the first %zu of up to %zu arguments: bpftrace cannot say the "
+			"# %s: only the first %zu of up to %zu arguments: bpftrace cannot express the "
 			"others for all its sites at once.\n",
 			group->name, shown, most);
 }
@@ -854,7 +854,7 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 	if (plan->n_at_entry)
 		fprintf(f,
 			"# %zu place%s: the first instruction of the function, since Debian's bpftrace "
-			"goes to no other.\n"
+			"attaches nowhere else.\n"
 			"# A hit there costs up to ten times as much as where `attach --count` counts.\n",
 			plan->n_at_entry, plural(plan->n_at_entry));
 	if (plan->omits_p)
@@ -863,7 +863,7 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 		      f);
 	if (plan->needs_checks)
 		fputs("# This needs a bpftrace that can check instructions, since the file has symbols and is\n"
-		      "# position-independent: 0.17 of Debian 12 cannot. `attach --count` needs none.\n",
+		      "# position-independent: 0.17 of Debian 12 cannot. `attach --count` needs no bpftrace.\n",
 		      f);
 	else
 		fputs("# bpftrace 0.17 counts each hit once (tested).\n", f);
@@ -920,7 +920,7 @@ static int check_names(struct ocp_ctx *ctx, const struct bpftrace_plan *plan,
 	for (size_t i = 0; plan->n_uprobes && i < plan->n_names; i++)
 		if (strlen(plan->names[i]) >= MOST_STRING_BYTES)
 			return ctx_error(ctx, -EOPNOTSUPP,
-					 "probe '%s': bpftrace has no strings that long",
+					 "probe '%s': the name is too long for a bpftrace string",
 					 plan->names[i]);
 	return 0;
 }

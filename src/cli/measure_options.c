@@ -93,7 +93,7 @@ static int set_budget(const struct command *command, struct measure_request *req
 	if (errno || end == value || (*end && strcmp(end, "%") != 0) ||
 	    !(percent > 0 && percent <= 100000))
 		return say_usage(command,
-				 "--budget '%s': not a share of a core, such as 5%%, nor none",
+				 "--budget '%s': neither a share of a core, such as 5%%, nor none",
 				 value);
 	request->budget = percent / 100;
 	return EXIT_DONE;

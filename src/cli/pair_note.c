@@ -90,15 +90,17 @@ bool pair_note(char *text, const char *start, const char *stop, const struct ocp
 		return false;
 	if (is_start && sum->by_key)
 		causes =
-			"an exception skips it (use Fun.protect ~finally), or a key is reused before "
+			"an exception skips the stop (use Fun.protect ~finally), or a key is reused before "
 			"its stop";
 	else if (is_start)
-		causes = "an exception skips it (use Fun.protect ~finally), or it is in another "
-			 "thread (use --key argN)";
+		causes =
+			"an exception skips the stop (use Fun.protect ~finally), or it is in another "
+			"thread (use --key argN)";
 	else if (sum->by_key)
-		causes = "it was before measuring began, or the two arguments differ";
+		causes = "the start came before measuring began, or the two arguments differ";
 	else
-		causes = "it was before measuring began, or is in another thread (use --key argN)";
+		causes =
+			"the start came before measuring began, or is in another thread (use --key argN)";
 	snprintf(text, PAIR_NOTE_BYTES, "%s,%s: %.0f%% of its %s have no %s; usual causes: %s",
 		 start, stop, 100 * (is_start ? starts : stops), is_start ? "starts" : "stops",
 		 is_start ? "stop" : "start", causes);

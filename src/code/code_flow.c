@@ -614,7 +614,7 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 			mark_target(flow, insn->value);
 		else if (insn->kind == INSN_JCC ||
 			 !code_file_is_entry(flow->file, flow->code.va + (uint64_t)insn->value))
-			note_problem(flow, "it jumps to code elsewhere that is no function");
+			note_problem(flow, "it jumps to code that is not a function");
 		break;
 	case INSN_CALL:
 		if (inside && insn->value != 0) {

@@ -383,7 +383,8 @@ static int list_tables(struct frametable_reader *r, uint64_t va)
 	}
 	return err ? err
 		   : ctx_error(r->ctx, -EBADMSG,
-			       "%s: caml_frametable at 0x%" PRIx64 " has no end in the file's data",
+			       "%s: caml_frametable at 0x%" PRIx64
+			       " is not terminated in the file's data",
 			       elf_file_name(r->elf), va);
 }
 
@@ -411,7 +412,7 @@ static int find_tables(struct frametable_reader *r)
 			return list_tables(r, list.va);
 	}
 	if (!err && !r->table->n_tables)
-		err = ctx_error(r->ctx, -ENODATA, "%s: has no frame tables of OCaml",
+		err = ctx_error(r->ctx, -ENODATA, "%s: has no OCaml frame tables",
 				elf_file_name(r->elf));
 	return err;
 }

@@ -695,8 +695,7 @@ int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char 
 		return ctx_error(ctx, -ENODATA,
 				 "%s has no debug information of OCaml code (ocamlopt -g)", who);
 	ctx_set_error(ctx, "%s was compiled with -g, then stripped: it has no line table", who);
-	ctx_hint(ctx,
-		 "run the program that is not stripped; functions, fn:NAME, need no line table");
+	ctx_hint(ctx, "run the unstripped program; functions (fn:NAME) need no line table");
 	return -ENODATA;
 }
 

@@ -338,7 +338,7 @@ static int guess_version(const struct recogniser *r)
 		return 0;
 	}
 	snprintf(runtime->version, sizeof(runtime->version), "%d", runtime->major);
-	return not_known(r, "whose minor version it does not tell: Stdlib.Sys is not linked in");
+	return not_known(r, "whose minor version is unknown: Stdlib.Sys is not linked in");
 }
 
 static int check_layout(const struct recogniser *r)

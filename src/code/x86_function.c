@@ -173,7 +173,7 @@ static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost co
 	it->depth_known = depth->kind == DEPTH_KNOWN;
 	if (it->kind == CODE_RAISE ? depth->kind != DEPTH_HANDLER
 				   : !it->depth_known || it->depth != 0)
-		out->no_time = "the depth of its stack is not known where it ends";
+		out->no_time = "its stack depth is unknown where it ends";
 	else if (cost == INSN_REFUSED)
 		out->no_time = "the kernel cannot probe an instruction that ends it";
 	else if (it->off == 0)

@@ -334,7 +334,7 @@ int elf_file_check_complete(const struct elf_file *elf)
 	if (end <= elf->file_bytes)
 		return 0;
 	return ctx_error(elf->ctx, -EBADMSG,
-			 "%s: ends after %" PRIu64 " bytes, but what it loads reaches to %" PRIu64,
+			 "%s: ends after %" PRIu64 " bytes, but its segments reach to %" PRIu64,
 			 elf->name, elf->file_bytes, end);
 }
 
@@ -522,7 +522,7 @@ int elf_file_read_section(struct elf_file *elf, const struct elf_section *sectio
 	if (section->type == SHT_NOBITS || (section->flags & SHF_COMPRESSED))
 		return ctx_error(elf->ctx, -EBADMSG,
 				 "%s: section at offset 0x%" PRIx64
-				 " has no plain bytes in the file",
+				 " is compressed or has no bytes in the file",
 				 elf->name, section->off);
 	if (section->off > elf->file_bytes || section->bytes > elf->file_bytes - section->off)
 		return ctx_error(elf->ctx, -EBADMSG,

@@ -199,8 +199,8 @@ static int detach_stopped(struct stop *stop, void *arg)
 
 	if (!is_there(stop, inside))
 		return ctx_error(stop->ctx, -ESRCH,
-				 "pid %d: does not count inside any more: another tool has ended "
-				 "it, or it runs another program",
+				 "pid %d: is no longer counted inside: another tool ended the "
+				 "counting, or the process runs another program",
 				 (int)stop->pid);
 	may_use = stop_may_use(stop, &inside->header);
 	err = restore_sites(stop, inside, &n_foreign);
@@ -318,9 +318,11 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	inside_close(inside);
 	if (!(state.n_patched + state.n_switched))
 		return 0;
-	ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
-	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d --fix` ends that",
-		 (int)pid);
+	ctx_error(ctx, -EBUSY, "pid %d: is already counted inside", (int)pid);
+	ctx_hint(
+		ctx,
+		"if the counting tool was killed, end its counting: ocaml-probes doctor -pid %d --fix",
+		(int)pid);
 	return -EBUSY;
 }
 

@@ -337,7 +337,7 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 		*blocks = NULL;
 		*n = 0;
 		return ctx_error(ctx, -E2BIG,
-				 "pid %d: has more than %d pieces of memory that are named as "
+				 "pid %d: has more than %d mappings that are named like "
 				 "counters: they are not read",
 				 (int)memory_pid(memory), MAX_BLOCKS);
 	}

@@ -345,10 +345,11 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 	if (!room)
 		return 0;
 	if (header->n_sites > room->sites || bytes > room->bytes)
-		return ctx_error(ctx, -E2BIG,
-				 "pid %d: what counts inside of it is too large to be read unless "
-				 "the process is named",
-				 (int)pid);
+		return ctx_error(
+			ctx, -E2BIG,
+			"pid %d: the memory of its counters is too large to be read unless "
+			"the process is named",
+			(int)pid);
 	room->sites -= header->n_sites;
 	room->bytes -= bytes;
 	return 0;

@@ -94,7 +94,7 @@ int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 /*
  * Make PID count inside. Everything is verified before the first site is written. On failure the
  * changes are undone; new memory that cannot be removed yet stays mapped until the next attach or
- * detach. Returns -EBUSY if PID counts inside already.
+ * detach. Returns -EBUSY if PID is already counted inside.
  */
 int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
 		  struct inside **out);

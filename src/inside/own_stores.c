@@ -354,7 +354,7 @@ static int add_code_range(struct text *text, uint64_t addr)
 	const struct mapping *m = mapping_at(text, addr);
 
 	if (!m || !m->readable || !m->executable || m->writable || m->shared)
-		return no_stores(text->stop, addr, "is no ordinary code");
+		return no_stores(text->stop, addr, "is not ordinary code");
 	if (!text->marks[m - text->stop->maps.mappings]) {
 		text->marks[m - text->stop->maps.mappings] = true;
 		text->ranges[text->n++] = (struct stores_range){ m->start, m->end - m->start };
@@ -367,7 +367,7 @@ static int check_data(struct text *text, uint64_t addr)
 	const struct mapping *m = mapping_at(text, addr);
 
 	if (!m || !m->readable || !m->writable || addr + 2 > m->end)
-		return no_stores(text->stop, addr, "is no ordinary data");
+		return no_stores(text->stop, addr, "is not ordinary data");
 	return 0;
 }
 

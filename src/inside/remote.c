@@ -725,11 +725,12 @@ static void consider_thread(const struct remote_plan *plan, const struct maps *m
 static int choose_thread(const struct remote_plan *plan, struct tracee *tracee,
 			 const struct maps *maps, struct candidate *best)
 {
-	const char *why = "the stack of no thread has room for a signal frame";
+	const char *why = "no thread has room on its stack for a signal frame";
 
 	*best = (struct candidate){ 0 };
 	if (!gadgets_are_there(plan->pid, &plan->gadgets))
-		return ctx_error(plan->ctx, -ESRCH, "pid %d: has made an exec", (int)plan->pid);
+		return ctx_error(plan->ctx, -ESRCH, "pid %d: has executed another program",
+				 (int)plan->pid);
 	for (size_t i = 0; i < tracee_n_threads(tracee) && !(best->tid && !best->cost); i++) {
 		int signal;
 		pid_t tid = tracee_tid(tracee, i, &signal);

@@ -149,9 +149,9 @@ static int explain_no_permission(struct ocp_ctx *ctx)
 		  "CAP_PERFMON");
 	ctx_hint(ctx, "%s",
 		 privileges.seccomp ? "a seccomp filter is in force, as in most containers: "
-				      "count from outside of it"
-				    : "capabilities of a user namespace do not count: use the "
-				      "initial one, outside of any container");
+				      "run ocaml-probes outside of it"
+				    : "capabilities of a user namespace have no effect: use the "
+				      "initial namespace, outside of any container");
 	return -EPERM;
 }
 

@@ -158,7 +158,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text),
 			 "arg%zu is noted as 0: no register or memory holds it before the handler "
-			 "runs (let x = Sys.opaque_identity ... before the probe makes one)",
+			 "runs (let x = Sys.opaque_identity ... before the probe stores it)",
 			 i);
 		log_use(conv, OCP_LOG_WARN, use, text);
 	}

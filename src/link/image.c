@@ -122,7 +122,7 @@ static int parse_tables(struct linked_file *image)
 					 (unsigned long long)section->sh_addr);
 	}
 	if (image->sections[header->e_shstrndx].sh_type != SHT_STRTAB)
-		return ctx_error(ctx, -EBADMSG, "damaged: section %u is no name table",
+		return ctx_error(ctx, -EBADMSG, "damaged: section %u is not a name table",
 				 header->e_shstrndx);
 	return 0;
 }

@@ -37,9 +37,10 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 {
 	if (err != -EBADMSG && err != -EPROTO)
 		return err;
-	ctx_error(ctx, err, "pid %d: what describes its counters is %s", (int)pid,
+	ctx_error(ctx, err, "pid %d: the description of its counters is %s", (int)pid,
 		  err == -EBADMSG ? "damaged" : "of another version of ocaml-probes");
-	ctx_hint(ctx, "ocaml-probes doctor -pid %d --fix ends it; its totals are lost", (int)pid);
+	ctx_hint(ctx, "ocaml-probes doctor -pid %d --fix ends the measurement; its totals are lost",
+		 (int)pid);
 	return err;
 }
 
@@ -485,8 +486,8 @@ static int remove_named(struct ocp_ctx *ctx, const char *name)
 	}
 	if (!err && pid)
 		err = ctx_error(ctx, -EBUSY,
-				"'%s': pid %d begins to count again each time it is ended", name,
-				(int)pid);
+				"'%s': pid %d is counted again each time its counting is ended",
+				name, (int)pid);
 	return err;
 }
 
@@ -570,7 +571,7 @@ static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_c
 	ocp_meter_free(old);
 	if (!err)
 		ctx_log(meter->ctx, OCP_LOG_WARN,
-			"pid %d: was counted inside for pid %d, which has been killed: that is "
+			"pid %d: was counted inside for pid %d, which has been killed: the counting is "
 			"ended, and its totals are lost",
 			(int)pid, (int)maker);
 	return err;

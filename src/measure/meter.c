@@ -284,10 +284,10 @@ static void meter_log_none_yet(const struct ocp_meter *meter)
 
 	if (meter->counted.all || printed->all) {
 		ctx_log(meter->ctx, OCP_LOG_WARN,
-			"%s: no probes yet: those of files that are loaded later are measured from "
+			"%s: no probes yet: probes of files that are loaded later are measured from "
 			"then on%s",
 			meter_where(meter),
-			meter->is_foreign ? "" : "; functions need none (fn:NAME)");
+			meter->is_foreign ? "" : "; functions need no probes (fn:NAME)");
 		return;
 	}
 	log_selection(meter, &meter->counted);

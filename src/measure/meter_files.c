@@ -312,8 +312,8 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 		fill_roles(probe, site, &sites[i]);
 		fill_site_arguments(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
-			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
-					 file->name);
+			return ctx_error(meter->ctx, -EBADMSG,
+					 "%s: the file lacks the code of a site", file->name);
 		/* The kernel cannot find a semaphore in .bss by a file offset. */
 		if (site->tracer_semaphore_va &&
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))

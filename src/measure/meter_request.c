@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sets what a meter measures: one setting per call, or all that a struct measure_request contains. */
+/* Sets what a meter measures: one setting per call, or all of a struct measure_request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,14 +87,13 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
 		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': a line has no end: two lines make a pair", start);
+				 "'%s': a line has no duration; name a pair of lines", start);
 	case ITEM_NOTE:
-		return ctx_error(meter->ctx, -EINVAL, "'%s': a note is a moment: two make a pair",
-				 start);
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': a note has no duration; name a pair of notes", start);
 	case ITEM_FUNCTION_REGEXP:
 		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': a pattern of functions; the time is that of one function",
-				 start);
+				 "'%s': is a pattern; only single functions can be timed", start);
 	default:
 		return ctx_error(meter->ctx, -EINVAL, "'%s': neither START,STOP nor a function",
 				 start);

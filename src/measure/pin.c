@@ -279,7 +279,7 @@ static int keep_inside(struct ocp_meter *meter, const char *name)
 
 	if (!meter->kept_name || strcmp(meter->kept_name, name) != 0)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': what counts inside of a process gets its name before it "
+				 "'%s': counters inside of a process are named before the meter "
 				 "is attached",
 				 name);
 	err = meter->ops->keep(meter->engine, NULL);
@@ -410,7 +410,7 @@ int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 	found = message ? found_open_name(ctx, name, out) : ctx_no_memory(ctx);
 	if (found == -ENOENT) {
 		ctx_error(ctx, err, "%s", message);
-		ctx_hint(ctx, "what counts inside of a process ends with the process, and only its "
+		ctx_hint(ctx, "counting inside of a process ends with the process, and only its "
 			      "owner finds it");
 		found = err;
 	}
@@ -487,7 +487,7 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	 * can have.
 	 */
 	if (folder_err && n_found)
-		ctx_log(ctx, OCP_LOG_WARN, "what counts in the kernel is not listed: %s",
+		ctx_log(ctx, OCP_LOG_WARN, "measurements in the kernel are not listed: %s",
 			ocp_error(ctx));
 	else if (!err)
 		err = folder_err;

@@ -572,7 +572,7 @@ int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
 		meter->ctx, err,
 		"%s: pinned by another version of ocaml-probes; use that version to read or detach it",
 		folder);
-	ctx_hint(meter->ctx, "rm -r %s ends it; its totals are lost", folder);
+	ctx_hint(meter->ctx, "rm -r %s ends the measurement; its totals are lost", folder);
 	return err;
 }
 

@@ -448,8 +448,8 @@ static void write_start_comment(FILE *to, const struct watched_heap *is)
 			(int)is->pid);
 	else
 		fprintf(to,
-			"pid %d: profiled since %s; blocks that were allocated before are not in "
-			"it\n",
+			"pid %d: profiled since %s; blocks that were allocated before are not "
+			"included\n",
 			(int)is->pid, when);
 }
 
@@ -468,8 +468,8 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 			pid, allocations, losses->samples);
 	if (frees)
 		fprintf(to,
-			"pid %d: %" PRIu64 " frees were lost: up to so many blocks count as alive "
-			"though they are not\n",
+			"pid %d: %" PRIu64 " frees were lost: up to that many freed blocks "
+			"still count as alive\n",
 			pid, frees);
 	if (totals.left_out)
 		fprintf(to, "pid %d: %" PRIu64 " blocks were not followed: too many are alive\n",
@@ -478,7 +478,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 		fprintf(to, "pid %d: %" PRIu64 " blocks have no call stack: there are too many\n",
 			pid, totals.other_stacks);
 	if (losses->forks)
-		fprintf(to, "pid %d: %" PRIu64 " forks: children are not in its numbers\n", pid,
+		fprintf(to, "pid %d: %" PRIu64 " forks: its numbers exclude the children\n", pid,
 			losses->forks);
 	if (losses->is_false)
 		fprintf(to, "pid %d: has damaged the counts of lost events: they are not known\n",

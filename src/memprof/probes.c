@@ -115,7 +115,7 @@ static int load_memprof_bpf(struct engine *e)
 	int err;
 
 	if (n_cpus < 0)
-		return ctx_error(e->ctx, n_cpus, "cannot tell the number of processors: %s",
+		return ctx_error(e->ctx, n_cpus, "cannot determine the number of processors: %s",
 				 strerror(-n_cpus));
 	err = bpf_memprof_load(e->ctx, &sizes, &e->skel);
 	if (!err)

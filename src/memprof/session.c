@@ -133,7 +133,7 @@ static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost
 	if (post->ocaml >= 50000 && post->ocaml < 50300)
 		return ctx_error(
 			ctx, -EOPNOTSUPP,
-			"pid %d: OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14 and 5.3 have",
+			"pid %d: OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14, 5.3 and later have it",
 			(int)pid);
 	return 0;
 }
@@ -270,7 +270,7 @@ static int send_request(struct memprof_session *s, const struct memprof_spec *sp
 	header->cmsg_len = CMSG_LEN(sizeof(fds));
 	memcpy(CMSG_DATA(header), fds, sizeof(fds));
 	if (sendmsg(s->request, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return ctx_error(s->ctx, -errno, "pid %d: cannot ask for a profile: %s",
+		return ctx_error(s->ctx, -errno, "pid %d: cannot request a profile: %s",
 				 (int)s->pid, strerror(errno));
 	return 0;
 }
@@ -520,6 +520,6 @@ int memprof_answers_refusal(struct ocp_ctx *ctx, pid_t pid, const struct memprof
 		ctx_error(ctx, -EBUSY, "pid %d: no profile was started: %s", (int)pid, a->refusal);
 
 	if (strstr(a->refusal, "already started"))
-		ctx_hint(ctx, "the program runs a profile of its own, which is left alone");
+		ctx_hint(ctx, "the program itself runs a profile, which is not disturbed");
 	return err;
 }

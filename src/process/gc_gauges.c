@@ -245,7 +245,7 @@ static int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
 		return 0;
 	if (!is_sum(gauges->words.minor) || !is_sum(gauges->words.promoted) ||
 	    !is_sum(gauges->words.major))
-		return gc_not_plausible(r, "the sums of its collector are no numbers");
+		return gc_not_plausible(r, "the sums of its collector are not numbers");
 	/*
 	 * Return 0 if the heap has just grown and the runtime has not yet updated the largest size.
 	 */
@@ -721,9 +721,8 @@ static int check_places(const struct gc_reader *r)
 
 	if (is_complete)
 		return 0;
-	return ctx_error(r->ctx, -ENODATA,
-			 "%s: does not tell where its runtime keeps its figures%s", r->exe,
-			 r->runtime.is_stripped ? " (it is stripped)" : "");
+	return ctx_error(r->ctx, -ENODATA, "%s: the place of its collector's figures is unknown%s",
+			 r->exe, r->runtime.is_stripped ? " (it is stripped)" : "");
 }
 
 static int recognise(struct gc_reader *r)

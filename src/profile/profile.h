@@ -47,7 +47,7 @@ struct profile {
 	size_t n;
 	uint64_t samples, value; /* sums over all stacks */
 	size_t processes;	 /* number of profiled processes; 0: not known */
-	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited for all of the time */
+	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited the whole time */
 	uint64_t truncated;	 /* samples whose callers are not all known */
 	uint64_t lost;		 /* samples that are not in the stacks */
 	uint64_t lost_otherwise; /* the part of `lost` whose reasons are not in the structs below */

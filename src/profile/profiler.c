@@ -142,7 +142,7 @@ static int start_waits(struct profiler *p)
 	}
 	if (gap && !err) {
 		ctx_log(p->ctx, OCP_LOG_WARN,
-			"threads that wait already are missing until they have run: %s",
+			"threads that already wait are missing until they next run: %s",
 			ocp_error(p->ctx));
 	}
 	waiting_close(waiting);
@@ -278,7 +278,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->spec = *spec;
 	p->exe_fd = -1;
 	p->n_cpus = possible_cpus();
-	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot tell the number of CPUs: %s",
+	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot determine the number of CPUs: %s",
 					strerror(-p->n_cpus))
 			    : load_profile_bpf(p);
 	if (!err) {

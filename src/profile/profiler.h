@@ -57,7 +57,7 @@ struct profile_reading {
 	struct stack_losses stack_losses;
 	struct profile_losses losses;
 	size_t n_processes;
-	size_t n_always_waiting; /* threads that waited for all of the time */
+	size_t n_always_waiting; /* threads that waited the whole time */
 	size_t n_without_stack;	 /* samples whose stack was not found when the stacks were read */
 	/*
 	 * samples of minor heaps, from processes that ended before their allocated words were read

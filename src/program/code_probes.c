@@ -133,7 +133,7 @@ static int read_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 				 source->places.other);
 	if (source->places.lacks_inlined)
 		ctx_log(ctx, OCP_LOG_WARN,
-			"'%s%s': code of it that was inlined elsewhere is not counted, because "
+			"'%s%s': its code that was inlined elsewhere is not counted, because "
 			"another file has the same name there",
 			ITEM_LINE_PREFIX, source->file);
 	return refuse_in_sites(ctx, prog, &source->places);

@@ -308,7 +308,7 @@ static int add_choices(struct code_sites *sites, const struct function *function
 	if (!err && !n)
 		return set_refusal(
 			sites, needs->time ? "timed" : "counted",
-			"it is an IFUNC, and its code does not tell which function it chooses",
+			"it is an IFUNC, and its code does not show which function it chooses",
 			why);
 	for (size_t i = 0; !err && !*why && i < n; i++) {
 		choice.va = list[i].va;
@@ -543,7 +543,7 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 
 	*why = NULL;
 	if (needs->time && !place->timed_vas[0])
-		return set_refusal(sites, "timed", "it is a moment, without a duration", why);
+		return set_refusal(sites, "timed", "it has no duration", why);
 	for (size_t i = 0; !err && i < 2; i++) {
 		const uint64_t va = place->timed_vas[i];
 
@@ -571,9 +571,10 @@ int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphor
 
 	*why = NULL;
 	if (needs->time)
-		return set_refusal(sites, "timed", "it is a moment; START,STOP has a time", why);
+		return set_refusal(sites, "timed", "it has no duration; a pair START,STOP has one",
+				   why);
 	if (code_file_bytes(sites->file, true, va, 1, &bytes) || bytes.bytes[0] != SITE_NOP)
-		return set_refusal(sites, "counted", "its note names an instruction that is no nop",
+		return set_refusal(sites, "counted", "the instruction at its note is not a nop",
 				   why);
 	err = add_code_site(sites, probe, false, &spot);
 	if (!err)

@@ -707,9 +707,9 @@ static int take_function(struct config_reader *r, const char *where, struct json
 		return add_request_pair(r, where, value, seen, name, NULL);
 	case ITEM_LINE:
 	case ITEM_FILE_LINES:
-		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
+		return wrong(r, where, "'%s': a line has no duration; name a pair of lines", name);
 	case ITEM_NOTE:
-		return wrong(r, where, "'%s': a note is a moment: two make a pair", name);
+		return wrong(r, where, "'%s': a note has no duration; name a pair of notes", name);
 	default:
 		return wrong(r, where, "'%s' is not one function, fn:NAME or c:NAME", name);
 	}

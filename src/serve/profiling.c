@@ -384,7 +384,7 @@ static bool order_job(struct profiling *p, const struct watch *watch,
 
 	if (!job) {
 		http_error(reply, HTTP_TOO_MANY_REQUESTS,
-			   "16 profiles are being taken; no more at one time", NULL);
+			   "16 profiles, the maximum, are already being taken", NULL);
 		return false;
 	}
 	if (!p->child.pid && !p->why && start_process(p) != 0) {

@@ -367,7 +367,7 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 		say("warning: %s: is newer than %s: its lines may have changed", a->path,
 		    image->path);
 	if (places->lacks_inlined)
-		say("warning: %s: code of it that was inlined elsewhere is not counted, because "
+		say("warning: %s: its code that was inlined elsewhere is not counted, because "
 		    "another file has the same name there",
 		    a->path);
 }

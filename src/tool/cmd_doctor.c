@@ -120,7 +120,7 @@ static void print_unheld(const struct unheld_int3s *unheld)
 	} else {
 		fputs("left by a killed tool, or of: ", stdout);
 		print_text(unheld->doubt);
-		fputs("; --fix removes what nobody holds", stdout);
+		fputs("; --fix removes those that nobody holds", stdout);
 	}
 	puts(")");
 }
@@ -168,7 +168,7 @@ static void print_inside(pid_t pid, size_t n)
 {
 	if (n)
 		printf("note: %zu site%s inside of the process, which is no disagreement: for `attach "
-		       "--engine inside`, kept, or left by one that was killed (ocaml-probes read "
+		       "--engine inside`, kept, or left by a killed tool (ocaml-probes read "
 		       "-pid %d)\n",
 		       n, n == 1 ? " counts" : "s count", (int)pid);
 }

@@ -145,9 +145,9 @@ static void say_missing(const struct memtrace_file *file, const struct memprof_l
 	for (int i = MEMPROF_ALLOC_MINOR; i < MEMPROF_KINDS; i++)
 		lost += losses->events[i];
 	if (lost)
-		say("%s: %" PRIu64 " events are missing, which were lost", file->path, lost);
+		say("%s: %" PRIu64 " events were lost and are missing", file->path, lost);
 	if (left_out)
-		say("%s: %" PRIu64 " events are missing, whose blocks are not known", file->path,
+		say("%s: %" PRIu64 " events are missing: their blocks are unknown", file->path,
 		    left_out);
 }
 
@@ -298,7 +298,7 @@ static void print_lifetimes(const struct heap_site *sites, size_t n)
 	static const char *const classes[LIFE_CLASSES] = { "0",	  "1",	  "2",	   "3-4",
 							   "5-8", "9-16", "17-32", "33-" };
 
-	printf("\nLIFETIMES: freed in the minor heap, after so many major collections; alive\n");
+	printf("\nLIFETIMES: blocks freed in the minor heap, after N major collections; alive\n");
 	printf("%7s", "MINOR");
 	for (int i = 0; i < LIFE_CLASSES; i++)
 		printf(" %6s", classes[i]);
@@ -691,7 +691,7 @@ static void say_event_source(struct memprof_run *r)
 	if (has_started(r))
 		say_sampling(r);
 	else if (!r->answers.is_closed)
-		say("pid %d: waits, or runs no OCaml code: the profile starts when it goes on",
+		say("pid %d: waits, or runs no OCaml code: the profile starts when it continues",
 		    (int)r->options->pid);
 }
 
@@ -773,7 +773,7 @@ static int stop(struct memprof_run *r)
 	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns)
 		await_answer(r);
 	if (!r->answers.has_stopped && !r->answers.is_closed && !r->options->quiet)
-		say("pid %d: waits: the profile stops when it goes on", (int)r->options->pid);
+		say("pid %d: waits: the profile stops when it continues", (int)r->options->pid);
 	return err ? err : take_events(r, true);
 }
 

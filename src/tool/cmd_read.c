@@ -31,12 +31,12 @@ static void say_who_counts(const struct options *options, const struct ocp_meter
 		return;
 	pid = (int)ocp_meter_process(meter, 0);
 	if (n_asked > 1)
-		say("%zu of %zu processes count; the totals are theirs and those of %zu "
-		    "process%s that they have forked",
+		say("%zu of %zu processes still count; the totals include %zu "
+		    "process%s that the processes have forked",
 		    meter->n_alive, n_asked, n, plural_es(n));
 	else if (!meter->n_alive)
-		say("pid %d counts no more; the totals are its own and those of %zu process%s that "
-		    "it has forked, which count on",
+		say("pid %d no longer counts; the totals include it and %zu process%s that "
+		    "it has forked, which still count",
 		    pid, n, plural_es(n));
 	else
 		say("the totals are those of pid %d and of %zu process%s that it has forked", pid,
@@ -122,7 +122,7 @@ static int check_tool(const struct options *options)
 	if (!tool)
 		return EXIT_DONE;
 	say("pid %d: is being counted by the tool with pid %d", (int)options->pid, (int)tool);
-	fprintf(stderr, "hint: kill -INT %d ends that one, which then prints its totals\n",
+	fprintf(stderr, "hint: kill -INT %d ends that tool, which then prints its totals\n",
 		(int)tool);
 	return EXIT_BUSY;
 }

@@ -384,11 +384,11 @@ double measure_limit_of(const struct options *options)
 static const char *cheaper_ways(const struct options *options, bool is_inside)
 {
 	if (options->request.stack_depth)
-		return "leave out --stack, name rarer ones, or take `ocaml-probes profile`";
+		return "leave out --stack, name rarer events, or use `ocaml-probes profile`";
 	if (measure_request_has_code(&options->request))
-		return "name fewer or rarer ones, or take `ocaml-probes profile`";
+		return "name fewer or rarer events, or use `ocaml-probes profile`";
 	if (!is_inside && !measure_options_need_bpf(options))
-		return "take --engine inside, or name rarer probes";
+		return "use --engine inside, or name rarer probes";
 	return "name rarer probes";
 }
 

@@ -58,7 +58,7 @@ static void print_profile_totals(const struct profile *profile)
 	printf("%" PRIu64 " ", profile->samples);
 	print_value(profile);
 	if (profile->always_waiting)
-		printf("%zu thread%s waited for all of the time\n", profile->always_waiting,
+		printf("%zu thread%s waited the whole time\n", profile->always_waiting,
 		       plural(profile->always_waiting));
 	if (profile->large_ns)
 		printf("large blocks: sampled for the first %.3f s, later ones are missing "

@@ -106,7 +106,7 @@ static void describe_heap(struct heap_view *view)
 	}
 	if (waiting && !view->problem[0])
 		snprintf(view->problem, sizeof(view->problem),
-			 "memprof: the program waits; the profile starts when it goes on");
+			 "memprof: the program waits; the profile starts when it continues");
 	view->live = words(view, live);
 	view->head[0] = '\0';
 	if (!n)

@@ -98,7 +98,7 @@ static int explain_in_spite(struct ocp_ctx *ctx, const struct denial *d)
 		return -EPERM;
 	}
 	ctx_error(ctx, -EPERM,
-		  "pid %d (%s): may not be traced, in spite of CAP_SYS_PTRACE: perhaps a tracer in "
+		  "pid %d (%s): may not be traced, despite CAP_SYS_PTRACE: perhaps a tracer in "
 		  "another pid namespace holds it, or a security module%s%s%s or a seccomp filter "
 		  "forbids it",
 		  (int)d->pid, d->name, *d->security_modules ? " (" : "", d->security_modules,
@@ -112,9 +112,9 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 {
 	if (d->yama_scope >= YAMA_NO_ATTACH) {
 		ctx_error(ctx, -EPERM,
-			  "pid %d (%s): Yama forbids all tracing, root's too (ptrace_scope %d)",
+			  "pid %d (%s): Yama forbids all tracing, even by root (ptrace_scope %d)",
 			  (int)d->pid, d->name, d->yama_scope);
-		ctx_hint(ctx, "only a reboot ends that; look for kernel.yama.ptrace_scope in "
+		ctx_hint(ctx, "only a reboot lifts that; look for kernel.yama.ptrace_scope in "
 			      "/etc/sysctl.conf and /etc/sysctl.d");
 		return -EPERM;
 	}

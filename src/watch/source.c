@@ -74,9 +74,9 @@ static int check_user(struct ocp_ctx *ctx, pid_t pid)
 	if (err || (status.real_uid == geteuid() && status.effective_uid == geteuid()))
 		return err;
 	ctx_error(ctx, -EPERM,
-		  "pid %d: belongs to uid %u: uid %u counts inside of its own processes", (int)pid,
-		  status.real_uid, geteuid());
-	ctx_hint(ctx, "the engine `bpf` measures those of all users");
+		  "pid %d: belongs to uid %u: uid %u can count inside its own processes only",
+		  (int)pid, status.real_uid, geteuid());
+	ctx_hint(ctx, "the engine `bpf` measures the processes of all users");
 	return -EPERM;
 }
 
@@ -342,7 +342,7 @@ void source_ask_costs(struct source *source, int64_t now_ns)
 	source->asked_costs = true;
 	if (err)
 		ctx_log(source->ctx, OCP_LOG_WARN,
-			"CPU overhead is unknown, and budgets are not kept: %s",
+			"CPU overhead is unknown, and budgets are not enforced: %s",
 			ocp_error(source->ctx));
 	else
 		source->costs = costs;

@@ -246,7 +246,7 @@ test_wrong_lines() {
 		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 204
 		attach -pid $TARGET --count=line:line.ml:5|2|'line:line.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
 		attach -pid $TARGET --count=line:lib/lines.ml:5|2|'line:lib/lines.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
-		attach -pid $TARGET --time line:lines.ml:9|2|'line:lines.ml:9': a line has no end: two lines make a pair
+		attach -pid $TARGET --time line:lines.ml:9|2|'line:lines.ml:9': a line has no duration; name a pair of lines
 		attach -pid $TARGET --time line:lines.ml,line:lines.ml:9|2|'line:lines.ml': not one line, such as line:lines.ml:4
 		attach -pid $TARGET --count=line:lines.ml:9,line:lines.ml:9|2|'line:lines.ml:9': named twice
 		attach -pid $TARGET --count=line:lines.ml:9 --filter arg0>1|2|probe 'line:lines.ml:9': no arg0 for the filter: it has 0 arguments in $TMP/lines
@@ -259,7 +259,7 @@ test_wrong_lines() {
 	status=0
 	"$TOOL" trace --wait -prog "$TMP/stripped" --count=line:lines.ml:9 -- 1 <<<go >"$TMP/out" 2>&1 || status=$?
 	eq "$status $(cat "$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped was compiled with -g, then stripped: it has no line table
-hint: run the program that is not stripped; functions, fn:NAME, need no line table" \
+hint: run the unstripped program; functions (fn:NAME) need no line table" \
 		"without debug information"
 }
 

@@ -394,12 +394,12 @@ test_wrong_use() {
 		$t --count=number --filter 'arg2 == 1'
 	check_error 2 "'number': no arg3 for the filter: it has 2 arguments in /" \
 		$t --count --filter 'arg3 == 1'
-	grep -qx "hint: none of the 3 probes has what is asked for" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(cat "$TMP/err")"
 	check_error 2 "'number': no arg2 for the filter" \
 		$t --count --time number,request_stop --filter 'arg2 == 1'
 	check_error 2 "'number': no arg2 for the key" $t --count --time request_start,number --key arg2
 	check_error 2 "'number': no arg3 for the histogram" $t --count --hist arg3
-	grep -qx "hint: none of the 3 probes has what is asked for" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(cat "$TMP/err")"
 	check_error 2 "no arg5 for the key: it has 3 arguments" \
 		$t --time request_start,request_stop --key arg5
 	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3

@@ -242,7 +242,7 @@ test_oldest_generation() {
 test_says_what_debian_lacks() {
 	"$TOOL" bpftrace -prog "$FIXTURES/v0" count everywhere >"$TMP/out"
 	grep -q '^# This needs a bpftrace that can check instructions' "$TMP/out"
-	grep -q '^# position-independent: 0.17 of Debian 12 cannot. `attach --count` needs none.$' "$TMP/out"
+	grep -q '^# position-independent: 0.17 of Debian 12 cannot. `attach --count` needs no bpftrace.$' "$TMP/out"
 	eq "$(grep -c tested "$TMP/out" || :)" 0 "no version is said to be tested where Debian's is not"
 	"$TOOL" bpftrace -prog "$FIXTURES/v0-nopie" count everywhere >"$TMP/out"
 	eq "$(grep -c 'check instructions' "$TMP/out" || :)" 0 "without PIE offsets are no addresses"

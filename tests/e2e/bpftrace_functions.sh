@@ -195,7 +195,7 @@ test_wrong_use() {
 	check_error 2 "'fn:Loop.nothing': no such function in" bpftrace -pid "$TARGET" count fn:Loop.nothing
 	check_error 2 "'fn:Calls.fob': no such function in" bpftrace -prog "$TMP/built/calls" time fn:Calls.fob
 	grep -q "^hint: did you mean 'fn:Calls.fib'" "$TMP/err"
-	check_error 2 "'fn:Calls.\*': a pattern of functions" bpftrace -prog "$TMP/built/calls" time 'fn:Calls.*'
+	check_error 2 "'fn:Calls.\*': is a pattern; only" bpftrace -prog "$TMP/built/calls" time 'fn:Calls.*'
 	check_error 2 "'gc:minr': no such phase" bpftrace -prog "$TMP/built/calls" time gc:minr
 	check_error 4 "'gc:major_cycle': cannot be timed" bpftrace -prog "$TMP/built/calls" time gc:major_cycle
 	check_error 2 "not two probes START,STOP" bpftrace -prog "$TMP/built/calls" time fn:Calls.fib,fn:Calls.odd,fn:Calls.even

@@ -51,7 +51,7 @@ test_calls() {
 	attach -pid "$TARGET" --count=fn:Busy.step --json --for 10s
 	eq "$STATUS" 7 "status"
 	holds runs_as_before "$before"
-	matches "$(tail -n 1 "$TMP/err")" "^ocaml-probes: measuring stopped: pid $TARGET: the hits take [0-9]+% of its CPU time, the limit is 20%: it runs (at least [0-9.]+|more than 100) times slower; cheaper: name fewer or rarer ones, or take \`ocaml-probes profile\`; --budget none lifts the limit\$"
+	matches "$(tail -n 1 "$TMP/err")" "^ocaml-probes: measuring stopped: pid $TARGET: the hits take [0-9]+% of its CPU time, the limit is 20%: it runs (at least [0-9.]+|more than 100) times slower; cheaper: name fewer or rarer events, or use \`ocaml-probes profile\`; --budget none lifts the limit\$"
 	eq "$(total 'it["elapsed_s"] >= 1')" True "ended after a second"
 	eq "$(total 'it["probes"][0]["hits"] > 0')" True "what was counted is told"
 }
@@ -63,11 +63,11 @@ test_hits() {
 	before=$(rate)
 	attach -pid "$TARGET" --count --json --for 10s
 	eq "$STATUS" 7 "status"
-	finds "the limit is 50%: .* cheaper: take --engine inside, or name rarer probes; --budget none" "$TMP/err"
+	finds "the limit is 50%: .* cheaper: use --engine inside, or name rarer probes; --budget none" "$TMP/err"
 	eq "$(total 'it["elapsed_s"] >= 1')" True "ended after a second"
 	attach -pid "$TARGET" --count --stack --json --for 10s
 	eq "$STATUS" 7 "status"
-	finds "the limit is 20%: .* cheaper: leave out --stack, name rarer ones, or take" "$TMP/err"
+	finds "the limit is 20%: .* cheaper: leave out --stack, name rarer events, or use" "$TMP/err"
 	holds runs_as_before "$before"
 }
 
@@ -157,7 +157,7 @@ test_thousands() {
 }
 
 test_wrong_use() {
-	check_error 2 "--budget 'some': not a share of a core, such as 5%, nor none" attach -pid 1 --count --budget some
+	check_error 2 "--budget 'some': neither a share of a core, such as 5%, nor none" attach -pid 1 --count --budget some
 }
 
 run_tests "$@"

@@ -189,7 +189,7 @@ test_refusals() {
 	start_target "$TMP/caller"
 	await_line ready
 	for what in --count= --time=; do
-		check_error 4 "'c:libc.so.6:time': cannot be (counted|timed): it is an IFUNC, and its code does not tell which function it chooses" \
+		check_error 4 "'c:libc.so.6:time': cannot be (counted|timed): it is an IFUNC, and its code does not show which function it chooses" \
 			attach -pid "$TARGET" --for 50ms ${what}c:libc.so.6:time
 	done
 	check_error 2 "'c:libm.so.6:pow@GLIBC_9': no such function in .*libm.so.6" attach -pid "$TARGET" --for 50ms --count=c:libm.so.6:pow@GLIBC_9

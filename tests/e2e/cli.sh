@@ -189,7 +189,7 @@ test_mistakes_change_nothing() {
 	check_error 2 "no such probe" "${attach[@]}" --count=alpha,nosuch
 	check_error 2 "named twice" "${attach[@]}" --count=alpha,alpha
 	check_error 2 "matches no probe" "${attach[@]}" --count='zz.*'
-	check_error 2 "not a share" "${attach[@]}" --count --budget nan
+	check_error 2 "neither a share" "${attach[@]}" --count --budget nan
 	check_error 2 "mutually exclusive" "${attach[@]}" --count --json --csv
 	check_error 2 "required" attach -enable alpha
 	check_error 2 "No such file" attach --exe "$TMP/nosuch" -enable alpha

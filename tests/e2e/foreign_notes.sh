@@ -89,7 +89,7 @@ test_a_program_with_foreign_notes() {
 "name":"note:gc__slice","hits":1234
 "name":"note:runtime:event","hits":1234' "counts"
 	check_error 2 "'note:gc__major': .*noted has no such note" attach -pid "$TARGET" --for 50ms --count=note:gc__major
-	check_error 2 "'note:gc__slice': a note is a moment: two make a pair" attach -pid "$TARGET" --for 50ms --time note:gc__slice
+	check_error 2 "'note:gc__slice': a note has no duration; name a pair of notes" attach -pid "$TARGET" --for 50ms --time note:gc__slice
 }
 
 run_tests "$@"

@@ -70,7 +70,7 @@ test_plugin() {
 # A program that nobody prepared, and files without tables.
 test_others() {
 	compare tables "$(readlink -f "$(command -v ocamlopt.opt)")"
-	eq "$("$O/tests/frames_dump" /bin/true 2>&1)" "dump: /bin/true: has no frame tables of OCaml"
+	eq "$("$O/tests/frames_dump" /bin/true 2>&1)" "dump: /bin/true: has no OCaml frame tables"
 }
 
 run_tests "$@"

@@ -407,7 +407,7 @@ test_bad_input() {
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --count=c:libcc.so:malloc
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --time=c:libcc.so:malloc
 	refused 2 "'Nothing.*': matches no function of .*/calls$" --count='fn:Nothing\..*'
-	refused 2 "'fn:Calls.*': a pattern of functions; the time is that of one function" --time 'fn:Calls\..*'
+	refused 2 "'fn:Calls.*': is a pattern; only single functions can be timed" --time 'fn:Calls\..*'
 	refused 2 "'fn:Calls.plain': named twice" --count=fn:Calls.plain,fn:Calls.plain
 	refused 2 "'fn:Calls.plain': timed twice" --time fn:Calls.plain --time fn:Calls.plain
 	refused 2 "regular expression 'Calls\.\[': " --count='fn:Calls.['

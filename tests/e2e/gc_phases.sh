@@ -293,7 +293,7 @@ test_exec() {
 test_refusals() {
 	build
 	start_phases 1 1
-	check_error 4 "gc:major_cycle.* cannot be timed: it is a moment, without a duration" attach -pid "$TARGET" --time gc:major_cycle
+	check_error 4 "gc:major_cycle.* cannot be timed: it has no duration" attach -pid "$TARGET" --time gc:major_cycle
 	if ! is_5; then
 		check_error 2 "OCaml ${VERSION%.*}[.0-9]* has no gc:stw" attach -pid "$TARGET" --count=gc:stw
 	fi

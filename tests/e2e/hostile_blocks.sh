@@ -99,7 +99,7 @@ test_all_processes_of_others_together() {
 		start_hostile hostile_block dense
 	done
 	ends_soon "$TOOL" list --kept
-	matches "$(cat "$TMP/err")" 'what counts inside of it is too large to be read unless the process is named'
+	matches "$(cat "$TMP/err")" 'the memory of its counters is too large to be read unless the process is named'
 }
 
 run_tests "$@"

@@ -248,7 +248,7 @@ test_exec() {
 	tell exec
 	await_line ready
 	stop_measuring
-	matches "$(cat "$TMP/counting.err")" 'it runs another program'
+	matches "$(cat "$TMP/counting.err")" 'the process runs another program'
 	eq "$(totals)" "$(hits_of_rounds 2000)" "hits"
 	keep_memory
 	start_measuring --count --json
@@ -406,7 +406,7 @@ note_end() { # STATUS ERRORS
 	case $1 in
 	0) counted=$((counted + 1)) ;;
 	6)
-		matches "$(cat "$2")" 'counts inside already|another tool'
+		matches "$(cat "$2")" 'is already counted inside|another tool'
 		refused=$((refused + 1))
 		;;
 	*) fail "status $1: $(cat "$2")" ;;

@@ -64,7 +64,7 @@ test_plugins() {
 	start_plugin_host
 	start_measuring --json --count --by-site --time reused,plugin_only
 	check_parts 2
-	check_error 6 'counts inside already' attach -pid "$TARGET" --count --engine inside --for 10ms
+	check_error 6 'is already counted inside' attach -pid "$TARGET" --count --engine inside --for 10ms
 	rounds 20
 	eq "$(handled)" 'host=0 plugin=0' "handlers"
 	"$TOOL" attach -pid "$TARGET" -enable plugin_only
@@ -299,7 +299,7 @@ test_exec_in_the_second_part() {
 	tell exec
 	await_line ready
 	stop_measuring
-	matches "$(cat "$TMP/counting.err")" 'it runs another program'
+	matches "$(cat "$TMP/counting.err")" 'the process runs another program'
 	check_but_one "$(cat "$TMP/books")" 1
 	check_unmapped
 	load_far

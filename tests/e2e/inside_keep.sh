@@ -67,7 +67,7 @@ test_ordinary_user() {
 	[[ -d /sys/fs/bpf/ocaml-probes ]] || mkdir -m 700 /sys/fs/bpf/ocaml-probes
 	"${owner[@]}" list --kept 2>"$TMP/err" | finds "^$NAME "
 	eq "$(cat "$TMP/err")" \
-		"ocaml-probes: warning: what counts in the kernel is not listed: /sys/fs/bpf/ocaml-probes: Permission denied"
+		"ocaml-probes: warning: measurements in the kernel are not listed: /sys/fs/bpf/ocaml-probes: Permission denied"
 	"${owner[@]}" read "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits, read"
 	# Root finds it, too.
@@ -161,7 +161,7 @@ test_orphans() {
 	kill -KILL "$parent"
 	finish_target
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "pid $parent counts no more; .* 1 process that it has forked"
+	matches "$(cat "$TMP/err")" "pid $parent no longer counts; .* 1 process that it has forked"
 	"$TOOL" list --kept 2>"$TMP/err" | finds "^$NAME .* 1 of 2 processes alive, pid $parent, "
 	first=$(totals)
 	wait_for '"$TOOL" read -q -pid '"$child"' --json >"$TMP/counts"; [[ $(totals) != "$first" ]]'
@@ -178,7 +178,7 @@ test_the_process_has_ended() {
 	await_line '# in_loop was seen.*' 60
 	quit_target
 	check_error 2 "'$NAME': no kept measurement of this name" read "$NAME"
-	matches "$(cat "$TMP/err")" 'hint: what counts inside of a process ends with the process'
+	matches "$(cat "$TMP/err")" 'hint: counting inside of a process ends with the process'
 	check_error 5 "pid $TARGET: no such process" read -pid "$TARGET"
 }
 
@@ -261,7 +261,7 @@ test_damaged_meta() {
 	start_copy counted 10 1
 	TOOL=$O/asan/ocaml-probes
 	[[ -x $TOOL ]] || TOOL=$O/ocaml-probes
-	damaged ocInMeta ocInMetb 'pid [0-9]*: what describes its counters is damaged'
+	damaged ocInMeta ocInMetb 'pid [0-9]*: the description of its counters is damaged'
 	damaged 'ocInMeta\x01' 'ocInMeta\x02' 'is of another version of ocaml-probes'
 	damaged 'ocaml-probes-kept 2' 'ocaml-probes-kept 3' 'is of another version of ocaml-probes'
 	damaged 'pair 0 =outer =tail' 'pair 2 =outer =tail' 'damaged'

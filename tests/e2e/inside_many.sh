@@ -216,7 +216,7 @@ test_one_is_held() {
 	stop_measuring
 	eq "$(totals)" "work 77
 worked 77" "hits"
-	matches "$(cat "$TMP/counting.err")" "pid $a.*; it counts on: ocaml-probes doctor -pid $a --fix"
+	matches "$(cat "$TMP/counting.err")" "pid $a.*; its counters still run: ocaml-probes doctor -pid $a --fix"
 	check_clean "$b"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!" || :
@@ -237,7 +237,7 @@ test_others_are_busy() {
 	first=$COUNTING
 	mv "$TMP/counts" "$TMP/counts.first"
 	measure --count
-	matches "$(cat "$TMP/counting.err")" "pid $a: counts inside already .*: it is not counted"
+	matches "$(cat "$TMP/counting.err")" "pid $a: is already counted inside .*: it is not counted"
 	pass 5 "$a"
 	pass 60 "$b"
 	stop_measuring

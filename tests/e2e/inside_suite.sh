@@ -68,7 +68,7 @@ count_by() { # ENGINE
 }
 
 not_counted() { # ENGINE
-	grep -q 'cannot be called into now: the stack of no thread has room' "$TMP/$PROGRAM/$1.err" ||
+	grep -q 'cannot be called into now: no thread has room on its stack' "$TMP/$PROGRAM/$1.err" ||
 		fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
 	cat "$TMP/$PROGRAM/$1.err" >&2
 	return 1

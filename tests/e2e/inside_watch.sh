@@ -250,7 +250,7 @@ test_switching() {
 	done
 	eq "$(handler_runs)" "" "the loops must outlast the switching"
 	matches "$(post counter in_loop false)" '^[45]' "status"
-	matches "$(cat "$TMP/reply")" 'counts all probes until its end'
+	matches "$(cat "$TMP/reply")" 'cannot switch single counters'
 	tell stop
 	await_line '# in_loop was seen.*' 60
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
@@ -303,12 +303,12 @@ test_killed_server() {
 	pass 2000 "$first"
 	counts_inside "$first" && counts_inside
 	# Another request is no reason to lose what was counted.
-	check_error 6 "pid $first: counts inside already" serve --listen 127.0.0.1:0 --engine inside -pid "$first"
+	check_error 6 "pid $first: is already counted inside" serve --listen 127.0.0.1:0 --engine inside -pid "$first"
 	grep -q "doctor -pid $first --fix" "$TMP/err" || fail "$(cat "$TMP/err")"
 	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
 	grep -q "pid $first: was counted inside for pid [0-9]*, which has been killed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
-	eq "$(grep -c 'which has been killed: that is ended, and its totals are lost' "$TMP/serve.err")" 2 "lines of the log"
+	eq "$(grep -c 'which has been killed: the counting is ended, and its totals are lost' "$TMP/serve.err")" 2 "lines of the log"
 	eq "$(of_target 'it["problem"]')" None "problem"
 	pass 10 "$first"
 	pass 5
@@ -330,7 +330,7 @@ test_others_are_not_taken_over() {
 	"$TOOL" attach -pid "$first" -q --count --engine inside --keep "ocp_watch_$PPID"
 	start_counting "$TARGET" --engine inside --json
 	start_server --engine inside --exe "$REBORN"
-	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$first"': counts inside already"*"doctor -pid '"$first"' --fix"* ]]'
+	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$first"': is already counted inside"*"doctor -pid '"$first"' --fix"* ]]'
 	pass 7 "$first"
 	pass 8
 	"$TOOL" detach "ocp_watch_$PPID" --json >"$TMP/kept"
@@ -363,7 +363,7 @@ test_held_by_another_tracer() {
 	wait_for '[[ -e $TMP/held ]]'
 	end_server
 	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	matches "$(cat "$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; it counts on: ocaml-probes doctor -pid $TARGET --fix"
+	matches "$(cat "$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; its counters still run: ocaml-probes doctor -pid $TARGET --fix"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!" || :
 	wait "$!" || :
@@ -433,7 +433,7 @@ test_refused() {
 	other=$TARGET
 	for what in 'serve --listen 127.0.0.1:0' 'top --batch 1'; do
 		# shellcheck disable=SC2086 # a command and its option
-		check_error 3 "pid $other: belongs to uid 65534: uid 0 counts inside of its own processes" $what --engine inside -pid "$other"
+		check_error 3 "pid $other: belongs to uid 65534: uid 0 can count inside its own processes only" $what --engine inside -pid "$other"
 		# shellcheck disable=SC2086
 		check_error 2 '--engine inside requires -pid or --exe' $what --engine inside
 		# shellcheck disable=SC2086

@@ -174,7 +174,7 @@ test_of_another_version() {
 	for command in read detach; do
 		check_error 1 "$FOLDER: pinned by another version of ocaml-probes; use that version to read or detach it" \
 			$command "$NAME"
-		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends it; its totals are lost"
+		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends the measurement; its totals are lost"
 	done
 	"$TOOL" list --kept >"$TMP/out" 2>"$TMP/err"
 	grep -q 'another version' "$TMP/err" || fail "$(cat "$TMP/err")"

@@ -194,7 +194,7 @@ test_table() {
 	stop_measuring
 	matches "$(cat "$TMP/counts")" 'orphan starts 18, orphan stops 20, map full 0'
 	matches "$(cat "$TMP/counts")" ', open 0
-note: stray_start,stray_stop: 20% of its starts have no stop; usual causes: an exception skips it \(use Fun.protect ~finally\), or it is in another thread \(use --key argN\)
+note: stray_start,stray_stop: 20% of its starts have no stop; usual causes: an exception skips the stop \(use Fun.protect ~finally\), or it is in another thread \(use --key argN\)
  '
 	matches "$(cat "$TMP/counts")" 'call_start +[0-9]+ '
 	matches "$(cat "$TMP/counts")" 'an empty pair measures ([0-9]+ns|[0-9.]+us) here'

@@ -247,7 +247,7 @@ test_versions() {
 	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),.*/\1/p' "$ROOT/src/memprof/ring.h")
 	for ocaml in 50000 50101 50200; do
 		signpost "$version" $ocaml
-		expect_error 4 ": OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14 and 5.3 have"
+		expect_error 4 ": OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14, 5.3 and later have it"
 		quit_target
 	done
 	for ocaml in 41301 41401 50300 50400; do
@@ -336,7 +336,7 @@ test_own_profile_is_left_alone() {
 	memprof --for 5s >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 6
 	matches "$(cat "$TMP/out")" 'no profile was started: .*already started'
-	matches "$(cat "$TMP/out")" 'a profile of its own, which is left alone'
+	matches "$(cat "$TMP/out")" 'itself runs a profile, which is not disturbed'
 	forget_output
 	await_line 'own [1-9][0-9]*'
 	before=$(sed -n 's/^own //p' "$(output_of)" | head -n 1)
@@ -461,7 +461,7 @@ test_rare_allocation() {
 test_blocked_program() {
 	start_subject blocked
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q 'starts when it goes on' '$TMP/err'"
+	wait_for "grep -q 'starts when it continues' '$TMP/err'"
 	tell go
 	let_work 5
 	kill -INT $!
@@ -571,7 +571,7 @@ test_domains() {
 only_if test_domains is_ocaml_5
 
 # A domain that hardly allocates starts while another is busy without allocation, and takes all
-# signals; one that waits starts when it goes on.
+# signals; one that waits starts when it continues.
 test_busy_domain() {
 	local rare
 	need_program domains

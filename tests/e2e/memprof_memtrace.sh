@@ -93,7 +93,7 @@ test_lost_events() {
 	kill -CONT "$tool"
 	wait "$tool"
 	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'
-	matches "$(cat "$TMP/err")" "$TMP/trace: [1-9][0-9]* events are missing, which were lost"
+	matches "$(cat "$TMP/err")" "$TMP/trace: [1-9][0-9]* events were lost and are missing"
 	reader --count "$TMP/trace" >"$TMP/counts"
 	matches "$(cat "$TMP/counts")" '^alloc [0-9]{4,}, collect [0-9]{4,}, promote '
 }

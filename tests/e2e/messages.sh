@@ -126,9 +126,9 @@ test_why_there_are_no_lines() {
 	start_target "$TMP/stripped"
 	await_line ready
 	hinted 1 "^ocaml-probes: $TMP/stripped was compiled with -g, then stripped: it has no line table\$" \
-		"run the program that is not stripped; functions, fn:NAME, need no line table" annotate "$TARGET" waits.ml --for 10ms
+		"run the unstripped program; functions (fn:NAME) need no line table" annotate "$TARGET" waits.ml --for 10ms
 	hinted 1 "^ocaml-probes: 'line:waits.ml:1': $TMP/stripped was compiled with -g, then stripped: it has no line table\$" \
-		"run the program that is not stripped; functions, fn:NAME, need no line table" attach "$TARGET" --count=line:waits.ml:1 --for 10ms
+		"run the unstripped program; functions (fn:NAME) need no line table" attach "$TARGET" --count=line:waits.ml:1 --for 10ms
 }
 
 # ---- what is in the way -------------------------------------------------------------------------
@@ -164,7 +164,7 @@ test_a_tracer_in_another_pid_namespace() {
 	: >"$TMP/traced"
 	wait_for '[[ -s $TMP/status ]]'
 	eq "$(cat "$TMP/status")" 3 "status: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'may not be traced, in spite of CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds it, or a security module'
+	matches "$(cat "$TMP/err")" 'may not be traced, despite CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds it, or a security module'
 	matches "$(cat "$TMP/err")" 'hint: run outside of the pid namespace, where TracerPid'
 	[[ $(cat "$TMP/err") != *sudo* ]] || fail "$(cat "$TMP/err")"
 }

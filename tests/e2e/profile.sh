@@ -53,7 +53,7 @@ print(dict(samples), dict(ns), books, top["samples"], sys.argv[3])
 assert top["samples"] == int(sys.argv[3]) and top["lost"] == top["truncated"] == 0 and kernel
 assert all(0 < ns[name] <= books[name] for name in books)
 PY
-	eq "$(grep -o '"always_waiting":[0-9]*' "$TMP/json")" '"always_waiting":0' "threads that waited for all of the time"
+	eq "$(grep -o '"always_waiting":[0-9]*' "$TMP/json")" '"always_waiting":0' "threads that waited the whole time"
 }
 
 # Threads that wait for all of the time of the profile.
@@ -95,7 +95,7 @@ input()'
 	await_line ready
 	"$TOOL" profile -pid "$TARGET" --off-cpu --for 500ms --json >"$TMP/json" 2>"$TMP/err"
 	check_waits "$TMP/json" 21
-	"$TOOL" profile -pid "$TARGET" --off-cpu --for 100ms 2>&1 | finds '^21 threads waited for all of the time$' ||
+	"$TOOL" profile -pid "$TARGET" --off-cpu --for 100ms 2>&1 | finds '^21 threads waited the whole time$' ||
 		fail "it does not say so"
 }
 
@@ -449,7 +449,7 @@ test_errors() {
 	expect_error 2 "profile: --hz: not for --off-cpu" -pid 1 --off-cpu --hz 10
 	expect_error 2 "profile: --cpu and --off-cpu are mutually exclusive" -pid 1 --cpu --off-cpu
 	expect_error 2 "profile: --folded and --json are mutually exclusive" -pid 1 --folded --json
-	expect_error 2 "profile: --budget '0': not a share of a core, such as 5%, nor none" -pid 1 --budget 0
+	expect_error 2 "profile: --budget '0': neither a share of a core, such as 5%, nor none" -pid 1 --budget 0
 	need_counting
 	expect_error 5 "pid 4194304: no such process" -pid 4194304
 	expect_error 2 "/nowhere: No such file or directory" --exe /nowhere

@@ -182,7 +182,7 @@ test_bad_files() {
 	refuses ': not what `profile --json` prints: "profile" names no kind of profile' '{}'
 	refuses ': the profile has no member "version"' '{"profile": "cpu"}'
 	refuses ': of version 7, which this tool does not know' '{"profile": "cpu", "version": 7}'
-	refuses ': "ns" of stack 2 is no whole number from 0 on' "${json/400000000/-4}"
+	refuses ': "ns" of stack 2 is not a whole number of 0 or more' "${json/400000000/-4}"
 	refuses ': "ns" is not the sum of the stacks' "${json/400000000/400000001}"
 	refuses ': stack 2 has a frame without a function or a kind' "${json/\"function\": \"work\"/\"function\": 5}"
 	refuses ': stack 2 has a frame without a function or a kind' "${json/\"function\": \"work\"/\"function\": \"w\\\\u0000\"}"

@@ -49,7 +49,7 @@ STRIPPED='.* was compiled with -g, then stripped: it has no line table'
 
 check_attach() { # EXE FUNCTIONS
 	local exe=$1 functions=$2
-	runs 0 ".*: no probes yet: those of files that are loaded later are measured from then on; functions need none \(fn:NAME\)" \
+	runs 0 ".*: no probes yet: probes of files that are loaded later are measured from then on; functions need no probes \(fn:NAME\)" \
 		attach "$TARGET" --count --for 100ms
 	counts "$TARGET" --count="fn:$functions"
 	counts "$TARGET" --count=gc:minor

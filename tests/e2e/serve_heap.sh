@@ -67,7 +67,7 @@ test_shares() {
 	eq "$(read_pprof "$TMP/heap" '[round(value("Subject.most", at + 1) / value("Subject.most", at)) for at in (0, 2)]')" \
 		"[88, 88]" "bytes of a block"
 	read_pprof "$TMP/heap" '"\n".join(it.strings[c] for c in it.message.comment)' >"$TMP/comments"
-	matches "$(cat "$TMP/comments")" "^pid $TARGET: profiled since 20.*Z; blocks that were allocated before are not in it$"
+	matches "$(cat "$TMP/comments")" "^pid $TARGET: profiled since 20.*Z; blocks that were allocated before are not included$"
 	begin=${EPOCHREALTIME/./}
 	eq "$(ask "debug/pprof/heap?seconds=2")" 200 "$(said "$TMP/reply")"
 	took_us=$((${EPOCHREALTIME/./} - begin))
@@ -199,7 +199,7 @@ test_own_profile_is_left_alone() {
 	await_line 'own [1-9][0-9]*'
 	start_server --exe "$COPY" --memprof
 	wait_for '[[ $(ask debug/pprof/heap) = 503 ]]'
-	finds '"hint":"the program runs a profile of its own, which is left alone"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
+	finds '"hint":"the program itself runs a profile, which is not disturbed"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
 	forget_output
 	await_line 'own [1-9][0-9]*'
 	before=$(sed -n 's/^own //p' "$(output_of)" | head -n 1)

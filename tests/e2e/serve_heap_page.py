@@ -41,7 +41,7 @@ def main():
     check_api(page.serve, sites)
     before = sites[0][2]
     wait_for("new numbers", lambda: page.js(SITES)[0][2] > before)
-    assert "Older blocks are not in it." in page.text("#heap-state"), page.text("#heap-state")
+    assert "Older blocks are not included." in page.text("#heap-state"), page.text("#heap-state")
     equal(page.text("#heap-problem"), "", "problem")
     for width, scheme in ((1280, "light"), (375, "dark")):
         page.size(width)

@@ -232,7 +232,7 @@ test_client_gone() {
 		ask_later "debug/pprof/profile?seconds=300" "$TMP/p$i"
 	done
 	wait_for 'grep -qx 429 "$TMP"/p*.status'
-	finds '"error":"16 profiles are being taken; no more at one time"' <"$(grep -lx 429 "$TMP"/p*.status | sed 's/.status$//')" ||
+	finds '"error":"16 profiles, the maximum, are already being taken"' <"$(grep -lx 429 "$TMP"/p*.status | sed 's/.status$//')" ||
 		fail "the reason"
 	await_sampling
 	# shellcheck disable=SC2046

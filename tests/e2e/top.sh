@@ -364,7 +364,7 @@ test_engine() {
 	await_screen '^> flood .* yes'
 	mark flood
 	press c
-	await_screen 'the engine `inside` counts all probes'
+	await_screen 'the engine `inside` cannot switch'
 	press q
 	check_restored 0 q
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"

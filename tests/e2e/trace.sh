@@ -80,7 +80,7 @@ test_damaged_files() {
 	grep -qx ready "$TMP/out" || fail "the whole file: $(cat "$TMP/out")"
 	for n in 1000 100000 $((segments - 1)); do
 		truncate -s "$n" "$TMP/cut"
-		check_error 1 "^ocaml-probes: $TMP/cut: ends after $n bytes, but what it loads reaches to $segments\$" \
+		check_error 1 "^ocaml-probes: $TMP/cut: ends after $n bytes, but its segments reach to $segments\$" \
 			trace -prog "$TMP/cut" -enable-all -- 1 1
 	done
 }

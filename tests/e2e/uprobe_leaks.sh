@@ -93,7 +93,7 @@ doctor_keeps_breakpoints() {
 	gdb -q -nx -batch -p "$TARGET" -ex "break *$main" -ex 'continue' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ $(read_bytes "$TARGET" "'"$main"'" 1) = " cc" ]]'
 	doctor 0
-	matches "$(cat "$TMP/doctor")" '^note: [0-9]+ int3s? in the code, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes what nobody holds\)$'
+	matches "$(cat "$TMP/doctor")" '^note: [0-9]+ int3s? in the code, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes those that nobody holds\)$'
 	doctor 0 --fix
 	matches "$(tail -n 1 "$TMP/doctor")" "^left: [0-9]+ int3s?: process $TARGET: it is being traced by pid [0-9]+, whose breakpoints are int3s, too$"
 	eq "$(read_bytes "$TARGET" "$main" 1)" ' cc' "the breakpoint"
@@ -111,7 +111,7 @@ test_doctor_without_capabilities() {
 	chmod +x "$TOOL"
 	write_int3s 1,3
 	doctor 0
-	matches "$(tail -n 1 "$TMP/doctor")" '^note: 3 int3s in the code, .* \(left by a killed tool, or of: .*links that only CAP_SYS_ADMIN can list.*; --fix removes what nobody holds\)$'
+	matches "$(tail -n 1 "$TMP/doctor")" '^note: 3 int3s in the code, .* \(left by a killed tool, or of: .*links that only CAP_SYS_ADMIN can list.*; --fix removes those that nobody holds\)$'
 	doctor 0 --fix
 	eq "$(tail -n 1 "$TMP/doctor")" "left: 3 int3s: measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"
 	TOOL=$O/ocaml-probes

@@ -63,7 +63,7 @@ TEST(users_are_told_the_obstacle)
 	d.real_uid = 7;
 	assert_says(&d, "belongs to uid 7, you are uid 1000", "run as that user, or with CAP");
 	d.yama_scope = 3;
-	assert_says(&d, "Yama forbids all tracing, root's too (ptrace_scope 3)", "only a reboot");
+	assert_says(&d, "Yama forbids all tracing, even by root (ptrace_scope 3)", "only a reboot");
 }
 
 TEST(root_is_not_sent_to_sudo)
@@ -71,7 +71,7 @@ TEST(root_is_not_sent_to_sudo)
 	struct denial d = root;
 
 	assert_says(&d,
-		    "in spite of CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds "
+		    "despite CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds "
 		    "it, or a security module or a seccomp filter forbids it",
 		    "TracerPid");
 	d.security_modules = "lockdown,yama,apparmor";

@@ -225,7 +225,7 @@ TEST(several_tables)
 	frametable_list(test->table, &n);
 	assert_int_equal(n, 4);
 	made_symbol_change(&test->made, "caml_frametable", 0, 0);
-	expect_error(test, -ENODATA, "has no frame tables of OCaml");
+	expect_error(test, -ENODATA, "has no OCaml frame tables");
 	test->made.is_stripped = true;
 	made_symbol(&test->made, "camlM__frametable", MADE_DATA_VA + TABLE, 0, false);
 	read_well(test);
@@ -262,9 +262,9 @@ TEST(tables_that_lie)
 	put(test, SECOND_DEBUG, DEBUG - SECOND_DEBUG, 4);
 	for (uint64_t at = LIST; at < MADE_BYTES; at += 8)
 		put(test, at, MADE_DATA_VA + TABLE, 8);
-	expect_error(test, -EBADMSG, "has no end in the file's data");
+	expect_error(test, -EBADMSG, "is not terminated in the file's data");
 	made_symbol_change(&test->made, "caml_frametable", MADE_CODE_VA, 0);
-	expect_error(test, -EBADMSG, "has no end in the file's data");
+	expect_error(test, -EBADMSG, "is not terminated in the file's data");
 }
 
 TEST(places_that_lie)

@@ -168,7 +168,7 @@ TEST(notes_that_end_too_early)
 	notes->sh_size = 11;
 	expect_error(f, -EBADMSG, "note");
 	notes->sh_flags |= SHF_COMPRESSED;
-	expect_error(f, -EBADMSG, "no plain bytes");
+	expect_error(f, -EBADMSG, "is compressed or has no bytes");
 }
 
 TEST(sites_outside_of_the_code)

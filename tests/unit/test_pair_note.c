@@ -30,16 +30,16 @@ TEST(the_side_and_the_remedy_are_named)
 {
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 1000, .count = 990, .orphan_starts = 10 }),
-		"a,b: 1% of its starts have no stop; usual causes: an exception skips it (use "
+		"a,b: 1% of its starts have no stop; usual causes: an exception skips the stop (use "
 		"Fun.protect ~finally), or it is in another thread (use --key argN)");
 	/* Of a pair in two threads both sides are orphans. */
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 8, .orphan_starts = 8, .orphan_stops = 9 }),
-		"a,b: 100% of its starts have no stop; usual causes: an exception skips it (use "
+		"a,b: 100% of its starts have no stop; usual causes: an exception skips the stop (use "
 		"Fun.protect ~finally), or it is in another thread (use --key argN)");
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 50, .count = 50, .orphan_stops = 50 }),
-		"a,b: 50% of its stops have no start; usual causes: it was before measuring began, "
+		"a,b: 50% of its stops have no start; usual causes: the start came before measuring began, "
 		"or is in another thread (use --key argN)");
 }
 
@@ -49,12 +49,13 @@ TEST(keys_have_remedies_of_their_own)
 	assert_string_equal(
 		note_of(&(struct ocp_pair){
 			.starts = 10, .count = 9, .orphan_starts = 1, .by_key = true }),
-		"a,b: 10% of its starts have no stop; usual causes: an exception skips it "
+		"a,b: 10% of its starts have no stop; usual causes: an exception skips the stop "
 		"(use Fun.protect ~finally), or a key is reused before its stop");
-	assert_string_equal(note_of(&(struct ocp_pair){
-				    .starts = 9, .count = 9, .orphan_stops = 1, .by_key = true }),
-			    "a,b: 10% of its stops have no start; usual causes: it was before "
-			    "measuring began, or the two arguments differ");
+	assert_string_equal(
+		note_of(&(struct ocp_pair){
+			.starts = 9, .count = 9, .orphan_stops = 1, .by_key = true }),
+		"a,b: 10% of its stops have no start; usual causes: the start came before "
+		"measuring began, or the two arguments differ");
 }
 
 /* Times that are wrong come before those that are missing. */

@@ -428,7 +428,7 @@ TEST(first_stack_grows)
 	before = first_stack(pid);
 	c.pid = pid;
 	assert_int_equal(run_cycle(&c), -EAGAIN);
-	assert_non_null(strstr(ocp_error(ctx), "the stack of no thread has room"));
+	assert_non_null(strstr(ocp_error(ctx), "no thread has room on its stack"));
 	assert_int_equal(first_stack(pid).start, before.start);
 	end_at_end_of_stack(pid, runs);
 	munmap(runs, 4096);

@@ -229,7 +229,7 @@ TEST(a_program_without_sys)
 	found_free(&found);
 	made_symbol_change(&made, "caml_do_exit", 0, 0);
 	expect_error(&made, -EPROTONOSUPPORT,
-		     "made: contains the runtime of OCaml 4, whose minor version it does not tell: "
+		     "made: contains the runtime of OCaml 4, whose minor version is unknown: "
 		     "Stdlib.Sys is not linked in (known: 4.13, 4.14, 5.1, 5.2, 5.3)");
 }
 

@@ -262,7 +262,7 @@ TEST(handlers_are_entered_by_exceptions)
 	assert_int_equal(it.n_exits, 2);
 	code_function_free(&it);
 	it = DECODE(*state, takes_address);
-	assert_not_timed(&it, "the depth of its stack is not known where it ends");
+	assert_not_timed(&it, "its stack depth is unknown where it ends");
 }
 
 /*
@@ -312,7 +312,7 @@ FUNCTION(pops_much, "push %rbx\npop %rax\npop %rax\nret");
 
 TEST(the_depth_is_known_or_not)
 {
-	const char *unknown = "the depth of its stack is not known where it ends";
+	const char *unknown = "its stack depth is unknown where it ends";
 	struct code_function it = DECODE(*state, moves_stack);
 
 	assert_null(it.no_time);
@@ -358,10 +358,10 @@ TEST(code_elsewhere_is_not_known)
 	struct code_function it = DECODE(*state, jumps_away);
 
 	assert_entry(&it);
-	assert_not_timed(&it, "it jumps to code elsewhere that is no function");
+	assert_not_timed(&it, "it jumps to code that is not a function");
 	it = DECODE(*state, may_jump_away);
 	assert_entry(&it);
-	assert_not_timed(&it, "it jumps to code elsewhere that is no function");
+	assert_not_timed(&it, "it jumps to code that is not a function");
 	it = DECODE(*state, calls_itself);
 	assert_entry(&it);
 	assert_not_timed(&it, "it calls a part of itself");

@@ -597,7 +597,7 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 	for (size_t i = 0; i < requests->n_left_out; i++) {
 		if (i == MAX_TOLD)
 			ctx_log(requests->ctx, OCP_LOG_WARN,
-				"%zu more probes are left out for such reasons",
+				"%zu more probes are left out for similar reasons",
 				requests->n_left_out - i);
 		ctx_log(requests->ctx, i < MAX_TOLD ? OCP_LOG_WARN : OCP_LOG_INFO, "%s: %s",
 			requests->left_out[i].how, requests->left_out[i].why);
@@ -624,7 +624,7 @@ static int check_left(struct arg_requests *requests, size_t n_before)
 		return 0;
 	ctx_error(requests->ctx, -EINVAL, "%s", requests->left_out[0].why);
 	if (n_before > 1)
-		ctx_hint(requests->ctx, "none of the %zu probes has what is asked for", n_before);
+		ctx_hint(requests->ctx, "none of the %zu probes has suitable arguments", n_before);
 	return -EINVAL;
 }
 

@@ -619,7 +619,7 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	}
 	if (needs_perf && (spec->exe || spec->request.children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
-				 "measuring: children and processes to come need uprobe_multi "
+				 "measuring: children and future processes need uprobe_multi "
 				 "links (Linux 6.6)");
 	if (needs_perf && spec->request.stack_depth)
 		return ctx_error(engine->ctx, -EOPNOTSUPP,

@@ -710,7 +710,7 @@ static int inside_process_detach(struct inside_process *process)
 static void inside_process_tell_left(const struct inside_process *process)
 {
 	ctx_log(process->ctx, OCP_LOG_WARN,
-		"%s; it counts on: ocaml-probes doctor -pid %d --fix restores its sites",
+		"%s; its counters still run: ocaml-probes doctor -pid %d --fix removes them",
 		ocp_error(process->ctx), (int)process->pid);
 }
 
@@ -969,7 +969,7 @@ static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 static int switch_sites(struct engine *engine, const struct engine_file *file)
 {
 	return ctx_error(engine->ctx, -ENOTSUP,
-			 "%s: the engine `inside` counts all probes until its end", file->name);
+			 "%s: the engine `inside` cannot switch single counters", file->name);
 }
 
 static void give_up_sites(struct engine *engine, size_t first, size_t n, uint64_t *hits)

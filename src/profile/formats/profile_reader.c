@@ -236,7 +236,7 @@ static int take_json_number(struct profile_input *r, struct json_object *object,
 	if (!json_object_object_get_ex(object, name, &member))
 		return wrong(r, 0, "%s has no member \"%s\"", of, name);
 	if (!json_object_is_type(member, json_type_int) || json_object_get_int64(member) < 0)
-		return wrong(r, 0, "\"%s\" of %s is no whole number from 0 on", name, of);
+		return wrong(r, 0, "\"%s\" of %s is not a whole number of 0 or more", name, of);
 	*number = json_object_get_uint64(member);
 	return 0;
 }

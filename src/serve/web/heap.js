@@ -88,13 +88,13 @@ export class HeapView {
 			return "";
 		const since = Math.min(...running.map((process) => process.since));
 		return `Since ${clock(since)}: ${bytes(heap.live_words * WORD)} alive of ${bytes(heap.allocated_words * WORD)} allocated, ` +
-			`estimated from ${plural(heap.allocated_samples, "sample", "samples")}. Older blocks are not in it.`;
+			`estimated from ${plural(heap.allocated_samples, "sample", "samples")}. Older blocks are not included.`;
 	}
 
 	#problems(heap) {
 		const { allocations = 0, frees = 0, not_followed: left = 0 } = heap.losses ?? {};
 		return [
-			...heap.processes.filter(({ state }) => state === "waiting").map(({ pid }) => `pid ${pid}: waits; its profile starts when it goes on.`),
+			...heap.processes.filter(({ state }) => state === "waiting").map(({ pid }) => `pid ${pid}: waits; its profile starts when it continues.`),
 			...heap.processes.filter(({ problem }) => problem).map(({ problem, hint }) => `${[problem, hint].filter(Boolean).join("; ")}.`),
 			allocations + frees > 0 ? `${plural(allocations + frees, "event was", "events were")} lost: the numbers are not exact.` : "",
 			heap.above_limit > 0 ? `${plural(heap.above_limit, "more process is", "more processes are")} not profiled, because of a limit.` : "",
