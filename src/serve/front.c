@@ -520,23 +520,23 @@ static bool admit(void *data, const struct http_request *request, struct http_re
 static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd)
 {
 	static const struct http_route fixed[] = {
-		{ "/metrics", HTTP_GET, answer_metrics, ASK_METRICS },
-		{ "/api/v1/status", HTTP_GET, answer_json, ASK_STATUS },
-		{ "/api/v1/history", HTTP_GET, answer_json, ASK_HISTORY },
+		{ "/metrics", answer_metrics, HTTP_GET, ASK_METRICS },
+		{ "/api/v1/status", answer_json, HTTP_GET, ASK_STATUS },
+		{ "/api/v1/history", answer_json, HTTP_GET, ASK_HISTORY },
 		/*
 		 * The status does not contain the pairs. Pages request their history repeatedly,
 		 * as often as its size allows.
 		 */
-		{ "/api/v1/history/pairs", HTTP_GET, answer_json, ASK_PAIR_HISTORY },
-		{ "/api/v1/history/15m", HTTP_GET, answer_json, ASK_QUARTER_HOUR },
-		{ "/api/v1/switch", HTTP_POST, answer_switch, ASK_SWITCH },
-		{ "/api/v1/profile", HTTP_ONLY_GET, answer_profile, ASK_FLAME },
-		{ "/debug/pprof/profile", HTTP_ONLY_GET, answer_profile, ASK_PROFILE },
-		{ "/debug/pprof/allocs", HTTP_ONLY_GET, answer_profile, ASK_PROFILE },
-		{ "/debug/pprof/heap", HTTP_ONLY_GET, answer_profile, ASK_HEAP },
-		{ "/api/v1/heap", HTTP_ONLY_GET, answer_profile, ASK_SITES },
-		{ "/debug/pprof/", HTTP_ONLY_GET, answer_profile, ASK_PROFILES },
-		{ "/healthz", HTTP_GET, answer_health, 0 },
+		{ "/api/v1/history/pairs", answer_json, HTTP_GET, ASK_PAIR_HISTORY },
+		{ "/api/v1/history/15m", answer_json, HTTP_GET, ASK_QUARTER_HOUR },
+		{ "/api/v1/switch", answer_switch, HTTP_POST, ASK_SWITCH },
+		{ "/api/v1/profile", answer_profile, HTTP_ONLY_GET, ASK_FLAME },
+		{ "/debug/pprof/profile", answer_profile, HTTP_ONLY_GET, ASK_PROFILE },
+		{ "/debug/pprof/allocs", answer_profile, HTTP_ONLY_GET, ASK_PROFILE },
+		{ "/debug/pprof/heap", answer_profile, HTTP_ONLY_GET, ASK_HEAP },
+		{ "/api/v1/heap", answer_profile, HTTP_ONLY_GET, ASK_SITES },
+		{ "/debug/pprof/", answer_profile, HTTP_ONLY_GET, ASK_PROFILES },
+		{ "/healthz", answer_health, HTTP_GET, 0 },
 	};
 	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);
 	struct http_route *list = malloc((n_fixed + n_assets) * sizeof(*list));
@@ -555,7 +555,7 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 	memcpy(list, fixed, sizeof(fixed));
 	for (size_t i = 0; i < n_assets; i++)
 		list[n_fixed + i] =
-			(struct http_route){ assets[i].path, HTTP_GET, answer_asset, 0 };
+			(struct http_route){ assets[i].path, answer_asset, HTTP_GET, 0 };
 	routes->list = list;
 	return http_new(ctx, &settings, &routes->asks.http);
 }

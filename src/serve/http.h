@@ -47,8 +47,8 @@ enum http_method { HTTP_GET, HTTP_ONLY_GET, HTTP_POST };
 
 struct http_route {
 	const char *path;
-	enum http_method method;
 	void (*answer)(void *data, const struct http_request *request, struct http_reply *reply);
+	enum http_method method;
 	unsigned int what; /* for `answer`, as request->what */
 };
 

@@ -73,7 +73,7 @@ static int set_serve_option(const struct command *command, struct options *optio
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (strcmp(name, all[i].name) != 0)
 			continue;
-		if (all[i].text)
+		if (!all[i].flag)
 			return set_once(command, name, value, all[i].text);
 		*all[i].flag = true;
 		return EXIT_DONE;

@@ -142,7 +142,7 @@ test_counts_of_lines() {
 
 # A function of C that only one function calls, and a phase of the collector.
 test_counts_of_c_and_the_collector() {
-	measure_stacks "$STACKED" 3000 --count=c:stacked_call_back,gc:minor --stack --json
+	measure_stacks "$STACKED" 3000 --budget none --count=c:stacked_call_back,gc:minor --stack --json
 	check_json <<'PY'
 of_c = [s for s in total["stacks"] if s["name"] == "c:stacked_call_back"]
 equal(sum(s["hits"] for s in of_c), books["from_c"])

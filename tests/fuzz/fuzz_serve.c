@@ -138,9 +138,9 @@ static void start(void)
 {
 	static const char *const names[] = { "named.example" };
 	static const struct http_route routes[] = {
-		{ "/", HTTP_GET, answer_get, 0 },
-		{ "/metrics", HTTP_GET, answer_get, 0 },
-		{ "/switch", HTTP_POST, answer_switch, 0 },
+		{ "/", answer_get, HTTP_GET, 0 },
+		{ "/metrics", answer_get, HTTP_GET, 0 },
+		{ "/switch", answer_switch, HTTP_POST, 0 },
 	};
 	static const struct listener listener = { .name = "127.0.0.1:9464", .port = 9464 };
 	struct http_settings settings = { .routes = routes, .n_routes = 3, .admit = admit };
