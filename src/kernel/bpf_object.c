@@ -6,8 +6,8 @@
  * default) nor raises RLIMIT_MEMLOCK; a library must do neither. Only thin system call wrappers of
  * libbpf are used.
  *
- * The skeleton of each variant of bpf/measure.bpf.c has its own type. DEFINE_LOAD() defines the function that loads a
- * variant and fills in struct bpf_object, which is the same for all variants.
+ * The skeleton of each variant of bpf/measure.bpf.c has its own type. DEFINE_LOAD() defines the
+ * function that loads a variant and fills in struct bpf_object, which is the same for all variants.
  */
 #include "kernel/bpf_object.h"
 

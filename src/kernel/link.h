@@ -34,8 +34,8 @@ int link_uprobes(int prog, const struct uprobe_places *places);
 int link_tracepoint(int prog, const char *name);
 
 /*
- * Run PROG with COOKIE at each event of EVENT, a descriptor from perf_event(). Close EVENT; the link
- * keeps the event. Return the descriptor of the link, or a negative errno.
+ * Run PROG with COOKIE at each event of EVENT, a descriptor from perf_event(). Close EVENT; the
+ * link keeps the event. Return the descriptor of the link, or a negative errno.
  */
 int link_perf_event(int prog, int event, uint64_t cookie);
 

@@ -20,8 +20,8 @@ int possible_cpus(void);
 int map_sum_counters(int fd, void *sums, size_t n);
 
 /*
- * Make an array NAME of N values of VALUE_BYTES, with FLAGS of linux/bpf.h. Return its descriptor or a
- * negative errno.
+ * Make an array NAME of N values of VALUE_BYTES, with FLAGS of linux/bpf.h. Return its descriptor
+ * or a negative errno.
  */
 int map_create_array(const char *name, size_t value_bytes, size_t n, uint32_t flags);
 

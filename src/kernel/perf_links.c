@@ -112,8 +112,8 @@ static size_t count_descriptors(void)
 }
 
 /*
- * Raise the soft limit on descriptors so that one descriptor per uprobe of SPEC can be opened. A new
- * descriptor gets the lowest free number, and all numbers must be below the limit: so add the
+ * Raise the soft limit on descriptors so that one descriptor per uprobe of SPEC can be opened. A
+ * new descriptor gets the lowest free number, and all numbers must be below the limit: so add the
  * number of uprobes to the number of open descriptors.
  */
 static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gives names in bpffs to maps and links, and opens them by name. A user who can write to the directory can replace
- * them. So each object is checked after it was opened, before anything is read from it.
+ * Gives names in bpffs to maps and links, and opens them by name. A user who can write to the
+ * directory can replace them. So each object is checked after it was opened, before anything is
+ * read from it.
  */
 #ifndef KERNEL_PINNED_H
 #define KERNEL_PINNED_H

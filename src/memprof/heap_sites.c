@@ -136,8 +136,8 @@ static bool find_mapped_place(const struct code_map *map, uint64_t address,
 }
 
 /*
- * Set *PLACE to the place of ADDRESS in code or data of a file. Return false if it is unknown. If no
- * known mapping contains ADDRESS, read the mappings again, but at most once a second.
+ * Set *PLACE to the place of ADDRESS in code or data of a file. Return false if it is unknown. If
+ * no known mapping contains ADDRESS, read the mappings again, but at most once a second.
  */
 static bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place)
 {
@@ -156,7 +156,9 @@ struct heap_names {
 	size_t n;
 };
 
-/* ---- names of frames -------------------------------------------------------------------------- */
+/*
+ * ---- names of frames --------------------------------------------------------------------------
+ */
 
 /*
  * Stands for an empty call stack: C code allocated the block, and no OCaml code called that code.

@@ -197,8 +197,8 @@ struct memtrace_codes {
 };
 
 /*
- * Prepare C to assign at most MOST codes; the code MOST stands for all frames that do not get a code
- * of their own.
+ * Prepare C to assign at most MOST codes; the code MOST stands for all frames that do not get a
+ * code of their own.
  */
 static int memtrace_codes_init(struct ocp_ctx *ctx, struct memtrace_codes *c, uint32_t most)
 {

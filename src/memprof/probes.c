@@ -30,8 +30,8 @@
  * attaches and closes this engine like any other engine, but cannot read counts from it, since it
  * only produces records.
  *
- * The ring buffer is read in place. The reader of libbpf is not used, since it prints errors. The kernel maps the data of the buffer twice in a row, so every
- * record is contiguous.
+ * The ring buffer is read in place. The reader of libbpf is not used, since it prints errors. The
+ * kernel maps the data of the buffer twice in a row, so every record is contiguous.
  */
 
 enum { BUFFER_BYTES = 16 << 20, SERIAL = MEASURE_FIRST_SERIAL };

@@ -54,7 +54,8 @@ struct ring_reader {
 /* Prepare READER and RING for DATA bytes of records. RING must be all 0. */
 void ring_reader_init(struct ring_reader *reader, struct memprof_ring *ring, uint64_t data);
 /*
- * Declare that the times in records are ticks of the time stamp counter. LOOK: see event_clock_start().
+ * Declare that the times in records are ticks of the time stamp counter. LOOK: see
+ * event_clock_start().
  */
 void ring_reader_use_ticks(struct ring_reader *reader, struct tick_moment (*look)(void));
 /* Free the memory of READER, which may be all 0. The caller frees the ring. */

@@ -21,7 +21,8 @@
 /* Find which probes of a process the requested actions refer to. */
 
 /*
- * The action for one probe. In a plan, its writes are writes[first_write .. first_write + n_writes).
+ * The action for one probe. In a plan, its writes are writes[first_write .. first_write +
+ * n_writes).
  */
 struct plan_step {
 	size_t probe;

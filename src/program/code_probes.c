@@ -61,8 +61,8 @@ static int compare_site_addresses(const void *a, const void *b)
 }
 
 /*
- * Return the sites of PROG that have code, sorted by address; if IS_TRACED is set, only those with a
- * tracers' semaphore. *N is their number. The caller frees the list. NULL: out of memory.
+ * Return the sites of PROG that have code, sorted by address; if IS_TRACED is set, only those with
+ * a tracers' semaphore. *N is their number. The caller frees the list. NULL: out of memory.
  */
 static const struct site **sites_by_address(const struct ocp_program *prog, bool is_traced,
 					    size_t *n)

@@ -130,14 +130,18 @@ struct profile_worker_kind {
 	/* Begin the profile of JOB. end() is called, also after an error. */
 	int (*begin)(struct profile_worker *worker, struct profile_job *job);
 	void (*end)(struct profile_worker *worker, struct profile_job *job);
-	/* Append the profile of JOB up to now to BODY: a struct profiling_numbers and the profile. */
+	/*
+	 * Append the profile of JOB up to now to BODY: a struct profiling_numbers and the profile.
+	 */
 	int (*answer)(struct profile_worker *worker, const struct profile_job *job,
 		      struct strbuf *body);
 	/* Return the HTTP status for ERR. */
 	unsigned int (*status_of)(int err);
 	/* Called whenever the process has waited. NULL: nothing to read. */
 	void (*read)(struct profile_worker *worker);
-	/* Return how long the process may wait, at most PROFILE_WORKER_MS. NULL: as long as that. */
+	/*
+	 * Return how long the process may wait, at most PROFILE_WORKER_MS. NULL: as long as that.
+	 */
 	int (*wait_ms)(const struct profile_worker *worker);
 	/* Called once in PROFILE_WORKER_MS. */
 	void (*refresh)(struct profile_worker *worker);

@@ -88,7 +88,8 @@ static void put_cells(struct site_listing *listing, const char *const cells[N_PA
 {
 	const char *all[N_PADDED + 1];
 
-	memcpy(all, cells, N_PADDED * sizeof(*all));
+	for (size_t i = 0; i < N_PADDED; i++)
+		all[i] = cells[i];
 	all[N_PADDED] = "";
 	print_columns(listing->widths, all, N_PADDED + 1, print);
 	if (print)

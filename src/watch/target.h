@@ -152,7 +152,8 @@ int target_set_problem(struct target *target, const char *why);
 /* ---- the targets of a watch ------------------------------------------------------------------ */
 
 /*
- * The targets, and what the watch knows of processes and files. Rules that search for programs add targets to the list.
+ * The targets, and what the watch knows of processes and files. Rules that search for programs add
+ * targets to the list.
  */
 struct targets {
 	struct ocp_ctx *ctx;

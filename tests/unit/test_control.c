@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Who may switch probes, and by which names clients may ask for the server. A request that passes
- * all checks of switch_request_take() gets to switch_request_answer, and has no body here: it is answered
- * with 400.
+ * all checks of switch_request_take() gets to switch_request_answer, and has no body here: it is
+ * answered with 400.
  */
 #include <fcntl.h>
 #include <stdio.h>

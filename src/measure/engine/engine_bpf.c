@@ -172,7 +172,9 @@ static uint32_t site_of(const struct uprobe *uprobe)
 	return (uint32_t)uprobe->cookie;
 }
 
-/* List the links FDS, made from SPEC for FILE: a perf event has one site, any other link has all. */
+/*
+ * List the links FDS, made from SPEC for FILE: a perf event has one site, any other link has all.
+ */
 static void add_links(struct engine *engine, const struct engine_file *file, uint32_t serial,
 		      const struct uprobe_link_spec *spec, const int *fds)
 {
