@@ -277,7 +277,7 @@ worked 1234" "hits, read $where"
 	# The counters of a process end with it.
 	quit_target "$a"
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" '1 of 2 processes count'
+	matches "$(cat "$TMP/err")" '1 of 2 processes still count'
 	eq "$(totals)" "work 234
 worked 234" "hits of the other"
 	"$TOOL" detach "$NAME" --json >"$TMP/counts" 2>"$TMP/err"

@@ -468,7 +468,7 @@ TEST(what_is_wrong_is_said)
 	assert_true(shows("start?[2J,stop"));
 	assert_true(shows("2.00us  3.00us  3.00us"));
 	assert_true(
-		shows("start?[2J,stop: 100% of its stops have no start; usual causes: it was "));
+		shows("start?[2J,stop: 100% of its stops have no start; usual causes: the start "));
 	/* Of the other program's alpha neither rate nor counter are known. */
 	press(&top, "/other\r");
 	draw_at(&top, 30, 200);
