@@ -57,7 +57,7 @@ void session_close(struct session *session);
 
 /* Read the N SIGNALS, too, unless the tool ignores them. Returns the same as session_open(). */
 int session_add_signals(struct session *session, const int *signals, size_t n);
-/* Read the next signal that has arrived. Return its number, or 0 if there is none. */
+/* Return the number of the next signal that has arrived, or 0 if no signal has arrived. */
 int session_take_signal(struct session *session);
 
 /* Return the time of CLOCK_MONOTONIC. */

@@ -178,7 +178,7 @@ struct shown_file {
 
 struct unit_files {
 	const struct units *units;
-	struct frametable *table; /* NULL: the file has none */
+	struct frametable *table; /* NULL: the file has no frame table */
 	const char **of_tables;	  /* the source file of each frame table; NULL: not looked up yet */
 	struct shown_file *shown;
 	size_t n, last; /* last: the index of the file returned last */
@@ -245,8 +245,8 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 }
 
 /*
- * Set of_tables: for each table, the file that all its calls name; NULL: they name none; "": they
- * name several. Return false if there is no memory.
+ * Set of_tables. The entry of a table is the source file that all calls of the table name; NULL if
+ * the calls name no file; "" if the calls name several files. Return false if memory runs out.
  */
 static bool find_files_of_tables(struct unit_files *files)
 {

@@ -91,7 +91,7 @@ bool address_lines_find(const struct address_lines *lines, uint64_t va, struct a
 
 /*
  * Find the first line that starts at or after FROM, and before END, in the unit that contains FROM.
- * Return false if there is none.
+ * Return false if no line starts there.
  */
 bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
 			 struct address_line *found);

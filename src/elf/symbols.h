@@ -105,7 +105,9 @@ struct symbol_version {
 	bool is_hidden;	   /* not the version that programs are linked with */
 };
 
-/* Read the versions of ELF. If ELF has none, return 0 and set *OUT to NULL. */
+/*
+ * Read the symbol versions of ELF. If its symbols have no versions, set *OUT to NULL and return 0.
+ */
 int symbol_versions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_versions **out);
 void symbol_versions_free(struct symbol_versions *versions);
 

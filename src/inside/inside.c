@@ -357,9 +357,9 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 
 /*
  * Set *OUT to the newest block that counts, or to the newest block if none counts. Return 1, or 0
- * if there is no block. More than one block may seem to count: if a killed tool has written only a
- * part of a site's displacement, the bytes of the site may fit several blocks. The newest of them
- * is the right one, since all sites of the older blocks had been restored when it was made.
+ * if there is no block. Several blocks may seem to count: a killed tool may have written a part of
+ * a site's displacement, and these bytes may fit several blocks. The newest of these blocks is the
+ * right one: a tool makes a block only after all sites of the older blocks have been restored.
  */
 static int choose_block(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
 			struct inside_room *room, struct inside **out)

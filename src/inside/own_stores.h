@@ -51,9 +51,9 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 
 /*
  * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
- * killed tools left: images of stores (own_stores.h); if ALL, also descriptors and orphan blocks. A
- * process that has none of these is not touched. Returns -EBUSY if the process makes no progress
- * because something has stopped it.
+ * killed tools left: images of stores; if ALL, also descriptors and orphan blocks. If killed tools
+ * left nothing, do not touch the process. Return -EBUSY if something has stopped the process, so
+ * that the call or routine cannot end.
  */
 int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
