@@ -25,7 +25,7 @@ static bool is_power_of_2(uint64_t number)
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
-	    h->meta_bytes > LAYOUT_MAX_META || !h->n_shards ||
+	    h->meta_bytes > layout_max_meta_bytes(h->n_sites) || !h->n_shards ||
 	    h->n_shards > layout_max_shards(h->n_sites))
 		return false;
 	if (!h->n_pairs)

@@ -108,6 +108,17 @@ uint32_t layout_max_shards(size_t n_sites)
 	return 1 + (uint32_t)(n < TEMPLATES_MAX_SHARDS ? n : TEMPLATES_MAX_SHARDS - 1);
 }
 
+/*
+ * The meta bytes name the sites, and a hostile process can claim any number of them: each page of
+ * its file that is read is a page of memory and some microseconds.
+ */
+uint64_t layout_max_meta_bytes(size_t n_sites)
+{
+	const uint64_t mib = 1 << 20, most = 4 * mib + n_sites * UINT64_C(1024);
+
+	return most < 256 * mib ? most : 256 * mib;
+}
+
 uint32_t layout_n_shards(size_t n_sites)
 {
 	const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -121,8 +132,8 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 {
 	if (!spec->n_sites)
 		return ctx_error(ctx, -EINVAL, "no sites to count inside");
-	if (spec->n_sites > LAYOUT_MAX_SITES || spec->meta_bytes > LAYOUT_MAX_META ||
-	    spec->n_pairs > LAYOUT_MAX_SITES)
+	if (spec->n_sites > LAYOUT_MAX_SITES || spec->n_pairs > LAYOUT_MAX_SITES ||
+	    spec->meta_bytes > layout_max_meta_bytes(spec->n_sites))
 		return ctx_error(ctx, -E2BIG, "%zu sites: too many to count inside", spec->n_sites);
 	if (spec->n_pairs && (spec->depth < 1 || spec->depth > PAIRS_DEPTH))
 		return ctx_error(ctx, -EINVAL, "depth %u: must be from 1 to %d", spec->depth,

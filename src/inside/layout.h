@@ -13,7 +13,7 @@
 #include "tracee/maps.h"
 
 /* The limits of one block. */
-enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
+enum { LAYOUT_MAX_SITES = 4000000 };
 /* The reach of a 32-bit displacement, less a reserve. A block has at most half this size. */
 #define LAYOUT_REACH_BYTES ((UINT64_C(1) << 31) - (1 << 20))
 #define LAYOUT_MAX_BYTES   (LAYOUT_REACH_BYTES / 2)
@@ -46,6 +46,9 @@ size_t layout_part_of(const struct layout_parts *parts, uint64_t addr);
 
 /* Return the largest number of shards for N_SITES sites on any machine. */
 uint32_t layout_max_shards(size_t n_sites);
+
+/* Return the largest number of meta bytes for N_SITES sites. */
+uint64_t layout_max_meta_bytes(size_t n_sites);
 
 /*
  * Return the number of shards for N_SITES sites on this machine, for a process with a registered

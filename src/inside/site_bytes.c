@@ -272,7 +272,8 @@ struct holes {
 	size_t n;
 };
 
-enum { PAGE_BYTES = 4096, MAX_HOLES = 16384 };
+/* 4096 pages are 16 MiB of code. */
+enum { PAGE_BYTES = 4096, MAX_HOLES = 4096 };
 
 static bool read_piece(const struct memory *memory, struct holes *holes, uint64_t addr, void *buf,
 		       size_t bytes)

@@ -240,7 +240,7 @@ test_wrong_lines() {
 		status=0
 		# shellcheck disable=SC2086 # several words
 		"$TOOL" $words >"$TMP/out" 2>&1 || status=$?
-		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "$words"
+		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;hint/$'\nhint'}" "$words"
 	done <<-EOT
 		attach -pid $TARGET --count=line:lines.ml:5|2|'line:lines.ml:5': no code begins at this line of $TMP/src/lines.ml;hint: the nearest lines that have code are 4 and 6
 		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 204

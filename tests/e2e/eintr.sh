@@ -127,8 +127,8 @@ test_endless_eintr_in_the_view() {
 	need_command script
 	start_target "$(own_copy "$O/tests/fixtures/v1")"
 	await_line ready
-	TERM=xterm timeout --kill-after=5 600 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll \
-		--inject=poll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?
+	TERM=xterm timeout --kill-after=5 600 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll,ppoll \
+		--inject=poll,ppoll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?
 	[[ $status -ne 0 && $status -lt 124 ]] || fail "status $status: $(cat "$TMP/out")"
 	holds grep -aq 'Interrupted system call' "$TMP/out" || fail "$(cat "$TMP/out")"
 	[[ $(grep -c EINTR "$TMP/calls") -ge 1000 ]] || fail "$(grep -c EINTR "$TMP/calls") interruptions"

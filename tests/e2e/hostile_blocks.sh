@@ -60,6 +60,7 @@ test_sites_on_pages_that_cannot_be_read() {
 
 test_huge_description() {
 	try_all huge_meta
+	says_damaged huge_meta
 }
 
 test_header_that_changes() {
