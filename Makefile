@@ -68,7 +68,7 @@ TOOL_LIBS = -ljson-c -lprotobuf-c -lz
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/kernel/*.c src/tracee/*.c src/inside/*.c src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/memprof/*.c src/bpftrace/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/kernel/*.c src/look/*.c src/change/*/*.c src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/memprof/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)
@@ -112,7 +112,7 @@ $(O)/%.o: %.c | $(bpf_skels)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Their assembly outside of functions defines symbols, which the link-time optimizer of gcc does not see.
-$(O)/src/inside/templates_code.o $(O)/src/measure/calibrate.o: override CFLAGS += -fno-lto
+$(O)/src/change/inside/templates_code.o $(O)/src/measure/calibrate.o: override CFLAGS += -fno-lto
 
 # The library for our own programs and unit tests: each takes the objects that it needs.
 $(internal_a): $(lib_objs)

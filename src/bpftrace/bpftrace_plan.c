@@ -56,8 +56,8 @@
 #include "program/item.h"
 #include "program/program.h"
 #include "program/selection.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 
 /* ---- functions and phases -------------------------------------------------------------------- */
 

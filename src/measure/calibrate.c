@@ -24,7 +24,7 @@
 #include "base/search.h"
 #include "measure/calibrate.h"
 #include "measure/meter.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 #include "args.h"
 
 enum {

@@ -10,12 +10,12 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "measure/engine/engine_inside.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/meter.h"
 #include "measure/pin_meta.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* The counters that were found in a process. */
 struct found_counters {

@@ -27,8 +27,8 @@
 #include "measure/meter.h"
 #include "process/process.h"
 #include "process/process_kind.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 
 enum {
 	SPARE_SITES = 4096, /* room for later files, in addition to a quarter of the sites */

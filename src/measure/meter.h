@@ -9,8 +9,8 @@
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
-#include "process/find.h"
-#include "tracee/maps.h"
+#include "look/find.h"
+#include "look/maps.h"
 
 enum { PIN_PATH_BYTES = 128 }; /* the path of the directory of a pinned meter */
 

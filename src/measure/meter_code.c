@@ -15,14 +15,14 @@
 #include "elf/elf_file.h"
 #include "elf/symbols.h"
 #include "measure/meter.h"
-#include "process/changed_code.h"
+#include "look/changed_code.h"
 #include "process/code_images.h"
 #include "process/image.h"
 #include "process/mapped_files.h"
 #include "process/process.h"
 #include "program/code_probes.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 
 /* ---- which files are read ------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 #include "measure/meter.h"
 #include "process/image.h"
 #include "process/process.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */
 

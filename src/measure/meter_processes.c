@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "elf/elf_file.h"
 #include "measure/meter.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 #include "process/process.h"
 
 enum {
@@ -51,7 +51,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 
 	if (proc_memory_file_read(meter->ctx, pid, "maps", &text, NULL))
 		return 0;
-	/* start-end perms offset device inode path: see tracee/maps.c */
+	/* start-end perms offset device inode path: see look/maps.c */
 	for (const char *line = text; *line; line = next) {
 		const char *perms = next_word(line), *device, *inode, *end;
 

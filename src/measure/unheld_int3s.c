@@ -36,7 +36,7 @@
 #include "process/holders.h"
 #include "process/int3s.h"
 #include "process/process.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 enum {
 	MAX_READINGS = 20,

@@ -12,7 +12,7 @@
 #include "base/search.h"
 #include "elf/elf_file.h"
 #include "process/mapped_files.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 
 /* ---- mapped files ---------------------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@ enum {
 	MEMPROF_BY_PROBES = 1 << 0,
 	/*
 	 * Only in `flags`: times are ticks of the time stamp counter. The tool checks that the
-	 * counter can serve as a clock (inside/ticks.h), so the program need not check it.
+	 * counter can serve as a clock (kernel/ticks.h), so the program need not check it.
 	 */
 	MEMPROF_IN_TICKS = 1 << 1,
 };

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inside/ticks.h"
+#include "kernel/ticks.h"
 #include "memprof/ring.h"
 #include "memprof/session.h"
 

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inside/ticks.h"
+#include "kernel/ticks.h"
 #include "memprof/ring_reader.h"
-#include "tracee/memfd_file.h"
-#include "tracee/proc_file.h"
+#include "look/memfd_file.h"
+#include "look/proc_file.h"
 
 /* ---- the rate -------------------------------------------------------------------------------- */
 

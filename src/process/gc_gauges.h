@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "code/runtime.h"
-#include "tracee/memory.h"
+#include "look/memory.h"
 
 /*
  * The amount that a domain, or a program, has allocated, and the size of its heap; all in words.

@@ -24,7 +24,7 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "elf/elf_file.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 #include "process/process.h"
 
 struct holder_search {

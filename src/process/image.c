@@ -13,7 +13,7 @@
 #include "process/mapped_files.h"
 #include "program/dormant/external.h"
 #include "program/dormant/marker.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* ---- dormant probes of other files ----------------------------------------------------------- */
 

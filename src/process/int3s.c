@@ -19,9 +19,9 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "process/process.h"
-#include "tracee/maps.h"
-#include "tracee/memory.h"
-#include "tracee/proc_file.h"
+#include "look/maps.h"
+#include "look/memory.h"
+#include "look/proc_file.h"
 
 enum { PAGE_BYTES = 4096, PAGES_AT_ONCE = 512 };
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "process/site_form.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 static bool is_same_mapped_file(const struct mapping *a, const struct mapping *b)
 {

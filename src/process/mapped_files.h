@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "elf/elf_file.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 
 struct mapped_files {
 	struct maps maps;

@@ -5,11 +5,12 @@
 
 #include <sys/types.h>
 #include "ocaml_probes.h"
-#include "process/container.h"
+#include "look/container.h"
 #include "process/image.h"
 #include "process/process_probes.h"
-#include "tracee/memory.h"
-#include "tracee/tracee.h"
+#include "look/memory.h"
+
+struct tracee;
 
 struct ocp_process {
 	struct ocp_ctx *ctx;

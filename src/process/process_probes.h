@@ -11,7 +11,7 @@
 #include "ocaml_probes.h"
 #include "process/image.h"
 #include "process/site_form.h"
-#include "tracee/memory.h"
+#include "look/memory.h"
 
 struct live_site {
 	uint64_t addr; /* of its first byte */

@@ -22,8 +22,8 @@
 #include "base/hash.h"
 #include "program/program.h"
 #include "process/image.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 #include "process/process.h"
 
 /* A file that was read. */

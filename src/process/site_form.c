@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/search.h"
-#include "inside/blocks.h"
+#include "change/inside/blocks.h"
 
 /* Return true if the call at a site, whether on or off, leads into the program's code. */
 static bool calls_code(const struct elf_file *elf, const struct site *site, const uint8_t *code)

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include "base/ctx.h"
 #include "program/program.h"
-#include "tracee/maps.h"
-#include "tracee/memory.h"
+#include "look/maps.h"
+#include "look/memory.h"
 
 enum site_form {
 	SITE_FORM_OFF,
@@ -40,7 +40,7 @@ const char *site_form_fault(enum site_form form);
 
 /*
  * The sites of a process that call trampolines, because they are counted inside the process. These
- * sites are listed in the blocks (inside/block.h) that tools have put into the process.
+ * sites are listed in the blocks (change/inside/block.h) that tools have put into the process.
  *
  * A trampoline counts the hit, and runs the handler if its gate is not 0. So the gate says whether
  * such a site is on, and switching the site writes the gate. The process is not trusted: the
@@ -68,7 +68,7 @@ int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 void trampolines_free(struct trampolines *trampolines);
 
 /*
- * Return true if M is a mapping of a block or of stores (inside/block.h), and so not of an ELF
+ * Return true if M is a mapping of a block or of stores (change/inside/block.h), and so not of an ELF
  * file.
  */
 bool trampolines_are_in(const struct mapping *m);

@@ -13,7 +13,7 @@
 #include "program/places.h"
 #include "elf/symbols.h"
 #include "program/wrapper_args.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 #include "process/process.h"
 #include "process/site_form.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/search.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* A process that is or was sampled. */
 struct followed_process {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/plural.h"
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "measure/unheld_int3s.h"
 #include "process/holders.h"
 #include "tool/json.h"

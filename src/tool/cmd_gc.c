@@ -26,7 +26,7 @@
 #include "tool/profile_output.h"
 #include "cli/session.h"
 #include "tool/writer.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* ---- pauses --------------------------------------------------------------------------------- */
 

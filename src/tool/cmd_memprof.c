@@ -32,7 +32,7 @@
 #include "tool/profile_files.h"
 #include "cli/session.h"
 #include "tool/writer.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* ---- the file of --memtrace, written while the profile runs --------------------------------- */
 

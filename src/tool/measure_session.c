@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"

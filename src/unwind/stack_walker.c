@@ -15,7 +15,7 @@
 #include "base/array.h"
 #include "kernel/maps.h"
 #include "process/mapped_files.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 #include "unwind/unwind_table.h"
 
 /* ---- the vDSO -------------------------------------------------------------------------------- */

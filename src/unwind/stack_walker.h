@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "elf/elf_file.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 #include "unwind/stack_store.h"
 #include "walk.h"
 

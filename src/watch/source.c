@@ -17,7 +17,7 @@
 #include "base/search.h"
 #include "measure/found.h"
 #include "measure/meter.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 /* The cost of a hit is measured for this many nanoseconds after the attach. */
 enum { COSTS_NS = 500 * 1000 * 1000 };

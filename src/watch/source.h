@@ -16,8 +16,8 @@
 #include <sys/types.h>
 #include "measure/args/request.h"
 #include "ocaml_probes.h"
-#include "process/container.h"
-#include "process/find.h"
+#include "look/container.h"
+#include "look/find.h"
 
 struct source {
 	struct ocp_ctx *ctx;

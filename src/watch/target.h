@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "process/container.h"
-#include "process/find.h"
+#include "look/container.h"
+#include "look/find.h"
 #include "watch/collector.h"
 #include "watch/handlers.h"
 #include "watch/source.h"

@@ -14,7 +14,7 @@
 #include "base/ctx.h"
 #include "measure/meter.h"
 #include "process/scan.h"
-#include "tracee/proc_file.h"
+#include "look/proc_file.h"
 
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
 #define MS_NS	  ((int64_t)1000 * 1000)

@@ -210,7 +210,7 @@ edit_meta() { # FROM TO
 		start = int(line.split("-")[0], 16)
 		with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
 		    memory.seek(start)
-		    # struct block_header of src/inside/block.h
+		    # struct block_header of src/change/inside/block.h
 		    meta_off, meta_bytes = struct.unpack_from("<2Q", memory.read(256), 80)
 		    memory.seek(start + meta_off)
 		    meta = memory.read(meta_bytes)

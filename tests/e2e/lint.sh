@@ -86,9 +86,10 @@ test_order_of_folders() {
 	echo '#include "cli/cli.h"' >>"$TMP/root/src/watch/target.c"
 	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
+	printf 'int open_mem(void)\n{\n\treturn open("mem", O_RDWR);\n}\n' >"$TMP/root/src/look/write.c"
 	printf '/* bpf_link_create(2) */\nint load(void)\n{\n\treturn measure_by_bpf__load(0);\n}\n' >"$TMP/root/src/measure/load.c"
 	printf 'int map(int fd)\n{\n\treturn bpf_map_delete_elem(fd, 0) || bpf_obj_pin(fd, "a");\n}\n' >"$TMP/root/src/profile/map.c"
-	rm "$TMP/root/src/profile/recorder.c" "$TMP/root/src/process/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
+	rm "$TMP/root/src/profile/recorder.c" "$TMP/root/src/change/switch/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
 	for name in base/one.h tool/two.c; do
 		printf 'struct thrice {\n\tint a;\n};\nint thrice(void)\n{\n}\n' >"$TMP/root/src/$name"
 	done
@@ -98,15 +99,16 @@ test_order_of_folders() {
 	! "$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "a file includes one above it"
 	matches "$(cat "$TMP/out")" '/elf/lines.c:[0-9]+: elf is not above measure'
 	matches "$(cat "$TMP/out")" '/watch/target.c:[0-9]+: watch is not above cli'
-	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only tracee and inside alter other processes'
-	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only tracee and inside alter'
-	eq "$(grep -c 'alter other' "$TMP/out")" 2
+	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only change/stop and change/inside alter other processes'
+	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only change/stop and change/inside alter'
+	matches "$(cat "$TMP/out")" '/look/write.c:3: O_RDWR: only change/stop and change/inside alter'
+	eq "$(grep -c 'alter other' "$TMP/out")" 3
 	matches "$(cat "$TMP/out")" '/measure/load.c:4: measure_by_bpf__load: only kernel makes BPF objects and perf events'
 	matches "$(cat "$TMP/out")" '/profile/map.c:3: bpf_obj_pin: only kernel makes BPF objects'
 	eq "$(grep -c 'makes BPF objects' "$TMP/out")" 2
 	finds -x 'function thrice is defined in 3 files: bpf/three.bpf.h src/base/one.h src/tool/two.c' "$TMP/out"
 	finds -x 'struct thrice is defined in 2 files: src/base/one.h src/tool/two.c' "$TMP/out"
-	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nprocess/plan.c does not exist'
+	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nchange/switch/plan.c does not exist'
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
 	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
 	matches "$(cat "$TMP/out")" "'nothing' is no folder of src"

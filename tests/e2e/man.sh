@@ -42,7 +42,7 @@ test_formats() {
 		"$(grep -o '{ "[a-z]*", read_' "$ROOT/src/measure/pin_meta.c" | cut -d'"' -f2 | sort)" "lines of a kept meter"
 	version=$(sed -n 's/^#define FORMAT.*BRAND "\([0-9]*\) .*/\1/p' "$ROOT/src/measure/pin_meta.c")
 	grep -qx "ocaml-probes-kept $version LAYOUT" "$page" || fail "another version of kept meters than $version"
-	version=$(sed -n 's/^#define FIRST_LINE "ocaml-probes journal \([0-9]*\)"$/\1/p' "$ROOT/src/process/journal.c")
+	version=$(sed -n 's/^#define FIRST_LINE "ocaml-probes journal \([0-9]*\)"$/\1/p' "$ROOT/src/change/switch/journal.c")
 	grep -qx "ocaml-probes journal $version" "$page" || fail "another version of the journal than $version"
 }
 

@@ -17,11 +17,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inside/blocks.h"
-#include "inside/held.h"
-#include "inside/layout.h"
-#include "inside/block.h"
-#include "inside/templates.h"
+#include "change/inside/blocks.h"
+#include "change/inside/held.h"
+#include "change/inside/layout.h"
+#include "change/inside/block.h"
+#include "change/inside/templates.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/pin_meta.h"
 

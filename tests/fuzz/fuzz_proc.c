@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/container.h"
-#include "process/journal.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/container.h"
+#include "change/switch/journal.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

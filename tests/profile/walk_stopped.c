@@ -18,7 +18,7 @@
 
 #include "elf/elf_file.h"
 #include "process/mapped_files.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 #include "unwind/unwind_table.h"
 #include "unwind/stack_walker.h"
 

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/block.h"
-#include "tracee/maps.h"
+#include "change/inside/block.h"
+#include "look/maps.h"
 #include "counted_program.h"
 #include "fixture.h"
 #include "unit.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include "base/ctx.h"
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 
 enum { MAX_SITES = 64, NAME_BYTES = 256, COUNTED_THREADS = 8 };
 

@@ -8,9 +8,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "inside/blocks.h"
-#include "inside/layout.h"
-#include "inside/totals.h"
+#include "change/inside/blocks.h"
+#include "change/inside/layout.h"
+#include "change/inside/totals.h"
 #include "inside_code.h"
 
 /* MOST_SITE_BYTES: what templates_site_bytes() is less than. */

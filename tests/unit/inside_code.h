@@ -5,9 +5,9 @@
 
 #include <linux/rseq.h>
 #include <stdint.h>
-#include "inside/block.h"
-#include "inside/inside.h"
-#include "inside/templates.h"
+#include "change/inside/block.h"
+#include "change/inside/inside.h"
+#include "change/inside/templates.h"
 
 enum { CODE_MAX_SITES = 8 };
 

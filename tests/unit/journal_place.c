@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process/journal.h"
+#include "change/switch/journal.h"
 
 static void keep_warning(void *data, enum ocp_log_level level, const char *line)
 {

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracee/maps.h"
+#include "look/maps.h"
 #include "unit.h"
 
 /* Above the descriptors that the fixtures close. */

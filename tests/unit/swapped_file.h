@@ -8,7 +8,7 @@
 #define TESTS_UNIT_SWAPPED_FILE_H
 
 #include <stdint.h>
-#include "inside/remote.h"
+#include "change/inside/remote.h"
 
 enum swap_moment {
 	SWAP_NEVER,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/plan.h"
+#include "change/switch/plan.h"
 #include "unit.h"
 
 static struct live_probe probes[] = {

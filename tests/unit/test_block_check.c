@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside/blocks.h"
-#include "inside/layout.h"
-#include "inside/block.h"
-#include "inside/site_bytes.h"
-#include "inside/templates.h"
-#include "inside/totals.h"
+#include "change/inside/blocks.h"
+#include "change/inside/layout.h"
+#include "change/inside/block.h"
+#include "change/inside/site_bytes.h"
+#include "change/inside/templates.h"
+#include "change/inside/totals.h"
 #include "unit.h"
 
 enum { N_SITES = 5, N_META = 77, NEAR = 0x400000, FAR = 0x50000000 };

@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/blocks.h"
-#include "inside/inside.h"
-#include "inside/own_stores.h"
-#include "inside/layout.h"
-#include "inside/templates.h"
+#include "change/inside/blocks.h"
+#include "change/inside/inside.h"
+#include "change/inside/own_stores.h"
+#include "change/inside/layout.h"
+#include "change/inside/templates.h"
 #include "unit.h"
 
 enum { AREA_BYTES = 256 << 20, FAR = 1, N_PARTS = 2, NOWHERE = N_PARTS, N_SITES = 2 };

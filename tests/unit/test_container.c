@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/container.h"
+#include "look/container.h"
 #include "unit.h"
 
 #define ID    "4f5c6d7e8f901a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f70819a2b"

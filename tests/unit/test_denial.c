@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
-#include "tracee/denial.h"
-#include "tracee/proc_file.h"
+#include "look/denial.h"
+#include "look/proc_file.h"
 #include "process/holders.h"
 #include "unit.h"
 

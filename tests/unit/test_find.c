@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "process/find.h"
+#include "look/find.h"
 #include "unit.h"
 
 enum { MANY_ROUNDS = 20, A_ROUND = 256, CROWD = 300 };

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "proc_self.h"
-#include "tracee/memfd_file.h"
+#include "look/memfd_file.h"
 #include "unit.h"
 
 static char folder[] = "/tmp/test_foreign_file.XXXXXX";

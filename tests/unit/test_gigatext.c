@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Finding 1 GiB pages in what /proc/PID/smaps says. */
-#include "process/plan.h"
+#include "change/switch/plan.h"
 #include "unit.h"
 
 static const char smaps[] = "400000-401000 r-xp 00000000 fd:01 3148 /bin/x\n"

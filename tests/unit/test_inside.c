@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Counting inside a process (src/inside): the oracle is the fixture's own books, and its text
+ * Counting inside a process (src/change/inside): the oracle is the fixture's own books, and its text
  * before.
  */
 #include <errno.h>
@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "inside/blocks.h"
-#include "inside/inside.h"
-#include "inside/remote.h"
-#include "tracee/maps.h"
-#include "tracee/memory.h"
-#include "tracee/tracee.h"
+#include "change/inside/blocks.h"
+#include "change/inside/inside.h"
+#include "change/inside/remote.h"
+#include "look/maps.h"
+#include "look/memory.h"
+#include "change/stop/tracee.h"
 #include "counted_program.h"
 #include "proc_self.h"
 #include "swapped_file.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside/layout.h"
-#include "inside/blocks.h"
+#include "change/inside/layout.h"
+#include "change/inside/blocks.h"
 #include "unit.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inside/ticks.h"
+#include "kernel/ticks.h"
 #include "inside_code.h"
 #include "measure.h"
 #include "unit.h"

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "journal_place.h"
-#include "process/journal.h"
-#include "tracee/proc_file.h"
+#include "change/switch/journal.h"
+#include "look/proc_file.h"
 #include "unit.h"
 
 EACH_TEST(journal_place_make, journal_place_remove);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "journal_place.h"
-#include "process/journal.h"
+#include "change/switch/journal.h"
 
 /* ---- system calls and memory that fail ------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tracee/memory.h"
+#include "look/memory.h"
 #include "unit.h"
 
 enum { PAGE = 4096, PAGES = 700, HOLE = 350, PIECES = 20000, MAX_BYTES = 9 };

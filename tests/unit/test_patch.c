@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "proc_self.h"
-#include "tracee/patch.h"
+#include "change/stop/patch.h"
 #include "unit.h"
 
 enum { N = 600, PAGE = 4096 }; /* enough for two threads */

@@ -24,11 +24,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "inside/remote.h"
-#include "tracee/maps.h"
-#include "tracee/patch.h"
-#include "tracee/tracee.h"
-#include "tracee/proc_file.h"
+#include "change/inside/remote.h"
+#include "look/maps.h"
+#include "change/stop/patch.h"
+#include "change/stop/tracee.h"
+#include "look/proc_file.h"
 
 enum { PAGES = 5 * 4096, SYSCALL_STOP = SIGTRAP | 0x80 };
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inside/remote.h"
-#include "tracee/proc_file.h"
+#include "change/inside/remote.h"
+#include "look/proc_file.h"
 
 static const char *made_up; /* NULL: what the kernel says */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "process/repair.h"
+#include "change/switch/repair.h"
 #include "unit.h"
 
 /* A fixture as if it ran at its link-time addresses. */

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inside/site_bytes.h"
+#include "change/inside/site_bytes.h"
 #include "unit.h"
 
 enum { PAGE = 4096, PAGES = 100, N = 3000, STRIDE = 120, GATES = 50 };

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/ticks.h"
-#include "inside/totals.h"
+#include "kernel/ticks.h"
+#include "change/inside/totals.h"
 #include "inside_code.h"
 #include "unit.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inside/ticks.h"
+#include "kernel/ticks.h"
 
 static long shift_of_cpu_ns;
 static int shifted_cpu;

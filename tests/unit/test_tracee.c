@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tracee/proc_file.h"
-#include "tracee/tracee.h"
+#include "look/proc_file.h"
+#include "change/stop/tracee.h"
 
 enum { SIGNALS = 2000, STOPS = 300 };
 

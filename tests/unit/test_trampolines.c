@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inside/block.h"
-#include "inside/layout.h"
-#include "inside/templates.h"
+#include "change/inside/block.h"
+#include "change/inside/layout.h"
+#include "change/inside/templates.h"
 #include "process/process.h"
 #include "process/site_form.h"
 #include "unit.h"

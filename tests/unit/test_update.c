@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "proc_self.h"
 
 static int start(void **state)

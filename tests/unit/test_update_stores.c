@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "inside/block.h"
+#include "change/inside/block.h"
 #include "proc_self.h"
 #include "swapped_file.h"
-#include "tracee/maps.h"
+#include "look/maps.h"
 
 static int start(void **state)
 {

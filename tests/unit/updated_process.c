@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "proc_self.h"
-#include "process/journal.h"
-#include "process/plan.h"
-#include "tracee/patch.h"
+#include "change/switch/journal.h"
+#include "change/switch/plan.h"
+#include "change/stop/patch.h"
 #include "process/site_form.h"
-#include "tracee/tracee.h"
+#include "change/stop/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
 

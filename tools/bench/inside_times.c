@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * inside_times PID READS: attach the engine `inside` (inside/inside.h) to all sites of PID, read
+ * inside_times PID READS: attach the engine `inside` (change/inside/inside.h) to all sites of PID, read
  * them READS times, and detach. Prints
  *
  *	ATTACH_MS READ_US STATE_US DETACH_MS
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "ocaml_probes.h"
 #include "process/process.h"
 

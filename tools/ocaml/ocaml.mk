@@ -8,8 +8,8 @@
 ocaml_dir := $(abspath $(O))/ocaml
 ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
 	tools/ocaml/*/*.mli tools/ocaml/*/*.[ch] include/*.h) tools/man/help.awk tools/man/ocaml-probes-link.1 \
-	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/tracee/*.[ch] src/inside/*.[ch] src/process/*.[ch] \
-	src/code/*.[ch] src/kernel/perf_event.[ch] src/unwind/*.[ch] src/memprof/*.[ch] bpf/walk.h)
+	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/look/*.[ch] src/change/*/*.[ch] src/process/*.[ch] \
+	src/code/*.[ch] src/kernel/perf_event.[ch] src/kernel/ticks.[ch] src/unwind/*.[ch] src/memprof/*.[ch] bpf/walk.h)
 ocaml_stamp := $(ocaml_dir)/installed
 ocaml_stubs := $(wildcard tools/ocaml/probes_lib/*.c tools/ocaml/memprof/*.c)
 dune_quiet := $(if $(filter 1,$(V)),--display short,--display quiet)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine that counts inside of processes: trampolines (inside/inside.h) take the place of
+ * The engine that counts inside of processes: trampolines (change/inside/inside.h) take the place of
  * uprobes. It needs only the right to ptrace the processes. It measures processes given by pid, and
  * their forked children, and refuses features that need the kernel. Each process is attached and
  * detached separately.
@@ -18,11 +18,11 @@
 #include "base/array.h"
 #include "base/plural.h"
 #include "base/populate.h"
-#include "inside/own_cost.h"
+#include "change/inside/own_cost.h"
 #include "measure/engine/inside_meta.h"
-#include "process/find.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
+#include "look/find.h"
+#include "look/maps.h"
+#include "look/proc_file.h"
 
 enum {
 	MAX_THREADS = 1024,    /* threads that can time pairs at the same time */

@@ -3,7 +3,7 @@
 #ifndef MEASURE_ENGINE_INSIDE_H
 #define MEASURE_ENGINE_INSIDE_H
 
-#include "inside/inside.h"
+#include "change/inside/inside.h"
 #include "measure/engine/engine.h"
 
 struct arg_spec;

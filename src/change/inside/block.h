@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The block: the memory that a process has mapped for counting inside, and that outlives the tool.
+ * One memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
+ *
+ * A call reaches 2 GiB, and a plugin may lie further than that from its program. In this case the
+ * block has several parts. Each part is near some of the sites, and consists of a mapping of the
+ * data and, right behind it, the code of these sites. All parts map the same data. So the block
+ * still has one header, one magic number, and one place for each counter, gate and pair.
+ *
+ *	struct block_header
+ *	struct block_site [n_sites]
+ *	uint16_t          [n_sites]	private gates
+ *	uint64_t          [n_shards][shard_stride]	counters, by site number. Each shard belongs
+ *							to a CPU, except the last: templates_code.c
+ *	pairs				see struct pairs_slot
+ *	meta_bytes			data of the engine, for inside_find(); opaque here
+ *	code				of each part: routines, then the trampolines of its sites
+ *
+ * Any tool finds the block by the name of the memfd in /proc/PID/maps and by the magic number in
+ * the header. The magic number is written last: a block without it is an orphan, left by a tool
+ * that was killed. Forked children of the process share the block.
+ */
+#ifndef CHANGE_INSIDE_BLOCK_H
+#define CHANGE_INSIDE_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
+#define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
+/*
+ * Name of the memfd that holds a routine of own_stores.h. The memfd is mapped only until the end of
+ * the routine. If the tool is killed before the routine begins, the mapping stays until another
+ * tool removes it.
+ */
+#define STORES_NAME "ocaml-probes-stores"
+#define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
+#define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
+
+enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
+
+/* What decides whether the handler of a site runs. */
+enum block_gate {
+	/*
+	 * The two bytes of the site's semaphore. Used for the providers ocaml_1 and ocaml_2, whose
+	 * semaphores tracers do not change.
+	 */
+	BLOCK_GATE_SEMAPHORE,
+	/*
+	 * Two bytes of the block, used where the semaphore cannot decide: provider `ocaml` shares
+	 * its semaphore with tracers, a site may disagree with its semaphore (enabled_at_init), and
+	 * a dormant site has no semaphore.
+	 */
+	BLOCK_GATE_PRIVATE,
+};
+
+/*
+ * The last step done to a site in the process for which the block was made. To find out whether a
+ * site counts, read its bytes: a forked child shares the block, but has its own copy of the sites.
+ */
+enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
+
+struct block_site {
+	uint64_t addr; /* address of the nop, in the process */
+	/* address in the process that the site calls: the entry of its trampoline */
+	uint64_t trampoline;
+	/* address of the gate's two bytes in the process; a private gate is in the first part */
+	uint64_t gate_addr;
+	uint32_t displacement; /* the original displacement, which leads to the wrapper */
+	uint8_t opcode;	       /* the original opcode: 0x3d (off) or 0xe8 (on) */
+	uint8_t gate;	       /* enum block_gate */
+	uint8_t is_patched;    /* enum block_patched: set before the site is written */
+	uint8_t store; /* the opcode that a routine of own_stores.h writes; 0: skip the site */
+};
+
+struct block_part {
+	/* address of the data in the process; the code is at addr + block_header.code_off */
+	uint64_t addr;
+	/* offset of the code in the memfd: right behind the previous part's code */
+	uint64_t code_off;
+	uint64_t code_bytes; /* whole pages */
+};
+
+struct block_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t header_bytes;
+	uint64_t bytes; /* size of the whole block */
+	uint64_t addr;	/* address of the first part in the process */
+	/* offset of the code, a multiple of the page size; all offsets count from the header */
+	uint64_t code_off;
+	uint64_t code_bytes; /* code of all parts */
+	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
+	uint64_t meta_bytes;
+	uint32_t n_sites, n_pairs;
+	uint32_t n_shards;
+	uint32_t n_threads;    /* slots of each pair: a power of 2 */
+	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
+	uint32_t maker;	       /* process id of the tool, in the tool's own pid namespace */
+	uint64_t shard_stride; /* number of counters from one shard to the next */
+	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
+	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
+	uint64_t start_ticks;  /* the time stamp counter at the attach */
+	uint64_t n_parts;
+	struct block_part parts[BLOCK_MAX_PARTS]; /* in ascending order of their addresses */
+};
+
+/*
+ * Pairs inside a process: where the trampolines keep open starts and totals.
+ *
+ * Each pair has an area: data that its threads share, then n_threads slots. The window of a thread
+ * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
+ * slot of the window that the thread uses already, else the first free one. A slot is free if it
+ * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
+ * unless it ends in the middle of a span. The slot of such a thread may be taken by a start once
+ * the kernel says that the thread is gone; the open starts in the slot become orphans. A start that
+ * gets no slot is a collision, and its stop is an orphan.
+ *
+ * A slot is taken by one atomic exchange of its first word. While starts are open, only their
+ * thread writes to the slot, without locks. Totals stay in their slots; the reader sums them.
+ *
+ * The rules of pairing are those of struct measure_open in bpf/measure.h.
+ *
+ * A pair may be matched by an int argument, the key, instead of by thread. Its slot number 0 has
+ * the totals of all threads, which change by locked instructions. Behind this slot are its open
+ * starts: buckets of PAIRS_BUCKET_KEYS entries, and a key has its place in one bucket. An entry is
+ * free if its pid is 0. A start takes it by one atomic exchange of the pid, and writes the key
+ * last; a stop takes the key out by one exchange, and then clears the pid. The thread that takes a
+ * key out counts the start, so each start is counted once. The pid is part of the key, because
+ * forked children share the block. The C library does not store the pid: it is cached behind the
+ * entries, by thread id.
+ *
+ * Errors of the totals that may occur, without harm to the process:
+ * - A thread gets the id of a thread that ended in the middle of a span: the new thread finds
+ *   the open starts of the ended one.
+ * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within
+ *   one tree of forks): they share a slot, and may lose each other's events.
+ * - A signal handler that interrupts a trampoline hits sites itself: if it leaves all pairs as it
+ *   found them, nothing is lost. If it stops a pair that it did not start, it may end the start
+ *   that it interrupted.
+ */
+
+enum {
+	PAIRS_DEPTH = 32,    /* number of starts that one thread can have open; a power of 2 */
+	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
+	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
+	PAIRS_MAX_THREADS = 65536,
+	PAIRS_KEYS_A_THREAD = 8, /* entries for open starts by key, for each slot */
+	PAIRS_BUCKET_KEYS = 16,
+	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
+};
+
+struct pairs_start {
+	uint64_t ticks; /* of the time stamp counter */
+	uint64_t sp;	/* the stack pointer at the site */
+};
+
+struct pairs_slot {
+	/* tid, n and next are one word, so that they can be exchanged at once. */
+	uint32_t tid; /* thread of the open starts; 0: never used */
+	/* number of open starts; 0: the slot is free, otherwise it belongs to thread tid */
+	uint16_t n;
+	uint16_t next; /* index in `ring` for the next start, modulo PAIRS_DEPTH */
+
+	uint64_t starts;
+	uint64_t sum_ns;
+	uint64_t min_ns_not; /* ~ of the smallest duration, so that 0 means none yet */
+	uint64_t max_ns;
+	uint64_t orphan_starts;
+	uint64_t unused[2];
+	struct pairs_start ring[PAIRS_DEPTH];
+	/* histogram of the durations; the sum of the buckets is the count of pairs */
+	uint64_t buckets[PAIRS_BUCKETS];
+	uint64_t unused_too[8]; /* whole cache lines, and not a power of 2 */
+};
+
+/* The data that the threads of a pair share. They change rarely, by locked instructions. */
+struct pairs_shared {
+	uint64_t orphan_stops;
+	uint64_t collisions;
+	/*
+	 * Used in the first pair only, and by the trampolines' code only: the stack page that was
+	 * examined last. The page below it is mapped too.
+	 */
+	uint64_t stack_page;
+	uint64_t not_keyed; /* starts whose argument is not an int */
+	uint64_t is_keyed;  /* 1: matched by key */
+	uint64_t unused[3];
+	/*
+	 * A bit for each slot that was ever taken. A reader touches the memory of these slots only.
+	 */
+	uint64_t used[];
+};
+
+/* An open start of a pair by key. */
+struct pairs_keyed_start {
+	uint32_t pid; /* 0: free */
+	uint32_t unused;
+	uint64_t key; /* the int as OCaml has it, 2 * N + 1; 0: not written yet, or taken out */
+	uint64_t ticks;
+	uint64_t unused_too;
+};
+
+/*
+ * Return the number of slots for MAX_THREADS threads: a power of 2, and at least twice MAX_THREADS
+ * (but at most PAIRS_MAX_THREADS), so that threads find a free slot.
+ */
+uint32_t pairs_n_slots(size_t max_threads);
+
+/*
+ * Return the distance in bytes from the beginning of a pair's area to its slots, or to the area of
+ * the next pair. Both are whole cache lines.
+ */
+uint64_t pairs_slots_off(uint32_t n_threads);
+uint64_t pairs_stride(uint32_t n_threads);
+
+/*
+ * Return the offset of the area of pair number PAIR in the block. The initial state of all areas is
+ * all zeros.
+ */
+static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
+{
+	return header->pairs_off + pair * pairs_stride(header->n_threads);
+}
+
+/*
+ * For a pair by key, return the number of its entries, the offset of the entries, and the offset of
+ * the words of the pid cache behind them. Both offsets are from the pair's slots. A word of the
+ * cache has the pid in its upper half and the thread id in its lower half.
+ */
+uint32_t pairs_n_keys(uint32_t n_threads);
+uint64_t pairs_keys_off(void);
+uint64_t pairs_pids_off(uint32_t n_threads);
+
+#endif

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "change/inside/build.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/populate.h"
+#include "change/inside/blocks.h"
+#include "change/inside/site_bytes.h"
+
+/* ---- what the sites are --------------------------------------------------------------------- */
+
+static int site_error(struct ocp_ctx *ctx, const struct block_site *site, int err, const char *why)
+{
+	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
+}
+
+/* Find the mapping of ADDR. *LAST caches the previous result, which mostly contains ADDR, too. */
+static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr,
+					  const struct mapping **last)
+{
+	if (!*last || addr < (*last)->start || addr >= (*last)->end)
+		*last = maps_find(maps, addr);
+	return *last;
+}
+
+static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct site_bytes *bytes,
+		      struct block_site *site, const struct mapping **last)
+{
+	const struct mapping *m;
+	int32_t displacement;
+
+	if ((bytes->code[0] != SITE_NOP && bytes->code[0] != SITE_INT3) ||
+	    (bytes->code[1] != SITE_OFF && bytes->code[1] != SITE_ON))
+		return site_error(ctx, site, -EINVAL, "not the code of a probe");
+	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
+	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
+	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
+	if (!m || !m->inode || blocks_are_in(m))
+		return site_error(ctx, site, -EBUSY, "another tool has changed it");
+	if (!m->executable)
+		return site_error(ctx, site, -EINVAL, "calls outside of the program's code");
+	site->displacement = (uint32_t)displacement;
+	site->opcode = bytes->code[1];
+	return 0;
+}
+
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps)
+{
+	struct block_site *sites =
+		populated_calloc(spec->n_sites + 1, sizeof(*sites)); /* freed with INSIDE */
+	const struct mapping *last = NULL;
+	struct site_bytes *bytes = NULL;
+	int err;
+
+	inside->sites = sites;
+	if (!sites)
+		return ctx_no_memory(inside->ctx);
+
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_site *from = &spec->sites[i];
+
+		sites[i] = (struct block_site){
+			.addr = from->addr,
+			.gate = from->semaphore ? BLOCK_GATE_SEMAPHORE : BLOCK_GATE_PRIVATE,
+			.gate_addr = from->semaphore,
+		};
+	}
+	err = site_reader_make(inside->ctx, inside->memory, sites, spec->n_sites, &inside->reader);
+	if (!err)
+		err = site_reader_read(inside->reader, inside->memory, &bytes);
+	for (size_t i = 0; !err && i < spec->n_sites; i++) {
+		struct block_site *site = &sites[i];
+
+		err = take_bytes(inside->ctx, maps, &bytes[i], site, &last);
+		/* A semaphore that disagrees with its site cannot be the gate. */
+		if (site->gate == BLOCK_GATE_SEMAPHORE &&
+		    !bytes[i].gate != (site->opcode == SITE_OFF)) {
+			site->gate = BLOCK_GATE_PRIVATE;
+			site->gate_addr = 0;
+		}
+	}
+	return err;
+}
+
+/* ---- the block ------------------------------------------------------------------------------ */
+
+/*
+ * Set *VIEW to a copy of HEADER in which `addr` is the address of the data in PART, since the code
+ * of PART uses the data there.
+ */
+static void look_from(const struct block_header *header, size_t part, struct block_header *view)
+{
+	*view = *header;
+	view->addr = header->parts[part].addr;
+}
+
+/* Return the code of PART in our mapping of the block. */
+static uint8_t *code_of(const struct inside *inside, size_t part)
+{
+	return inside->block + inside->header.parts[part].code_off;
+}
+
+/* Assemble the trampoline of site I. VIEW is the header as PART sees it. */
+static int write_trampoline(struct inside *inside, const struct build *build, size_t i, size_t part,
+			    const struct block_header *view)
+{
+	const struct inside_site *from = &build->spec->sites[i];
+	const struct block_site *site = &inside->sites[i];
+	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
+	const uint64_t entry_off = templates_entry_off(view->n_shards);
+	const struct templates_site code = {
+		.trampoline = site->trampoline - entry_off,
+		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
+		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
+				   : site->gate_addr,
+		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
+		.roles = from->roles,
+		.n_roles = from->n_roles,
+	};
+
+	return templates_site(inside->ctx, view, &build->process, &code,
+			      code_of(inside, part) +
+				      (code.trampoline - view->addr - view->code_off));
+}
+
+static void set_private_gate(struct inside *inside, size_t i)
+{
+	struct block_site *site = &inside->sites[i];
+	const uint64_t off = inside->header.gates_off + i * sizeof(uint16_t);
+	uint16_t *gate = (uint16_t *)(inside->block + off);
+
+	site->gate = BLOCK_GATE_PRIVATE;
+	site->gate_addr = inside->header.addr + off;
+	__atomic_store_n(gate, site->opcode == SITE_ON, __ATOMIC_RELAXED);
+}
+
+int build_private_gate(struct inside *inside, const struct build *build, size_t i)
+{
+	const size_t part = layout_part_of(&build->parts, build->spec->sites[i].addr);
+	struct block_header view;
+
+	set_private_gate(inside, i);
+	look_from(&inside->header, part, &view);
+	return write_trampoline(inside, build, i, part, &view);
+}
+
+/* Assemble the routines of PART, and the trampolines of its sites. */
+static int build_part(struct inside *inside, const struct build *build, size_t part)
+{
+	const struct inside_spec *spec = build->spec;
+	struct block_header view;
+	uint64_t off;
+	int err;
+
+	look_from(&inside->header, part, &view);
+	off = layout_trampolines_off(&view);
+	err = templates_routines(inside->ctx, &view, &build->process, code_of(inside, part));
+	for (size_t i = 0; !err && i < spec->n_sites; i++) {
+		struct block_site *site = &inside->sites[i];
+
+		if (layout_part_of(&build->parts, spec->sites[i].addr) != part)
+			continue;
+		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
+		if (site->gate == BLOCK_GATE_PRIVATE)
+			set_private_gate(inside, i);
+		err = write_trampoline(inside, build, i, part, &view);
+		off += templates_site_bytes(view.n_shards, spec->sites[i].roles,
+					    spec->sites[i].n_roles);
+	}
+	return err;
+}
+
+static void write_meta(struct inside *inside, const struct inside_spec *spec)
+{
+	uint8_t *to = inside->block + inside->header.meta_off;
+
+	for (size_t i = 0; i < spec->n_meta; i++)
+		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
+}
+
+/* Mark the pairs that are matched by key: readers find their totals in slot 0. */
+static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
+{
+	const struct block_header *header = &inside->header;
+
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_role *roles = spec->sites[i].roles;
+
+		for (size_t r = 0; r < spec->sites[i].n_roles; r++) {
+			struct pairs_shared *shared =
+				(void *)(inside->block + pairs_area_off(header, roles[r].pair));
+
+			if (!roles[r].is_keyed)
+				continue;
+			shared->is_keyed = 1;
+			shared->used[0] = 1;
+		}
+	}
+}
+
+int build_block(struct inside *inside, const struct build *build)
+{
+	const struct block_header *header = &inside->header;
+	const struct inside_spec *spec = build->spec;
+	int err = 0;
+
+	populate(inside->block + header->sites_off, header->counters_off - header->sites_off);
+	populate(inside->block + header->meta_off, header->bytes - header->meta_off);
+	write_meta(inside, spec);
+	mark_keyed(inside, spec);
+	for (size_t i = 0; !err && i < header->n_parts; i++)
+		err = build_part(inside, build, i);
+	inside_put_sites(inside);
+	return err;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fill a new block through our own mapping of it. Call build_private_gate() in a stop, the other
+ * functions while the process runs.
+ */
+#ifndef CHANGE_INSIDE_BUILD_H
+#define CHANGE_INSIDE_BUILD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "change/inside/held.h"
+#include "change/inside/layout.h"
+#include "change/inside/site_bytes.h"
+#include "change/inside/templates.h"
+#include "look/maps.h"
+
+struct build {
+	const struct inside_spec *spec;
+	struct layout_parts parts;
+	struct templates_process process;
+};
+
+/*
+ * Set up the sites of INSIDE from SPEC and from their bytes in the process (gate_addr is 0 if the
+ * gate is private), and make inside->reader. Return -EINVAL with a message if a site does not have
+ * the code of a probe, or -EBUSY if another tool has changed it.
+ */
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps);
+
+/* Write the whole block except its header, and set the trampolines of the sites of INSIDE. */
+int build_block(struct inside *inside, const struct build *build);
+
+/* Give site I a private gate, and assemble its trampoline again. */
+int build_private_gate(struct inside *inside, const struct build *build, size_t i);
+
+#endif

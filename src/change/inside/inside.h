@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting and timing inside a process: sites call trampolines, which count and then run the
+ * handler if it is switched on. This needs only the right to ptrace the process.
+ *
+ * All functions return 0, or a negative errno with a message in the ctx, unless stated otherwise.
+ */
+#ifndef CHANGE_INSIDE_INSIDE_H
+#define CHANGE_INSIDE_INSIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include "base/ctx.h"
+
+enum inside_place_kind {
+	/* number: of the register, as the processor numbers them: rax is 0, r15 is 15; not rsp */
+	INSIDE_REGISTER,
+	INSIDE_STACK,	 /* number: offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
+	INSIDE_CONSTANT, /* number: the value */
+};
+
+enum { INSIDE_STACK_MAX = 1 << 16 };
+
+/* Where the key is at a site. The key is an argument: an OCaml value of 8 bytes. */
+struct inside_place {
+	enum inside_place_kind kind;
+	int64_t number;
+};
+
+/*
+ * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
+ * all roles of this pair must be keyed.
+ */
+struct inside_role {
+	uint32_t pair;
+	bool is_stop;
+	bool is_keyed;
+	struct inside_place key; /* if is_keyed: where the key is at the site */
+};
+
+struct inside_site {
+	uint64_t addr; /* address of its first byte, the nop, in the process */
+	/*
+	 * The address of the two bytes that count who enabled the handler. 0 if there are none, or
+	 * if they cannot be the gate, because tracers raise them too (provider `ocaml`).
+	 */
+	uint64_t semaphore;
+	const struct inside_role *roles;
+	size_t n_roles;
+};
+
+struct inside_spec {
+	const struct inside_site *sites;
+	size_t n_sites;
+	size_t n_pairs;
+	unsigned int depth; /* number of starts that one thread can have open in one pair */
+	size_t max_threads; /* number of threads that can time pairs at the same time */
+	/* opaque data that the block keeps for inside_find(), in pieces */
+	const struct iovec *meta;
+	size_t n_meta, meta_bytes; /* meta_bytes: sum of all pieces */
+};
+
+/*
+ * The totals of a pair, as in engine_pair. COLLISIONS counts the starts for whose thread or key
+ * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS includes the starts
+ * of COLLISIONS and of NOT_KEYED; the stops that belong to these starts are counted as orphans.
+ */
+struct inside_pair {
+	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
+	uint64_t orphan_starts, orphan_stops, collisions, not_keyed;
+	uint64_t buckets[496]; /* measure_bucket_of() of bpf/measure.h */
+};
+
+/* The state of the sites. */
+struct inside_state {
+	size_t n_patched; /* sites that count */
+	/* sites that another tool has switched off: the opcode is 0x3d, hits are not counted */
+	size_t n_switched;
+	size_t n_foreign; /* their code is neither ours nor the original one */
+};
+
+/* A process whose sites count, or counted, inside. */
+struct inside;
+
+/*
+ * Return -ENOTSUP, with a message, if PID cannot be counted inside. If TIMES, check this for pairs
+ * too. Changes nothing in PID.
+ */
+int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
+
+/*
+ * Make PID count inside. Everything is verified before the first site is written. On failure the
+ * changes are undone; new memory that cannot be removed yet stays mapped until the next attach or
+ * detach. Returns -EBUSY if PID is already counted inside.
+ */
+int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
+		  struct inside **out);
+
+/*
+ * Find the block that an earlier attach left in PID. PID is not stopped. Return 1 if there is one,
+ * 0 if there is none, -EPROTO if another version of this library has left one, -EBADMSG if the
+ * block is damaged.
+ */
+int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
+
+/*
+ * A budget for reading processes that the user has not named. Such processes may belong to other
+ * users, who can make blocks of any size and in any number. Each search reduces the budget, whether
+ * or not it finds a block.
+ */
+struct inside_room {
+	uint64_t sites, bytes;
+};
+
+/* Enough for several large programs; reading this much takes about a second. */
+enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
+
+/* Like inside_find(), within ROOM, which may be NULL. Returns -E2BIG if ROOM does not suffice. */
+int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
+		       struct inside **out);
+
+/*
+ * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
+ * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
+ */
+int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
+
+/*
+ * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until
+ * inside_close(). The process can write to them at any moment: copy them, and check the copy.
+ */
+const void *inside_meta(const struct inside *inside, size_t *bytes);
+size_t inside_n_sites(const struct inside *inside);
+size_t inside_n_pairs(const struct inside *inside);
+int64_t inside_start_ns(const struct inside *inside);
+
+/*
+ * Return the process id of the tool that attached, in the tool's pid namespace. The tool may have
+ * ended.
+ */
+pid_t inside_maker(const struct inside *inside);
+
+/*
+ * Read the totals. HITS has room for all sites, PAIRS for all pairs; either may be NULL. This still
+ * works after the process has ended if INSIDE comes from inside_attach(). It makes no system call
+ * per site, and does not stop the process.
+ */
+int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
+int inside_state(struct inside *inside, struct inside_state *state);
+/* Return the state that inside_find() saw. */
+struct inside_state inside_state_found(const struct inside *inside);
+/*
+ * Return true if process PID has the block of INSIDE mapped: PID is the process that counts, or a
+ * child forked from it. Return false after an exec, and after a detach that removed the memory.
+ */
+bool inside_is_in(const struct inside *inside, pid_t pid);
+
+/*
+ * Restore the original code of the sites; a site is switched on if its gate is not 0 and no other
+ * tool has switched it off. Remove the memory if no thread can be in its code; otherwise it stays
+ * until the next attach or detach. The totals can still be read afterwards.
+ */
+int inside_detach(struct inside *inside);
+
+/* Free INSIDE, which may be NULL. Without a detach the process continues to count. */
+void inside_close(struct inside *inside);
+
+#endif

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Measure what counting inside costs, in this process. A tool cannot trace itself, so the block is
+ * not attached: it is built in our own memory. Behind the trampolines, the block has two sites,
+ * each in a function that does nothing else, and two more such functions whose sites are switched
+ * off. The cost is the time of the first two functions less the time of the other two.
+ */
+#include "change/inside/own_cost.h"
+
+#include <errno.h>
+#include <linux/memfd.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "change/inside/build.h"
+#include "change/inside/layout.h"
+#include "kernel/ticks.h"
+#include "change/inside/threads.h"
+#include "change/inside/totals.h"
+
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#else
+#define __rseq_size   0U
+#define __rseq_offset 0
+#endif
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U /* linux/memfd.h: Linux 6.3 */
+#endif
+
+enum {
+	SITES = 2,
+	N_BATCHES = 40,
+	PASSES_A_BATCH = 500,
+	/* Offsets in the code of the sites. */
+	OFF_PASS = 0,
+	ON_PASS = 16,
+	OFF_SITES = 32,
+	ON_SITES = 64,
+	SITE_ROOM = 16,
+	CALL = 0xe8,
+	RET = 0xc3,
+	CALL_BYTES = 5,
+};
+
+struct own {
+	struct inside *inside; /* of this process; its block is a writable mapping */
+	struct build build;
+	struct inside_spec spec;
+	struct inside_site sites[SITES];
+	struct inside_role roles[SITES];
+	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
+	uint64_t code_off; /* offset of the sites' code in the block */
+};
+
+/* ---- the block ------------------------------------------------------------------------------ */
+
+/* Fill *PROCESS for this process, as threads_examine() does for a stopped one. */
+static void examine_self(struct templates_process *process)
+{
+	const char *fs_base = (const char *)pthread_self();
+
+	*process = (struct templates_process){ .may_call_kernel = true };
+	if (*(const int32_t *)(fs_base + THREADS_TID_OFF) == (int32_t)syscall(SYS_gettid))
+		process->tid_off = THREADS_TID_OFF;
+	if (__rseq_size)
+		process->rseq_off = (int32_t)__rseq_offset;
+}
+
+static int lay_out(struct own *own, struct ocp_ctx *ctx)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct block_header *header = &own->inside->header;
+	int err;
+
+	examine_self(&own->build.process);
+	if (own->spec.n_pairs && !own->build.process.tid_off)
+		return ctx_error(ctx, -ENOTSUP,
+				 "this C library keeps thread ids at an unknown place");
+	err = layout_make(ctx, &own->spec, &own->build.parts,
+			  own->build.process.rseq_off ? layout_n_shards(SITES) : 1, header);
+	if (err)
+		return err;
+	own->code_off = header->code_off + header->code_bytes;
+	header->code_bytes += page;
+	header->parts[0].code_bytes += page;
+	header->bytes += page;
+	return own->spec.n_pairs ? ticks_ns_per_tick(ctx, &header->ns_per_tick) : 0;
+}
+
+static int make_memfd(struct ocp_ctx *ctx, uint64_t bytes)
+{
+	int fd = (int)syscall(SYS_memfd_create, "ocaml-probes-cost", MFD_CLOEXEC | MFD_EXEC);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_memfd_create, "ocaml-probes-cost", MFD_CLOEXEC);
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+		return fd;
+	ctx_error(ctx, -errno, "memory for counters of our own: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int map(struct own *own, struct ocp_ctx *ctx)
+{
+	struct block_header *header = &own->inside->header;
+	const int fd = make_memfd(ctx, header->bytes);
+	uint8_t *at;
+	bool ok;
+
+	if (fd < 0)
+		return -ENOMEM;
+	at = mmap(NULL, header->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	own->inside->block = at == MAP_FAILED ? NULL : at;
+	at = mmap(NULL, header->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	own->map = at == MAP_FAILED ? NULL : at;
+	ok = own->inside->block && own->map &&
+	     mmap(own->map + header->code_off, header->code_bytes, PROT_READ | PROT_EXEC,
+		  MAP_SHARED | MAP_FIXED, fd, (off_t)header->code_off) != MAP_FAILED;
+	if (!ok)
+		ctx_error(ctx, -errno, "memory for counters of our own: %s", strerror(errno));
+	close(fd);
+	header->addr = header->parts[0].addr = (uint64_t)(uintptr_t)own->map;
+	return ok ? 0 : -ENOMEM;
+}
+
+/* ---- the sites ------------------------------------------------------------------------------ */
+
+static void put_call(uint8_t *at, int32_t distance)
+{
+	*at = CALL;
+	memcpy(at + 1, &distance, sizeof(distance));
+}
+
+/* Write a function at PASS that calls the two functions at SITES. */
+static void write_pass(uint8_t *code, int32_t pass, int32_t sites)
+{
+	for (int32_t i = 0; i < SITES; i++) {
+		const int32_t at = pass + i * CALL_BYTES;
+
+		put_call(code + at, sites + i * SITE_ROOM - (at + CALL_BYTES));
+	}
+	code[pass + SITES * CALL_BYTES] = RET;
+}
+
+/* Write a function that consists of a site and a return. */
+static void write_site(uint8_t *at, uint8_t opcode, uint32_t displacement)
+{
+	at[0] = SITE_NOP;
+	at[1] = opcode;
+	memcpy(at + 2, &displacement, sizeof(displacement));
+	at[SITE_BYTES] = RET;
+}
+
+static int build(struct own *own)
+{
+	const struct block_header *header = &own->inside->header;
+	uint8_t *code = own->inside->block + own->code_off;
+	int err;
+
+	/* The trampolines read the address of the block from its header. */
+	memcpy(own->inside->block, header, sizeof(*header));
+	own->inside->sites = calloc(SITES, sizeof(*own->inside->sites));
+	if (!own->inside->sites)
+		return ctx_no_memory(own->inside->ctx);
+	/* The wrapper is the return behind the site. It never runs: all gates are 0. */
+	for (size_t i = 0; i < SITES; i++)
+		own->inside->sites[i] = (struct block_site){
+			.addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM,
+			.opcode = SITE_OFF,
+			.gate = BLOCK_GATE_PRIVATE,
+		};
+	err = build_block(own->inside, &own->build);
+	if (err)
+		return err;
+	for (size_t i = 0; i < SITES; i++) {
+		const struct block_site *site = &own->inside->sites[i];
+
+		write_site(code + OFF_SITES + i * SITE_ROOM, SITE_OFF, 0);
+		write_site(code + ON_SITES + i * SITE_ROOM, SITE_ON, inside_displacement(site));
+	}
+	write_pass(code, OFF_PASS, OFF_SITES);
+	write_pass(code, ON_PASS, ON_SITES);
+	return 0;
+}
+
+/* ---- the times ------------------------------------------------------------------------------ */
+
+/* Time a batch of calls of the function at OFF, in nanoseconds. */
+static double time_batch(const struct own *own, uint64_t off)
+{
+	void (*const pass)(void) = (void (*)(void))(uintptr_t)(own->map + own->code_off + off);
+	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+	for (int i = 0; i < PASSES_A_BATCH; i++)
+		pass();
+	return (double)(clock_ns(CLOCK_MONOTONIC) - start_ns);
+}
+
+/*
+ * Return the mean duration of the pairs that were added to TOTALS since BEFORE; 0 if there are
+ * none.
+ */
+static double mean_since(const struct inside_pair *totals, const struct inside_pair *before)
+{
+	const uint64_t n = totals->count - before->count;
+
+	return n ? (double)(totals->sum_ns - before->sum_ns) / (double)n : 0;
+}
+
+static void keep_least(double *least, double value, bool is_first)
+{
+	if (is_first || value < *least)
+		*least = value;
+}
+
+/* Measure all batches. The fastest one counts, since the machine may be busy. */
+static void time_all(const struct own *own, struct own_cost *cost)
+{
+	double off_ns = 0, on_ns = 0, pair_ns = 0;
+
+	for (int i = 0; i < N_BATCHES; i++) {
+		struct inside_pair before = { 0 }, after = { 0 };
+
+		keep_least(&off_ns, time_batch(own, OFF_PASS), i == 0);
+		if (own->spec.n_pairs)
+			totals_pair(&own->inside->header, own->map, 0, &before);
+		keep_least(&on_ns, time_batch(own, ON_PASS), i == 0);
+		if (own->spec.n_pairs)
+			totals_pair(&own->inside->header, own->map, 0, &after);
+		keep_least(&pair_ns, mean_since(&after, &before), i == 0);
+	}
+	*cost = (struct own_cost){ .hit_ns = (on_ns - off_ns) / (PASSES_A_BATCH * SITES),
+				   .empty_pair_ns = pair_ns };
+	if (cost->hit_ns < 0)
+		cost->hit_ns = 0;
+}
+
+int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
+		     struct own_cost *cost)
+{
+	const bool times = of != OWN_COST_COUNTING, by_key = of == OWN_COST_TIMING_BY_KEY;
+	struct own own = {
+		.spec = { .n_sites = SITES, .n_pairs = times, .depth = depth, .max_threads = 1 },
+		.roles = { { .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } },
+			   { .is_stop = true, .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } } },
+		.build.parts.n = 1,
+		.inside = inside_new(ctx, getpid()),
+	};
+	int err = own.inside ? 0 : ctx_no_memory(ctx);
+
+	*cost = (struct own_cost){ 0 };
+	for (size_t i = 0; times && i < SITES; i++)
+		own.sites[i] = (struct inside_site){ .roles = &own.roles[i], .n_roles = 1 };
+	own.spec.sites = own.sites;
+	own.build.spec = &own.spec;
+	if (!err)
+		err = lay_out(&own, ctx);
+	if (!err)
+		err = map(&own, ctx);
+	if (!err)
+		err = build(&own);
+	if (!err)
+		time_all(&own, cost);
+	if (own.map)
+		munmap(own.map, own.inside->header.bytes);
+	inside_close(own.inside);
+	return err;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Have a stopped process write to many places itself, at the speed of memory: it runs a routine
+ * that is mapped only until its end. own_stores_apply() and own_stores_sites() return
+ *
+ *	0		everything is written
+ *	-ENOTSUP	with a message: the process cannot do it, and nothing was written
+ *	-EAGAIN		the same, but another stop may help
+ *	another error	some of it may be written. -ETIMEDOUT: the routine may still be running
+ */
+#ifndef CHANGE_INSIDE_OWN_STORES_H
+#define CHANGE_INSIDE_OWN_STORES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "change/stop/patch.h"
+
+struct inside;
+struct memory;
+struct stop;
+struct tracee;
+
+/* Writes that a process is to carry out itself. */
+struct own_stores;
+
+/*
+ * Prepare stores by the process of MEMORY while it runs. CTX, MEMORY, TRACEE and PATCHER, all of
+ * the same process, must outlive *OUT. Returns -ENOTSUP, with a message, if the process cannot be
+ * called into.
+ */
+int own_stores_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
+		    struct patcher *patcher, struct own_stores **out);
+void own_stores_close(struct own_stores *stores); /* STORES may be NULL */
+
+/*
+ * Prepare a list of the N WRITES, in the order of their phases, and forget the previous list. The
+ * process may run meanwhile. A write of one byte must go to text, a write of two bytes to ordinary
+ * data. WRITES must stay valid until the next call of this function. N of 0: prepare nothing.
+ */
+int own_stores_prepare(struct own_stores *stores, const struct patch_write *writes, size_t n);
+
+/*
+ * Carry out WRITES, in the work of tracee_run_stopped(). The `old` values are not compared: the
+ * caller must have read them in this stop. After an error, *IS_UNSURE is true if the process may
+ * still carry out the writes, or may have carried them out.
+ */
+int own_stores_apply(struct own_stores *stores, const struct patch_write *writes, size_t n,
+		     bool *is_unsure);
+
+/*
+ * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
+ * killed tools left: images of stores; if ALL, also descriptors and orphan blocks. If killed tools
+ * left nothing, do not touch the process. Return -EBUSY if something has stopped the process, so
+ * that the call or routine cannot end.
+ */
+int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
+
+/*
+ * The smallest number of sites for which the process itself stores: the calls for it cost as much
+ * as this many single writes of ours.
+ */
+enum { STORES_MIN = 64 };
+
+enum stores_kind {
+	/*
+	 * For each block_site whose `store` is not 0: store the opcode 3d, then the displacement of
+	 * the trampoline, then `store` as the opcode. Between any two of these stores, all sites
+	 * hold valid instructions. The nop is not written: it belongs to uprobes.
+	 */
+	STORES_ATTACH,
+	STORES_DETACH, /* the same, with the original displacement */
+	STORES_LIST,   /* entries, in their order */
+	N_STORES_KINDS,
+};
+
+/*
+ * Write to the sites of the block of INSIDE whose `store` is not 0: STORES_ATTACH or STORES_DETACH.
+ * Call this in the work of stop_run().
+ */
+int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stop a process and make remote calls in it. Attach and detach write to the sites only in such
+ * stops.
+ */
+#ifndef CHANGE_INSIDE_STOP_H
+#define CHANGE_INSIDE_STOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "change/inside/block.h"
+#include "change/inside/remote.h"
+#include "look/maps.h"
+#include "look/memory.h"
+#include "change/stop/patch.h"
+#include "change/stop/tracee.h"
+
+/* Access to a process, for several stops. */
+struct stop {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct memory *memory;
+	struct patcher *patcher;
+	struct tracee *tracee;
+	struct remote_plan *plan; /* NULL: nothing can be called in this process */
+	struct maps maps;	  /* read in the stop */
+	struct remote *remote;	  /* begun on first use */
+	/*
+	 * the process still makes a call or runs a routine for a killed tool: WORK was not called
+	 */
+	bool is_busy;
+};
+
+/*
+ * Open all that STOP needs to stop the process, read it and write to it. A caller that makes remote
+ * calls must also set stop->plan, with remote_plan_make().
+ */
+int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
+void stop_close(struct stop *stop);
+
+/*
+ * Stop the process and call WORK(ARG), with the maps of the process read in this stop. Then end the
+ * remote calls that WORK began. Wait first until the process has finished what a killed tool began
+ * in it; return -EBUSY if it does not finish, because a debugger or SIGSTOP has stopped it.
+ */
+int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
+
+/*
+ * Like stop_run(), but called in the work of tracee_run_stopped(), with everything in STOP set
+ * except maps and remote. Does not wait: returns -EBUSY and sets is_busy.
+ */
+int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
+
+/* Return -ESRCH if the process has ended, is ending, or runs another program. */
+int stop_check_alive(const struct stop *stop);
+
+/* Begin the remote calls, unless they have begun. To be called in WORK only. */
+int stop_begin_calls(struct stop *stop);
+
+/*
+ * Make the system call NUMBER; NAME is for the message. *RESULT is set on success only. Returns 0,
+ * or the -errno of the call.
+ */
+int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
+	      uint64_t *result);
+
+/* Unmap START to END. The caller must know that no thread can be there. */
+int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
+
+/*
+ * Return true if a thread may return to the code of the block with this HEADER: see
+ * threads_may_use().
+ */
+bool stop_may_use(const struct stop *stop, const struct block_header *header);
+
+/* Unmap the parts of the block. The caller must know that no thread can be there. */
+int stop_unmap_block(struct stop *stop, const struct block_header *header);
+
+/* Unmap what killed tools left: orphans (blocks.h), images of stores; close descriptors. */
+void stop_remove_orphans(struct stop *stop);
+
+/*
+ * Memory that a stopped process makes for us. A process that is not stopped can share the
+ * descriptors of the stopped one (CLONE_FILES), and can put another file in place of the memfd at
+ * any moment. So both the file that is opened here and the file that the process has mapped are
+ * checked.
+ */
+struct memfd {
+	int theirs; /* the descriptor in the process */
+	int ours;
+	dev_t dev;
+	ino_t ino;
+};
+
+/*
+ * Have the process make a memfd named NAME, which must fit into remote_scratch(), and open it here
+ * for reading and writing. The memfd is new, has BYTES bytes, and cannot shrink: accesses to a
+ * mapping of it never fault. On failure, no descriptor stays open.
+ */
+int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *memfd);
+
+/* Have the process close its descriptor, and close ours. */
+int memfd_close(struct stop *stop, struct memfd *memfd);
+
+/* Return true if the memfd DEV, INO is mapped at ADDR in MAPS. */
+bool memfd_is_at(const struct maps *maps, uint64_t addr, dev_t dev, ino_t ino);
+
+#endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: MIT
+/* Fill the holes of the machine code in templates_code.c. */
+#include <linux/rseq.h>
+#include <string.h>
+#include "change/inside/block.h"
+#include "change/inside/templates.h"
+#include "change/inside/templates_code.h"
+
+enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
+
+/*
+ * Code that is being written, and the values for its holes: addresses for the holes that have TO in
+ * their names, otherwise numbers.
+ */
+struct assembly {
+	uint8_t *code; /* where the next byte is written */
+	uint64_t addr; /* the address of that byte in the process */
+	int64_t values[N_HOLES];
+	bool is_too_far;
+};
+
+static bool is_distance(uint16_t hole)
+{
+	switch (hole) {
+	case HOLE_TO_COUNTER:
+	case HOLE_TO_BLOCK_ADDR:
+	case HOLE_TO_GATE:
+	case HOLE_TO_WRAPPER:
+	case HOLE_TO_PAIR:
+	case HOLE_TO_START:
+	case HOLE_TO_STOP:
+	case HOLE_TO_NS_PER_TICK:
+	case HOLE_TO_ROOM:
+	case HOLE_TO_STACK_PAGE:
+	case HOLE_TO_GATE_CODE:
+	case HOLE_TO_SEQUENCE:
+	case HOLE_TO_KEY_START:
+	case HOLE_TO_KEY_STOP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Append the template from BEGIN to END, and fill its holes. Return its first byte. */
+static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
+{
+	uint8_t *code = assembly->code;
+	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
+
+	memcpy(assembly->code, begin, bytes);
+	/* Both pointers are labels of one table in an asm(). */
+	/* cppcheck-suppress comparePointers */
+	for (const struct template_hole *hole = templates_holes; hole < templates_holes_end;
+	     hole++) {
+		const size_t at = hole->off - off;
+		int64_t value;
+		int32_t filled;
+
+		if (hole->off < off)
+			continue;
+		if (hole->off >= off + bytes)
+			break;
+		value = assembly->values[hole->value];
+		if (is_distance(hole->value))
+			value -= (int64_t)(assembly->addr + at + sizeof(filled) + hole->after);
+		filled = (int32_t)value;
+		if (filled != value)
+			assembly->is_too_far = true;
+		memcpy(assembly->code + at, &filled, sizeof(filled));
+	}
+	assembly->code += bytes;
+	assembly->addr += bytes;
+	return code;
+}
+
+/* Fill the gap behind the code with breakpoints. Nothing jumps there. */
+static void align(struct assembly *assembly, size_t bytes, size_t room)
+{
+	memset(assembly->code, BREAKPOINT, room - bytes);
+}
+
+static size_t aligned(size_t bytes, size_t to)
+{
+	return (bytes + to - 1) / to * to;
+}
+
+static size_t template_bytes(const uint8_t *begin, const uint8_t *end)
+{
+	return (size_t)(end - begin);
+}
+
+size_t templates_routines_bytes(void)
+{
+	return aligned(template_bytes(templates_routine_start, templates_end), ROUTINES_ALIGN);
+}
+
+static size_t count_bytes(uint32_t n_shards)
+{
+	return n_shards > 1 ? template_bytes(templates_count_cpu, templates_gate)
+			    : template_bytes(templates_count, templates_count_cpu);
+}
+
+uint64_t templates_entry_off(uint32_t n_shards)
+{
+	return n_shards > 1 ? template_bytes(templates_count_cpu, templates_count_cpu_entry) : 0;
+}
+
+static size_t gate_bytes(void)
+{
+	return template_bytes(templates_gate, templates_enter);
+}
+
+/*
+ * Set *BEGIN and *END to the first byte of the template for ROLE and to the byte after its last
+ * one.
+ */
+static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
+{
+	if (role->is_keyed) {
+		*begin = role->is_stop ? templates_key_stop : templates_key_start;
+		*end = role->is_stop ? templates_leave : templates_key_stop;
+	} else {
+		*begin = role->is_stop ? templates_stop : templates_start;
+		*end = role->is_stop ? templates_key_start : templates_stop;
+	}
+}
+
+static bool has_stop(const struct inside_role *roles, size_t n_roles)
+{
+	for (size_t i = 0; i < n_roles; i++)
+		if (roles[i].is_stop)
+			return true;
+	return false;
+}
+
+static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+{
+	size_t bytes = count_bytes(n_shards) + gate_bytes();
+
+	if (n_roles)
+		bytes += template_bytes(templates_leave, templates_routine_start) +
+			 (has_stop(roles, n_roles)
+				  ? template_bytes(templates_enter_stop, templates_start)
+				  : template_bytes(templates_enter, templates_enter_stop));
+	for (size_t i = 0; i < n_roles; i++) {
+		const uint8_t *begin, *end;
+
+		template_of(&roles[i], &begin, &end);
+		bytes += template_bytes(begin, end);
+	}
+	return bytes;
+}
+
+size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+{
+	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
+}
+
+static bool is_power_of_2(uint64_t number, uint64_t max)
+{
+	return number && number <= max && !(number & (number - 1));
+}
+
+static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
+			const struct templates_process *process)
+{
+	if (!header->n_shards || header->n_shards > TEMPLATES_MAX_SHARDS)
+		return ctx_error(ctx, -ERANGE,
+				 "counting inside a process: %u shards are not from 1 to %d",
+				 header->n_shards, TEMPLATES_MAX_SHARDS);
+	if (header->n_shards > 1 && !process->rseq_off)
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"counting inside a process: it is not known where the C library keeps the "
+			"number of the CPU");
+	if (!header->n_pairs)
+		return 0;
+	if (!process->tid_off)
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"timing inside a process: it is not known where the C library keeps the ids "
+			"of threads");
+	if (!header->ns_per_tick)
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"timing inside a process: the rate of the time stamp counter is not known");
+	if (!is_power_of_2(header->n_threads, PAIRS_MAX_THREADS) ||
+	    header->n_threads < PAIRS_WINDOW)
+		return ctx_error(
+			ctx, -ERANGE,
+			"timing inside a process: room for %u threads is not a power of 2 from %d to %d",
+			header->n_threads, PAIRS_WINDOW, PAIRS_MAX_THREADS);
+	if (!header->depth || header->depth > PAIRS_DEPTH)
+		return ctx_error(ctx, -ERANGE,
+				 "timing inside a process: depth %u is not in 1 to %d",
+				 header->depth, PAIRS_DEPTH);
+	return 0;
+}
+
+/* Set the values in place, without a copy: this is done once per site. */
+static void set_values(struct assembly *assembly, const struct block_header *header,
+		       const struct templates_process *process)
+{
+	const uint64_t routines = header->addr + header->code_off;
+	int64_t *values = assembly->values;
+
+	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
+	values[HOLE_TO_NS_PER_TICK] =
+		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
+	values[HOLE_TO_START] = (int64_t)routines;
+	values[HOLE_TO_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
+								   templates_routine_stop));
+	values[HOLE_TO_KEY_START] =
+		(int64_t)(routines +
+			  template_bytes(templates_routine_start, templates_routine_key_start));
+	values[HOLE_TO_KEY_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
+								       templates_routine_key_stop));
+	values[HOLE_TO_ROOM] = (int64_t)(routines + template_bytes(templates_routine_start,
+								   templates_routine_room));
+	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
+					       offsetof(struct pairs_shared, stack_page));
+	values[HOLE_N_CPUS] = header->n_shards - 1;
+	values[HOLE_SHARD_BYTES] = (int64_t)(header->shard_stride * sizeof(uint64_t));
+	values[HOLE_CPU_ID] = process->rseq_off + (int64_t)offsetof(struct rseq, cpu_id);
+	values[HOLE_RSEQ_CS] = process->rseq_off + (int64_t)offsetof(struct rseq, rseq_cs);
+	values[HOLE_TID] = process->tid_off;
+	values[HOLE_SLOT_MASK] = (int64_t)header->n_threads - 1;
+	values[HOLE_SLOTS_OFF] = (int64_t)pairs_slots_off(header->n_threads);
+	values[HOLE_DEPTH] = (int64_t)header->depth << 16;
+	values[HOLE_MAY_CALL] = process->may_call_kernel;
+	values[HOLE_N_BUCKETS] = pairs_n_keys(header->n_threads) / PAIRS_BUCKET_KEYS;
+	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off();
+	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
+}
+
+static int too_far(struct ocp_ctx *ctx, uint64_t addr)
+{
+	return ctx_error(ctx, -ERANGE,
+			 "the code at 0x%llx does not reach its counter, gate, wrapper or pair",
+			 (unsigned long long)addr);
+}
+
+int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
+		       const struct templates_process *process, uint8_t *code)
+{
+	const uint64_t addr = header->addr + header->code_off;
+	const int ret = check_limits(ctx, header, process);
+	struct assembly assembly = { .code = code, .addr = addr };
+
+	set_values(&assembly, header, process);
+	if (ret)
+		return ret;
+	if (!header->n_pairs) {
+		align(&assembly, 0, templates_routines_bytes());
+		return 0;
+	}
+	put_template(&assembly, templates_routine_start, templates_end);
+	align(&assembly, template_bytes(templates_routine_start, templates_end),
+	      templates_routines_bytes());
+	return assembly.is_too_far ? too_far(ctx, addr) : 0;
+}
+
+/* Return the address of PART of count_cpu in the process, where count_cpu begins at ADDR. */
+static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
+{
+	return addr + template_bytes(templates_count_cpu, part);
+}
+
+static void put_count(struct assembly *assembly, uint32_t n_shards)
+{
+	const uint64_t addr = assembly->addr;
+	const struct rseq_cs sequence = {
+		.start_ip = in_count_cpu(addr, templates_count_cpu_sequence),
+		.post_commit_offset = template_bytes(templates_count_cpu_sequence,
+						     templates_count_cpu_sequence_end),
+		.abort_ip = in_count_cpu(addr, templates_count_cpu_moved),
+	};
+
+	if (n_shards == 1) {
+		put_template(assembly, templates_count, templates_count_cpu);
+		return;
+	}
+	memcpy(put_template(assembly, templates_count_cpu, templates_gate), &sequence,
+	       sizeof(sequence));
+}
+
+/* ---- the key -------------------------------------------------------------------------------- */
+
+/* Register numbers of the processor. */
+enum { RAX, RCX, RDX, RSP = 4, RSI = 6, RDI };
+
+/*
+ * Return where on the stack a trampoline has saved REG, or -1 if it does not change REG: see enter
+ * in templates_code.c.
+ */
+static int saved_at(int64_t reg)
+{
+	switch (reg) {
+	case RDI:
+		return 8;
+	case RSI:
+		return 16;
+	case RDX:
+		return 24;
+	case RCX:
+		return 32;
+	case RAX:
+		return 40;
+	default:
+		return -1;
+	}
+}
+
+enum { SITE_RSP = 56 }; /* from rsp in a trampoline to where rsp is at the site */
+
+/* Write the code: mov OFF(%rsp), %rsi, and a nop of two bytes */
+static void load_stack(uint8_t *code, int32_t off)
+{
+	static const uint8_t mov[] = { 0x48, 0x8b, 0xb4, 0x24 }, nop[] = { 0x66, 0x90 };
+
+	memcpy(code, mov, sizeof(mov));
+	memcpy(code + sizeof(mov), &off, sizeof(off));
+	memcpy(code + sizeof(mov) + sizeof(off), nop, sizeof(nop));
+}
+
+/* Write the code: mov %REG, %rsi, and a nop of seven bytes */
+static void load_register(uint8_t *code, int64_t reg)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x80, 0, 0, 0, 0 };
+
+	code[0] = (uint8_t)(0x48 | (reg >> 3 << 2));
+	code[1] = 0x89;
+	code[2] = (uint8_t)(0xc0 | (reg & 7) << 3 | RSI);
+	memcpy(code + 3, nop, sizeof(nop));
+}
+
+/* Write the code: movabs $NUMBER, %rsi */
+static void load_constant(uint8_t *code, int64_t number)
+{
+	code[0] = 0x48;
+	code[1] = 0xb8 | RSI;
+	memcpy(code + 2, &number, sizeof(number));
+}
+
+/*
+ * Write the TEMPLATES_KEY_BYTES that load the key from PLACE. Return false if PLACE is out of
+ * range.
+ */
+static bool put_key(const struct inside_place *place, uint8_t *code)
+{
+	const int64_t number = place->number;
+
+	switch (place->kind) {
+	case INSIDE_REGISTER:
+		if (number < RAX || number > 15 || number == RSP)
+			return false;
+		if (saved_at(number) >= 0)
+			load_stack(code, saved_at(number));
+		else
+			load_register(code, number);
+		return true;
+	case INSIDE_STACK:
+		if (number < 0 || number > INSIDE_STACK_MAX)
+			return false;
+		load_stack(code, SITE_RSP + (int32_t)number);
+		return true;
+	case INSIDE_CONSTANT:
+		load_constant(code, number);
+		return true;
+	}
+	return false;
+}
+
+/* Assemble role number I of SITE. Return false if the place of its key is out of range. */
+static bool put_role(struct assembly *assembly, const struct block_header *header,
+		     const struct templates_site *site, size_t i)
+{
+	const struct inside_role *role = &site->roles[i];
+	const uint8_t *begin, *end, *load;
+	uint8_t *code;
+
+	assembly->values[HOLE_TO_PAIR] =
+		(int64_t)(header->addr + pairs_area_off(header, role->pair));
+	template_of(role, &begin, &end);
+	code = put_template(assembly, begin, end);
+	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
+	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
+}
+
+static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,
+		       const struct templates_site *site)
+{
+	for (size_t i = 0; i < site->n_roles; i++)
+		if (site->roles[i].is_keyed && !process->may_call_kernel)
+			return ctx_error(
+				ctx, -ENOTSUP,
+				"timing inside a process: it has a seccomp filter, and pairs "
+				"cannot be matched by an argument there");
+	return 0;
+}
+
+int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
+		   const struct templates_process *process, const struct templates_site *site,
+		   uint8_t *code)
+{
+	const size_t bytes = site_bytes(header->n_shards, site->roles, site->n_roles);
+	struct assembly assembly = { .code = code, .addr = site->trampoline };
+	const int err = check_roles(ctx, process, site);
+	bool has_places = true;
+
+	if (err)
+		return err;
+	set_values(&assembly, header, process);
+	assembly.values[HOLE_TO_COUNTER] =
+		(int64_t)site->counter + (header->n_shards - 1) * assembly.values[HOLE_SHARD_BYTES];
+	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
+	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;
+	assembly.values[HOLE_TO_WRAPPER] = (int64_t)site->wrapper;
+	assembly.values[HOLE_TO_GATE_CODE] = (int64_t)(site->trampoline + bytes - gate_bytes());
+	assembly.values[HOLE_TO_SEQUENCE] = (int64_t)site->trampoline;
+	put_count(&assembly, header->n_shards);
+	if (has_stop(site->roles, site->n_roles))
+		put_template(&assembly, templates_enter_stop, templates_start);
+	else if (site->n_roles)
+		put_template(&assembly, templates_enter, templates_enter_stop);
+	for (size_t i = 0; i < site->n_roles; i++)
+		has_places &= put_role(&assembly, header, site, i);
+	if (site->n_roles)
+		put_template(&assembly, templates_leave, templates_routine_start);
+	put_template(&assembly, templates_gate, templates_enter);
+	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
+	if (!has_places)
+		return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
+	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The machine code that runs inside a process: one trampoline for each site, and the routines that
+ * the trampolines call. The code is assembled from templates for its addresses in the process.
+ *
+ * A trampoline counts the hit, and starts and stops the pairs of its site. Then it jumps to the
+ * wrapper of the handler if the gate is not 0; otherwise it returns to the site. A trampoline keeps
+ * all registers but the flags, which are dead at a site, and leaves rseq_cs of the thread empty. It
+ * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
+ * stack, the call at the site faults, and not the trampoline.
+ */
+#ifndef CHANGE_INSIDE_TEMPLATES_H
+#define CHANGE_INSIDE_TEMPLATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "change/inside/block.h"
+#include "change/inside/inside.h"
+
+enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
+
+/* RSEQ_SIG of sys/rseq.h on x86: the kernel compares it with what the thread has registered. */
+#define TEMPLATES_RSEQ_SIGNATURE 0x53053053
+
+/*
+ * What the code has to know of the process. The offsets are from the FS base, and may be negative.
+ */
+struct templates_process {
+	/*
+	 * Offset of struct rseq, which is registered with TEMPLATES_RSEQ_SIGNATURE, or has a cpu_id
+	 * below 0. 0: unknown; n_shards must then be 1.
+	 */
+	int32_t rseq_off;
+	/* offset of the thread id that the C library keeps; 0: unknown, no pairs are possible */
+	int32_t tid_off;
+	/*
+	 * The code may make system calls. It makes three. A start that finds no slot calls
+	 * tkill(tid, 0), to find out whether a thread has ended in the middle of a span. A
+	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below the one
+	 * of rsp is part of the stack. The first hit of a thread in a pair by key calls getpid(2).
+	 * False for a process with a seccomp filter.
+	 */
+	bool may_call_kernel;
+};
+
+/* A trampoline. All addresses are those in the process. */
+struct templates_site {
+	uint64_t trampoline; /* a multiple of 32; the site calls it + templates_entry_off() */
+	uint64_t counter;    /* the site's counter in shard 0 */
+	uint64_t gate;	     /* the two bytes of the gate */
+	uint64_t wrapper;
+	const struct inside_role *roles; /* carried out in this order */
+	size_t n_roles;
+};
+
+/*
+ * Return the size of the routines, which are at the beginning of the code: a multiple of 64. The
+ * size depends neither on the block nor on the process.
+ */
+size_t templates_routines_bytes(void);
+
+/* Return the offset, in a trampoline, of the address that the site calls. */
+uint64_t templates_entry_off(uint32_t n_shards);
+
+/*
+ * Return the exact size of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32.
+ */
+size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
+
+/*
+ * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
+ * must be set, except magic, maker, start_ns and start_ticks. Writes to CODE only. Returns 0, or
+ * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number
+ * that is out of range.
+ */
+int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
+		       const struct templates_process *process, uint8_t *code);
+
+/*
+ * Assemble the trampoline of SITE to CODE. Returns 0, or an error with a message:
+ *	-ERANGE		a distance is too long for 32 bits
+ *	-EINVAL		a place of a key is outside the ranges of struct inside_place
+ *	-ENOTSUP	a role has a key, and the code may not call the kernel
+ */
+int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
+		   const struct templates_process *process, const struct templates_site *site,
+		   uint8_t *code);
+
+#endif

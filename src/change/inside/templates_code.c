@@ -1,0 +1,800 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The machine code that counts and times inside a process, as templates with holes. Read
+ * templates.h and block.h first.
+ *
+ * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
+ * start or stop for each role, leave; gate. Each part of a block has one copy of the routines.
+ *
+ * The templates are data of this program, which never runs them. They are copied, and must work at
+ * any address: they jump only within themselves, and reach everything else through holes. A hole is
+ * written as the number HOLE, and its value is named in the next line. All code must stay safe,
+ * whatever the process or a tool writes into the block: places in a slot are masked, and loops are
+ * bounded.
+ */
+#include <assert.h>
+#include <linux/rseq.h>
+#include <stddef.h>
+#include "change/inside/block.h"
+#include "change/inside/templates.h"
+#include "change/inside/templates_code.h"
+
+#define NUMBER(name, value) ".set " #name ", " #value "\n"
+
+/* Check the layout, which the assembler gets as numbers. */
+static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
+		      offsetof(struct pairs_slot, next) == 6 &&
+		      offsetof(struct pairs_slot, starts) == 8 &&
+		      offsetof(struct pairs_slot, sum_ns) == 16 &&
+		      offsetof(struct pairs_slot, min_ns_not) == 24 &&
+		      offsetof(struct pairs_slot, max_ns) == 32 &&
+		      offsetof(struct pairs_slot, orphan_starts) == 40 &&
+		      offsetof(struct pairs_slot, ring) == 64 &&
+		      offsetof(struct pairs_slot, buckets) == 576 &&
+		      sizeof(struct pairs_slot) == 4608 && sizeof(struct pairs_start) == 16 &&
+		      offsetof(struct pairs_start, ticks) == 0 &&
+		      offsetof(struct pairs_start, sp) == 8 &&
+		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
+		      offsetof(struct pairs_shared, collisions) == 8 &&
+		      offsetof(struct pairs_shared, stack_page) == 16 &&
+		      offsetof(struct pairs_shared, not_keyed) == 24 &&
+		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
+		      offsetof(struct pairs_keyed_start, pid) == 0 &&
+		      offsetof(struct pairs_keyed_start, key) == 8 &&
+		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
+		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
+		      PAIRS_PIDS == 64 && TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
+		      TEMPLATES_STACK_BYTES <= 128 && sizeof(struct rseq_cs) == 32 &&
+		      TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
+	      "the numbers below");
+
+// clang-format off
+asm(NUMBER(N_AND_NEXT, 4)
+    NUMBER(NEXT, 6)
+    NUMBER(STARTS, 8)
+    NUMBER(SUM_NS, 16)
+    NUMBER(MIN_NS_NOT, 24)
+    NUMBER(MAX_NS, 32)
+    NUMBER(ORPHAN_STARTS, 40)
+    NUMBER(RING_TICKS, 64)
+    NUMBER(RING_SP, 72)
+    NUMBER(BUCKETS, 576)
+    NUMBER(SLOT_BYTES, 4608)
+    NUMBER(ORPHAN_STOPS, 0)
+    NUMBER(COLLISIONS, 8)
+    NUMBER(USED, 64)
+    NUMBER(DEPTH_MASK, 31)
+    NUMBER(WINDOW, 16)
+    NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT for one more open start */
+    NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
+    NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
+    NUMBER(STACK_PAGE, 16)
+    NUMBER(NOT_KEYED, 24)
+    NUMBER(KEY, 8)
+    NUMBER(KEY_TICKS, 16)
+    NUMBER(KEYED_BYTES, 32)
+    NUMBER(BUCKET_LOG2, 9)
+    NUMBER(IN_BUCKET, 0x1e0)	/* the bits of an entry's offset in its bucket */
+    NUMBER(BUCKET_BYTES, 512)
+    NUMBER(PIDS_MASK, 63)
+    NUMBER(KEY_NOW, 24)		/* NOW in the routines by key, which save two more registers */
+    NUMBER(KEY_BYTES, 10)
+    NUMBER(IN_LOW_PART, 0xf80)	/* if rsp has none of these bits, the code may use the page below */
+    NUMBER(PAGE_MASK, -4096)
+    NUMBER(SIGSET_BYTES, 8)
+    NUMBER(SYS_GETPID, 39)
+    NUMBER(SYS_RT_SIGPENDING, 127)
+    NUMBER(SYS_TKILL, 200)
+    NUMBER(ESRCH, 3)
+    NUMBER(RSEQ_CS_BYTES, 32)
+    NUMBER(RSEQ_SIGNATURE, 0x53053053)
+    NUMBER(HOLE, 0x11223344)	/* has 32 bits, like the value that replaces it */
+    TEMPLATE_HOLES(NUMBER));
+
+/* Macros that make the labels and the table of holes. */
+asm(".macro template name\n"
+    "	.globl templates_\\name\n"
+    "	.hidden templates_\\name\n"
+    "templates_\\name:\n"
+    ".endm\n"
+
+    /* Record that the last instruction has a hole, followed by AFTER bytes. */
+    ".macro hole value, after=0\n"
+    ".Lhole\\@:\n"
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	.long	.Lhole\\@ - 4 - \\after - templates_text\n"
+    "	.short	\\value, \\after\n"
+    "	.popsection\n"
+    ".endm\n"
+
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	.balign 4\n"
+    "	template holes\n"
+    "	.popsection\n"
+    "	.pushsection .rodata.templates_text, \"a\"\n"
+    "	template text\n");
+
+/* ---- trampolines ----------------------------------------------------------------------------- */
+
+/* Count in the only shard. */
+asm("	template count\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_COUNTER\n");
+
+/*
+ * Count in the shard of this CPU, in a restartable sequence (rseq(2)). A lock would cost 20 cycles
+ * on many processors, even if no other CPU has the counter in its cache. If the thread is
+ * interrupted between the first instruction of the sequence and the end of the last one, the kernel
+ * makes the thread continue at .Lmoved. So no other thread can count in this shard in the middle of
+ * the sequence. Nothing is tried again, so a debugger can step through the sequence.
+ *
+ * The last shard is counted with a lock. This shard serves threads that were interrupted, CPUs
+ * beyond the shards, and threads that the C library has not registered: their cpu_id is -1 or -2.
+ *
+ * The struct rseq_cs at the beginning describes the sequence; templates.c fills it. The thread's
+ * rseq_cs points to this struct only within the trampoline, so that the kernel never reads it after
+ * an unmapping.
+ */
+asm("	template count_cpu\n"
+    "	.skip	RSEQ_CS_BYTES\n"
+    "	.long	RSEQ_SIGNATURE\n"		/* the kernel requires it before .Lmoved */
+    "	template count_cpu_moved\n"
+    ".Lmoved:\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_COUNTER\n"
+    "	jmp	.Lcounted\n"
+
+    "	template count_cpu_entry\n"
+    "	push	%rax\n"
+    "	lea	HOLE(%rip), %rax\n"
+    "		hole TO_SEQUENCE\n"
+    "	mov	%rax, %fs:HOLE\n"
+    "		hole RSEQ_CS\n"
+    "	template count_cpu_sequence\n"
+    "	mov	%fs:HOLE, %eax\n"
+    "		hole CPU_ID\n"
+    "	cmp	$HOLE, %eax\n"
+    "		hole N_CPUS\n"
+    "	jae	.Lmoved\n"
+    "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to this CPU's shard */
+    "		hole SHARD_BYTES\n"
+    "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
+    "		hole TO_BLOCK_ADDR\n"
+    "	incq	HOLE(%rax)\n"
+    "		hole COUNTER_OFF\n"
+    "	template count_cpu_sequence_end\n"
+    ".Lcounted:\n"
+    "	xor	%eax, %eax\n"
+    "	mov	%rax, %fs:HOLE\n"
+    "		hole RSEQ_CS\n"
+    "	pop	%rax\n");
+
+/*
+ * Jump to the wrapper or return. The stack is as after the site's call, so the wrapper returns to
+ * the site.
+ */
+asm("	template gate\n"
+    "	cmpw	$0, HOLE(%rip)\n"
+    "		hole TO_GATE, 1\n"
+    "	jne	HOLE + .\n"
+    "		hole TO_WRAPPER\n"
+    "	ret\n");
+
+/*
+ * Check the stack: see routine_room. Without room, skip the roles and jump to the gate
+ * (TO_GATE_CODE). rsp is 8 above a multiple of 16, as after each call: so the call here, and the
+ * push of count_cpu, write to the same page as the site's call.
+ */
+asm(".macro need_room\n"
+    "	test	$IN_LOW_PART, %esp\n"
+    "	jnz	.Lroom\\@\n"
+    "	call	HOLE + .\n"
+    "		hole TO_ROOM\n"
+    "	jc	HOLE + .\n"
+    "		hole TO_GATE_CODE\n"
+    ".Lroom\\@:\n"
+    ".endm\n");
+
+/*
+ * Save what the routines use. In a routine, the stack is:
+ *	0 its return address, NOW (8) the time if the site has a stop, 16 rdi, 24 rsi, 32 rdx, 40
+ *	rcx, 48 rax, 56 the return address to the site, SP (64) where rsp is at the site
+ */
+asm("	template enter\n"
+    "	need_room\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"
+    "	push	%rdx\n"
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	push	%rax\n"				/* fills the slot of the time */
+
+    "	template enter_stop\n"
+    "	need_room\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"
+    "	push	%rdx\n"
+    "	lfence\n"				/* first, end the program's earlier work */
+    "	rdtsc\n"				/* early; all stops get the same time */
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    "	push	%rax\n");
+
+asm("	template start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	call	HOLE + .\n"
+    "		hole TO_START\n"
+
+    "	template stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	call	HOLE + .\n"
+    "		hole TO_STOP\n"
+
+    /* By key: templates.c writes the code that loads the key into rsi. */
+    "	template key_start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	template key_start_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_KEY_START\n"
+
+    "	template key_stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	template key_stop_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_KEY_STOP\n"
+
+    "	template leave\n"
+    "	pop	%rdi\n"				/* the time */
+    "	pop	%rdi\n"
+    "	pop	%rsi\n"
+    "	pop	%rdx\n"
+    "	pop	%rcx\n"
+    "	pop	%rax\n");
+
+/* ---- routines -------------------------------------------------------------------------------- */
+
+/*
+ * Set rdx to the address of the slot at place eax modulo n_threads, in the area at rdi. Changes
+ * rax.
+ */
+asm(".macro slot_at_eax\n"
+    "	and	$HOLE, %eax\n"
+    "		hole SLOT_MASK\n"
+    "	imul	$SLOT_BYTES, %rax, %rdx\n"
+    "	lea	HOLE(%rdi,%rdx), %rdx\n"
+    "		hole SLOTS_OFF\n"
+    ".endm\n"
+
+    /*
+     * Set rax to the address of the start (minus RING) at place eax modulo PAIRS_DEPTH of the slot
+     * at rdx.
+     */
+    ".macro start_at_eax\n"
+    "	and	$DEPTH_MASK, %eax\n"
+    "	shl	$4, %eax\n"			/* sizeof(struct pairs_start) */
+    "	add	%rdx, %rax\n"
+    ".endm\n"
+
+    /*
+     * Jump to LABEL unless esi, which began as the thread's id, is at the end of the window.
+     * Changes eax.
+     */
+    ".macro next_in_window label\n"
+    "	inc	%esi\n"
+    "	mov	%esi, %eax\n"
+    "	sub	%ecx, %eax\n"
+    "	cmp	$WINDOW, %eax\n"
+    "	jne	\\label\n"
+    ".endm\n");
+
+/*
+ * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one
+ * instruction. Without LOCK, only a signal handler may change them in between. Changes rax, rcx,
+ * rdx.
+ */
+asm(".macro add_time lock\n"
+    "	sub	%rcx, %rax\n"
+    "	mov	$0, %ecx\n"			/* does not change the flags */
+    "	cmovb	%rcx, %rax\n"			/* the counters of two CPUs may differ a little */
+    "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
+    "		hole TO_NS_PER_TICK\n"
+    "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
+    "	\\lock add %rax, SUM_NS(%rsi)\n"
+    "	mov	%rax, %rdx\n"
+    "	raise	\\lock, MAX_NS\n"
+    "	not	%rdx\n"
+    "	raise	\\lock, MIN_NS_NOT\n"
+    "	not	%rdx\n"			/* nanoseconds again */
+
+    /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
+    "	mov	%rdx, %rax\n"
+    "	or	$8, %rdx\n"			/* log2 is at least 3 */
+    "	bsr	%rdx, %rcx\n"			/* log2 */
+    "	sub	$3, %ecx\n"
+    "	shr	%cl, %rax\n"
+    "	lea	(%rax,%rcx,8), %rax\n"
+    "	\\lock incq BUCKETS(%rsi,%rax,8)\n"
+    ".endm\n"
+
+    /*
+     * Raise the total at OFF to rdx. The total is never lowered, whatever others do meanwhile.
+     * Changes rax.
+     */
+    ".macro raise lock, off\n"
+    "	mov	\\off(%rsi), %rax\n"
+    ".Lraise\\@:\n"
+    "	cmp	%rax, %rdx\n"
+    "	jbe	.Lraised\\@\n"
+    "	\\lock cmpxchg %rdx, \\off(%rsi)\n"
+    "	jne	.Lraise\\@\n"
+    ".Lraised\\@:\n"
+    ".endm\n");
+
+/* Set rax to the time at which a pair begins. Changes rdx. */
+asm(".macro begin_to_rax\n"
+    "	lfence\n"				/* wait until the work of the start is done */
+    "	rdtsc\n"				/* as late as possible */
+    "	lfence\n"				/* first, rdtsc; then the program's work */
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    ".endm\n");
+
+/*
+ * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx the thread's slot,
+ * rax the state of the slot before the start, rsi the state after it. Changes rax, rcx, rdx, rsi.
+ */
+asm("	template routine_start\n"
+    ".Lstart:\n"
+    "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
+    "		hole TID\n"
+    "	test	%ecx, %ecx\n"			/* the thread has no id yet, or no longer */
+    "	jz	.Lcollision\n"
+    "	mov	%ecx, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"			/* is it the slot of this thread? */
+    "	jne	.Lfind\n"
+
+    /* Open a start: the slot is free, or the thread's. */
+    ".Ltake:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	shl	$16, %esi\n"			/* n * 65536 */
+    "	cmp	$HOLE, %esi\n"
+    "		hole DEPTH\n"
+    "	jae	.Lfull\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	add	$ONE_MORE, %esi\n"
+    "	shl	$32, %rsi\n"
+    "	or	%rcx, %rsi\n"
+    "	lock cmpxchg %rsi, (%rdx)\n"		/* fails if another thread was faster */
+    "	jne	.Lstart\n"
+
+    /*
+     * The slot is ours. Starts that a signal handler opens from here on are above our start in the
+     * ring.
+     */
+    ".Lopened:\n"
+    "	shr	$48, %rsi\n"			/* next: one more than the place of our start */
+    "	dec	%esi\n"
+    ".Lwrite:\n"
+    "	mov	%esi, %eax\n"
+    "	start_at_eax\n"
+    "	incq	STARTS(%rdx)\n"
+    "	mov	%rax, %rsi\n"
+    "	lea	SP(%rsp), %rax\n"
+    "	mov	%rax, RING_SP(%rsi)\n"
+    "	begin_to_rax\n"
+    "	mov	%rax, RING_TICKS(%rsi)\n"
+    "	ret\n"
+
+    /* All places are taken: the oldest start is replaced. xadd is one step for signal handlers. */
+    ".Lfull:\n"
+    "	incq	ORPHAN_STARTS(%rdx)\n"
+    "	mov	$1, %esi\n"
+    "	xadd	%si, NEXT(%rdx)\n"		/* si: the place */
+    "	jmp	.Lwrite\n"
+
+    /* Does the thread have a slot at one of the next places? */
+    ".Lfind:\n"
+    "	mov	%ecx, %esi\n"
+    ".Lfind_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	je	.Ltake\n"
+    "	next_in_window .Lfind_next\n"
+
+    /* Is one of these slots free? */
+    "	mov	%ecx, %esi\n"
+    ".Lfree_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	ror	$32, %rax\n"
+    "	test	%ax, %ax\n"			/* n */
+    "	jz	.Lfree\n"
+    "	next_in_window .Lfree_next\n"
+
+    /* Has a thread ended with open starts? */
+    "	mov	$HOLE, %eax\n"
+    "		hole MAY_CALL\n"
+    "	test	%eax, %eax\n"
+    "	jz	.Lcollision\n"
+    "	mov	%ecx, %esi\n"
+    ".Lgone_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	push	%r11\n"
+    "	mov	%eax, %edi\n"
+    "	xor	%esi, %esi\n"			/* signal 0: none is sent */
+    "	mov	$SYS_TKILL, %eax\n"
+    "	syscall\n"
+    "	cmp	$-ESRCH, %rax\n"
+    "	pop	%r11\n"
+    "	pop	%rdi\n"
+    "	pop	%rsi\n"
+    "	pop	%rcx\n"
+    "	pop	%rax\n"
+    "	je	.Lgone\n"
+    "	next_in_window .Lgone_next\n"
+
+    ".Lcollision:\n"
+    "	lock incq COLLISIONS(%rdi)\n"
+    "	ret\n"
+
+    ".Lfree:\n"
+    "	ror	$32, %rax\n"			/* the state again */
+    "	and	$HOLE, %esi\n"
+    "		hole SLOT_MASK\n"
+    "	lock bts %rsi, USED(%rdi)\n"		/* a bit string: the bit may be in a later word */
+    "	jmp	.Ltake\n"
+
+    /*
+     * The thread of the slot is gone, so nobody writes to the slot. Take it: its open starts are
+     * orphans, and ours becomes the only one.
+     */
+    ".Lgone:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	and	$0xffff0000, %esi\n"		/* n = 0; keep next */
+    "	add	$ONE_MORE, %esi\n"
+    "	shl	$32, %rsi\n"
+    "	or	%rcx, %rsi\n"
+    "	lock cmpxchg %rsi, (%rdx)\n"
+    "	jne	.Lstart\n"
+    "	shr	$32, %rax\n"
+    "	movzwl	%ax, %eax\n"
+    "	add	%rax, ORPHAN_STARTS(%rdx)\n"
+    "	jmp	.Lopened\n");
+
+/*
+ * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each
+ * total changes in one instruction, as a signal handler may change it before and after.
+ */
+asm("	template routine_stop\n"
+    "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
+    "		hole TID\n"
+    "	mov	%ecx, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	jne	.Lstop_find\n"
+
+    ".Lstop_found:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	test	%si, %si\n"
+    "	jz	.Lstop_find\n"
+    "	lea	SP(%rsp), %rdi\n"		/* the pair's area is not needed any more */
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"				/* the place of the newest start */
+    "	start_at_eax\n"
+    "	cmp	%rdi, RING_SP(%rax)\n"
+    "	jne	.Lother_frame\n"
+
+    /* The start at rax is over. */
+    ".Lmatched:\n"
+    "	mov	RING_TICKS(%rax), %rcx\n"
+    "	mov	NOW(%rsp), %rax\n"
+    "	mov	%rdx, %rsi\n"			/* the slot */
+    "	add_time\n"
+    /*
+     * Do this last: the slot may be free afterwards. Write all 64 bits, because the next load reads
+     * 64.
+     */
+    "	mov	$ONE_MORE, %ecx\n"
+    "	shl	$32, %rcx\n"
+    "	sub	%rcx, (%rsi)\n"
+    "	ret\n"
+
+    /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
+    ".Lother_frame:\n"
+    "	mov	$1, %ecx\n"			/* number of newer starts */
+    ".Lframe_next:\n"
+    "	cmp	%cx, %si\n"			/* n */
+    "	jbe	.Lframe_none\n"
+    "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring holds no more, whatever n says */
+    "	ja	.Lframe_none\n"
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"
+    "	sub	%ecx, %eax\n"
+    "	start_at_eax\n"
+    "	cmp	%rdi, RING_SP(%rax)\n"
+    "	je	.Lframe_found\n"
+    "	inc	%ecx\n"
+    "	jmp	.Lframe_next\n"
+
+    /* an exception skipped the stops of the newer starts */
+    ".Lframe_found:\n"
+    "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
+    "	imul	$ONE_MORE, %ecx, %ecx\n"
+    "	sub	%ecx, N_AND_NEXT(%rdx)\n"
+    "	jmp	.Lmatched\n"
+
+    ".Lframe_none:\n"				/* another function stops: take the newest */
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"
+    "	start_at_eax\n"
+    "	jmp	.Lmatched\n"
+
+    /*
+     * Look for a slot with an open start. A thread has two slots if a signal handler took one while
+     * the thread itself was looking for a slot.
+     */
+    ".Lstop_find:\n"
+    "	mov	%ecx, %esi\n"
+    ".Lstop_find_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	jne	.Lstop_not_it\n"
+    "	ror	$32, %rax\n"
+    "	test	%ax, %ax\n"			/* n */
+    "	ror	$32, %rax\n"			/* does not change this flag */
+    "	jnz	.Lstop_found\n"
+    ".Lstop_not_it:\n"
+    "	next_in_window .Lstop_find_next\n"
+
+    /*
+     * Count the stop in the shared data: the thread's slot, if there is one, may belong to another
+     * thread by now.
+     */
+    ".Lorphan:\n"
+    "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	ret\n");
+
+/*
+ * A pair by key: its area is at rdi, its key is in rsi, see block.h. Throughout, ecx is the process
+ * id, rdx an entry, r8 the offset of the entry from the first one, r9 is 0.
+ */
+asm(".macro enter_key\n"
+    "	push	%r8\n"
+    "	push	%r9\n"
+    "	xor	%r9d, %r9d\n"
+    ".endm\n"
+
+    ".macro leave_key\n"
+    "	pop	%r9\n"
+    "	pop	%r8\n"
+    "	ret\n"
+    ".endm\n"
+
+    /*
+     * Set ecx to the process id. Jump to NONE if the C library has no id for the thread. Changes
+     * rax, rdx.
+     */
+    ".macro process_to_ecx none\n"
+    "	mov	%fs:HOLE, %ecx\n"
+    "		hole TID\n"
+    "	test	%ecx, %ecx\n"
+    "	jz	\\none\n"
+    "	mov	%ecx, %eax\n"
+    "	and	$PIDS_MASK, %eax\n"
+    "	mov	HOLE(%rdi,%rax,8), %rdx\n"
+    "		hole PIDS_OFF\n"
+    "	cmp	%ecx, %edx\n"
+    "	je	.Lknown\\@\n"
+    "	call	.Lask_process\n"
+    ".Lknown\\@:\n"
+    "	shr	$32, %rdx\n"
+    "	mov	%edx, %ecx\n"
+    ".endm\n"
+
+    /*
+     * Set r8 to the offset of the first entry of the key's bucket. The factor is 2^64 divided by
+     * the golden ratio, and the highest bits of the product depend on all bits of the key.
+     */
+    ".macro bucket_to_r8\n"
+    "	mov	$0x9e3779b97f4a7c15, %r8\n"
+    "	imul	%rsi, %r8\n"
+    "	shr	$32, %r8\n"
+    "	imul	$HOLE, %r8, %r8\n"
+    "		hole N_BUCKETS\n"
+    "	shr	$32, %r8\n"
+    "	shl	$BUCKET_LOG2, %r8d\n"
+    ".endm\n"
+
+    ".macro entry_at_r8\n"
+    "	lea	HOLE(%rdi,%r8), %rdx\n"
+    "		hole KEYS_OFF\n"
+    ".endm\n"
+
+    /* Jump to LABEL unless r8 was the last entry of its bucket. */
+    ".macro next_in_bucket label\n"
+    "	add	$KEYED_BYTES, %r8d\n"
+    "	test	$IN_BUCKET, %r8d\n"
+    "	jnz	\\label\n"
+    ".endm\n"
+
+    /*
+     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE if
+     * the bucket has no entry with the key. If two threads try to take out the same key, one of
+     * them finds no entry. Changes rax.
+     */
+    ".macro take_key_out none\n"
+    ".Ltake\\@:\n"
+    "	entry_at_r8\n"
+    "	cmp	%ecx, (%rdx)\n"
+    "	jne	.Lnot\\@\n"
+    "	mov	%rsi, %rax\n"
+    "	cmp	%rax, KEY(%rdx)\n"
+    "	jne	.Lnot\\@\n"
+    "	lock cmpxchg %r9, KEY(%rdx)\n"
+    "	je	.Ltaken\\@\n"
+    ".Lnot\\@:\n"
+    "	next_in_bucket .Ltake\\@\n"
+    "	jmp	\\none\n"
+    ".Ltaken\\@:\n"
+    ".endm\n");
+
+/*
+ * Start the pair. If the key already has an open start, that start becomes an orphan. Changes rax,
+ * rcx, rdx.
+ */
+asm("	template routine_key_start\n"
+    "	enter_key\n"
+    "	test	$1, %sil\n"			/* pointers are even */
+    "	jz	.Lnot_keyed\n"
+    "	process_to_ecx .Lkey_collision\n"
+    "	bucket_to_r8\n"
+    "	take_key_out .Lkey_new\n"
+    "	lea	HOLE(%rdi), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	lock incq ORPHAN_STARTS(%rax)\n"
+    "	jmp	.Lkey_opened\n"
+
+    ".Lkey_new:\n"
+    "	sub	$BUCKET_BYTES, %r8d\n"		/* the first entry again */
+    ".Lkey_free_next:\n"
+    "	entry_at_r8\n"
+    "	mov	(%rdx), %eax\n"
+    "	test	%eax, %eax\n"
+    "	jnz	.Lkey_in_use\n"
+    "	lock cmpxchg %ecx, (%rdx)\n"
+    "	je	.Lkey_opened\n"
+    ".Lkey_in_use:\n"
+    "	next_in_bucket .Lkey_free_next\n"
+    ".Lkey_collision:\n"
+    "	lock incq COLLISIONS(%rdi)\n"
+    "	leave_key\n"
+
+    ".Lkey_opened:\n"
+    "	lea	HOLE(%rdi), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	lock incq STARTS(%rax)\n"
+    "	mov	%rdx, %rcx\n"
+    "	begin_to_rax\n"
+    "	mov	%rax, KEY_TICKS(%rcx)\n"
+    "	mov	%rsi, KEY(%rcx)\n"		/* from here on a stop can take the key out */
+    "	leave_key\n"
+
+    ".Lnot_keyed:\n"
+    "	lock incq NOT_KEYED(%rdi)\n"
+    "	leave_key\n"
+
+    /* Set rdx to the word of the pid cache for thread ecx, and store it there. Changes rax. */
+    ".Lask_process:\n"
+    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%r11\n"
+    "	mov	$SYS_GETPID, %eax\n"
+    "	syscall\n"
+    "	pop	%r11\n"
+    "	pop	%rcx\n"
+    "	shl	$32, %rax\n"
+    "	lea	(%rax,%rcx), %rdx\n"
+    "	mov	%ecx, %eax\n"
+    "	and	$PIDS_MASK, %eax\n"
+    "	mov	%rdx, HOLE(%rdi,%rax,8)\n"
+    "		hole PIDS_OFF\n"
+    "	ret\n");
+
+/* Stop the pair. Changes rax, rcx, rdx, rsi. */
+asm("	template routine_key_stop\n"
+    "	enter_key\n"
+    "	test	$1, %sil\n"
+    "	jz	.Lkey_orphan\n"
+    "	process_to_ecx .Lkey_orphan\n"
+    "	bucket_to_r8\n"
+    "	take_key_out .Lkey_orphan\n"
+    "	mov	KEY_TICKS(%rdx), %rcx\n"
+    "	mov	%r9d, (%rdx)\n"			/* free */
+    "	lea	HOLE(%rdi), %rsi\n"
+    "		hole SLOTS_OFF\n"
+    "	mov	KEY_NOW(%rsp), %rax\n"
+    "	add_time lock\n"
+    "	leave_key\n"
+
+    ".Lkey_orphan:\n"
+    "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	leave_key\n");
+
+/*
+ * Set the carry flag if the page below the page of rsp is not mapped: the program, and not the
+ * trampoline, must fault at the end of a stack. OCaml 4 turns a fault of OCaml code into
+ * Stack_overflow, and dies of other faults. rt_sigpending(2) fails if it cannot write to the page
+ * below. Nothing can be saved on the stack, so the MMX registers are used: OCaml does not use them,
+ * and C leaves them empty at calls.
+ */
+asm("	template routine_room\n"
+    "	movq	%rax, %mm0\n"
+    "	mov	$HOLE, %eax\n"
+    "		hole MAY_CALL\n"
+    "	test	%eax, %eax\n"
+    "	jz	.Lroom_end\n"
+    "	mov	%rsp, %rax\n"
+    "	and	$PAGE_MASK, %rax\n"
+    "	cmp	HOLE(%rip), %rax\n"		/* the page that was examined last */
+    "		hole TO_STACK_PAGE\n"
+    "	je	.Lroom_end\n"
+    "	movq	%rcx, %mm1\n"
+    "	movq	%rsi, %mm2\n"
+    "	movq	%rdi, %mm3\n"
+    "	movq	%r11, %mm4\n"
+    "	lea	-SIGSET_BYTES(%rax), %rdi\n"
+    "	mov	$SIGSET_BYTES, %esi\n"
+    "	mov	$SYS_RT_SIGPENDING, %eax\n"
+    "	syscall\n"
+    "	lea	SIGSET_BYTES(%rdi), %rcx\n"	/* the page again */
+    "	test	%eax, %eax\n"
+    "	jnz	.Lroom_none\n"
+    "	mov	%rcx, HOLE(%rip)\n"
+    "		hole TO_STACK_PAGE\n"
+    ".Lroom_none:\n"
+    "	movq	%mm1, %rcx\n"
+    "	movq	%mm2, %rsi\n"
+    "	movq	%mm3, %rdi\n"
+    "	movq	%mm4, %r11\n"
+    "	jz	.Lroom_end\n"			/* movq does not change this flag */
+    "	stc\n"
+    /* carry is set only after the stc: all jumps to here leave it clear */
+    ".Lroom_end:\n"
+    "	movq	%mm0, %rax\n"
+    "	emms\n"
+    "	ret\n"
+
+    "	template end\n"
+    "	.popsection\n"
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	template holes_end\n"
+    "	.popsection\n");
+// clang-format on

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The holes in the machine code of templates_code.c, which templates.c fills. */
+#ifndef CHANGE_INSIDE_TEMPLATES_CODE_H
+#define CHANGE_INSIDE_TEMPLATES_CODE_H
+
+#include <stdint.h>
+
+/*
+ * The values for holes. A hole is the 32-bit displacement or immediate operand of an instruction.
+ * Distances (the names with TO) are from the end of the instruction.
+ *
+ *	TO_COUNTER	the site's counter in the last shard
+ *	TO_BLOCK_ADDR	block_header.addr, where the process keeps the address of the block
+ *	COUNTER_OFF	offset of the site's counter in shard 0, from the block
+ *	N_CPUS		the number of CPUs that have a shard: n_shards - 1
+ *	SHARD_BYTES	from a counter to the site's counter in the next shard
+ *	CPU_ID, RSEQ_CS	members of the thread's struct rseq, from the FS base
+ *	TO_SEQUENCE	the struct rseq_cs of the trampoline
+ *	TID		see struct templates_process
+ *	TO_GATE		the two bytes of the gate
+ *	TO_WRAPPER	the wrapper of the handler
+ *	TO_PAIR		the area of a pair
+ *	TO_START, TO_STOP, TO_KEY_START, TO_KEY_STOP	the routines
+ *	TO_NS_PER_TICK	block_header.ns_per_tick
+ *	SLOT_MASK	n_threads - 1
+ *	SLOTS_OFF	pairs_slots_off()
+ *	DEPTH		block_header.depth, times 65536
+ *	MAY_CALL	may_call_kernel: 0 or 1
+ *	TO_ROOM		the routine `room`
+ *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
+ *	TO_GATE_CODE	the gate, the last template of the trampoline
+ *	N_BUCKETS	the number of buckets of a pair by key
+ *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
+ */
+#define TEMPLATE_HOLES(X)                                                                          \
+	X(TO_COUNTER, 0)                                                                           \
+	X(TO_BLOCK_ADDR, 1)                                                                        \
+	X(COUNTER_OFF, 2)                                                                          \
+	X(N_CPUS, 3)                                                                               \
+	X(SHARD_BYTES, 4)                                                                          \
+	X(CPU_ID, 5)                                                                               \
+	X(TID, 6)                                                                                  \
+	X(TO_GATE, 7)                                                                              \
+	X(TO_WRAPPER, 8)                                                                           \
+	X(TO_PAIR, 9)                                                                              \
+	X(TO_START, 10)                                                                            \
+	X(TO_STOP, 11)                                                                             \
+	X(TO_NS_PER_TICK, 12)                                                                      \
+	X(SLOT_MASK, 13)                                                                           \
+	X(SLOTS_OFF, 14)                                                                           \
+	X(DEPTH, 15)                                                                               \
+	X(MAY_CALL, 16)                                                                            \
+	X(TO_ROOM, 17)                                                                             \
+	X(TO_STACK_PAGE, 18)                                                                       \
+	X(TO_GATE_CODE, 19)                                                                        \
+	X(RSEQ_CS, 20)                                                                             \
+	X(TO_SEQUENCE, 21)                                                                         \
+	X(TO_KEY_START, 22)                                                                        \
+	X(TO_KEY_STOP, 23)                                                                         \
+	X(N_BUCKETS, 24)                                                                           \
+	X(KEYS_OFF, 25)                                                                            \
+	X(PIDS_OFF, 26)
+
+#define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
+enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
+#undef TEMPLATE_HOLE
+
+struct template_hole {
+	uint32_t off;	/* offset of its four bytes from templates_text */
+	uint16_t value; /* HOLE_... */
+	uint16_t after; /* number of the instruction's bytes after the hole */
+};
+
+/* In ascending order of `off`; the end is at templates_holes_end. */
+extern const struct template_hole templates_holes[], templates_holes_end[];
+
+/* Size of the code that loads the key into rsi. */
+enum { TEMPLATES_KEY_BYTES = 10 };
+
+/*
+ * The templates. Each ends where the next one begins. The names that begin with count_cpu_,
+ * key_start_ or key_stop_ are places in these templates.
+ */
+extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
+	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
+	templates_count_cpu_sequence_end[], templates_gate[], templates_enter[],
+	templates_enter_stop[], templates_start[], templates_stop[], templates_key_start[],
+	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
+	templates_leave[], templates_routine_start[], templates_routine_stop[],
+	templates_routine_key_start[], templates_routine_key_stop[], templates_routine_room[],
+	templates_end[];
+
+#endif

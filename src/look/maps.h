@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* /proc/PID/maps: the mappings of a process. */
+#ifndef LOOK_MAPS_H
+#define LOOK_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+/* One line of /proc/PID/maps. */
+struct mapping {
+	uint64_t start, end; /* addresses; end is exclusive */
+	uint64_t off;	     /* offset in the file */
+	unsigned int dev_major, dev_minor;
+	uint64_t inode; /* 0: no file */
+	bool readable, writable, executable;
+	bool shared;	  /* MAP_SHARED: writes change the file */
+	const char *path; /* as the kernel writes it, e.g. with " (deleted)"; "": no path */
+};
+
+struct maps {
+	struct mapping *mappings; /* in ascending order of their addresses */
+	size_t n;
+	char *text; /* the paths of the mappings point into this text */
+};
+
+/* Read the mappings of PID. Returns 0, or -ESRCH, -EPERM, ... with a message. */
+int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
+void maps_free(struct maps *maps);
+
+/*
+ * Parse TEXT, which now belongs to MAPS: maps_free() frees it; after an error it is freed already.
+ * Returns -EBADMSG if the format is wrong.
+ */
+int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
+
+/* Remove the mappings that lie in [START, END), a range that has been unmapped. */
+void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
+
+/* Return the mapping that contains ADDR, or NULL. */
+const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
+
+/*
+ * Open the file of M, a mapping of PID, for reading. Returns the descriptor, or -errno without a
+ * message; -ENOEXEC: the file is not a regular one.
+ */
+int maps_open_file(pid_t pid, const struct mapping *m);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading many small pieces of another process's memory. For writing, see patch.h. */
+#ifndef LOOK_MEMORY_H
+#define LOOK_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include "base/ctx.h"
+
+/*
+ * The address space that process PID had at memory_open(). After an exec, memory_read() and
+ * memory_plan_read() fail with -ESRCH. memory_read_in_order() and memory_try_read() may then read
+ * from the new address space: memory_check_alive() shows this.
+ */
+struct memory;
+
+int memory_open(struct ocp_ctx *ctx, pid_t pid, struct memory **out);
+void memory_close(struct memory *memory);
+
+pid_t memory_pid(const struct memory *memory);
+
+/* Return true if the process still uses this address space. */
+bool memory_is_alive(const struct memory *memory);
+
+struct memory_piece {
+	uint64_t addr;
+	uint16_t bytes;
+	uint32_t to; /* offset in the buffer; memory_read() sets it */
+};
+
+/* Read the pieces into BUF, one directly after the other. Changes the order of PIECES. */
+int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
+
+/*
+ * A plan for pieces that are read several times: they are sorted and grouped once. Each piece is
+ * put at offset `to` of the buffer. PIECES comes from malloc(3) and belongs to the plan, also after
+ * an error. Returns -EFAULT, with a message, if the end of a piece exceeds the address range.
+ */
+struct memory_plan;
+int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
+		     struct memory_plan **out);
+void memory_plan_free(struct memory_plan *plan);
+
+/* Return the pieces in ascending order of their addresses. They belong to PLAN. */
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
+
+/*
+ * Read the pieces of PLAN into BUF. Allocates nothing. After an error, BUF may have some of the
+ * pieces.
+ */
+int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
+
+/*
+ * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
+ * microseconds: for values that change meanwhile. BYTES is the total size of the pieces. The caller
+ * must call memory_check_alive() after its last read: if this fails, the bytes may come from
+ * another address space.
+ */
+int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+			 void *buf, size_t bytes);
+
+/*
+ * Read BYTES bytes at ADDR. Return false, without a message, if they cannot be read. For very many
+ * reads: the reason for a failure is not looked for.
+ */
+bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes);
+
+/* Return 0, or -ESRCH, with a message, if the address space is gone. */
+int memory_check_alive(const struct memory *memory);
+
+#endif
