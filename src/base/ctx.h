@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room base: what every C program needs and the C library lacks.
+ * In: strings, numbers, files, the clock.
+ * Out: arrays, searches, regular expressions, error messages.
+ * Callers: all rooms.
+ */
+/*
  * The context (ctx): functions of the library record error messages in it, and pass it their log
  * lines. The library never prints: the owner of the ctx reads the messages, and installs a callback
  * for the log lines.

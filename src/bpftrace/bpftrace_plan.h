@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room bpftrace: commands for bpftrace.
+ * In: names of probes, and a process or a file.
+ * Out: the attach points, or a script.
+ * Callers: tool.
+ */
 /* Choose the attach points with which bpftrace traces the requested probes: see bpftrace_plan.c. */
 #ifndef BPFTRACE_PLAN_H
 #define BPFTRACE_PLAN_H

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room cli: what the command lines of the programs share.
+ * In: argv.
+ * Out: options, messages, exit codes, the loop that waits.
+ * Callers: serve, top and tool.
+ */
 /* Code shared by the command-line programs: exit codes, options, messages. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H

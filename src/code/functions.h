@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room code: the code of an OCaml program.
+ * In: an ELF file.
+ * Out: functions and their names, instructions, frame tables, parts of the runtime.
+ * Callers: program, process, unwind and the rooms above them.
+ */
 /* The functions of an executable, a library or a plugin, from its symbols. */
 #ifndef CODE_FUNCTIONS_H
 #define CODE_FUNCTIONS_H

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room elf: any ELF file, whether OCaml made it or not.
+ * In: a descriptor of a file that nobody has to trust.
+ * Out: segments, symbols, line tables, call frame information.
+ * Callers: all rooms above that read a file.
+ */
+/*
  * An ELF file: its headers, and parts of its contents, read through a descriptor of the caller.
  * Every size in the headers is checked against the size of the file before memory is allocated for
  * it.

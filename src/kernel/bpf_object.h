@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room kernel: every bpf(2) and perf_event_open(2).
+ * In: the BPF programs of bpf/, offsets of places in files.
+ * Out: loaded programs, links, maps; what the kernel supports.
+ * Callers: the engines, profiler, stack walker and change/inside (for the time stamp counter).
+ */
+/*
  * Loads BPF programs and their maps into the kernel: all but bpf/waiting.bpf.c, which waiting.c
  * loads.
  */

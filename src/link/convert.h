@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room link: the post-linker ocaml-probes-link.
+ * In: a program that the ppx has built.
+ * Out: the same program with sites, semaphores and notes.
+ * Callers: no room: it is a program.
+ */
 /* Convert the dormant probes of an executable to probe sites. */
 #ifndef LINK_CONVERT_H
 #define LINK_CONVERT_H

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room measure: meters: what a user measures.
+ * In: a request and processes.
+ * Out: samples: rows with names.
+ * Callers: watch and tool; the public C API.
+ */
 /* The contents of struct ocp_meter, and the functions of its modules. */
 #ifndef MEASURE_METER_H
 #define MEASURE_METER_H

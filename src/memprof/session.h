@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room memprof: what a program allocates, by Gc.Memprof in the program.
+ * In: a pid of a program that has the library ocaml-probes.memprof.
+ * Out: allocations and live blocks, with stacks.
+ * Callers: tool, top and serve.
+ */
+/*
  * A Gc.Memprof profile of a running program, which must be linked with the library
  * ocaml-probes.memprof: see ring.h. The program stops the profile when the session is closed, or
  * when the process that owns the session ends.

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room process: the probes of a live process.
+ * In: a pid: its mappings and files.
+ * Out: images, sites with their present bytes, states of probes, figures of the collector.
+ * Callers: change/switch, and all rooms that show or measure processes.
+ */
 /* The members of struct ocp_process, for the other modules of the library. */
 #ifndef PROCESS_PROCESS_H
 #define PROCESS_PROCESS_H

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room profile: sampled stacks.
+ * In: processes, and the event that takes a sample.
+ * Out: a profile: named stacks with values.
+ * Callers: memprof, profile/formats, serve and tool.
+ */
 /* A profile: named stacks and their values. It is the input of the writers of all formats. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H

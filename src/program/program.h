@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room program: the probes in a file.
+ * In: an ELF file: notes, dormant sites, functions.
+ * Out: probes by name; sites and semaphores with their addresses and arguments.
+ * Callers: all rooms above that know probes.
+ */
+/*
  * The probes of one ELF file: notes are resolved to sites, and sites are grouped into probes by
  * name. All addresses are link-time addresses.
  */

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room serve: the server ocaml-probes-serve.
+ * In: a configuration, and HTTP requests that nobody has to trust.
+ * Out: metrics, JSON, pages, switched probes, profiles.
+ * Callers: no room: it is a program.
+ */
 /* The server: a watch, the HTTP process in front of it, and the textfile. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H

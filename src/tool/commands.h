@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room tool: ocaml-probes and its commands.
+ * In: argv.
+ * Out: tables, JSON, CSV, files.
+ * Callers: no room: it is a program.
+ */
 /* The subcommands of ocaml-probes. */
 #ifndef TOOL_COMMANDS_H
 #define TOOL_COMMANDS_H

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room top: the full-screen view ocaml-probes-top.
+ * In: a watch, and keys.
+ * Out: a screen.
+ * Callers: no room: it is a program.
+ */
+/*
  * The state of `top`. Ticks and keys change the state; draw() shows it:
  *
  *	watch -> snapshot -> view (filtered, sorted) -> draw

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room unwind: walking stacks, and naming frames.
+ * In: files with code; addresses that a BPF program has stored.
+ * Out: unwind tables in BPF maps; frames with functions and lines.
+ * Callers: profile, memprof, measure (--stack).
+ */
+/*
  * The user side of bpf/walk.bpf.h: give the BPF programs the code mappings of processes and the
  * unwind tables of their files. A table is made once for a file and serves all processes that map
  * the file.

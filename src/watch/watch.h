@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room watch: programs that come and go.
+ * In: names of programs, and a request for each.
+ * Out: totals, rates and the last minute of each program.
+ * Callers: serve, top and tool.
+ */
+/*
  * A watch: the probes of programs over time, for a terminal, a scrape or a page.
  *
  *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
@@ -17,7 +23,7 @@
  *
  * Different containers have different targets. A file that several containers run (from a volume)
  * is a target without a container. Files on overlays are separate, even if they share a lower file;
- * see measure/kernel_file.c.
+ * see kernel/kernel_file.c.
  *
  * All work is done in the calling thread. Pointers that these functions return are valid until the
  * next call of watch_set, watch_tick, watch_read or watch_switch_....

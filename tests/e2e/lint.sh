@@ -87,6 +87,9 @@ test_order_of_folders() {
 	printf '/* ptrace(2)\n * stops it */\nlong poke(void)\n{\n\treturn ptrace(4, 1, 0, 0);\n}\n' >"$TMP/root/src/process/poke.c"
 	echo 'const char *path = "/proc/%d/mem";' >"$TMP/root/src/tool/path.c"
 	printf 'int open_mem(void)\n{\n\treturn open("mem", O_RDWR);\n}\n' >"$TMP/root/src/look/write.c"
+	echo '/* see tool/nowhere.c */' >"$TMP/root/src/top/comment.c"
+	sed -i '/^ \* Room look: /d' "$TMP/root/src/look/memory.h"
+	sed -i 's/Room watch:/Room watched:/' "$TMP/root/src/watch/watch.h"
 	printf '/* bpf_link_create(2) */\nint load(void)\n{\n\treturn measure_by_bpf__load(0);\n}\n' >"$TMP/root/src/measure/load.c"
 	printf 'int map(int fd)\n{\n\treturn bpf_map_delete_elem(fd, 0) || bpf_obj_pin(fd, "a");\n}\n' >"$TMP/root/src/profile/map.c"
 	rm "$TMP/root/src/profile/recorder.c" "$TMP/root/src/change/switch/plan.c" "$TMP/root/bpf/walk_frame.bpf.h"
@@ -108,6 +111,9 @@ test_order_of_folders() {
 	eq "$(grep -c 'makes BPF objects' "$TMP/out")" 2
 	finds -x 'function thrice is defined in 3 files: bpf/three.bpf.h src/base/one.h src/tool/two.c' "$TMP/out"
 	finds -x 'struct thrice is defined in 2 files: src/base/one.h src/tool/two.c' "$TMP/out"
+	finds "$TMP/root/src/top/comment.c: tool/nowhere.c does not exist" "$TMP/out"
+	finds "src/look: 0 headers describe this room" "$TMP/out"
+	finds "$TMP/root/src/watch/watch.h: describes the room watched" "$TMP/out"
 	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nchange/switch/plan.c does not exist'
 	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
 	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room change/inside: counters and trampolines in the memory of a process.
+ * In: a pid, sites and their gates.
+ * Out: a block in the process, which counts without the tool; its numbers.
+ * Callers: the engine `inside`; change/switch and process, for sites that call a trampoline.
+ */
+/*
  * Counting and timing inside a process: sites call trampolines, which count and then run the
  * handler if it is switched on. This needs only the right to ptrace the process.
  *

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room change/stop: stopping processes, and writing single bytes into them.
+ * In: a pid or a command; addresses with the bytes to write.
+ * Out: a stopped process, which continues when it is released.
+ * Callers: change/inside, change/switch, process (to hold a process). No other room calls
+ * ptrace(2).
+ */
+/*
  * Stopping all threads of a process by ptrace(2), or starting a process stopped. The calls may come
  * from different threads of the caller, but only one at a time.
  */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room change/switch: switching the probes of a process on and off.
+ * In: actions: names of probes and what to do with them.
+ * Out: all of them done, or none; a journal while they are done.
+ * Callers: only the public C API: ocp_process_update(), ocp_trace(), ocp_repair().
+ */
+/*
  * Plans: the list of writes that carries out actions, made from a snapshot. These functions neither
  * write to a process nor read from it.
  */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room measure/args: what to measure, as a user writes it.
+ * In: names, filters, keys, arguments.
+ * Out: a checked request; places of arguments for the engines.
+ * Callers: cli and serve fill it; watch, measure and the engines read it.
+ */
+/*
  * A measuring request: what to measure, but not in which processes. The command line and the
  * configuration of `serve` fill it in, a watch carries it, a meter keeps it, and an engine opens
  * with it.

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room measure/engine: the engines, which count and time numbered sites.
+ * In: a request and sites.
+ * Out: counts and times of each number.
+ * Callers: measure; memprof, for its kernel part.
+ */
+/*
  * The interface of a measuring engine, which counts and times the hits of numbered sites. meter.c
  * maps probes to sites and uses an engine only through this interface. There are two engines:
  * engine_bpf.c (uprobes), and engine_inside.c, which counts inside of processes.

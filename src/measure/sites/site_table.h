@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room measure/sites: numbers for sites.
+ * In: probes and their files, as they are found.
+ * Out: sites with numbers that stay.
+ * Callers: measure and measure/args.
+ */
+/*
  * The table of what a meter measures: the probes by name, the files that contain them, and their
  * sites, numbered as in the engine. The table grows when processes load more files. The number of a
  * site or probe does not change, except in site_table_drop_left_out().

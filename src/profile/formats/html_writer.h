@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room profile/formats: files of profiles.
+ * In: a profile.
+ * Out: pprof, JSON, a page with a flame graph.
+ * Callers: tool and serve.
+ */
+/*
  * Writes a profile as a single HTML file that needs no other file: a flame graph, and a list of the
  * functions.
  */

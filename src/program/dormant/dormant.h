@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Room program/dormant: probes that have no note yet.
+ * In: the code and the markers of a program of the ppx.
+ * Out: the sites, as notes would describe them.
+ * Callers: program, and the post-linker, which makes notes of them.
+ */
+/*
  * Dormant probes: probes of the ppx that the post-linker has not converted. The same information as
  * in a note is read from their code and markers. See dormant.c.
  */

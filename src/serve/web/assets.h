@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Room serve/web: the web page.
+ * In: files at build time.
+ * Out: the bytes of each file.
+ * Callers: serve.
+ */
 /* The files of the web page, which are part of this program. */
 #ifndef SERVE_WEB_ASSETS_H
 #define SERVE_WEB_ASSETS_H
