@@ -152,22 +152,20 @@ struct engine_spec {
 };
 
 /*
- * The totals of a pair. For how the counts of starts add up, see struct measure_pair in
- * bpf/measure.h.
+ * The calls of pair number `pair` in a domain. In a reading, only the members of TIMES about
+ * completed calls are set, without `starts`. In a sample, `start` and `stop` are set, too, `starts`
+ * equals `count`, and `buckets` points to BUCKETS.
  */
-struct engine_pair {
-	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
-	uint64_t orphan_starts, orphan_stops, map_full, not_keyed, mismatched;
-	uint64_t buckets[496];
+struct domain_pair {
+	uint32_t pair, domain;
+	struct ocp_pair times;
+	uint64_t buckets[OCP_BUCKETS];
 };
 
-/*
- * The calls of pair number `pair` in a domain. In TIMES, only the members about completed calls are
- * set.
- */
-struct engine_domain_pair {
-	uint32_t pair, domain;
-	struct engine_pair times;
+/* If all members are 0, there are none. Those of a sample are sorted by pair, then by domain. */
+struct domain_pairs {
+	struct domain_pair *list;
+	size_t n;
 };
 
 struct engine_keyed {
@@ -209,20 +207,24 @@ struct engine_group {
 };
 
 /*
- * The result of a read. The caller provides hits, pairs, histograms and floats. The engine
- * allocates the other arrays, and the caller frees them.
+ * The result of a read. The caller provides hits, pairs, pair_buckets, histograms and floats. The
+ * engine allocates the other arrays, and the caller frees them.
  */
 struct engine_reading {
 	/* Read only hits, losses, walk_ns and `processes`: the other arrays may be NULL. */
 	bool only_hits;
-	uint64_t *hits;			     /* by site number; room for all attached sites */
-	struct engine_pair *pairs;	     /* room for n_pairs */
-	struct engine_histogram *histograms; /* room for n_histograms */
-	struct engine_floats *floats;	     /* room for n_histograms; NULL: not wanted */
+	uint64_t *hits; /* by site number; room for all attached sites */
+	/*
+	 * Room for n_pairs. The engine sets the counts and times, but not `open`. For how the
+	 * counts of starts add up, see struct measure_pair in bpf/measure.h.
+	 */
+	struct ocp_pair *pairs;
+	uint64_t (*pair_buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
+	struct engine_histogram *histograms;   /* room for n_histograms */
+	struct engine_floats *floats;	       /* room for n_histograms; NULL: not wanted */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
-	struct engine_domain_pair *domain_pairs;
-	size_t n_domain_pairs;
+	struct domain_pairs domain_pairs;
 	struct engine_group *groups;
 	size_t n_groups;
 	struct measure_by_times *group_times;
