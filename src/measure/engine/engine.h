@@ -26,6 +26,7 @@
 #include "measure/args/request.h"
 #include "ocaml_probes_measure.h"
 
+struct site;
 struct stack_store;
 struct stack_walker;
 struct stored_stack;
@@ -47,6 +48,11 @@ struct engine_role {
 
 /* A site, and what to do at its hits. */
 struct engine_site {
+	/*
+	 * The site in its program, for its condition and frame, and what its hits are; NULL: a site
+	 * without any of these.
+	 */
+	const struct site *site;
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
 	/*
 	 * File offset of the 2-byte semaphore that tracers raise: in providers ocaml_1 and ocaml_2,
@@ -57,16 +63,9 @@ struct engine_site {
 	uint32_t probe_index; /* the number of its probe, as in struct engine_keyed */
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
-	bool is_off;		 /* do not attach to it now; see switch_sites */
-	bool needs_kernel;	 /* its code is not nop and call: only the kernel can count it */
-	bool is_keyed;		 /* its hits are split by measure_request.split */
-	bool needs_confirmation; /* time only confirmed calls: see engine_role.confirms */
-	uint8_t condition;	 /* enum measure_condition */
-	/* if `condition` names an argument: hits where it has this value do not count */
-	uint32_t unless;
-	bool is_return;		/* a hit is the return of the function that begins at the site */
-	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
-	bool is_on_ocaml_stack; /* OCaml 5 runs the site's function on the stack of a fibre */
+	bool is_off;	   /* do not attach to it now; see switch_sites */
+	bool needs_kernel; /* its code is not nop and call: only the kernel can count it */
+	bool is_keyed;	   /* its hits are split by measure_request.split */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -126,7 +125,7 @@ struct engine_spec {
 	size_t n_roles;
 	size_t max_open;      /* room for (thread, pair) combinations with open starts */
 	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
-	bool has_conditions;  /* engine_site.condition may be used */
+	bool has_conditions;  /* a site may have a condition */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
 	const char *exe;      /* the program for check_exe; NULL: none */
