@@ -49,8 +49,8 @@ struct engine_role {
 /* A site, and what to do at its hits. */
 struct engine_site {
 	/*
-	 * The site in its program, for its condition and frame, and what its hits are; NULL: a site
-	 * without any of these.
+	 * The site of the program: its condition, its frame, and whether a hit is a return. NULL:
+	 * the site has no condition and no frame, and a hit is not a return.
 	 */
 	const struct site *site;
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
