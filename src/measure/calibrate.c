@@ -159,21 +159,22 @@ static double time_passes(const struct code *code)
  */
 static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 {
-	uint64_t hits[SITES], since[OCP_BUCKETS];
-	struct engine_pair *pair = calloc(1, sizeof(*pair));
+	uint64_t hits[SITES], buckets[1][OCP_BUCKETS] = { 0 }, since[OCP_BUCKETS];
+	struct ocp_pair pair = { 0 };
 	struct engine_histogram *histogram = calloc(1, sizeof(*histogram));
-	struct engine_reading reading = { .hits = hits, .pairs = pair, .histograms = histogram };
-	int err = pair && histogram ? c->ops->read(run->engine, &reading) : ctx_no_memory(c->ctx);
+	struct engine_reading reading = {
+		.hits = hits, .pairs = &pair, .pair_buckets = buckets, .histograms = histogram
+	};
+	int err = histogram ? c->ops->read(run->engine, &reading) : ctx_no_memory(c->ctx);
 
 	for (size_t i = 0; !err && i < OCP_BUCKETS; i++) {
-		since[i] = pair->buckets[i] - run->buckets[i];
-		run->buckets[i] = pair->buckets[i];
+		since[i] = buckets[0][i] - run->buckets[i];
+		run->buckets[i] = buckets[0][i];
 	}
 	if (!err)
 		*ns = (double)ocp_bucket_quantile(since, 0.5);
 	free(reading.keyed);
 	free(histogram);
-	free(pair);
 	return err;
 }
 

@@ -6,19 +6,6 @@
 #include "measure/engine/engine.h"
 #include "ocaml_probes.h"
 
-struct domain_pair {
-	size_t pair; /* index of the pair in the sample */
-	uint32_t domain;
-	struct ocp_pair times; /* of completed calls; `starts` equals `count` */
-	uint64_t buckets[OCP_BUCKETS];
-};
-
-/* Rows, sorted by pair, then by domain. If all members are 0, there are none. */
-struct domain_pairs {
-	struct domain_pair *list;
-	size_t n;
-};
-
 /*
  * Also split the calls that METER times by the domain of OCaml 5 that makes the call. METER must
  * time C functions of the runtime in one process. Call this before ocp_meter_open().

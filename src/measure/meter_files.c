@@ -298,16 +298,11 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 		const struct elf_file *elf = file->prog->elf;
 
 		sites[i] = (struct engine_site){
+			.site = site,
 			.probe_index = measured->probe_index,
 			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = probe->is_counted && site_counts(site),
-			.is_return = site->is_return,
 			.needs_kernel = meter_needs_kernel(site),
-			.needs_confirmation = site->events & SITE_IF_CONFIRMED,
-			.condition = site->condition,
-			.unless = site->unless,
-			.frame_depth = site->frame_depth,
-			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};
 		fill_roles(probe, site, &sites[i]);
 		fill_site_arguments(meter, measured, &sites[i]);

@@ -353,40 +353,25 @@ static void point_to_buckets(struct domain_pairs *pairs)
 		pairs->list[i].times.buckets = pairs->list[i].buckets;
 }
 
-/*
- * Convert the calls by domain in READING. The caller frees OUT with domain_pairs_free(), also on
- * failure (-ENOMEM).
- */
-static int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
-			     struct domain_pairs *out)
+/* Name, sort and complete PAIRS, the calls by domain that the engine of METER has read. */
+static void domain_pairs_make(const struct ocp_meter *meter, struct domain_pairs *pairs)
 {
-	int err = allocate_domain_pairs(meter->ctx, out, reading->n_domain_pairs);
+	size_t n = 0;
 
-	out->n = 0;
-	for (size_t i = 0; !err && i < reading->n_domain_pairs; i++) {
-		const struct engine_domain_pair *read = &reading->domain_pairs[i];
-		struct domain_pair *row = &out->list[out->n];
+	for (size_t i = 0; i < pairs->n; i++) {
+		struct domain_pair *row = &pairs->list[i];
 
-		if (read->pair >= meter->request.n_pairs)
+		if (row->pair >= meter->request.n_pairs)
 			continue;
-		out->n++;
-		row->pair = read->pair;
-		row->domain = read->domain;
-		row->times = (struct ocp_pair){
-			.start = meter->request.pairs[read->pair].start.text,
-			.stop = "",
-			.starts = read->times.count,
-			.count = read->times.count,
-			.sum_ns = read->times.sum_ns,
-			.min_ns = read->times.min_ns,
-			.max_ns = read->times.max_ns,
-		};
-		memcpy(row->buckets, read->times.buckets, sizeof(row->buckets));
+		row->times.start = meter->request.pairs[row->pair].start.text;
+		row->times.stop = "";
+		row->times.starts = row->times.count;
+		pairs->list[n++] = *row;
 	}
-	if (out->n)
-		qsort(out->list, out->n, sizeof(*out->list), compare_domain_pairs);
-	point_to_buckets(out);
-	return err;
+	pairs->n = n;
+	if (n)
+		qsort(pairs->list, n, sizeof(*pairs->list), compare_domain_pairs);
+	point_to_buckets(pairs);
 }
 
 void pair_find_extremes(struct ocp_pair *pair)
@@ -400,13 +385,19 @@ void pair_find_extremes(struct ocp_pair *pair)
 			pair->max_ns = ocp_bucket_start(i + 1) - 1;
 }
 
-static void subtract_domain_pair(struct domain_pair *row, const struct domain_pair *old)
+/* Subtract OLD from PAIR and its BUCKETS, except the extremes and `open`. */
+static void subtract_pair(struct ocp_pair *pair, uint64_t *buckets, const struct ocp_pair *old)
 {
-	row->times.starts -= old->times.starts;
-	row->times.count -= old->times.count;
-	row->times.sum_ns -= old->times.sum_ns;
+	pair->count -= old->count;
+	pair->sum_ns -= old->sum_ns;
+	pair->starts -= old->starts;
+	pair->orphan_starts -= old->orphan_starts;
+	pair->orphan_stops -= old->orphan_stops;
+	pair->map_full -= old->map_full;
+	pair->not_keyed -= old->not_keyed;
+	pair->mismatched -= old->mismatched;
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
-		row->buckets[i] -= old->buckets[i];
+		buckets[i] -= old->buckets[i];
 }
 
 /* Set *OUT to LATER minus EARLIER. The caller frees OUT, also on failure (-ENOMEM). */
@@ -427,7 +418,7 @@ static int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs 
 				   : NULL;
 
 		if (old)
-			subtract_domain_pair(&out->list[i], old);
+			subtract_pair(&out->list[i].times, out->list[i].buckets, &old->times);
 		pair_find_extremes(&out->list[i].times);
 	}
 	return 0;
@@ -638,40 +629,23 @@ static int allocate_pairs(struct ocp_sample *sample, size_t n)
 	return 0;
 }
 
-static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs)
+/* Name and complete the pairs of SAMPLE, which the engine has read. */
+static void make_pairs(struct ocp_sample *sample)
 {
-	const struct ocp_meter *meter = sample->meter;
-	int err = allocate_pairs(sample, meter->request.n_pairs);
+	const struct measure_request *request = &sample->meter->request;
 
-	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
-		const struct engine_pair *pair = &pairs[i];
+	for (size_t i = 0; i < sample->n_pairs; i++) {
+		struct ocp_pair *pair = &sample->pairs[i];
 		const uint64_t ended =
 			pair->count + pair->orphan_starts + pair->map_full + pair->not_keyed;
 
-		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
-		sample->pairs[i] = (struct ocp_pair){
-			.start = meter->request.pairs[i].start.text,
-			.stop = request_pair_stop(&meter->request.pairs[i]),
-			.count = pair->count,
-			.sum_ns = pair->sum_ns,
-			.min_ns = pair->min_ns,
-			.max_ns = pair->max_ns,
-			.starts = pair->starts,
-			.orphan_starts = pair->orphan_starts,
-			.orphan_stops = pair->orphan_stops,
-			.map_full = pair->map_full,
-			.not_keyed = pair->not_keyed,
-			/*
-			 * While the meter is attached, the counters are not all read at the same
-			 * moment.
-			 */
-			.open = pair->starts > ended ? pair->starts - ended : 0,
-			.buckets = sample->buckets[i],
-			.by_key = meter->request.pairs[i].key_arg >= 0,
-			.mismatched = pair->mismatched,
-		};
+		pair->start = request->pairs[i].start.text;
+		pair->stop = request_pair_stop(&request->pairs[i]);
+		/* While the meter is attached, the counters are not read at the same moment. */
+		pair->open = pair->starts > ended ? pair->starts - ended : 0;
+		pair->buckets = sample->buckets[i];
+		pair->by_key = request->pairs[i].key_arg >= 0;
 	}
-	return err;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -683,17 +657,25 @@ static int64_t elapsed_ns(const struct ocp_meter *meter)
 	return clock_ns(CLOCK_MONOTONIC) - meter->start_ns;
 }
 
-static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
+/* Read the engine of the meter of SAMPLE. The pairs that it reads belong to SAMPLE. */
+static int read_engine(struct ocp_sample *sample, struct engine_reading *reading)
 {
+	struct ocp_meter *meter = sample->meter;
+	int err = allocate_pairs(sample, meter->request.n_pairs);
+
 	*reading = (struct engine_reading){
 		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
-		.pairs = calloc(meter->request.n_pairs + 1, sizeof(*reading->pairs)),
+		.pairs = sample->pairs,
+		.pair_buckets = sample->buckets,
 		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
 		.floats = calloc(meter->spec.n_histograms + 1, sizeof(*reading->floats)),
 	};
-	if (!reading->hits || !reading->pairs || !reading->histograms || !reading->floats)
-		return ctx_no_memory(meter->ctx);
-	return meter->ops->read(meter->engine, reading);
+	if (!err && (!reading->hits || !reading->histograms || !reading->floats))
+		err = ctx_no_memory(meter->ctx);
+	if (!err)
+		err = meter->ops->read(meter->engine, reading);
+	sample->domains = reading->domain_pairs;
+	return err;
 }
 
 int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
@@ -711,30 +693,26 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	}
 	sample->meter = meter;
 	sample->time_ns = elapsed_ns(meter);
-	err = read_engine(meter, &reading);
+	err = read_engine(sample, &reading);
 	sample->sums.walk_ns = reading.walk_ns;
 	if (!err)
 		err = make_probes(sample, reading.hits);
 	if (!err)
 		err = make_rows(sample, &reading);
 	if (!err)
-		err = make_pairs(sample, reading.pairs);
-	if (!err)
 		err = arg_histograms_make(meter, &reading, &sample->histograms);
-	if (!err)
-		err = domain_pairs_make(meter, &reading, &sample->domains);
 	if (!err)
 		err = value_groups_make(meter, &reading, &sample->groups);
 	if (!err)
 		err = losses_make(&meter->table, &meter->arg_requests, &reading.losses,
 				  &sample->losses);
+	make_pairs(sample);
+	domain_pairs_make(meter, &sample->domains);
 	sample->sums.unlisted = sample->losses.passed_over + sample->losses.filtered;
 	free(reading.hits);
-	free(reading.pairs);
 	free(reading.histograms);
 	free(reading.floats);
 	free(reading.keyed);
-	free(reading.domain_pairs);
 	free(reading.groups);
 	free(reading.group_times);
 	if (err) {
@@ -868,21 +846,12 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 	int err = allocate_pairs(out, later->n_pairs);
 
 	for (size_t i = 0; !err && i < later->n_pairs; i++) {
-		const struct ocp_pair *old = &earlier->pairs[i];
 		struct ocp_pair *pair = &out->pairs[i];
 
 		*pair = later->pairs[i];
-		pair->count -= old->count;
-		pair->sum_ns -= old->sum_ns;
-		pair->starts -= old->starts;
-		pair->orphan_starts -= old->orphan_starts;
-		pair->orphan_stops -= old->orphan_stops;
-		pair->map_full -= old->map_full;
-		pair->not_keyed -= old->not_keyed;
-		pair->mismatched -= old->mismatched;
-		for (size_t j = 0; j < OCP_BUCKETS; j++)
-			out->buckets[i][j] = later->buckets[i][j] - earlier->buckets[i][j];
+		memcpy(out->buckets[i], later->buckets[i], sizeof(out->buckets[i]));
 		pair->buckets = out->buckets[i];
+		subtract_pair(pair, out->buckets[i], &earlier->pairs[i]);
 		pair_find_extremes(pair);
 	}
 	return err;

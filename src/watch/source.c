@@ -87,9 +87,10 @@ static int use_inside(struct source *source, pid_t pid)
 	return check_user(source->ctx, pid);
 }
 
-int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
-		struct source **out)
+int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
+		struct find_memory *known, struct source **out)
 {
+	const bool is_inside = spec->engine == ENGINE_INSIDE;
 	struct source *source = calloc(1, sizeof(*source));
 	int err;
 
@@ -98,17 +99,17 @@ int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find
 	*source = (struct source){ .ctx = ctx, .pidfd = -1, .file = -1 };
 	source->meter = ocp_meter_new(ctx);
 	err = source->meter ? 0 : -ENOMEM;
-	if (!err && spec->is_inside)
+	if (!err && is_inside)
 		err = use_inside(source, spec->pid);
 	if (!err)
 		err = spec->pid ? open_process_source(source, spec->pid)
-				: open_file_source(source, spec->path);
+				: open_file_source(source, spec->exe);
 	if (!err)
 		err = measure_request_apply(spec->request, source->meter);
-	if (!err && spec->by_process)
+	if (!err && by_process)
 		ocp_meter_split(source->meter, OCP_BY_PROCESS);
 	if (!err) {
-		if (!spec->is_inside)
+		if (!is_inside)
 			find_memory_expire(known);
 		meter_share_known(source->meter, known);
 		err = ocp_meter_open(source->meter);

@@ -14,10 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "measure/args/request.h"
 #include "ocaml_probes.h"
 #include "look/container.h"
 #include "look/find.h"
+#include "watch/watch.h"
 
 struct source {
 	struct ocp_ctx *ctx;
@@ -63,24 +63,17 @@ struct source {
 	int64_t idle_since_ns;
 };
 
-/* What to measure: every process of the file at PATH or, if PID is not 0, process PID. */
-struct source_spec {
-	const char *path;
-	pid_t pid;
-	const struct measure_request *request;
-	bool by_process;
-	bool is_inside; /* measure with the engine `inside`; needs PID */
-};
-
 /*
- * Open a source for SPEC, which is used only during this call. source_attach() then starts
- * measuring. KNOWN is the list of known processes that all sources share. It must stay valid as
- * long as the source. source_open() calls find_memory_expire(KNOWN), so that new processes are
- * found, except for a process that counts inside. Later, the caller must call
- * find_memory_expire(KNOWN) at each tick. -EPERM: a process of another user cannot count inside.
+ * Open a source for SPEC, which names a file or a process and is used only during this call. The
+ * engine is `inside`, which needs a process, or else BPF. BY_PROCESS: also split hits by process.
+ * source_attach() then starts measuring. KNOWN is the list of known processes that all sources
+ * share. It must stay valid as long as the source. source_open() calls find_memory_expire(KNOWN),
+ * so that new processes are found, except for a process that counts inside. Later, the caller must
+ * call find_memory_expire(KNOWN) at each tick. -EPERM: a process of another user cannot count
+ * inside.
  */
-int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
-		struct source **out);
+int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
+		struct find_memory *known, struct source **out);
 /* Start measuring. Do nothing if SOURCE is already attached. */
 int source_attach(struct source *source);
 /*

@@ -285,18 +285,24 @@ static int check_file(struct ocp_ctx *ctx, const char *path)
 	return err;
 }
 
+/* Open a source of RULE for process PID or, if PID is 0, for the file at PATH. */
+static int open_process_or_file(const struct watch_rule *rule, struct targets *targets,
+				const char *path, pid_t pid, struct source **out)
+{
+	const struct watch_spec spec = { .exe = path,
+					 .pid = pid,
+					 .request = rule->request,
+					 .engine = rule->is_inside ? ENGINE_INSIDE : ENGINE_BPF };
+
+	return source_open(targets->ctx, &spec, targets->by_process, &targets->known, out);
+}
+
 static int open_first(struct targets *targets, const struct watch_spec *spec,
 		      struct watch_rule *rule)
 {
-	const struct source_spec wanted = { .path = spec->exe,
-					    .pid = spec->pid,
-					    .request = rule->request,
-					    .by_process = targets->by_process,
-					    .is_inside = rule->is_inside };
-
 	if (rule->is_inside && !spec->pid)
 		return check_file(targets->ctx, spec->exe);
-	return source_open(targets->ctx, &wanted, &targets->known, &rule->first);
+	return open_process_or_file(rule, targets, spec->exe, spec->pid, &rule->first);
 }
 
 static bool is_waited_for(const struct watch_spec *spec)
@@ -419,13 +425,8 @@ static int note_problem(struct watch_rule *rule, struct target *target, int err,
 static int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct target *target,
 			   const char *path, pid_t pid)
 {
-	const struct source_spec spec = { .path = path,
-					  .pid = pid,
-					  .request = rule->request,
-					  .by_process = targets->by_process,
-					  .is_inside = rule->is_inside };
 	struct source *source;
-	int err = source_open(target->ctx, &spec, &targets->known, &source);
+	int err = open_process_or_file(rule, targets, path, pid, &source);
 
 	return err ? err : start_source(rule, target, source);
 }

@@ -82,6 +82,7 @@ void measured_read(struct measured *m)
 {
 	struct engine_reading reading = { .hits = m->hits,
 					  .pairs = &m->pair,
+					  .pair_buckets = m->buckets,
 					  .histograms = &m->histogram,
 					  .floats = &m->floats };
 

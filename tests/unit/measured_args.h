@@ -29,7 +29,8 @@ struct measured {
 	struct site_args args;
 	struct filter filter;
 	struct engine *engine;
-	struct engine_pair pair;
+	struct ocp_pair pair;
+	uint64_t buckets[1][OCP_BUCKETS];
 	struct engine_histogram histogram;
 	struct engine_floats floats;
 	struct measure_losses losses;

@@ -508,9 +508,10 @@ TEST(pairs_of_both_kinds)
 		{ .pair = 0, .is_stop = true, .is_keyed = true, .key_arg = 0 },
 		{ .pair = 1, .is_stop = true, .is_compared = true, .key_arg = 1 },
 	};
-	struct engine_pair pairs[2];
+	struct ocp_pair pairs[2];
+	uint64_t buckets[2][OCP_BUCKETS];
 	uint64_t hits[N_SITES];
-	struct engine_reading reading = { .hits = hits, .pairs = pairs };
+	struct engine_reading reading = { .hits = hits, .pairs = pairs, .pair_buckets = buckets };
 	struct measured m;
 
 	measured_prepare_pair(&m);

@@ -32,7 +32,8 @@ struct setting {
 	struct engine_file files[2];
 	struct engine *engine;
 	uint64_t hits[N_ALL];
-	struct engine_pair pair;
+	struct ocp_pair pair;
+	uint64_t buckets[1][OCP_BUCKETS];
 };
 
 /* What all settings have. */
@@ -82,7 +83,9 @@ static void tear_down(struct setting *s)
 
 static void read_all(struct setting *s)
 {
-	struct engine_reading reading = { .hits = s->hits, .pairs = &s->pair };
+	struct engine_reading reading = { .hits = s->hits,
+					  .pairs = &s->pair,
+					  .pair_buckets = s->buckets };
 
 	assert_int_equal(engine_bpf.read(s->engine, &reading), 0);
 }

@@ -33,7 +33,8 @@ static const char by_site[] = META("1") "probe 1 =d\nprobe 1 =b\nprobe 1 =e\npro
 enum { MAX_KEYED = 4 };
 
 /* What it reads: the hits of site I are I + 1. */
-static struct engine_pair pair;
+static struct ocp_pair pair;
+static uint64_t buckets[OCP_BUCKETS];
 static struct engine_keyed keyed[MAX_KEYED];
 static size_t n_sites, n_keyed;
 
@@ -58,6 +59,7 @@ static int read_counters(struct engine *engine, struct engine_reading *reading)
 {
 	(void)engine;
 	reading->pairs[0] = pair;
+	memcpy(reading->pair_buckets[0], buckets, sizeof(buckets));
 	for (size_t i = 0; i < n_sites; i++)
 		reading->hits[i] = i + 1;
 	reading->keyed = __real_calloc(n_keyed + 1, sizeof(*reading->keyed));
@@ -85,6 +87,7 @@ static struct ocp_meter *open_meter(struct ocp_ctx *ctx, const char *meta)
 	meter->ops = &ops;
 	meter->engine = (struct engine *)meter; /* not looked into */
 	memset(&pair, 0, sizeof(pair));
+	memset(buckets, 0, sizeof(buckets));
 	n_sites = meter->table.n_sites;
 	n_keyed = 0;
 	return meter;
@@ -109,7 +112,7 @@ static void set_keyed(size_t i, uint32_t tid, uint64_t hits)
 /* A start that went anywhere is not open, whatever became of it. */
 TEST(starts_that_are_open)
 {
-	static const struct engine_pair all = {
+	static const struct ocp_pair all = {
 		.starts = 100,
 		.count = 1,
 		.orphan_starts = 2,
@@ -190,12 +193,12 @@ TEST(extremes_of_an_interval)
 	struct ocp_meter *meter = open_meter(ctx, by_thread);
 	struct ocp_sample *earlier, *later, *between;
 
-	pair = (struct engine_pair){ .count = 2, .min_ns = 1, .max_ns = 1 << 30 };
-	pair.buckets[1] = pair.buckets[200] = 1;
+	pair = (struct ocp_pair){ .count = 2, .min_ns = 1, .max_ns = 1 << 30 };
+	buckets[1] = buckets[200] = 1;
 	earlier = read_sample(meter);
 	pair.count += 2;
-	pair.buckets[50]++;
-	pair.buckets[60]++;
+	buckets[50]++;
+	buckets[60]++;
 	later = read_sample(meter);
 	assert_int_equal(ocp_sample_pair(later, 0)->min_ns, 1);
 	assert_int_equal(ocp_sample_pair(later, 0)->max_ns, 1 << 30);

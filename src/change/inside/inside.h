@@ -70,7 +70,7 @@ struct inside_spec {
 };
 
 /*
- * The totals of a pair, as in engine_pair. COLLISIONS counts the starts for whose thread or key
+ * The totals of a pair, as in ocp_pair. COLLISIONS counts the starts for whose thread or key
  * there was no slot, NOT_KEYED the starts whose argument is not an int. STARTS includes the starts
  * of COLLISIONS and of NOT_KEYED; the stops that belong to these starts are counted as orphans.
  */

@@ -205,12 +205,6 @@ bool arg_requests_group_pairs(const struct arg_requests *requests,
 	return requests->by_arg >= 0 && probe->begins_pair;
 }
 
-struct checked_site {
-	struct arg_requests *requests;
-	const struct measured_site *site;
-	const struct site_args *args;
-};
-
 /* Return why locations of the site's arguments are unknown; NULL if they are known. */
 static const char *args_fault(const struct measured_site *site)
 {
@@ -319,10 +313,9 @@ static const char *operand_at(const struct measured_site *site, unsigned int pos
  * Refuse an argument whose place is known but cannot be read, or that the compiler has stored
  * nowhere. The remedy in the message is for probes of the ppx: no other writer of notes emits 8@$0.
  */
-static int refuse_place(const struct checked_site *checked, unsigned int position)
+static int refuse_place(const struct arg_requests *requests, const struct measured_site *site,
+			unsigned int position)
 {
-	const struct arg_requests *requests = checked->requests;
-	const struct measured_site *site = checked->site;
 	char *probe = probe_text(requests, site), text[ARG_TEXT_BYTES];
 	char name[OCP_ARG_NAME_BYTES];
 	size_t n;
@@ -375,12 +368,12 @@ static void suggest_name(const char *names, const char *name, char text[MEANT_BY
  * Set the error that no argument of the site has the name of ARG. WHAT is the feature that needs
  * ARG. Return -EINVAL or -ENOMEM.
  */
-static int refuse_name(const struct checked_site *checked, unsigned int arg, const char *what)
+static int refuse_name(const struct arg_requests *requests, const struct measured_site *site,
+		       unsigned int arg, const char *what)
 {
-	const struct arg_requests *requests = checked->requests;
-	const char *probe = requests->sites->probes[checked->site->probe_index].name;
-	const char *file = requests->sites->files[checked->site->file].name;
-	const char *rest = checked->site->site->arg_names, *name = arg_requests_name(requests, arg);
+	const char *probe = requests->sites->probes[site->probe_index].name;
+	const char *file = requests->sites->files[site->file].name;
+	const char *rest = site->site->arg_names, *name = arg_requests_name(requests, arg);
 	char *all = NULL, meant[MEANT_BYTES];
 	struct arg_name one;
 	size_t n_bytes;
@@ -396,7 +389,7 @@ static int refuse_name(const struct checked_site *checked, unsigned int arg, con
 		free(all);
 		return ctx_no_memory(requests->ctx);
 	}
-	suggest_name(checked->site->site->arg_names, name, meant);
+	suggest_name(site->site->arg_names, name, meant);
 	if (*all)
 		err = ctx_error(requests->ctx, -EINVAL,
 				"probe '%s': no argument '%s' for the %s: it has %s in %s%s", probe,
@@ -411,29 +404,29 @@ static int refuse_name(const struct checked_site *checked, unsigned int arg, con
 }
 
 /* Check that argument ARG can be read. WHAT is the feature that needs ARG, for the message. */
-static int check_arg(const struct checked_site *checked, unsigned int arg, const char *what)
+static int check_arg(const struct arg_requests *requests, const struct measured_site *site,
+		     unsigned int arg, const char *what)
 {
-	const struct arg_requests *requests = checked->requests;
-	const struct site_args *args = checked->args;
-	const char *probe = requests->sites->probes[checked->site->probe_index].name;
-	const char *file = requests->sites->files[checked->site->file].name;
+	const struct site_args *args = &requests->table.entries[site->args];
+	const char *probe = requests->sites->probes[site->probe_index].name;
+	const char *file = requests->sites->files[site->file].name;
 	const unsigned int n = args->n + args->n_left_out;
-	const int at = position_of(requests, arg, checked->site->site->arg_names);
+	const int at = position_of(requests, arg, site->site->arg_names);
 	char text[ARG_TEXT_BYTES];
 
 	if (at < 0)
-		return refuse_name(checked, arg, what);
+		return refuse_name(requests, site, arg, what);
 	if ((unsigned int)at >= args->n)
 		return ctx_error(requests->ctx, -EINVAL,
 				 "probe '%s': no arg%d for the %s: it has %u argument%s in %s",
 				 probe, at, what, n, n == 1 ? "" : "s", file);
-	if (args->args[at].kind == ARG_UNSUPPORTED && args_fault(checked->site))
+	if (args->args[at].kind == ARG_UNSUPPORTED && args_fault(site))
 		return ctx_error(requests->ctx, -EINVAL,
 				 "probe '%s': the place of %s, for the %s, is not known in %s: %s",
-				 probe, arg_text(checked->site, (unsigned int)at, text), what, file,
-				 args_fault(checked->site));
+				 probe, arg_text(site, (unsigned int)at, text), what, file,
+				 args_fault(site));
 	if (args->args[at].kind == ARG_UNSUPPORTED)
-		return refuse_place(checked, (unsigned int)at);
+		return refuse_place(requests, site, (unsigned int)at);
 	return 0;
 }
 
@@ -442,11 +435,10 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
  * declared one. An argument given by its position is not checked, since it may have other types at
  * other sites: the hits of these sites are counted as mismatches.
  */
-static int check_types(const struct checked_site *checked)
+static int check_types(const struct arg_requests *requests, const struct measured_site *site)
 {
-	const struct arg_requests *requests = checked->requests;
 	const struct filter *filter = &requests->filter;
-	const char *names = checked->site->site->arg_names;
+	const char *names = site->site->arg_names;
 	char text[ARG_TEXT_BYTES];
 
 	for (__u32 i = 0; i < filter->n_ops; i++) {
@@ -462,27 +454,26 @@ static int check_types(const struct checked_site *checked)
 				requests->ctx, -EINVAL,
 				"probe '%s': %s is of type %s in %s, and the filter compares "
 				"it with a %s",
-				requests->sites->probes[checked->site->probe_index].name,
-				arg_text(checked->site,
-					 (unsigned int)position_of(requests, op->arg, names), text),
-				ocp_arg_type_name(type),
-				requests->sites->files[checked->site->file].name,
+				requests->sites->probes[site->probe_index].name,
+				arg_text(site, (unsigned int)position_of(requests, op->arg, names),
+					 text),
+				ocp_arg_type_name(type), requests->sites->files[site->file].name,
 				with_string ? "string" : "number");
 	}
 	return 0;
 }
 
-static int check_filter(const struct checked_site *checked, const struct measured_probe *probe)
+static int check_filter(const struct arg_requests *requests, const struct measured_site *site,
+			const struct measured_probe *probe)
 {
-	const struct arg_requests *requests = checked->requests;
 	int err = 0;
 
-	for (unsigned int arg = 0;
-	     !err && arg < ARGS_ALL && arg_requests_filter(checked->requests, probe); arg++)
+	for (unsigned int arg = 0; !err && arg < ARGS_ALL && arg_requests_filter(requests, probe);
+	     arg++)
 		if (requests->filter_args >> arg & 1)
-			err = check_arg(checked, arg, "filter");
-	if (!err && arg_requests_filter(checked->requests, probe))
-		err = check_types(checked);
+			err = check_arg(requests, site, arg, "filter");
+	if (!err && arg_requests_filter(requests, probe))
+		err = check_types(requests, site);
 	return err;
 }
 
@@ -490,22 +481,20 @@ static int check_filter(const struct checked_site *checked, const struct measure
  * Check the argument of a histogram, which must be a number. The type of an argument given by its
  * position is not checked: see check_types().
  */
-static int check_histogram(const struct checked_site *checked)
+static int check_histogram(const struct arg_requests *requests, const struct measured_site *site)
 {
-	const struct arg_requests *requests = checked->requests;
 	const unsigned int arg = (unsigned int)requests->hist_arg;
-	const char *names = checked->site->site->arg_names;
+	const char *names = site->site->arg_names;
 	char text[ARG_TEXT_BYTES];
-	int err = check_arg(checked, arg, "histogram");
+	int err = check_arg(requests, site, arg, "histogram");
 
 	if (err || arg < ARGS_MAX || declared_type(requests, arg, names) != OCP_ARG_STRING)
 		return err;
-	return ctx_error(
-		requests->ctx, -EINVAL,
-		"probe '%s': %s is of type string in %s, and a histogram is of numbers",
-		requests->sites->probes[checked->site->probe_index].name,
-		arg_text(checked->site, (unsigned int)position_of(requests, arg, names), text),
-		requests->sites->files[checked->site->file].name);
+	return ctx_error(requests->ctx, -EINVAL,
+			 "probe '%s': %s is of type string in %s, and a histogram is of numbers",
+			 requests->sites->probes[site->probe_index].name,
+			 arg_text(site, (unsigned int)position_of(requests, arg, names), text),
+			 requests->sites->files[site->file].name);
 }
 
 /* ---- probes that are left out --------------------------------------------------------------- */
@@ -658,24 +647,23 @@ static bool pair_needs_args(const struct arg_requests *requests, const struct me
  * false if a pair needs that argument, so that leaving out the site or its probe would break the
  * pair.
  */
-static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
-		      bool *can_do_without)
+static int check_site(const struct arg_requests *requests, const struct measured_site *site,
+		      const struct measured_probe *probe, bool *can_do_without)
 {
-	const struct arg_requests *requests = checked->requests;
 	int err;
 
 	*can_do_without = !probe->begins_pair;
-	err = check_filter(checked, probe);
+	err = check_filter(requests, site, probe);
 	if (!err && arg_requests_group_pairs(requests, probe)) {
 		*can_do_without = false;
-		err = check_arg(checked, (unsigned int)requests->by_arg, "groups");
+		err = check_arg(requests, site, (unsigned int)requests->by_arg, "groups");
 	}
 	if (err || !has_key(probe))
 		return err;
 	*can_do_without = false;
 	for (unsigned int arg = 0; !err && arg < ARGS_ALL; arg++)
 		if (probe->key_args >> arg & 1)
-			err = check_arg(checked, arg, "key");
+			err = check_arg(requests, site, arg, "key");
 	return err;
 }
 
@@ -693,11 +681,11 @@ static void note_by_type(const struct arg_requests *requests, const struct measu
 	probe->has_by_type = true;
 }
 
-static int resolve_groups(struct checked_site *checked, bool is_strict)
+static int resolve_groups(struct arg_requests *requests, const struct measured_site *site,
+			  bool is_strict)
 {
-	struct arg_requests *requests = checked->requests;
-	struct measured_probe *probe = &requests->sites->probes[checked->site->probe_index];
-	int err = check_arg(checked, (unsigned int)requests->by_arg, "groups");
+	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
+	int err = check_arg(requests, site, (unsigned int)requests->by_arg, "groups");
 
 	if (err == -EINVAL)
 		err = leave_groups_out(requests, probe, is_strict);
@@ -708,7 +696,6 @@ static int resolve_groups(struct checked_site *checked, bool is_strict)
 static int resolve_site(struct arg_requests *requests, struct measured_site *site, bool is_strict)
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
-	struct checked_site checked = { .requests = requests, .site = site };
 	const bool is_measured = arg_requests_filter(requests, probe) || has_key(probe) ||
 				 arg_requests_group_pairs(requests, probe) ||
 				 is_shown(requests, probe);
@@ -719,18 +706,16 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 			      !has_histogram(requests, probe) && !has_groups(requests, probe)))
 		return add_no_args(requests, site);
 	err = add_args(requests, site);
-	if (!err) {
-		checked.args = &requests->table.entries[site->args];
-		err = check_site(&checked, probe, &can_do_without);
-	}
+	if (!err)
+		err = check_site(requests, site, probe, &can_do_without);
 	if (!err)
 		warn_of_unknown_places(requests, site);
 	if (!err && requests->by_arg >= 0)
 		note_by_type(requests, site);
 	if (!err && has_groups(requests, probe))
-		err = resolve_groups(&checked, is_strict);
+		err = resolve_groups(requests, site, is_strict);
 	if (!err && has_histogram(requests, probe) && !probe->has_histogram) {
-		err = check_histogram(&checked);
+		err = check_histogram(requests, site);
 		probe->histogram_args = site->args;
 		return err == -EINVAL ? leave_histogram_out(requests, probe, is_strict) : err;
 	}

@@ -32,6 +32,7 @@
 #include "measure/args/request.h"
 #include "ocaml_probes_measure.h"
 
+struct site;
 struct stack_store;
 struct stack_walker;
 struct stored_stack;
@@ -53,6 +54,11 @@ struct engine_role {
 
 /* A site, and what to do at its hits. */
 struct engine_site {
+	/*
+	 * The site of the program: its condition, its frame, and whether a hit is a return. NULL:
+	 * the site has no condition and no frame, and a hit is not a return.
+	 */
+	const struct site *site;
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
 	/*
 	 * File offset of the 2-byte semaphore that tracers raise: in providers ocaml_1 and ocaml_2,
@@ -63,16 +69,9 @@ struct engine_site {
 	uint32_t probe_index; /* the number of its probe, as in struct engine_keyed */
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
-	bool is_off;		 /* do not attach to it now; see switch_sites */
-	bool needs_kernel;	 /* its code is not nop and call: only the kernel can count it */
-	bool is_keyed;		 /* its hits are split by measure_request.split */
-	bool needs_confirmation; /* time only confirmed calls: see engine_role.confirms */
-	uint8_t condition;	 /* enum measure_condition */
-	/* if `condition` names an argument: hits where it has this value do not count */
-	uint32_t unless;
-	bool is_return;		/* a hit is the return of the function that begins at the site */
-	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
-	bool is_on_ocaml_stack; /* OCaml 5 runs the site's function on the stack of a fibre */
+	bool is_off;	   /* do not attach to it now; see switch_sites */
+	bool needs_kernel; /* its code is not nop and call: only the kernel can count it */
+	bool is_keyed;	   /* its hits are split by measure_request.split */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -132,7 +131,7 @@ struct engine_spec {
 	size_t n_roles;
 	size_t max_open;      /* room for (thread, pair) combinations with open starts */
 	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
-	bool has_conditions;  /* engine_site.condition may be used */
+	bool has_conditions;  /* a site may have a condition */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
 	const char *exe;      /* the program for check_exe; NULL: none */
@@ -158,22 +157,20 @@ struct engine_spec {
 };
 
 /*
- * The totals of a pair. For how the counts of starts add up, see struct measure_pair in
- * bpf/measure.h.
+ * The calls of pair number `pair` in a domain. In a reading, only the members of TIMES about
+ * completed calls are set, without `starts`. In a sample, `start` and `stop` are set, too, `starts`
+ * equals `count`, and `buckets` points to BUCKETS.
  */
-struct engine_pair {
-	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
-	uint64_t orphan_starts, orphan_stops, map_full, not_keyed, mismatched;
-	uint64_t buckets[496];
+struct domain_pair {
+	uint32_t pair, domain;
+	struct ocp_pair times;
+	uint64_t buckets[OCP_BUCKETS];
 };
 
-/*
- * The calls of pair number `pair` in a domain. In TIMES, only the members about completed calls are
- * set.
- */
-struct engine_domain_pair {
-	uint32_t pair, domain;
-	struct engine_pair times;
+/* If all members are 0, there are none. Those of a sample are sorted by pair, then by domain. */
+struct domain_pairs {
+	struct domain_pair *list;
+	size_t n;
 };
 
 struct engine_keyed {
@@ -215,20 +212,24 @@ struct engine_group {
 };
 
 /*
- * The result of a read. The caller provides hits, pairs, histograms and floats. The engine
- * allocates the other arrays, and the caller frees them.
+ * The result of a read. The caller provides hits, pairs, pair_buckets, histograms and floats. The
+ * engine allocates the other arrays, and the caller frees them.
  */
 struct engine_reading {
 	/* Read only hits, losses, walk_ns and `processes`: the other arrays may be NULL. */
 	bool only_hits;
-	uint64_t *hits;			     /* by site number; room for all attached sites */
-	struct engine_pair *pairs;	     /* room for n_pairs */
-	struct engine_histogram *histograms; /* room for n_histograms */
-	struct engine_floats *floats;	     /* room for n_histograms; NULL: not wanted */
+	uint64_t *hits; /* by site number; room for all attached sites */
+	/*
+	 * Room for n_pairs. The engine sets the counts and times, but not `open`. For how the
+	 * counts of starts add up, see struct measure_pair in bpf/measure.h.
+	 */
+	struct ocp_pair *pairs;
+	uint64_t (*pair_buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
+	struct engine_histogram *histograms;   /* room for n_histograms */
+	struct engine_floats *floats;	       /* room for n_histograms; NULL: not wanted */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
-	struct engine_domain_pair *domain_pairs;
-	size_t n_domain_pairs;
+	struct domain_pairs domain_pairs;
 	struct engine_group *groups;
 	size_t n_groups;
 	struct measure_by_times *group_times;

@@ -46,6 +46,7 @@
 #include "kernel/pid_namespace.h"
 #include "kernel/uprobe_link.h"
 #include "measure/engine/engine_bpf.h"
+#include "program/program.h"
 #include "unwind/stack_walker.h"
 
 /* ---- links ---------------------------------------------------------------------------------- */
@@ -207,6 +208,12 @@ static int make_links_of(struct engine *engine, const struct engine_file *file, 
 	return err;
 }
 
+/* Return true if a hit of SITE is the return of the function that begins at the site. */
+static bool is_return(const struct engine_site *site)
+{
+	return site->site && site->site->is_return;
+}
+
 /* List the WANTED sites of FILE in SPEC: those at which SPEC has return probes, or the others. */
 static void list_uprobes(const struct engine *engine, const struct engine_file *file,
 			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
@@ -216,7 +223,7 @@ static void list_uprobes(const struct engine *engine, const struct engine_file *
 		const struct engine_site *site = &file->sites[i];
 		const size_t number = file->first_site + i;
 
-		if (wanted[i] && site->is_return == spec->is_return)
+		if (wanted[i] && is_return(site) == spec->is_return)
 			spec->uprobes[spec->n++] = (struct uprobe){
 				.off = site->nop_off,
 				.ref_ctr_off = site->ref_ctr_off,
@@ -371,7 +378,7 @@ static int find_change(struct engine *engine, const struct engine_file *file,
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const bool is_off = file->sites[i].is_off;
 		const ptrdiff_t link =
-			is_off ? -1 : link_of(engine, first + i, file->sites[i].is_return);
+			is_off ? -1 : link_of(engine, first + i, is_return(&file->sites[i]));
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
@@ -907,6 +914,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 /* Write to site_table what the program must do at the sites of FILE. */
 static int write_site_table(struct engine *engine, const struct engine_file *file)
 {
+	static const struct site no_site;
 	struct measure_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
 	__u32 *numbers = calloc(file->n_sites + 1, sizeof(*numbers));
 	__u32 n = (__u32)file->n_sites;
@@ -918,6 +926,7 @@ static int write_site_table(struct engine *engine, const struct engine_file *fil
 	}
 	for (__u32 i = 0; i < n; i++) {
 		const struct engine_site *site = &file->sites[i];
+		const struct site *code = site->site ? site->site : &no_site;
 
 		numbers[i] = (__u32)file->first_site + i;
 		sites[i] = (struct measure_site){
@@ -929,16 +938,16 @@ static int write_site_table(struct engine *engine, const struct engine_file *fil
 				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
 				 (site->is_grouped ? MEASURE_GROUPED : 0) |
 				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0) |
-				 (site->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0) |
-				 (site->needs_confirmation ? MEASURE_IF_CONFIRMED : 0) |
-				 (site->is_return ? MEASURE_RETURN : 0),
+				 (code->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0) |
+				 (code->events & SITE_IF_CONFIRMED ? MEASURE_IF_CONFIRMED : 0) |
+				 (code->is_return ? MEASURE_RETURN : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
 			.args = site->args,
 			.histogram = site->histogram,
-			.frame_depth = site->frame_depth,
-			.condition = site->condition,
-			.unless = site->unless,
+			.frame_depth = code->frame_depth,
+			.condition = code->condition,
+			.unless = code->unless,
 		};
 	}
 	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);

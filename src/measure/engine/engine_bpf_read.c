@@ -550,7 +550,7 @@ enum { KEYS_A_BATCH = 1024 };
 _Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
 		       sizeof(((struct measure_histogram *)0)->below_0),
 	       "one histogram");
-_Static_assert(sizeof(((struct engine_pair *)0)->buckets) ==
+_Static_assert(sizeof(((struct domain_pair *)0)->buckets) ==
 		       sizeof(((struct measure_pair *)0)->buckets),
 	       "one histogram");
 
@@ -606,7 +606,8 @@ void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_
 	}
 }
 
-static void add_pair_part(struct engine_pair *sum, const struct measure_pair *part)
+/* Add PART to SUM, and its histogram to BUCKETS. */
+static void add_pair_part(struct ocp_pair *sum, uint64_t *buckets, const struct measure_pair *part)
 {
 	uint64_t min_ns = ~part->min_ns_not;
 
@@ -623,10 +624,10 @@ static void add_pair_part(struct engine_pair *sum, const struct measure_pair *pa
 	sum->not_keyed += part->not_keyed;
 	sum->mismatched += part->mismatched;
 	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
-		sum->buckets[i] += part->buckets[i];
+		buckets[i] += part->buckets[i];
 }
 
-static int read_pairs(struct engine *engine, struct engine_pair *pairs)
+static int read_pairs(struct engine *engine, const struct engine_reading *reading)
 {
 	struct measure_pair *parts = calloc(engine->n_cpus, sizeof(*parts));
 	int err = 0;
@@ -635,9 +636,11 @@ static int read_pairs(struct engine *engine, struct engine_pair *pairs)
 		return ctx_no_memory(engine->ctx);
 	for (__u32 pair = 0; !err && pair < engine->n_pairs; pair++) {
 		err = bpf_map_lookup_elem(engine->object.pair_stats, &pair, parts);
-		memset(&pairs[pair], 0, sizeof(pairs[pair]));
+		reading->pairs[pair] = (struct ocp_pair){ 0 };
+		memset(reading->pair_buckets[pair], 0, sizeof(reading->pair_buckets[pair]));
 		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
-			add_pair_part(&pairs[pair], &parts[cpu]);
+			add_pair_part(&reading->pairs[pair], reading->pair_buckets[pair],
+				      &parts[cpu]);
 	}
 	free(parts);
 	return err ? report_read_error(engine, err) : 0;
@@ -784,7 +787,7 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 	int err = part ? 0 : ctx_no_memory(engine->ctx);
 
 	while (!err && bpf_map_get_next_key(map, before, &key) == 0) {
-		struct engine_domain_pair *new;
+		struct domain_pair *new;
 
 		before = &key;
 		err = bpf_map_lookup_elem(map, &key, part);
@@ -792,13 +795,13 @@ static int read_domain_pairs(struct engine *engine, struct engine_reading *readi
 			err = report_read_error(engine, err);
 			break;
 		}
-		new = array_add(reading->domain_pairs, reading->n_domain_pairs);
+		new = array_add(reading->domain_pairs.list, reading->domain_pairs.n);
 		if (!new) {
 			err = ctx_no_memory(engine->ctx);
 			break;
 		}
-		*new = (struct engine_domain_pair){ .pair = key.pair, .domain = key.domain };
-		add_pair_part(&new->times, part);
+		*new = (struct domain_pair){ .pair = key.pair, .domain = key.domain };
+		add_pair_part(&new->times, new->buckets, part);
 	}
 	free(part);
 	return err;
@@ -895,13 +898,12 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 	read_hits(engine, reading->hits);
 	reading->keyed = NULL;
 	reading->n_keyed = 0;
-	reading->domain_pairs = NULL;
-	reading->n_domain_pairs = 0;
+	reading->domain_pairs = (struct domain_pairs){ 0 };
 	reading->groups = NULL;
 	reading->group_times = NULL;
 	reading->n_groups = 0;
 	if (engine->n_pairs)
-		err = read_pairs(engine, reading->pairs);
+		err = read_pairs(engine, reading);
 	if (!err && engine->n_histograms)
 		err = read_histograms(engine, reading->histograms);
 	if (!err && engine->n_histograms && reading->floats)
@@ -918,13 +920,13 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		err = engine_bpf_read_walk_ns(engine, &reading->walk_ns);
 	if (err) {
 		free(reading->keyed);
-		free(reading->domain_pairs);
+		free(reading->domain_pairs.list);
 		free(reading->groups);
 		free(reading->group_times);
 		reading->groups = NULL;
 		reading->group_times = NULL;
 		reading->keyed = NULL;
-		reading->domain_pairs = NULL;
+		reading->domain_pairs = (struct domain_pairs){ 0 };
 	}
 	return err;
 }

@@ -499,8 +499,11 @@ static int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *i
 
 /* ---- one process: results ------------------------------------------------------------------- */
 
-/* Add FROM, the counts of a pair in one process, to TO, the totals of all processes. */
-static void add_pair_counts(const struct inside_pair *from, struct engine_pair *to)
+/*
+ * Add FROM, the counts of a pair in one process, to TO, the totals of all processes, and its
+ * histogram to BUCKETS.
+ */
+static void add_pair_counts(const struct inside_pair *from, struct ocp_pair *to, uint64_t *buckets)
 {
 	if (from->count && (!to->count || from->min_ns < to->min_ns))
 		to->min_ns = from->min_ns;
@@ -513,8 +516,8 @@ static void add_pair_counts(const struct inside_pair *from, struct engine_pair *
 	to->orphan_stops += from->orphan_stops;
 	to->map_full += from->collisions;
 	to->not_keyed += from->not_keyed;
-	for (size_t i = 0; i < sizeof(to->buckets) / sizeof(to->buckets[0]); i++)
-		to->buckets[i] += from->buckets[i];
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		buckets[i] += from->buckets[i];
 }
 
 /*
@@ -600,7 +603,7 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 	for (size_t i = 0; !err && i < process->n_sites; i++)
 		reading->hits[process->numbers[i]] += hits[i];
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
-		add_pair_counts(&pairs[i], &reading->pairs[i]);
+		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
 		err = add_process_hits(process, hits, reading);
 	else if (!err && process->probes)
