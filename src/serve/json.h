@@ -74,7 +74,7 @@ static inline void json_line(struct json *j)
 		(j)->needs_comma = true;                                                           \
 	} while (0)
 
-/* Add a member. A string may be NULL: null. */
+/* Add a member. A string that is NULL is written as null. */
 #define json_u64(j, name, value)                                                                   \
 	do {                                                                                       \
 		json_name(j, name);                                                                \
