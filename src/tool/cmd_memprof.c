@@ -896,9 +896,8 @@ static int run_memprof_session(struct memprof_run *r)
 }
 
 /*
- * Check that the program is linked with the library. Programs without native OCaml code cannot be.
- * For native OCaml programs, the hint is to sample allocation without the library; say why if that
- * is not possible.
+ * Check that the program is linked with the library. If it is not, and runs native OCaml code, the
+ * hint is to sample allocation without the library, or says why this is not possible.
  */
 static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
 {
