@@ -76,7 +76,7 @@ struct source_spec {
  * Open a source for SPEC, which is used only during this call. source_attach() then starts
  * measuring. KNOWN is the list of known processes that all sources share. It must stay valid as
  * long as the source. source_open() calls find_memory_expire(KNOWN), so that new processes are
- * found, except for a process that counts inside. Later, the caller must call
+ * found, unless SPEC is one process that is to count inside. Later, the caller must call
  * find_memory_expire(KNOWN) at each tick. -EPERM: a process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,

@@ -974,7 +974,7 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 /*
  * Search for new programs. The examiner (a child process) reads new files first, usually within
  * milliseconds. Wait for the examiner at most WAIT_MS (in the first search FIRST_WAIT_MS), and add
- * the files that have been examined by then. A later search adds the others.
+ * the files that have been examined by then. A later search adds the other files.
  */
 static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
