@@ -328,9 +328,9 @@ static int scan_value(struct scanner *s, const char *where)
 }
 
 /*
- * Find the keys in TEXT, N bytes that json-c has accepted, or the part of them before an error.
- * FILE is the file's name, for errors. -EINVAL if a key is given twice or contains a backslash. The
- * caller calls json_object_put(*LINES), also after an error.
+ * Set *LINES to the lines of the keys in TEXT, N bytes that json-c has accepted. FILE is the file's
+ * name, for errors. -EINVAL if a key is given twice or contains a backslash; then *LINES has only
+ * the keys before it. The caller calls json_object_put(*LINES), also after an error.
  */
 static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		     struct json_object **lines)

@@ -169,8 +169,8 @@ static void write_build_info(struct metrics_writer *w)
 }
 
 /*
- * Write the time when the numbers were read: while the measuring process is busy, they are older
- * than the scrape.
+ * Write the time when the numbers were read. While the measuring process is busy, the numbers are
+ * older than the scrape.
  */
 static void write_time(struct metrics_writer *w)
 {
