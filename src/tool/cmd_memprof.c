@@ -428,7 +428,8 @@ static void memprof_json_end(const struct memprof_report *report)
 enum {
 	USUAL_DEPTH = 128,
 	/*
-	 * Each look at the ring takes CPU time from the program, if there are too few processors.
+	 * Time between two looks at the ring. If there are too few processors, each look takes CPU
+	 * time from the program.
 	 */
 	READ_NS = 20 * 1000 * 1000,
 	SOON_NS = 5 * 1000 * 1000, /* while many events come, to keep space free in the ring */

@@ -184,7 +184,7 @@ enum {
 	DEFAULT_HZ = 99,
 	MAX_HZ = 10000,
 	MAX_PROCESSES = 64,
-	REFRESH_NS = 100 * 1000 * 1000, /* code may be loaded; processes may start, and end */
+	REFRESH_NS = 100 * 1000 * 1000, /* to find loaded code, and processes that start and end */
 	BUDGET_NS = 100 * 1000 * 1000,
 };
 
