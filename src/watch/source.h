@@ -97,7 +97,7 @@ bool source_has_ended(const struct source *source);
 /* Return true if PID was a child that counts with SOURCE when the children were last inspected. */
 bool source_has_child(const struct source *source, pid_t pid);
 /*
- * Inspect process PID, which source_has_child() did not know as a child. Set *IS_CHILD to whether
+ * Inspect process PID, for which source_has_child() has returned false. Set *IS_CHILD to whether
  * PID counts with SOURCE now, and if so, add it to the children. Return -ENOMEM or 0.
  */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);

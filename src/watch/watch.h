@@ -115,7 +115,7 @@ struct watch_probe {
 
 struct watch_pair {
 	const char *start, *stop;
-	/* sum.buckets is not set. Only `open`, `min_ns` and `max_ns` may decrease. */
+	/* Totals of all sources. Only `open`, `min_ns` and `max_ns` may decrease. */
 	struct ocp_pair sum;
 	double rate;		 /* pairs per second in the last tick; NAN: unknown */
 	uint64_t p50_ns, p99_ns; /* quantiles of the last minute; 0: no pairs */

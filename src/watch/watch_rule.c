@@ -272,8 +272,8 @@ static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 }
 
 /*
- * Check only that the file can be opened. Its processes will count inside, and each gets a source
- * when it is found.
+ * Check that the file can be opened. For counting inside, this is enough: each process of the file
+ * gets a source when it is found.
  */
 static int check_file(struct ocp_ctx *ctx, const char *path)
 {
