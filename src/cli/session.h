@@ -41,7 +41,7 @@ enum { SESSION_MAX_FDS = 2 };
 struct session {
 	/* [0]: the signals, then one per process, then the command, then those of session_run() */
 	struct pollfd *fds;
-	size_t n_fds; /* of the signals and the processes */
+	size_t n_fds; /* number of descriptors of the signals and the processes */
 	size_t n_alive;
 	struct workload *workload; /* NULL: there is no command */
 	int signal;		   /* the last signal that was read; 0: none */
