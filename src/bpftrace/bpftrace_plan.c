@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Convert probes to attach points of bpftrace. `usdt:FILE:PROVIDER:NAME` stands for all sites of a
- * name in a file, with arguments. It is used unless one of these prevents it (seen with bpftrace
- * 0.17):
+ * name in a file, with arguments. This form is used unless one of these facts prevents it (seen
+ * with bpftrace 0.17):
  *
  *   - bpftrace raises the 16-bit counter at the address in the note. In provider `ocaml` of the
  *     oldest compilers, this counter is OCaml's own semaphore: the program would behave as if the
@@ -10,12 +10,12 @@
  *   - bpftrace has no syntax for an empty name.
  *   - The program was not post-linked: its probes have no notes.
  *
- * If one of these prevents it, each site is a separate `uprobe:FILE:PLACE`, and its arguments are
+ * If `usdt:` cannot be used, each site is a separate `uprobe:FILE:PLACE`, and its arguments are
  * read from registers. bpftrace takes the number PLACE for a link-time address if the symbol of a
  * function contains that address. It then needs to disassemble the function, which Debian's build
- * cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset in the file,
- * given --unsafe. So PLACE is the file offset of the site if no symbol contains this number taken
- * as an address, and otherwise the address of the site.
+ * cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset in the file, and
+ * requires --unsafe. So PLACE is the file offset of the site if no symbol contains this number
+ * taken as an address, and otherwise the address of the site.
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
  * leads to the same file for bpftrace and for the process. This is not so if the process is in a
@@ -137,7 +137,7 @@ static int check_found(struct planner *p, const struct ocp_program *prog,
 	return 0;
 }
 
-/* Like bpftrace_code_find(), in PROG. */
+/* Like bpftrace_code_find(), for the file PROG only. */
 static int bpftrace_code_find_in(struct planner *p, const struct ocp_program *prog)
 {
 	struct bpftrace_plan *plan = p->plan;
@@ -333,9 +333,9 @@ static int check_name(const struct placer *placer, const char *text, uint64_t va
 }
 
 /*
- * Return true if SITE begins or ends a timed call. Its attach point must then not be moved to the
- * entry of the function: the call is found by its frame, which is computed from the stack pointer
- * at the site.
+ * Return true if SITE begins or ends a timed call. The attach point of such a site must not be
+ * moved to the entry of the function: the call is found by its frame, which is computed from the
+ * stack pointer at the site.
  */
 static bool has_frame(const struct bpftrace_plan *plan, const struct site *site)
 {

@@ -25,7 +25,7 @@
 
 /* ---- attach points --------------------------------------------------------------------------- */
 
-/* Write the parts of a script: shared by bpftrace_script.c and script_*.c. */
+/* Write the attach points and the predicate of a clause. */
 
 static void put_file(FILE *f, const char *file)
 {
@@ -353,8 +353,8 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 }
 
 /*
- * Write NAME as part of a printf format, with % doubled: OCaml functions can be called (%%), for
- * example.
+ * Write NAME as part of a printf format, with each % doubled. For example, an OCaml function can
+ * have the name (%%).
  */
 static void put_name(FILE *f, const char *name)
 {
@@ -425,8 +425,8 @@ static void put_decoding(FILE *f, const size_t *args, size_t n)
 }
 
 /*
- * Write statements that print one line with the N arguments of ARGS: a printf for each combination
- * of ints and other values, of which the hit executes the one for its own combination.
+ * Write statements that print one line with the N arguments of ARGS: one printf for each
+ * combination of ints and other values. A hit executes only the printf for its combination.
  */
 static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n)
 {
@@ -673,7 +673,7 @@ static void put_block(FILE *f, const struct bpftrace_site *site, bool has_orphan
 	fputs("}\n", f);
 }
 
-/* Return true if the block of site I of GROUP has been written, together with an earlier site. */
+/* Return true if site I of GROUP shares the block of an earlier site, which has been written. */
 static bool is_written(const struct bpftrace_group *group, size_t i)
 {
 	for (size_t j = 0; j < i; j++)

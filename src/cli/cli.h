@@ -51,7 +51,7 @@ struct options {
 	pid_t pid; /* pids[0]; 0: no process was named */
 	/* The value of --exe or -prog for a command without takes_file, see struct command. */
 	const char *exe;
-	const char *prog;  /* the same for a command with takes_file; NULL: not given */
+	const char *prog;  /* --exe or -prog, for a command with takes_file; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
 	int n_args;
 	struct measure_request request; /* what to measure; an empty request: nothing */
@@ -174,7 +174,7 @@ int table_options_check(const struct command *command, const struct options *opt
 
 /* ---- options for measuring (measure_options.c) ---------------------------------------------- */
 
-/* Most fill in a struct measure_request. */
+/* Most of these options fill in a struct measure_request. */
 
 /*
  * Take the option NAME with VALUE (NULL: none). Return EXIT_DONE, or another code after printing

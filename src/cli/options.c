@@ -693,7 +693,10 @@ static void options_free(struct options *options)
 
 /* ---- running a command ---------------------------------------------------------------------- */
 
-/* Run a command: make a ctx that logs to stderr, parse the options, call the command. */
+/*
+ * Print LINE, a line of the library's log, to stderr. Warnings obey -quiet, other lines need
+ * -verbose.
+ */
 static void write_log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	const struct options *options = data;

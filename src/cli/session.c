@@ -273,7 +273,7 @@ static enum ending take_reports(struct session *s)
 
 /*
  * Wait until UNTIL_NS, the end of the session, or an event of one of the N_MORE descriptors behind
- * those of the session. Even if UNTIL_NS is over, look once.
+ * those of the session. Check the descriptors at least once, even if UNTIL_NS is over.
  */
 static enum ending wait_for_more(struct session *s, int64_t until_ns, size_t n_more)
 {

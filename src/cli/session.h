@@ -41,7 +41,7 @@ enum { SESSION_MAX_FDS = 2 };
 struct session {
 	/* [0]: the signals, then one per process, then the command, then those of session_run() */
 	struct pollfd *fds;
-	size_t n_fds; /* of the signals and the processes */
+	size_t n_fds; /* number of descriptors of the signals and the processes */
 	size_t n_alive;
 	struct workload *workload; /* NULL: there is no command */
 	int signal;		   /* the last signal that was read; 0: none */
@@ -51,11 +51,17 @@ struct session {
 	int err;	 /* for ENDED_BY_ERROR */
 };
 
-/* Returns EXIT_DONE, or another code after printing the error. Always call session_close. */
+/*
+ * Open a session. Unless N is 0, it ends when the N processes PIDS have ended. Returns EXIT_DONE,
+ * or another code after printing the error. Call session_close() also after an error.
+ */
 int session_open(struct session *session, const pid_t *pids, size_t n);
 void session_close(struct session *session);
 
-/* Read the N SIGNALS, too, unless the tool ignores them. Returns the same as session_open(). */
+/*
+ * Let the session also read the N SIGNALS, except those that the tool ignores. Returns the same as
+ * session_open().
+ */
 int session_add_signals(struct session *session, const int *signals, size_t n);
 /* Return the number of the next signal that has arrived, or 0 if no signal has arrived. */
 int session_take_signal(struct session *session);
@@ -120,8 +126,8 @@ extern const int forwarded_signals[N_FORWARDED];
  */
 int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);
 /*
- * The same for a program that runs already: PID, a child of this process. Its output and signals
- * are its own.
+ * Like session_hold_workload(), for a program that already runs as PID, a child of this process.
+ * The program is not changed.
  */
 int session_adopt_workload(struct session *session, struct workload *workload, pid_t pid);
 /* Wait for the end of the command, if one was started. */

@@ -25,8 +25,8 @@ struct heap_stack {
 	uint64_t samples, live_samples; /* samples of all blocks; of blocks that are alive */
 	uint64_t blocks, live_blocks;	/* numbers of sampled blocks */
 	/*
-	 * Sum over the blocks of: samples divided by words of the block, including the header.
-	 * Divided by the rate, it is the estimated number of blocks.
+	 * Each block adds its number of samples divided by its number of words, including the
+	 * header. The sum, divided by the rate, is the estimated number of blocks.
 	 */
 	double objects, live_objects;
 	uint64_t major_samples; /* samples of blocks that were allocated in the major heap */

@@ -43,7 +43,7 @@ struct heaps {
 	size_t n;
 	size_t n_above; /* processes that are not profiled, since there are too many */
 	struct heap_program *programs; /* sums over the sessions that have ended; they own exe */
-	struct heap_program *shown;    /* the same, with the sessions that run */
+	struct heap_program *shown;    /* sums over the ended and the running sessions */
 	size_t n_programs;
 };
 
@@ -487,7 +487,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
 }
 
-/* Write a line for each domain that has refused: the domain has another profile. */
+/* Write a line for each domain that has refused the profile, because it has another one. */
 static void say_refusals(FILE *to, const struct followed_heap *f)
 {
 	for (size_t i = 0; i < f->answers.n_refused; i++)

@@ -34,7 +34,7 @@ void heaps_free(struct heaps *heaps);
 double heaps_rate(const struct heaps *heaps);
 
 /*
- * Profile the N processes of LIST and no others. Open sessions for the new ones; if a process
+ * Profile the N processes of LIST and no others. Open sessions for the new processes; if a process
  * cannot be profiled yet, later calls try again. Call this about once a second. Return 0 or
  * -ENOMEM.
  */

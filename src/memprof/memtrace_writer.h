@@ -28,9 +28,9 @@ struct memtrace_info {
 
 /*
  * Callback that names the frame *FRAME, an element of the call stack of a struct memprof_event.
- * *FRAME is never 0. If FRAME is NULL, name what stands for an empty call stack. Set *FRAMES to *N
- * >= 1 frames, the outermost first. The frames must stay valid until the next call, their strings
- * as long as the writer. Return 0, or an error that was recorded.
+ * *FRAME is never 0. Set *FRAMES to *N >= 1 frames, the outermost first. If FRAME is NULL, set
+ * *FRAMES to the frames that stand for an empty call stack. The frames must stay valid until the
+ * next call, their strings as long as the writer. Return 0, or an error that was recorded.
  */
 typedef int memtrace_locate(void *data, const uint64_t *frame,
 			    const struct named_frame *const **frames, size_t *n);

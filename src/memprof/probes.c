@@ -63,7 +63,7 @@ struct engine {
 	unsigned long *consumer; /* positions count bytes and only increase */
 	const unsigned long *producer;
 	const char *data;
-	unsigned long last; /* records from this position on are not read; 0: no limit */
+	unsigned long last; /* read only records before this position; 0: all */
 };
 
 static int open_buffer(struct engine *e)

@@ -24,10 +24,10 @@ struct event_clock {
 	struct tick_moment first, before, last; /* samples of both clocks; BEFORE precedes LAST */
 };
 
-/* LOOK samples both clocks, as ticks_moment() does. */
+/* Start CLOCK with a first sample. LOOK samples both clocks, as ticks_moment() does. */
 void event_clock_start(struct event_clock *clock, struct tick_moment (*look)(void));
 
-/* Sample both clocks. */
+/* Take another sample of both clocks. */
 void event_clock_look(struct event_clock *clock);
 
 /*

@@ -217,7 +217,7 @@ static int take_socket(struct memprof_session *s)
 }
 
 /*
- * Make the ring. Its pages are allocated here, and their memory counts for this process: the
+ * Make the ring. Its pages are allocated here, so their memory is charged to this process, and the
  * program never waits for memory.
  */
 static int make_ring(struct memprof_session *s, uint64_t data)

@@ -91,7 +91,7 @@ struct sampled_process {
 struct allocation {
 	struct ocp_ctx *ctx;
 	struct allocation_bpf bpf;
-	bool large_stopped; /* applies also to processes that are added later */
+	bool large_stopped; /* large blocks are not sampled, even in processes added later */
 	bool is_stepped; /* the kernel single-steps an instruction with a uprobe for large blocks */
 	struct sampled_process *processes;
 	size_t n;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "profile/profile.h"
 
-/* The same value in both profiles. The value of the old profile is not scaled. */
+/* The value of one stack or function in each of the two profiles. The old value is not scaled. */
 struct profile_change {
 	uint64_t old_value, new_value;
 };

@@ -109,8 +109,8 @@ struct profiler_cost {
 	double large_ns; /* the part for large blocks, which profiler_stop_large() would save */
 };
 /*
- * Set *COST. COSTS has the cost of a uprobe on this machine (measure/calibrate.h); it is used only
- * for PROFILE_WORDS.
+ * Set *COST to the cost so far. COSTS has the cost of a uprobe on this machine
+ * (measure/calibrate.h); it is used only for PROFILE_WORDS.
  */
 int profiler_cost(struct profiler *profiler, const struct ocp_costs *costs,
 		  struct profiler_cost *cost);

@@ -217,8 +217,8 @@ static const struct record *find_record(const struct record *list, size_t n,
 }
 
 /*
- * Return how many more minor heaps the samples in RECORDS[0..N), which are all of one process,
- * stand for than in the last reading.
+ * RECORDS[0..N) are all of one process. Return how much the number of minor heaps that their
+ * samples stand for has grown since the last reading.
  */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Profiles processes that start and end, continuously, and makes profiles of any intervals; these
+ * Samples processes that start and end, continuously, and makes profiles of any intervals, which
  * may overlap. The counts in the kernel are never reset: a profile is the difference between two
- * readings of them. So each sample is in every profile whose interval contains it.
+ * readings of the counts. So each sample is in every profile whose interval contains it.
  */
 #ifndef PROFILE_RECORDER_H
 #define PROFILE_RECORDER_H

@@ -17,8 +17,8 @@
 	} while (0)
 
 /*
- * Begin a document with the members that each document has. TICKS: the interval between two values,
- * in units of WATCH_TICK_MS.
+ * Begin a document with the members that all documents have. TICKS: the interval between two
+ * values, in units of WATCH_TICK_MS.
  */
 static void open_document(struct json *j, int64_t time_ns, size_t ticks)
 {

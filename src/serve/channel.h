@@ -19,12 +19,12 @@
 #include "serve/negotiate.h"
 
 enum ask {
-	ASK_METRICS, /* and the following numbers: one request for each value of enum exposition */
+	ASK_METRICS, /* ASK_METRICS + E: the metrics in format E of enum exposition */
 	ASK_STATUS = EXPOSITIONS,
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
 	ASK_QUARTER_HOUR,
-	ASK_SWITCH,   /* with a message (serve/request.h), like the next five */
+	ASK_SWITCH,   /* this and the next five have a message (serve/request.h) */
 	ASK_PROFILE,  /* in pprof's format */
 	ASK_FLAME,    /* as JSON, for the page */
 	ASK_HEAP,     /* in pprof's format */

@@ -328,9 +328,9 @@ static int scan_value(struct scanner *s, const char *where)
 }
 
 /*
- * Find the keys in TEXT, N bytes that json-c has accepted, or the part of them before an error.
- * FILE is the file's name, for errors. -EINVAL if a key is given twice or contains a backslash. The
- * caller calls json_object_put(*LINES), also after an error.
+ * Set *LINES to the lines of the keys in TEXT, N bytes that json-c has accepted. FILE is the file's
+ * name, for errors. -EINVAL if a key is given twice or contains a backslash; then *LINES has only
+ * the keys before it. The caller calls json_object_put(*LINES), also after an error.
  */
 static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		     struct json_object **lines)
@@ -366,15 +366,15 @@ struct config_reader {
 };
 
 /*
- * A key of an object. `take` stores the VALUE of the key INTO the member at the offset `at`. WHERE
- * is the place of VALUE in the file, for errors.
+ * A key of an object. `take` stores the VALUE of the key in the member at the offset `at` (INTO).
+ * WHERE is the place of VALUE in the file, for errors.
  */
 struct config_key {
 	const char *name;
 	int (*take)(struct config_reader *r, const char *where, struct json_object *value,
 		    void *into);
 	size_t at;
-	bool is_of_request; /* a member of the request of the target, not of the object */
+	bool is_of_request; /* `at` is an offset in the request of the target */
 };
 
 static void say_wrong(struct config_reader *r, const char *where, const char *fmt, ...)
@@ -675,8 +675,8 @@ static int take_counts(struct config_reader *r, const char *where, struct json_o
 }
 
 /*
- * Add the pair VALUE to the request, unless it was given before. STOP is NULL for the calls of a
- * function. SEEN has the previous pairs as JSON text, since names may contain commas.
+ * Add the pair VALUE to the request. Return -EINVAL if it was given before. STOP is NULL for the
+ * calls of a function. SEEN has the previous pairs as JSON text, since names may contain commas.
  */
 static int add_request_pair(struct config_reader *r, const char *where, struct json_object *value,
 			    struct json_object *seen, const char *start, const char *stop)
@@ -769,7 +769,7 @@ static int take_depth(struct config_reader *r, const char *where, struct json_ob
 	return err;
 }
 
-/* Take a text, of which the request owns a copy. */
+/* Store a copy of the text VALUE, which the request owns. */
 static int take_own_text(struct config_reader *r, const char *where, struct json_object *value,
 			 void *into)
 {

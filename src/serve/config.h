@@ -9,11 +9,11 @@
  *	textfile   "FILE"
  *	targets    [ TARGET, ... ]; default: every program with probes
  *
- * A TARGET is { "exe": "FILE" } or { "pid": N }, with any of these keys:
+ * A TARGET is { "exe": "FILE" } or { "pid": N }, and may have these keys:
  *
  *	count      ["NAME", ...] or a string, as the value of --count; default: all probes
  *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
- *	depth, key, filter     as the options of that name
+ *	depth, key, filter     as the options --depth, --key and --filter
  *	budget     percent of a core
  *	engine     "bpf", "inside" or "auto"
  */
@@ -26,7 +26,7 @@
 #include "serve/buckets.h"
 #include "watch/watch.h"
 
-/* The settings that options can give, too. */
+/* The settings that can also be given as options. */
 struct serve_settings {
 	const char *listen, *textfile; /* NULL: not given */
 	const char **hosts;	       /* names of this server, see hosts.h */

@@ -268,8 +268,8 @@ static void asks_end_profiles(struct asks *asks)
 }
 
 /*
- * Return when the oldest unanswered request was sent, or the current time if no request is waiting.
- * Requests for profiles do not count, since profiles take long.
+ * Return the time at which the oldest unanswered request was sent, or the current time if no
+ * request is waiting. Ignore requests for profiles, since profiles take long.
  */
 static int64_t oldest_ms(const struct asks *asks)
 {
@@ -332,8 +332,8 @@ struct routes {
 };
 
 /*
- * Costly answers are shared: each kind of request before ASK_SWITCH has its number for
- * http_share(), from 1.
+ * Costly answers are shared: http_share() identifies each kind of request before ASK_SWITCH by a
+ * number from 1.
  */
 _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
 
@@ -424,8 +424,8 @@ static void add_argument(void *data, const char *name, const char *value)
 }
 
 /*
- * Append REQUEST, for a profile, to OUT as a message. Its body is the path and the arguments, as
- * serve/profiling.c parses them.
+ * Append REQUEST, for a profile, to OUT as a message. The body of the message is the path and the
+ * arguments, as serve/profiling.c parses them.
  */
 static void write_profile_message(const struct http_request *request, struct strbuf *out)
 {

@@ -16,7 +16,7 @@ struct http;
 struct http_request {
 	const char *path; /* decoded, without the query */
 	struct client_request client;
-	unsigned int what; /* from its route */
+	unsigned int what; /* `what` of the route */
 	void *connection;  /* for http_header() */
 	struct http *http; /* for http_share() */
 };
@@ -29,15 +29,18 @@ const char *http_header(const struct http_request *request, const char *name);
  */
 char *http_header_list(const struct http_request *request, const char *name);
 
-/* Call TAKE with DATA for each argument in the query of REQUEST. Its VALUE may be NULL. */
+/*
+ * Call TAKE with DATA for each argument in the query of REQUEST. VALUE is NULL if the argument is
+ * only a name.
+ */
 void http_arguments(const struct http_request *request,
 		    void (*take)(void *data, const char *name, const char *value), void *data);
 
 /*
  * Share answers under load. If the current http_run() has been running for a while, or if replies
  * take much memory, equal requests get the same answer, which is at most a second old. NUMBER, from
- * 1 to HTTP_MAX_SHARES, identifies what is requested. Return true if REPLY is now such an answer.
- * Return false if the caller must make the answer.
+ * 1 to HTTP_MAX_SHARES, identifies what is requested. If such an answer exists, set REPLY to it and
+ * return true. Otherwise return false: the caller must make the answer.
  */
 enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
@@ -49,7 +52,7 @@ struct http_route {
 	const char *path;
 	void (*answer)(void *data, const struct http_request *request, struct http_reply *reply);
 	enum http_method method;
-	unsigned int what; /* for `answer`, as request->what */
+	unsigned int what; /* passed to `answer` as request->what */
 };
 
 struct http_settings {

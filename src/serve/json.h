@@ -74,7 +74,7 @@ static inline void json_line(struct json *j)
 		(j)->needs_comma = true;                                                           \
 	} while (0)
 
-/* Add a member. A string may be NULL: null. */
+/* Add a member. A string that is NULL is written as null. */
 #define json_u64(j, name, value)                                                                   \
 	do {                                                                                       \
 		json_name(j, name);                                                                \
@@ -95,7 +95,7 @@ static inline void json_line(struct json *j)
 		json_name(j, name);                                                                \
 		strbuf_lit((j)->out, "null");                                                      \
 	} while (0)
-/* See strbuf_scaled() and strbuf_real(). */
+/* Add a number: VALUE and DECIMALS as for strbuf_scaled() and strbuf_real(). */
 #define json_scaled(j, name, value, decimals)                                                      \
 	do {                                                                                       \
 		json_name(j, name);                                                                \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The metrics, as text or OpenMetrics. Both formats have the same samples with the same labels.
- * OpenMetrics also states when counters began, requires the samples of one label set side by side,
- * and names families without _total.
+ * OpenMetrics also states when counters began, requires samples with the same labels to be
+ * adjacent, and names families without _total.
  *
  * Every counter comes from the watch, whose counters never decrease. The exported values must not
  * decrease either: the counts of buckets are rounded down, and never exceed the total count.
@@ -169,8 +169,8 @@ static void write_build_info(struct metrics_writer *w)
 }
 
 /*
- * Write the time when the numbers were read: while the measuring process is busy, they are older
- * than the scrape.
+ * Write the time when the numbers were read. While the measuring process is busy, the numbers are
+ * older than the scrape.
  */
 static void write_time(struct metrics_writer *w)
 {
@@ -253,9 +253,9 @@ static void add_hit_cost(struct metrics_writer *w, const struct family *family,
 /* ---- probes --------------------------------------------------------------------------------- */
 
 /*
- * For one probe, add a sample for each process that hit it, and a 0 for each other running process.
- * ROW: index of the row at which to start looking for the rows of the probe; rows are sorted by
- * probe. Return ROW for the next probe.
+ * For PROBE, add a sample for each process that hit it, and a sample of 0 for each other running
+ * process. Rows are sorted by probe: look for the rows of PROBE from index ROW on. Return the index
+ * at which to look for the next probe.
  */
 static size_t add_hits_by_pid(struct metrics_writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
@@ -309,8 +309,8 @@ static void add_enabled(struct metrics_writer *w, const struct family *family,
 		const struct watch_probe *probe = &target->probes[i];
 
 		/*
-		 * Omit the sample while the state is unknown, and for functions, which have no
-		 * handlers.
+		 * Omit the sample for functions, which have no handlers, and if the state is
+		 * unknown although a process may run.
 		 */
 		if (probe->handler != WATCH_HANDLER_NONE &&
 		    (probe->handler != WATCH_HANDLER_UNKNOWN || has_none))

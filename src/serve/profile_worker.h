@@ -29,8 +29,9 @@ enum {
 /* ---- the messages --------------------------------------------------------------------------- */
 
 /*
- * Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. An answer
- * with id 0 is a message of heap_figures_write() instead.
+ * Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. Only
+ * PROFILING_TAKE is answered, and its id is never 0: an answer with id 0 is a message of
+ * heap_figures_write().
  */
 enum profiling_order {
 	/* Take a profile; with a struct profiling_take, and the path of the executable or "". */
@@ -101,7 +102,10 @@ struct profile_job {
 	struct record_filter filter;
 	char *exe; /* owned; filter.exe points to it */
 	int64_t end_ms;
-	/* The beginning of the profile: of heap_child() and of profiling_child(). */
+	/*
+	 * The beginning of the profile: heaps_mark in heap_child(), record_mark in
+	 * profiling_child().
+	 */
 	struct heaps_mark heaps_mark;
 	struct record_mark record_mark;
 	struct room *room;
@@ -113,21 +117,21 @@ struct profile_worker {
 	const struct profile_worker_kind *kind;
 	double rate;
 	struct profile_job jobs[PROFILE_WORKER_JOBS];
-	struct recorded_process processes[RECORDER_MAX_PROCESSES]; /* those that may be profiled */
+	struct recorded_process processes[RECORDER_MAX_PROCESSES]; /* may be profiled */
 	size_t n_processes;
 	char *names; /* owned; processes[i].exe points into it */
 	struct asked asked;
-	void *own; /* what `open` has made */
+	void *own; /* the data that `open` has created */
 };
 
-/* What the two processes do differently. Functions that return an int return 0 or -errno. */
+/* What the two processes do differently. `open`, `begin` and `answer` return 0 or -errno. */
 struct profile_worker_kind {
 	const char *name; /* of the process */
 	int (*open)(struct profile_worker *worker);
 	void (*close)(struct profile_worker *worker);
-	/* The list of processes has changed. */
+	/* Called after the list of processes has changed. */
 	void (*follow)(struct profile_worker *worker);
-	/* Begin the profile of JOB. end() is called, also after an error. */
+	/* Begin the profile of JOB. end() ends it, and is called also if begin() fails. */
 	int (*begin)(struct profile_worker *worker, struct profile_job *job);
 	void (*end)(struct profile_worker *worker, struct profile_job *job);
 	/*
@@ -140,7 +144,8 @@ struct profile_worker_kind {
 	/* Called whenever the process has waited. NULL: nothing to read. */
 	void (*read)(struct profile_worker *worker);
 	/*
-	 * Return how long the process may wait, at most PROFILE_WORKER_MS. NULL: as long as that.
+	 * Return how long the process may wait, at most PROFILE_WORKER_MS. NULL: it always waits
+	 * PROFILE_WORKER_MS.
 	 */
 	int (*wait_ms)(const struct profile_worker *worker);
 	/* Called once in PROFILE_WORKER_MS. */
@@ -152,8 +157,9 @@ int profile_worker_run(const struct profile_worker_kind *kind, struct ocp_ctx *c
 		       int fd, double rate);
 
 /*
- * Append the numbers of the N profiles of LIST to BODY, and the profiles: in the format of pprof
- * or, if TITLE is not NULL, the first one as the JSON of a flame graph with this title. Frees LIST.
+ * Append to BODY a struct profiling_numbers with the sums over the N profiles of LIST, and then the
+ * profiles in the format of pprof. If TITLE is not NULL, instead of all profiles append the first
+ * one as the JSON of a flame graph with this title. Frees LIST.
  */
 int profile_worker_add(struct profile_worker *worker, struct process_profile *list, size_t n,
 		       const char *title, struct strbuf *body);

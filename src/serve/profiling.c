@@ -140,9 +140,8 @@ static const char *next_text(const char **at, const char *end)
 
 /*
  * Parse the N bytes of TEXT, which are untrusted, into TAKE and *EXE, which points into TEXT (NULL:
- * any program). TEXT is the path, then the name and
- * the value of each argument, each with a zero byte at its end. Return false if TEXT is invalid;
- * then REPLY has the error.
+ * any program). TEXT is the path, then the name and the value of each argument, each with a zero
+ * byte at its end. Return false if TEXT is invalid; then REPLY has the error.
  */
 static bool read_profile_request(const char *text, size_t n, struct profiling_take *take,
 				 const char **exe, struct http_reply *reply)

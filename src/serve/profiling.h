@@ -16,7 +16,7 @@
 #include "serve/request.h"
 #include "watch/watch.h"
 
-enum { PROFILING_MAX = 16 }; /* profiles being taken at one time */
+enum { PROFILING_MAX = 16 }; /* maximum number of profiles at one time */
 
 struct profiling;
 

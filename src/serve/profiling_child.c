@@ -15,7 +15,7 @@ enum {
 	KEEP_CPU_MS = 300000, /* an unused recorder of CPU time samples nothing */
 	/* An unused recorder of allocations still slows the programs down by its traps. */
 	KEEP_WORDS_MS = 5000,
-	/* From time to time, clients read the totals since the recorder was opened. */
+	/* For a recorder of which a client has read the totals, since clients do so repeatedly. */
 	KEEP_TOTALS_MS = 300000,
 };
 
@@ -40,7 +40,7 @@ static struct room *rooms_of(const struct profile_worker *w)
 
 /* ---- recorders ------------------------------------------------------------------------------ */
 
-/* Return true if the recorder of ROOM has to sample PROCESS, for a job or for its totals. */
+/* Return true if the recorder of ROOM must sample PROCESS, for a job or for the totals. */
 static bool must_sample(const struct profile_worker *w, const struct room *room,
 			const struct recorded_process *process)
 {

@@ -142,7 +142,7 @@ static bool names_programs(const struct server *s, const struct config *config)
 }
 
 /*
- * Record and return the error that KEY cannot be changed as in NEW (or removed) without a restart.
+ * Return an error: the new value of KEY in NEW, or its removal, takes effect only after a restart.
  */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
@@ -506,7 +506,7 @@ static int take_signals(struct server *s)
 
 /*
  * Raise the limit of open files to its maximum: a measured program takes about thirty descriptors,
- * a client one.
+ * and a client takes one.
  */
 static void raise_fd_limit(void)
 {

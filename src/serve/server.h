@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Room serve: the server ocaml-probes-serve.
- * In: a configuration, and HTTP requests that nobody has to trust.
+ * In: a configuration, and HTTP requests, which are not trusted.
  * Out: metrics, JSON, pages, switched probes, profiles.
- * Callers: no room: it is a program.
+ * Callers: none, since it is a program.
  */
 /* The server: a watch, the HTTP process in front of it, and the textfile. */
 #ifndef SERVE_SERVER_H
@@ -14,7 +14,7 @@
 
 /* The values of the options that only `serve` has. */
 struct serve_options {
-	struct serve_settings settings; /* they take precedence over those of the configuration */
+	struct serve_settings settings; /* take precedence over the configuration */
 	const char *config;		/* the configuration file; NULL: not given */
 	const char *token_file;		/* NULL: choose a random token */
 	bool control, profile, memprof;

@@ -373,8 +373,8 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 }
 
 /*
- * Read the source file, after code of it was found in IMAGE. Then find the places of its lines that
- * no OCaml pattern covers.
+ * Read the source file, of which IMAGE contains code. Then find the places of all lines that no
+ * OCaml pattern covers.
  */
 static int take_image(const struct options *options, const struct code_image *image,
 		      struct annotation *a)

@@ -282,7 +282,7 @@ static int find_exe_processes(struct options *options)
 	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;
-	/* It is no error that no process runs the file yet: processes may start later. */
+	/* Continue even if no process runs the file yet: processes may start later. */
 	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;
 	if (err)

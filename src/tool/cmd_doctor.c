@@ -23,7 +23,7 @@ struct repair_outcome {
 	struct ocp_findings *left;
 	size_t n_int3s; /* number of int3s removed */
 	struct unheld_int3s unheld;
-	const char *why_unheld; /* why the unheld int3s stay; NULL: maybe another uprobe */
+	const char *why_unheld; /* why unheld int3s stay; NULL: perhaps another uprobe */
 };
 
 /* Return true if there are int3s that certainly have no holder. */

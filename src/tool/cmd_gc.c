@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * `gc`: print what the garbage collector of a process does. The figures are read at the start, at
- * the end of each interval and at the end. They are also read periodically in between: a process
- * that has ended cannot be read, so the figures that were read last are printed for it.
+ * the end of each interval and at the end. They are also read periodically in between, since a
+ * process that has ended cannot be read. For an ended process, the figures that were read last are
+ * printed.
  */
 #include "tool/commands.h"
 
@@ -91,7 +92,7 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	return err;
 }
 
-/* Accepts NULL. */
+/* Stop measuring, and free PAUSES, which may be NULL. */
 static void gc_pauses_close(struct gc_pauses *pauses)
 {
 	if (!pauses)

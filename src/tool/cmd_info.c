@@ -266,7 +266,7 @@ enum { EXAM_MS = 10000 };
 
 /* ---- states and tracer ---------------------------------------------------------------------- */
 
-/* The process that traces the process in question. */
+/* The process that traces the examined process. */
 struct tracer {
 	pid_t pid; /* 0: none */
 	char name[64];

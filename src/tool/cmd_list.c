@@ -103,7 +103,10 @@ static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 	return err;
 }
 
-/* Read the file of FD and take ownership of FD. A damaged file counts as not an OCaml program. */
+/*
+ * Read the file of FD and take ownership of FD. Treat a damaged file as a program that is not
+ * OCaml.
+ */
 static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
 				 struct follow_program *program)
 {
@@ -143,8 +146,8 @@ static int remember_file(struct ocp_ctx *ctx, struct follow_files *files,
 }
 
 /*
- * Examine the executable of process PID. Returns -ESRCH if the process has ended, or -ENOMEM. A
- * file that cannot be read counts as not an OCaml program.
+ * Examine the executable of process PID. Returns -ESRCH if the process has ended, or -ENOMEM. Treat
+ * a file that cannot be read as a program that is not OCaml.
  */
 static int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
 			     struct follow_program *program)
@@ -201,7 +204,7 @@ static void follow_files_free(struct follow_files *files)
 enum {
 	ROUND_NS = 100 * 1000 * 1000,
 	ROUND_WITH_EVENTS_MS = 5000,
-	/* A child that will execute another file does so soon. */
+	/* When to examine a new child: if it will execute another file, it does so soon. */
 	CHILD_NS = 50 * 1000 * 1000,
 	MAX_CHILDREN = 256,
 	PAUSE_PER_ROUND = 20, /* pause between rounds, as a multiple of the round's duration */
@@ -237,7 +240,7 @@ struct follower {
 	struct options *options;
 	struct find_memory memory;
 	struct follow_files files;
-	struct ocaml_process *followed; /* in no order */
+	struct ocaml_process *followed; /* unsorted */
 	size_t n_followed;
 	struct looked_at *looked_at; /* in ascending order of the pids */
 	size_t n_looked_at;
@@ -601,7 +604,10 @@ static int follow_events(struct follower *f, bool *lost)
 
 /* ---- the session ---------------------------------------------------------------------------- */
 
-/* Follow a round. Without the kernel's events, the pause after it depends on its duration. */
+/*
+ * List all processes once, and report what has changed. If the kernel reports no events, the pause
+ * until the next round depends on the duration of this one.
+ */
 static enum ending follow_round(void *data)
 {
 	struct follower *f = data;
@@ -623,7 +629,7 @@ static enum ending follow_round(void *data)
 	return NOT_ENDED;
 }
 
-/* A last round at the end of the time. */
+/* When the time of --for is over: follow a last round, and end. */
 static enum ending follow_last_round(void *data)
 {
 	const enum ending ending = follow_round(data);

@@ -428,7 +428,8 @@ static void memprof_json_end(const struct memprof_report *report)
 enum {
 	USUAL_DEPTH = 128,
 	/*
-	 * Each look at the ring takes CPU time from the program, if there are too few processors.
+	 * Time between two looks at the ring. If there are too few processors, each look takes CPU
+	 * time from the program.
 	 */
 	READ_NS = 20 * 1000 * 1000,
 	SOON_NS = 5 * 1000 * 1000, /* while many events come, to keep space free in the ring */
@@ -896,9 +897,8 @@ static int run_memprof_session(struct memprof_run *r)
 }
 
 /*
- * Check that the program is linked with the library. Programs without native OCaml code cannot be.
- * For native OCaml programs, the hint is to sample allocation without the library; say why if that
- * is not possible.
+ * Check that the program is linked with the library. If it is not, and runs native OCaml code, the
+ * hint is to sample allocation without the library, or says why this is not possible.
  */
 static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
 {

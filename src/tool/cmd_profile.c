@@ -184,7 +184,7 @@ enum {
 	DEFAULT_HZ = 99,
 	MAX_HZ = 10000,
 	MAX_PROCESSES = 64,
-	REFRESH_NS = 100 * 1000 * 1000, /* code may be loaded; processes may start, and end */
+	REFRESH_NS = 100 * 1000 * 1000, /* to find loaded code, and processes that start and end */
 	BUDGET_NS = 100 * 1000 * 1000,
 };
 
@@ -341,7 +341,7 @@ static int find_profiled_processes(struct options *options)
 	int code = EXIT_DONE;
 	int err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
-	/* It is no error that no process runs the file yet: processes may start later. */
+	/* Continue even if no process runs the file yet: processes may start later. */
 	if (err == -ESRCH)
 		return EXIT_DONE;
 	if (err)
@@ -645,8 +645,8 @@ static int compare_files(struct options *options, const struct profile_options *
 				       now.has_kind || own->kind_flag, &before);
 	if (!err && before.has_kind && !now.has_kind && before.profile.kind != now.profile.kind) {
 		/*
-		 * The new file does not name its kind: read it again with the kind of the older
-		 * profile, whose units it has.
+		 * The new file does not name its kind: read it again as a profile of the kind of
+		 * the older one, since the kind determines the unit of the values.
 		 */
 		read_profile_free(&now);
 		err = read_profile_open(options->ctx, options->args[0], before.profile.kind, &now);

@@ -26,7 +26,7 @@ static void say_who_counts(const struct options *options, const struct ocp_meter
 	const size_t n_asked = meter->n_asked, n = ocp_meter_process_count(meter) - n_asked;
 	int pid;
 
-	/* Only a meter that was found inside of processes has a list of those that count. */
+	/* Only a meter that was found inside processes has a list of the processes that count. */
 	if (options->quiet || !meter->is_found || (!n && meter->n_alive == n_asked))
 		return;
 	pid = (int)ocp_meter_process(meter, 0);
@@ -99,7 +99,7 @@ static int run_read(struct options *options)
 	return code;
 }
 
-/* Remove an incomplete meter. It has no totals, but can be removed. */
+/* Remove an incomplete meter, which has no totals to print. */
 static int remove_incomplete(const struct options *options)
 {
 	int err = options->pid ? found_remove(options->ctx, NULL, options->pid)

@@ -3,7 +3,7 @@
  * Room tool: ocaml-probes and its commands.
  * In: argv.
  * Out: tables, JSON, CSV, files.
- * Callers: no room: it is a program.
+ * Callers: none, since it is a program.
  */
 /* The subcommands of ocaml-probes. */
 #ifndef TOOL_COMMANDS_H

@@ -432,7 +432,7 @@ static void offer_arguments(struct word_completion *request)
 	} else if (*word == '-') {
 		offer_options(request, help);
 	} else {
-		/* "--count NAME" is "--count=NAME". */
+		/* "--count NAME" means "--count=NAME". */
 		if (option && starts_with_text(option, "count["))
 			offer_values(request, option, 0);
 		offer_plain_words(request);

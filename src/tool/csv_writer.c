@@ -2,8 +2,8 @@
 /*
  * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, a
  * group (--by), or a printed hit. One header covers all rows; fields without meaning for a row are
- * empty. Times are in nanoseconds. Losses have rows only if there are any, and the names that they
- * have in JSON.
+ * empty. Times are in nanoseconds. Each kind of loss that has occurred has a row, with the name
+ * that it has in JSON.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -168,7 +168,10 @@ static void write_floats(const struct report *report, const struct ocp_histogram
 	write_float_bucket(report, histogram, NAN, NAN, floats->nan);
 }
 
-/* Print a row for each kind of loss. The column `args` has an example of a filter's mismatch. */
+/*
+ * Print a row for each kind of loss that has occurred. For mismatches of the filter, the column
+ * `args` has an example.
+ */
 static void write_losses(const struct report *report)
 {
 	const char *mismatch = ocp_sample_losses(report->sample)->filter_mismatch;
@@ -198,7 +201,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 	size_t n;
 	FILE *text = open_memstream(&args, &n);
 
-	(void)frames; /* refused with -csv */
+	(void)frames; /* NULL: --csv excludes --stack */
 	if (is_first)
 		print_header(wall_ns);
 	if (text) {

@@ -457,7 +457,7 @@ static void write_sample_json(const struct report *report)
  *	{"tag":0,"size":N,"fields":[...]}	a block; "cut":true if there are more fields
  *	{"list":[...]}, {"floats":[...]}	"cut":true likewise
  *	{"lazy":VALUE}				a lazy value that has been forced
- *	{"kind":"closure"}			and the like; of kind custom with an "id"
+ *	{"kind":"closure"}			any other value; a custom block also has an "id"
  *
  * "args" has the values by position, as OCaml's memory shows them; "named" has those with a name,
  * by their declared types: a bool is true or false, a character a string.

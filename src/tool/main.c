@@ -3,9 +3,9 @@
  * The tool selects the subcommand and prints errors. The library implements the commands; src/cli
  * parses their options.
  *
- * The dashboards are separate programs beside this one, like those of git. So the commands that
- * count do not load the libraries of a web server, and a service manager can give privileges to
- * `serve` alone.
+ * The dashboards are separate programs in the same directory, as git has separate programs for its
+ * commands. So the commands that count do not load the libraries of a web server, and a service
+ * manager can give privileges to `serve` alone.
  */
 #include "tool/commands.h"
 

@@ -432,9 +432,9 @@ static int look_at_parts(struct ocp_meter *meter, struct cpu_shares shares[PARTS
 }
 
 /*
- * Return the CPU time that the hits of all parts would take together, for each nanosecond that the
- * program needs for itself. While a part is measured, the program has the CPU time that the hits
- * leave.
+ * Return the CPU time that the hits of all parts would take together, in units of the CPU time of
+ * the program without hits. For one part, this is the share of the hits in the CPU time, divided by
+ * the remaining share.
  */
 static double add_parts(const struct cpu_shares shares[PARTS], const struct ocp_costs *costs)
 {

@@ -5,7 +5,7 @@
  *
  * Every event that can end the session is a descriptor, set up before the attach. So no signal
  * interrupts the time between attach and detach, except SIGKILL. After SIGKILL the kernel detaches;
- * with the engine `inside`, nothing does.
+ * but with the engine `inside`, the process continues to count.
  */
 #include "tool/measure_session.h"
 
@@ -32,7 +32,7 @@
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
 	REFRESH_NS = 100 * 1000 * 1000, /* time between two searches for plugins */
-	/* the same with --exe, in all processes of the program */
+	/* time between two searches for processes and plugins, with --exe */
 	REFRESH_ALL_NS = 500 * 1000 * 1000,
 	BUDGET_NS = 100 * 1000 * 1000, /* time between two checks of the budget */
 	PRINT_NS = 20 * 1000 * 1000,   /* the longest delay of a printed hit */

@@ -14,7 +14,7 @@
 enum field_kind {
 	FIELD_NULL, /* the value is unknown */
 	FIELD_TEXT, /* `text`; may be NULL: unknown */
-	FIELD_PAIR, /* `text`, the start, and `stop`, unless that is NULL */
+	FIELD_PAIR, /* `text` is the start; `stop` is NULL if there is only a start */
 	FIELD_TRUE,
 	FIELD_UINT,
 	FIELD_INT,
@@ -55,7 +55,7 @@ struct result_row {
  */
 void result_of_hits(struct result_row *row, const struct report *report,
 		    const struct ocp_hits *hits);
-/* A pair, without its buckets. REPORT may be NULL: without the rate, which only CSV has. */
+/* A pair, without its buckets. If REPORT is NULL, omit the rate, which only CSV has. */
 void result_of_pair(struct result_row *row, const struct report *report,
 		    const struct ocp_pair *pair);
 /* The ints or the floats of an argument, without their buckets. */
@@ -66,7 +66,7 @@ void result_of_floats(struct result_row *row, const struct report *report,
 /* Bucket number BUCKET of the ints. */
 void result_of_int_bucket(struct result_row *row, const struct report *report,
 			  const struct ocp_histogram *histogram, size_t bucket);
-/* COUNT floats from FROM to below BELOW, or equal to both. */
+/* COUNT floats that are at least FROM and below BELOW or, if FROM is BELOW, equal to FROM. */
 void result_of_float_bucket(struct result_row *row, const struct report *report,
 			    const struct ocp_histogram *histogram, double from, double below,
 			    uint64_t count);

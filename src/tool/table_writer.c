@@ -136,7 +136,7 @@ static struct table_rows table_rows_of_hits(const struct report *report)
 	return rows;
 }
 
-/* Choose pairs to show. They are not left out for lack of hits. The caller frees the rows. */
+/* Choose pairs to show. Pairs without hits are not left out. The caller frees the rows. */
 static struct table_rows table_rows_of_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
@@ -368,8 +368,8 @@ struct drawing {
 	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
 	/*
-	 * Return true if bucket I always has its own line. NULL: no bucket has. With this function,
-	 * "..." stands for long runs of empty lines.
+	 * Return true if bucket I always has its own line. NULL: no bucket has its own line. If the
+	 * function is not NULL, "..." stands for long runs of empty lines.
 	 */
 	bool (*is_alone)(size_t i);
 };

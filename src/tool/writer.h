@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writers print samples to standard output in one of several formats. They do not know the meter.
- * measure_session.c reads the meter and passes the samples to a writer through this interface; it
- * does not know the format.
+ * Writers print samples to standard output in one of several formats. They do not know the meter:
+ * measure_session.c reads the meter and, without knowing the format, passes the samples to a writer
+ * through this interface.
  */
 #ifndef TOOL_WRITER_H
 #define TOOL_WRITER_H
@@ -35,7 +35,7 @@ struct report {
 	/* Cost of the span's hits as a share of the programs' CPU time; NULL: unknown. */
 	const struct cpu_share *share;
 	const char *engine; /* the engine that measured; NULL: not reported */
-	/* why this engine was chosen; NULL: by the user, or by default */
+	/* why this engine was chosen; NULL: the user chose it, or it is the default */
 	const char *engine_reason;
 	bool prints;			 /* hits are printed, too */
 	bool has_slow;			 /* slow pairs are printed, too */
@@ -52,7 +52,7 @@ struct writer {
 	/* IS_FIRST and WALL_NS as in struct report. FRAMES is NULL unless stacks are walked. */
 	void (*write_hit)(const struct ocp_hit *hit, const struct named_frames *frames,
 			  int64_t wall_ns, bool is_first);
-	/* NULL: the format has no slow pairs. WALL_NS is always known. */
+	/* NULL: the format cannot show slow pairs. WALL_NS is never 0. */
 	void (*write_slow)(const struct slow_pair *pair, int64_t wall_ns);
 };
 

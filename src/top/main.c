@@ -37,7 +37,7 @@ struct arrived {
 	bool end, stop, resume, resize;
 };
 
-/* Take the signals that have arrived, SIGNAL first; 0: none was read before. */
+/* Take the signals that have arrived. SIGNAL is one that was read already; 0: none was. */
 static struct arrived take_signals(struct loop *loop, int signal)
 {
 	struct arrived arrived = { 0 };

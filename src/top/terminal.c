@@ -65,9 +65,8 @@ static bool can(const char *capability)
 
 /*
  * Unset the variables that name terminal descriptions if this program has more rights than its
- * user. For a program with other user IDs, curses ignores these variables itself. But file
- * capabilities do not change user IDs, so curses would read a description that the user has
- * written.
+ * user. In a set-user-ID program, curses ignores these variables itself. But file capabilities do
+ * not change user IDs, so curses would read a description that the user has written.
  */
 static void forget_descriptions(void)
 {

@@ -89,8 +89,8 @@ struct heights {
 };
 
 /*
- * Divide LINES, the number of lines between the two at the top and the two at the bottom, into the
- * tables with their titles.
+ * Divide LINES among the tables and their titles. LINES is the height of the screen without the two
+ * lines at the top and the two lines at the bottom.
  */
 struct heights layout_heights(int lines, size_t n_programs, size_t n_pairs);
 

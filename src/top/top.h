@@ -3,7 +3,7 @@
  * Room top: the full-screen view ocaml-probes-top.
  * In: a watch, and keys.
  * Out: a screen.
- * Callers: no room: it is a program.
+ * Callers: none, since it is a program.
  */
 /*
  * The state of `top`. Ticks and keys change the state; draw() shows it:

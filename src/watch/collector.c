@@ -3,7 +3,7 @@
  * Sum up the work of the garbage collector in the processes of a target. Each process is opened
  * once, which includes reading its executable; later ticks read only some kilobytes of its memory,
  * in microseconds. A new process is not opened at its first tick but at the next one, since many
- * processes exit at once.
+ * processes exit soon after their start.
  */
 #include "watch/collector.h"
 
@@ -116,8 +116,8 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * Mark PROCESS as no longer listed. But keep PROCESS as long as it runs: if it were listed again
- * later, its work would otherwise be counted twice. Return whether PROCESS is kept.
+ * Mark PROCESS as no longer listed, but keep it as long as it runs. Otherwise, if it were listed
+ * again later, its work would be counted twice. Return whether PROCESS is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {

@@ -39,8 +39,8 @@ int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid
 /* Read the figures of all processes, and set the members of GC, except the rates. */
 void collector_read(struct collector *collector, struct watch_gc *gc);
 /*
- * Set the rates of GC from the changes since the last tick, DT_NS ago. PAIRS have the durations of
- * the pauses, if these are timed.
+ * Set the rates of GC from the changes since the last tick, DT_NS ago. PAIRS may contain the timed
+ * phases of the collector, which have the durations of its pauses.
  */
 void collector_tick(struct collector *collector, const struct watch_pair *pairs, size_t n_pairs,
 		    int64_t dt_ns, struct watch_gc *gc);

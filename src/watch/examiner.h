@@ -2,7 +2,7 @@
 /*
  * The examiner: a child process that reads untrusted files first, to find out whether reading them
  * is safe. It has limited time and memory for each file, no capability, and no open files except
- * these. It returns its results in shared memory, file by file.
+ * the files to read. The examiner returns its results in shared memory, file by file.
  */
 #ifndef WATCH_EXAMINER_H
 #define WATCH_EXAMINER_H

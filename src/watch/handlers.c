@@ -2,8 +2,8 @@
 /*
  * Read and switch the states of handlers. Each process is opened once, which includes reading its
  * mappings and notes; later ticks read only its states. A new process is not opened at its first
- * tick but at the next one, since many processes exit at once. At most MAX_LOOKED_INTO processes
- * are open.
+ * tick but at the next one, since many processes exit soon after their start. At most
+ * MAX_LOOKED_INTO processes are open.
  */
 #include "watch/handlers.h"
 

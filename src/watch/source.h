@@ -65,12 +65,12 @@ struct source {
 
 /*
  * Open a source for SPEC, which names a file or a process and is used only during this call. The
- * engine is `inside`, which needs a process, or else BPF. BY_PROCESS: also split hits by process.
- * source_attach() then starts measuring. KNOWN is the list of known processes that all sources
- * share. It must stay valid as long as the source. source_open() calls find_memory_expire(KNOWN),
- * so that new processes are found, except for a process that counts inside. Later, the caller must
- * call find_memory_expire(KNOWN) at each tick. -EPERM: a process of another user cannot count
- * inside.
+ * engine is BPF, or `inside` if SPEC says so, which needs a process. BY_PROCESS: also split hits by
+ * process. source_attach() then starts measuring. KNOWN is the list of known processes that all
+ * sources share. It must stay valid as long as the source. source_open() calls
+ * find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that is to
+ * count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
+ * process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
 		struct find_memory *known, struct source **out);
@@ -90,7 +90,7 @@ bool source_has_ended(const struct source *source);
 /* Return true if PID was a child that counts with SOURCE when the children were last inspected. */
 bool source_has_child(const struct source *source, pid_t pid);
 /*
- * Inspect process PID, which source_has_child() did not know as a child. Set *IS_CHILD to whether
+ * Inspect process PID, for which source_has_child() has returned false. Set *IS_CHILD to whether
  * PID counts with SOURCE now, and if so, add it to the children. Return -ENOMEM or 0.
  */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);

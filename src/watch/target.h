@@ -68,7 +68,7 @@ struct target {
 	/* CLOCK_MONOTONIC: since when the target has had no process; 0: it has a process. */
 	int64_t idle_since_ns;
 
-	/* The pointers in `view` lead to these. */
+	/* What the pointers in `view` point to. */
 	char *exe, *title, *problem, *mismatch;
 	pid_t *pids;
 	struct watch_probe *probes;

@@ -28,8 +28,8 @@ enum { VERDICTS_MAX_SITES = 20000 };
 struct verdicts;
 
 /*
- * Set file rules for CTX, which stay until verdicts_free(). NULL: out of memory (with the message
- * in CTX).
+ * Create verdicts, and set file rules for CTX that apply the verdicts until verdicts_free(). NULL:
+ * out of memory (with the message in CTX).
  */
 struct verdicts *verdicts_new(struct ocp_ctx *ctx);
 /* Remove the file rules, and free VERDICTS, which may be NULL. */
@@ -37,8 +37,8 @@ void verdicts_free(struct verdicts *verdicts);
 
 /*
  * Examine the files of untrusted owners, both executables and libraries, and allow any number of
- * sites. Root and the user of this process are trusted. For commands that list all processes once,
- * or read one process.
+ * sites. Root and the user of this process are trusted. Call this in commands that list all
+ * processes once, or that read one process.
  */
 void verdicts_set_strangers(struct verdicts *verdicts);
 /*

@@ -206,8 +206,7 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 /* ---- probes that are not counted unless they are named --------------------------------------- */
 
 /*
- * Stop counting probes that the user has not named, and whose hits cost more than counting them is
- * worth.
+ * Stop counting probes that the user has not named, if they cost more than their counts are worth.
  */
 
 /* Return true if the probes of TARGET are counted only because all probes are requested. */
@@ -441,12 +440,8 @@ static int watch_keep_budgets(struct watch *watch)
 }
 
 /*
- * Called when TARGET is requested with a new budget: switch the counters on again that the old
- * budget has switched off, and forget which files exceeded the old budget.
- */
-/*
- * Prepare TARGET for a new request: switch on the counters that a budget has switched off, and
- * forget which files exceeded it.
+ * Prepare TARGET for a request with a new budget: switch on the counters that the old budget has
+ * switched off, and forget which files exceeded the old budget.
  */
 static int watch_forgive(struct watch *watch, struct target *target)
 {
@@ -829,8 +824,8 @@ static size_t newest_quarter(const struct watch *watch)
 }
 
 /*
- * Called before column number n_columns of the minute is filled. If this column is the first of a
- * column of the quarter hour, begin the column of the quarter hour.
+ * Called before column number n_columns of the minute is filled. If a column of the quarter hour
+ * begins at the same time, begin it in all targets.
  */
 static void begin_quarter(struct watch *watch)
 {

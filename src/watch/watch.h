@@ -12,8 +12,8 @@
  *
  * A target is an executable, identified by its path. Its processes start and exit, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
- * as there is one. The numbers of a target are the sums over all its sources, including ended ones.
- * So these numbers never decrease, whatever happens to the processes.
+ * as such a process exists. The numbers of a target are the sums over all its sources, including
+ * ended ones. So these numbers never decrease, whatever happens to the processes.
  *
  * Uprobes belong to a file, not to its name, so two targets for one file would count each hit
  * twice. So when all programs are watched, a file with several names (hard links, bind mounts) is
@@ -55,13 +55,11 @@ struct watch;
 /* One thing to watch. */
 struct watch_spec {
 	const char *exe; /* every process of this file, now or later; NULL: see `pid` */
-	/*
-	 * If EXE does not exist yet, this is no error: the target has a problem until EXE exists.
-	 */
+	/* Accept that EXE does not exist yet: the target has a problem until EXE exists. */
 	bool may_be_missing;
 	/*
-	 * This process and, after it exits, another process of its executable. 0 without exe: every
-	 * running program with probes.
+	 * This process and, after it exits, another process of its executable. If `pid` is 0 and
+	 * EXE is NULL: every running program with probes.
 	 */
 	pid_t pid;
 	/*
@@ -117,7 +115,7 @@ struct watch_probe {
 
 struct watch_pair {
 	const char *start, *stop;
-	/* sum.buckets is not set. Only `open`, `min_ns` and `max_ns` may decrease. */
+	/* Totals of all sources. Only `open`, `min_ns` and `max_ns` may decrease. */
 	struct ocp_pair sum;
 	double rate;		 /* pairs per second in the last tick; NAN: unknown */
 	uint64_t p50_ns, p99_ns; /* quantiles of the last minute; 0: no pairs */
@@ -133,7 +131,7 @@ struct watch_row {
 /* Counters of what was not measured. */
 struct watch_losses {
 	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
-	/* Hits whose argument has another type than the filter compares with. */
+	/* Hits at which the filter met an argument of another type than it compares with. */
 	uint64_t filter_mismatches;
 };
 
@@ -145,7 +143,8 @@ struct watch_gc {
 	bool is_known;	    /* figures of at least one process have been read */
 	size_t n_processes; /* running processes whose figures are included */
 	/*
-	 * True unless a program is stripped: then it is unknown what its ended domains allocated.
+	 * False if a program is stripped: the words that its ended domains allocated are then
+	 * unknown.
 	 */
 	bool has_words;
 	bool has_compactions; /* false: the runtime of a process (OCaml 5.1) has no compactions */
@@ -273,9 +272,9 @@ int watch_switch_handler(struct watch *watch, size_t target, const char *probe, 
  */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
 /*
- * Stop counting each probe whose name begins with PREFIX, in targets whose rules all count all
- * probes without naming any. Each probe is switched off only once, so that the user can switch it
- * on again. Call this after each tick.
+ * Stop counting each probe whose name begins with PREFIX, except in targets for which the user has
+ * named what to count. Each probe is switched off only once, so that the user can switch it on
+ * again. Call this after each tick.
  */
 void watch_leave_probes(struct watch *watch, const char *prefix);
 

@@ -272,8 +272,8 @@ static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 }
 
 /*
- * Check only that the file can be opened. Its processes will count inside, and each gets a source
- * when it is found.
+ * Check that the file can be opened. For counting inside, this is enough: each process of the file
+ * gets a source when it is found.
  */
 static int check_file(struct ocp_ctx *ctx, const char *path)
 {
@@ -975,7 +975,7 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 /*
  * Search for new programs. The examiner (a child process) reads new files first, usually within
  * milliseconds. Wait for the examiner at most WAIT_MS (in the first search FIRST_WAIT_MS), and add
- * the files that have been examined by then. A later search adds the others.
+ * the files that have been examined by then. A later search adds the other files.
  */
 static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {

@@ -1,5 +1,5 @@
-# What writes profiles in formats that need a library or a page. It is a part of the programs ($(parts_a)), so
-# that those who link the library need neither.
+# The writers of formats that need another library or a page. They are a part of the programs ($(parts_a)), not
+# of our library, so that programs of others that link our library need neither.
 formats := src/profile/formats
 format_srcs := $(wildcard $(formats)/*.c)
 format_objs := $(format_srcs:%.c=$(O)/%.o) $(O)/pprof/pprof.pb-c.o $(O)/$(formats)/page.o

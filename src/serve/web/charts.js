@@ -1,6 +1,6 @@
 // The two graphs, drawn by uPlot: rates as lines, and the durations of a pair as a heat map. The
-// heat map is a chart without series; a draw hook paints its cells and the quantiles over them. Its
-// scale is logarithmic. The style sheet has the colours.
+// heat map is a chart without series: a draw hook paints its cells, and the quantiles over the
+// cells. Its scale of durations is logarithmic. The style sheet defines the colours.
 
 import { count, cut, duration, plural, rate, setText, short } from "./format.js";
 import { quantile } from "./quantile.js";
@@ -25,17 +25,18 @@ function axis(options) {
 	};
 }
 
-// The x axis of CHART, in seconds before now.
+// Return the x axis of CHART, in seconds before now.
 const agesAxis = (chart) => axis({
 	size: 30,
-	// Where labels would touch, every other one.
+	// If the chart is so narrow that labels would touch, show only every other label.
 	splits: () => chart.span.splits.filter((_, i, all) => chart.size().width >= LEAST_WIDTH || (all.length - 1 - i) % 2 === 0),
 	values: (_, splits) => splits.map((age) => age === 0 ? "now" : chart.span.age(-age)),
 });
 
 const agesScale = (chart) => ({ time: false, range: () => [-chart.span.seconds, 0] });
 
-// A value without neighbours is drawn as a dot, since a line would not show it.
+// Return the indices of the values without neighbours: they are drawn as dots, since a line would
+// not show them.
 function loners(plot, series) {
 	const rates = plot.data[series];
 	const found = [];
@@ -69,7 +70,7 @@ class Chart {
 	}
 }
 
-// 0, 1, 10, 100, ... up to MOST.
+// Return 0, 1, 10, 100, ... up to MOST.
 function powersOfTen(most) {
 	const powers = [0];
 	for (let power = 1; power <= most; power *= 10)
@@ -80,7 +81,8 @@ function powersOfTen(most) {
 export class RatesChart extends Chart {
 	#shown = "";
 
-	// LINES: [{ name, slot, rates }]; CURSOR(index or null): the pointer is at that column.
+	// LINES: [{ name, slot, rates }]; CURSOR(INDEX) is called when the pointer moves to the
+	// column INDEX, or leaves the chart (null).
 	constructor(container, cursor) {
 		super(container);
 		this.cursor = cursor;
@@ -119,11 +121,12 @@ export class RatesChart extends Chart {
 
 const QUANTILES = [0.5, 0.99];
 
-// The scale of durations, in powers of ten of a nanosecond.
+// Return the position of NS on the scale of durations: the exponent of a power of ten.
 const power = (ns) => Math.log10(Math.max(ns, 0.5));
 const STEPS = [1, 2, 5];
 
-// The largest number of 1, 2, 5, 10, ... that is at most NS; the smallest that is at least NS.
+// Of the numbers 1, 2, 5, 10, 20, ..., stepBelow() returns the largest that is at most NS, and
+// stepAbove() the smallest that is at least NS.
 function stepBelow(ns) {
 	const decade = 10 ** Math.floor(power(ns) + 1e-9);
 	return decade * STEPS.findLast((step) => step * decade <= Math.max(ns, 0.5) * (1 + 1e-9));
@@ -137,7 +140,8 @@ function stepAbove(ns) {
 	return decade * (STEPS.find((step) => step * decade > below * (1 + 1e-9)) ?? 10);
 }
 
-// The powers of ten from LOW to HIGH; if there are less than two, 2 and 5 between them as well.
+// Return the exponents of the powers of ten between the exponents LOW and HIGH. If there are fewer
+// than two, also return those of 2 and 5 times the powers.
 function stepsBetween(low, high) {
 	const within = (steps) => {
 		const found = [];
@@ -159,8 +163,8 @@ export class HeatChart extends Chart {
 		this.cursor = cursor;
 	}
 
-	// COLUMNS: counts by bucket, newest last, or null. BEHIND: seconds from the newest column
-	// to now.
+	// COLUMNS: for each column, the newest last, the counts by bucket, or null. BEHIND: seconds
+	// from the newest column to now.
 	update(span, { bounds, columns, behind, step }) {
 		this.span = span;
 		let first = Infinity, last = -Infinity, most = 0;
@@ -175,7 +179,8 @@ export class HeatChart extends Chart {
 		if (most === 0)
 			[first, last] = [0, bounds.length - 1];
 		const lines = QUANTILES.map((share) => columns.map((column) => quantile(column, bounds, share)));
-		// In steps, so that the axis does not jump at every outlier.
+		// The bounds of the axis are steps, so that the axis does not jump at every
+		// outlier.
 		this.#cells = {
 			bounds, columns, behind, step, most, lines,
 			low: power(stepBelow(bounds[first])), high: power(stepAbove(bounds[last])),
@@ -231,7 +236,8 @@ export class HeatChart extends Chart {
 		ctx.restore();
 	}
 
-	// The line has an edge of the colour behind the graph, to be seen on every cell.
+	// Draw LINE with an edge in the colour of the background, so that it is visible on every
+	// cell.
 	#paintLine(ctx, line, x, y, isDashed) {
 		const path = new Path2D();
 		const scale = devicePixelRatio;
@@ -291,7 +297,7 @@ export class Legend {
 				(line.slot % 2 ? " thin" : "");
 			if (mark.className !== shape)
 				mark.className = shape;
-			// The table of probes has the whole names.
+			// Cut long names: the table of probes has the whole names.
 			setText(name, line.name.split(" → ").map((part) => cut(part, LONGEST_NAME)).join(" → "));
 			if (name.title !== line.name)
 				name.title = line.name;

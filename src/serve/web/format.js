@@ -56,7 +56,8 @@ export function plural(n, one, many) {
 	return count(n) + " " + (n === 1 ? one : many);
 }
 
-// NAME in at most MOST characters. The middle is cut, since names often differ at both ends.
+// Return NAME in at most MOST characters. Cut out its middle, since names often differ at both
+// ends.
 export function cut(name, most) {
 	const characters = [...name];
 	if (characters.length <= most)
@@ -70,7 +71,7 @@ export function setText(element, text) {
 		element.textContent = text;
 }
 
-// A number as text for people, and its exact value for programs.
+// Show TEXT in ELEMENT, and store the exact VALUE in an attribute, for programs.
 export function setNumber(element, value, text) {
 	setText(element, text);
 	const raw = value == null ? "" : String(value);

@@ -1,5 +1,6 @@
-// The sites of the selected program by live words, while Gc.Memprof runs there. They are requested with the
-// token, as profiles are, and no faster than they come.
+// The allocation sites of the selected program, sorted by live words, while Gc.Memprof runs in it.
+// Requests for sites need the token, as requests for profiles do. Each request waits for the answer
+// to the previous one.
 
 import { bytes, clock, count, make, percent, plural, setNumber, setText } from "./format.js";
 import { Rows } from "./rows.js";

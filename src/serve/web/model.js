@@ -2,7 +2,8 @@
 //
 // The history is loaded at the start and after gaps. After that, every status adds a column. The
 // rates are rings that share one clock, so a column costs one write per probe, for up to 10 000
-// probes. The last 15 minutes are those of the server, which has a new column every 15 seconds.
+// probes. The columns of the last 15 minutes come from the server, which has a new one every 15
+// seconds.
 
 import { MINUTE, QUARTER } from "./spans.js";
 
@@ -17,8 +18,8 @@ class Series {
 
 	clear() {
 		this.rates.fill(NaN);
-		// Smoothed recent rate. The busiest probes are chosen by it, so that they do not
-		// change places every second.
+		// The smoothed recent rate. The busiest probes are chosen by this rate, so that
+		// they do not change places every second.
 		this.weight = 0;
 	}
 
@@ -109,7 +110,7 @@ export class Model {
 		return new Map((source.pairs ?? []).map((pair) => [pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns }]));
 	}
 
-	// Probes without hits are left out by the server.
+	// Load the last 15 minutes. The server omits probes without hits.
 	loadQuarter(history) {
 		this.quarterTime = history.time;
 		this.quarterStep = history.interval;
@@ -123,7 +124,7 @@ export class Model {
 		}
 	}
 
-	// Does the server have a newer column?
+	// True if the server has a column that is newer than the loaded ones.
 	get needsQuarter() {
 		return !this.status || this.status.time - this.quarterTime >= this.quarterStep;
 	}
@@ -139,8 +140,9 @@ export class Model {
 		return this.status?.targets.some((target) => target.pairs.length > 0);
 	}
 
-	// The rates of a status belong to the server's newest column. The time since the last
-	// status tells how many columns have passed, since columns come at regular intervals.
+	// Add the rates of STATUS, which belong to the server's newest column. The server adds
+	// columns at regular intervals, so the time since the last status shows how many columns
+	// were added.
 	addStatus(status) {
 		const step = status.interval || 1;
 		if (this.newest >= 0 && status.time < this.#newestTime() - step)
@@ -190,7 +192,7 @@ export class Model {
 				target.series.delete(name);
 	}
 
-	// The slots of the last minute, oldest first.
+	// Return the slots of the last minute, the oldest first.
 	slots() {
 		const slots = [];
 		if (this.newest < 0)
@@ -202,7 +204,7 @@ export class Model {
 		return slots;
 	}
 
-	// Seconds before the newest column.
+	// Return the times of SLOTS in seconds since the newest column: 0 or less.
 	ages(slots) {
 		const end = this.#newestTime();
 		return slots.map((slot) => this.times[slot] - end);
@@ -216,7 +218,8 @@ export class Model {
 		});
 	}
 
-	// What a graph of SPAN shows: the ages of its columns, and rates(TARGET, PROBE) and weight(TARGET, PROBE).
+	// Return the data for a graph of SPAN: the ages of its columns, and the functions
+	// rates(TARGET, PROBE) and weight(TARGET, PROBE).
 	graph(span) {
 		return span === QUARTER ? this.#quarterGraph() : this.#minuteGraph();
 	}
@@ -243,8 +246,8 @@ export class Model {
 		};
 	}
 
-	// The history of a pair in SPAN: bounds, columns, the seconds from its newest column to now, and the time of a
-	// column. undefined: none yet.
+	// Return the history of a pair in SPAN: bounds, columns, the seconds from the newest column
+	// to now, and the length of a column. undefined: no history has been loaded.
 	pairHistory(target, key, span) {
 		const isQuarter = span === QUARTER;
 		const history = (isQuarter ? target.quarter : target).pairs.get(key);
@@ -255,7 +258,7 @@ export class Model {
 		};
 	}
 
-	// The N busiest probes of GRAPH whose names ACCEPTS accepts.
+	// Return the N busiest probes of GRAPH whose names ACCEPTS accepts.
 	busiest(target, n, graph, accepts) {
 		const best = [];
 		for (const { probe, counted } of target.status.probes) {

@@ -34,7 +34,7 @@ function parse(text) {
 	}
 }
 
-// The server does not answer.
+// The error that the server does not answer.
 class Silence extends Error {}
 
 async function getText(path) {
@@ -46,7 +46,7 @@ async function getText(path) {
 	}
 }
 
-// The resource at PATH, and the time when it arrived.
+// Return the resource at PATH, and the time when it arrived.
 async function getJson(path) {
 	const [response, text] = await getText(path);
 	const came = performance.now();
@@ -104,7 +104,7 @@ class Page {
 		this.#show(true);
 	}
 
-	// Its history is not that of now.
+	// Called when another span is chosen: request the history of this span at once.
 	#spanChosen() {
 		this.#nextHistory = 0;
 		this.#show(true);
@@ -112,7 +112,7 @@ class Page {
 	}
 
 	// Only one update runs at a time; a second request starts after it. ASKED: the user has
-	// caused the update, so show its result, even while paused.
+	// caused the update, so show the result even while the page is paused.
 	#update(asked = false) {
 		clearTimeout(this.#timer);
 		const previous = this.#running ?? Promise.resolve();
@@ -159,7 +159,8 @@ class Page {
 		}
 	}
 
-	// What the graphs show and the status does not have. False: nothing was needed.
+	// Load what the graphs show and the status does not contain. Return false if nothing was
+	// needed.
 	async #loadMore() {
 		if (this.spans.span === QUARTER) {
 			if (!this.model.needsQuarter)
@@ -192,7 +193,8 @@ class Page {
 		setText($("connection"), words);
 	}
 
-	// ASKED: the user has chosen what to show; otherwise only the numbers are new.
+	// Show the model. ASKED: the user has changed what is shown; otherwise only numbers have
+	// changed.
 	#show(asked) {
 		const { status } = this.model;
 		if (!status)

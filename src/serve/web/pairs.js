@@ -1,4 +1,4 @@
-// Pairs: a table of all pairs, and for the selected one a heat map, a summary in words, and the
+// The table of all pairs, and for the selected pair a heat map, a summary in words, and the
 // distribution as a table.
 
 import { count, cut, duration, make, rate, setNumber, setText } from "./format.js";
@@ -76,7 +76,8 @@ export class PairsView {
 			this.#distribute(history);
 	}
 
-	// Of the whole span. Those of the last minute are the server's, from finer buckets.
+	// Return the quantiles of SPAN. For the last minute, use the quantiles that the server
+	// computed from finer buckets.
 	#quantiles(pair, history, span) {
 		if (span !== QUARTER)
 			return [pair.p50_ns || null, pair.p99_ns || null];
@@ -84,7 +85,7 @@ export class PairsView {
 		return [0.5, 0.99].map((share) => sums ? quantile(sums, history.bounds, share) : null);
 	}
 
-	// Advice for pairs with orphans, and for those that mix up requests.
+	// Show the advice for pairs with orphans, and for pairs that join different requests.
 	#showNotes(notes) {
 		const list = this.part("pair-notes");
 		while (list.children.length > notes.length)

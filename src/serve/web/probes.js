@@ -3,7 +3,7 @@
 import { count, make, plural, rate, setNumber, setText } from "./format.js";
 import { Rows } from "./rows.js";
 
-// Rows of a page; on narrow screens each row is a card.
+// Rows of a page of the table. On narrow screens there are fewer, since each row is a card.
 const PAGE_ROWS = 50, NARROW_ROWS = 20;
 const NONE = new Set();
 const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3, none: 4 };
@@ -16,7 +16,8 @@ const sortValue = {
 	handler: (probe) => HANDLER_ORDER[probe.handler] ?? 5,
 	counted: (probe) => probe.counted ? 0 : 1,
 };
-// The initial order of a column: numbers from the largest.
+// The columns that are first sorted in ascending order. Other columns begin with the largest
+// number.
 const FIRST = { probe: "ascending", handler: "ascending", counted: "ascending" };
 
 function addCell(row, tag, name, label, ...children) {
@@ -121,7 +122,7 @@ export class ProbesTable {
 		});
 	}
 
-	// To another page, from its beginning.
+	// Show the page of the table to which BUTTON leads, from its first row.
 	#turn(button) {
 		if (!button)
 			return;
@@ -163,7 +164,7 @@ export class ProbesTable {
 		return this.#needle;
 	}
 
-	// Does the search find NAME?
+	// Return true if the search finds NAME.
 	accepts(name) {
 		return !this.#needle || name.toLowerCase().includes(this.#needle);
 	}
@@ -225,13 +226,13 @@ export class ProbesTable {
 		const focused = document.activeElement;
 		on.hidden = !showOn;
 		off.hidden = !showOff;
-		// The opposite button replaces the pressed one, and gets the focus.
+		// If the opposite button has replaced the pressed one, give it the focus.
 		if ((focused === on && !showOn && showOff) || (focused === off && !showOff && showOn))
 			(showOn ? on : off).focus();
 	}
 
-	// The matching probes in their order. Rows in use stay in place, unless the user has just
-	// chosen another order or search.
+	// Choose the matching probes and their order. While the user is busy in the table, rows
+	// stay in place, unless ASKED: the user has just chosen another order or search.
 	#choose(asked) {
 		const { by, order } = this.#sort;
 		const value = sortValue[by];

@@ -22,7 +22,7 @@ function load(path) {
 
 let libraries; // the promise that they are loaded
 
-// In their order.
+// Load the libraries one after another, since later ones need earlier ones.
 function loadLibraries() {
 	libraries ??= LIBRARIES.reduce((before, path) => before.then(() => load(path)), Promise.resolve());
 	libraries.catch(() => libraries = undefined);

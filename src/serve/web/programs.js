@@ -8,7 +8,7 @@ import { targetKey } from "./model.js";
 const MOST_ROWS = 200;
 const MOST_PIDS = 20;
 
-// What each reason means, and what helps.
+// For each kind of loss: what it means, and what helps.
 const LOSSES = {
 	pair_map_full: ["starts not recorded: the map of open pairs is full",
 		"Time fewer pairs, or fewer threads or keys at a time."],
@@ -20,7 +20,7 @@ const LOSSES = {
 		"Compare this argument with a value of its own type in --filter."],
 };
 
-// What measures.
+// The names of the engines, as the page shows them.
 const ENGINES = {
 	bpf: "kernel (bpf)",
 	inside: "process (inside)",
@@ -81,7 +81,7 @@ export class ProgramsView {
 		});
 	}
 
-	// Returns the selected target of MODEL, or undefined.
+	// Show MODEL. Return its selected target, or undefined.
 	update(model) {
 		const { targets } = model.status;
 		const target = model.targets.get(this.#chosen) ?? (targets.length ? model.targets.get(targetKey(targets[0])) : undefined);

@@ -1,6 +1,7 @@
 // Quantiles of a histogram: counts by bucket, with bounds in nanoseconds.
 
-// Evenly filled buckets: the same guess as that of the server. null: there is no count.
+// Return the quantile SHARE, estimated as the server does it: as if each bucket were evenly filled.
+// Return null if all counts are 0.
 export function quantile(counts, bounds, share) {
 	const total = counts?.reduce((sum, n) => sum + n, 0) ?? 0;
 	if (!(total > 0))
@@ -15,7 +16,7 @@ export function quantile(counts, bounds, share) {
 	return bounds[counts.length];
 }
 
-// The sum of COLUMNS, which may be null, by bucket.
+// Return the sums over COLUMNS by bucket. Columns may be null.
 export function sumOf(columns, bounds) {
 	const sums = new Array(bounds.length - 1).fill(0);
 	for (const column of columns)

@@ -5,8 +5,9 @@ import { clock, make, rate, setText } from "./format.js";
 
 const BUSIEST = 8;
 
-// The probes of a pair have the same rate, so one line stands for both, with the rate of the start. Where
-// orphans make a difference, the server has a note, and both are drawn. Returns a Map from the probe to its pair.
+// The two probes of a pair have the same rate, so one line stands for both, with the rate of the
+// start. If orphans make their rates differ, the server has a note for the pair, and both probes
+// are drawn. Return a Map from each of these probes to its pair.
 function pairsByProbe(target) {
 	const pairs = new Map();
 	const names = new Set(target.status.probes.map((probe) => probe.probe));
@@ -23,7 +24,8 @@ function pairsByProbe(target) {
 export class RatesView {
 	#slots = new Map(); // colours of the lines, by name
 
-	// PROBES has accepts(name) and pickedOf(target). CHANGED() is called after another choice.
+	// PROBES has accepts(name) and pickedOf(target). CHANGED() is called after the user has
+	// chosen other probes.
 	constructor(section, probes, changed) {
 		this.part = (id) => section.querySelector("#" + id);
 		this.probes = probes;
@@ -34,7 +36,7 @@ export class RatesView {
 		this.part("rates-table").addEventListener("toggle", changed);
 	}
 
-	// Another program is shown.
+	// Call this when another program is shown: its lines get new colours.
 	reset() {
 		this.#slots.clear();
 	}
@@ -72,7 +74,7 @@ export class RatesView {
 		return [...lines.values()].slice(0, 2 * LINES);
 	}
 
-	// A row for each column of the graph, the newest first.
+	// Write a table with a row for each column of the graph, the newest first.
 	#tabulate(graph, lines, time) {
 		const [head] = this.part("rates-table").getElementsByTagName("thead");
 		const [body] = this.part("rates-table").getElementsByTagName("tbody");
@@ -103,7 +105,7 @@ export class RatesView {
 		return `No hits in the ${span.words}.`;
 	}
 
-	// A line keeps its colour while it is shown.
+	// Assign a colour to each line, which keeps it while it is shown.
 	#colour(lines) {
 		const names = new Set(lines.map((line) => line.name));
 		for (const name of this.#slots.keys())

@@ -4,15 +4,15 @@
 export class Rows {
 	#rows = new Map(); // by key, in the order shown
 
-	// MAKE(key) returns a new row; FILL(row, item) brings it up to date.
+	// MAKE(key) returns a new row; FILL(row, item) updates the row.
 	constructor(body, make, fill) {
 		this.body = body;
 		this.make = make;
 		this.fill = fill;
 	}
 
-	// Is the user busy in the table, so that rows must stay in place? (On a touch screen the
-	// row tapped last remains "hovered".)
+	// True while the user is busy in the table, so that rows must stay in place. (On a touch
+	// screen, the row that was tapped last remains "hovered", so only the focus counts.)
 	get isInUse() {
 		return this.body.matches(":focus-within") ||
 			(matchMedia("(hover: hover)").matches && this.body.matches(":hover"));
@@ -22,7 +22,7 @@ export class Rows {
 		return [...this.#rows.keys()];
 	}
 
-	// ITEMS: [[key, item]] in the order wanted.
+	// Show ITEMS, an array of [key, item], in their order.
 	show(items) {
 		const rows = new Map();
 		for (const [key, item] of items) {

@@ -18,7 +18,7 @@ export const QUARTER = {
 
 const SPANS = [MINUTE, QUARTER];
 
-// The buttons. CHANGED() is called after another span was chosen.
+// The buttons that choose the span. CHANGED() is called after the user has chosen another span.
 export class SpanChoice {
 	constructor(section, changed) {
 		this.span = MINUTE;

@@ -1,6 +1,6 @@
-// Switching handlers and counters. This needs the token that `ocaml-probes serve --control`
-// printed. The token is in the fragment of the URL, which browsers do not send. The page removes it
-// from the URL at once and keeps it in the tab's session storage.
+// Switch handlers and counters. This needs the token that `ocaml-probes serve --control` printed.
+// The token is in the fragment of the URL, which browsers do not send. The page removes it from the
+// URL at once and keeps it in the tab's session storage.
 
 import { plural, setText } from "./format.js";
 

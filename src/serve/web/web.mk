@@ -1,5 +1,5 @@
-# The files of the web page become a part of what links $(web_objs). PATH=FILE: FILE is served as /PATH. The flame
-# graph is that of the page of a profile, which is a file of its own, in another program.
+# The files of the web page, as a part of each program that links $(web_objs). PATH=FILE: FILE is served as /PATH.
+# The page that `profile --html` writes contains the same flame graph.
 web := src/serve/web
 web_modules := charts collector format heap model page pairs probes profile programs quantile rates rows spans switcher
 web_flame := src/profile/formats
@@ -17,7 +17,7 @@ web_files := $(foreach a,$(web_assets),$(lastword $(subst =, ,$(a))))
 web_objs := $(O)/$(web)/assets.o $(O)/$(web)/assets_table.o
 c_sources += $(web)/assets.c
 
-# All modules of the page stand in one folder.
+# The server serves all modules from one folder, so leave out the folders in the imports.
 $(O)/$(web)/flame.js: $(web_flame)/page/flame.js
 	$(Q)mkdir -p $(@D)
 	$(Q)sed -E 's|^(import .* from ")[^"]*/|\1./|' $< >$@

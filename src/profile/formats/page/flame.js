@@ -1,5 +1,6 @@
-// The flame graph of a profile, which zooms and is searched: in the page of one profile, and in the page of `serve`.
-// Names come from measured programs: they are set as text, never as HTML.
+// The flame graph of a profile, for the page of one profile and for the page of `serve`. The user
+// can zoom and search it. Names come from measured programs, so they are set as text, never as
+// HTML.
 
 import { duration, make, percent, plural, setText, short } from "../../../serve/web/format.js";
 import { treeOf } from "./tree.js";
@@ -17,7 +18,7 @@ const CHANGES = { more: "more than before", all: "as before", less: "less than b
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// One of three shades, so that neighbours differ.
+// Return one of three shades for NAME, so that most neighbours differ.
 function shadeOf(name) {
 	let hash = 0;
 	for (let i = 0; i < name.length; i++)
@@ -75,7 +76,7 @@ export class FlameView {
 
 	// ---- texts --------------------------------------------------------------------------------------
 
-	// A value of the profile.
+	// Return VALUE, a value of the profile, as text with its unit.
 	amount(value) {
 		return this.profile.kind === "alloc" ? `${short(value)} words` : duration(value);
 	}
@@ -84,7 +85,8 @@ export class FlameView {
 		return percent(whole ? value / whole : 0);
 	}
 
-	// The share in the new profile minus the share in the old profile, in percentage points.
+	// Return the share in the new profile minus the share in the old profile, in percentage
+	// points.
 	points(value, old) {
 		const { tree } = this;
 		return 100 * ((tree.value ? value / tree.value : 0) - (tree.old ? old / tree.old : 0));
@@ -277,7 +279,7 @@ export class FlameView {
 	}
 }
 
-// What the values of each kind of profile are.
+// What the values of each kind of profile measure.
 export const WHAT = {
 	cpu: { title: "CPU time", about: "Where CPU time went." },
 	gc: { title: "CPU time of the collector", about: "For which code the collector ran." },

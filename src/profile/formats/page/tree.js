@@ -1,9 +1,10 @@
-// From the stacks of a profile to the tree of the graph.
+// Make the tree of the graph from the stacks of a profile.
 
 // A frame as it is in the data: [function, kind, file, line, is_inlined].
 const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
 
-// (Not called Node: d3-flame-graph takes objects of a class with that name for its own.)
+// (This class is not called Node, since d3-flame-graph would take its objects for nodes of its
+// own.)
 export class Call {
 	constructor(frame) {
 		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
@@ -12,8 +13,8 @@ export class Call {
 		this.byFunction = new Map();
 	}
 
-	// Return the child for the function of FRAME. If its frames have different lines, its line is 0. It is inlined
-	// only if all of its frames are.
+	// Return the child for the function of FRAME. If the frames of this function have different
+	// lines, the line of the child is 0. The child is inlined only if all of these frames are.
 	child(frame) {
 		const key = frame[KIND] + " " + frame[NAME];
 		let child = this.byFunction.get(key);
@@ -30,8 +31,8 @@ export class Call {
 	}
 }
 
-// DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first. A comparison has
-// the old values of the stacks.
+// Return the tree for DATA: the frames, and stacks of [samples, value, frame...], the outermost
+// frame first. In a comparison, DATA also has the old values of the stacks.
 export function treeOf({ frames, stacks, old }) {
 	const root = new Call(["all", "all", null, 0, false]);
 	for (const [i, [samples, value, ...numbers]] of stacks.entries()) {
