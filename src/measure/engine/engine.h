@@ -186,7 +186,7 @@ struct engine_histogram {
 	uint64_t count, not_number;
 	__int128 sum;
 	int64_t min, max; /* 0 if count is 0 */
-	uint64_t buckets[496], below_0[496];
+	uint64_t buckets[OCP_BUCKETS], below_0[OCP_BUCKETS];
 };
 
 /* The totals of an argument's values that are floats; see struct measure_floats. */
