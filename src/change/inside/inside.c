@@ -446,8 +446,8 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, s
 
 /*
  * Try again after -EFAULT: another tool has removed a block while it was read, and there may be a
- * new one by now. Also after -EBADMSG: for the same reason, or because another tool is changing the
- * gate of a site, which takes two steps.
+ * new one by now. Try again also after -EBADMSG: for the same reason, or because another tool is
+ * changing the gate of a site, which takes two steps.
  */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out)
@@ -465,8 +465,8 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 }
 
 /*
- * Find out whether a process counts in a block: whether it is the process for which the block was
- * made, or a child forked from that process.
+ * A process counts in a block if the block was made for it, or for a process from which it was
+ * forked.
  */
 
 bool inside_is_in(const struct inside *inside, pid_t pid)

@@ -144,8 +144,8 @@ static int compare_addrs(const void *a, const void *b)
 }
 
 /*
- * Sort the addresses of the sites. The plan has already sorted them, together with the addresses of
- * the gates.
+ * Fill reader->sorted. If there is a plan, its pieces are sorted already, so take the addresses of
+ * the sites from them in this order.
  */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {

@@ -214,7 +214,7 @@ asm("	template enter\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
-    "	lfence\n"				/* first, end the program's earlier work */
+    "	lfence\n"				/* wait for the program's earlier work */
     "	rdtsc\n"				/* early; all stops get the same time */
     "	push	%rsi\n"
     "	push	%rdi\n"
@@ -296,9 +296,9 @@ asm(".macro slot_at_eax\n"
     ".endm\n");
 
 /*
- * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one
- * instruction. Without LOCK, only a signal handler may change them in between. Changes rax, rcx,
- * rdx.
+ * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi. Each total changes in
+ * one instruction. Without LOCK, only a signal handler may change totals between these
+ * instructions. Changes rax, rcx, rdx.
  */
 asm(".macro add_time lock\n"
     "	sub	%rcx, %rax\n"
@@ -342,7 +342,7 @@ asm(".macro add_time lock\n"
 asm(".macro begin_to_rax\n"
     "	lfence\n"				/* wait until the work of the start is done */
     "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* first, rdtsc; then the program's work */
+    "	lfence\n"				/* begin the program's work after rdtsc */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
     ".endm\n");
@@ -397,7 +397,10 @@ asm("	template routine_start\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
     "	ret\n"
 
-    /* All places are taken: the oldest start is replaced. xadd is one step for signal handlers. */
+    /*
+     * All places are taken: replace the oldest start. A signal handler runs before or after the
+     * xadd.
+     */
     ".Lfull:\n"
     "	incq	ORPHAN_STARTS(%rdx)\n"
     "	mov	$1, %esi\n"
@@ -509,7 +512,7 @@ asm("	template routine_stop\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
     "	jne	.Lother_frame\n"
 
-    /* The start at rax is over. */
+    /* The start at rax belongs to this stop. */
     ".Lmatched:\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"

@@ -360,7 +360,8 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 		return POLL_LOST;
 	}
 	/*
-	 * The kernel reports the end of the main thread only when all others have ended.
+	 * The kernel reports the end of the main thread only when all other threads have ended. So
+	 * its state is read, too.
 	 * Test: states.sh: test_the_first_thread_has_ended.
 	 */
 	return patient && thread_has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
