@@ -80,7 +80,10 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 	return block_copy(inside->memory, &inside->header, off, bytes, inside->block + off);
 }
 
-/* Copy one pair. Skip slots that no thread has used: to read them would allocate their memory. */
+/*
+ * Copy one pair. Skip slots that no thread has used, because reading them would allocate memory for
+ * them.
+ */
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
 	const struct block_header *header = &inside->header;

@@ -46,7 +46,7 @@ uint32_t pairs_n_slots(size_t max_threads)
 {
 	uint32_t n = PAIRS_WINDOW;
 
-	/* Half full at most: then a window without a free slot is rare. */
+	/* With at most half of the slots in use, a window without a free slot is rare. */
 	while (n < PAIRS_MAX_THREADS && n / 2 < max_threads)
 		n *= 2;
 	return n;

@@ -444,8 +444,8 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 }
 
 /*
- * Warn about text that is still writable, according to the maps: if one of the mprotect steps for a
- * text has failed, the text may be read-only nevertheless.
+ * Warn about text that is still writable, according to the maps. The errors of mprotect(2) do not
+ * show this, because text may be read-only even if one of the steps for it has failed.
  */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {

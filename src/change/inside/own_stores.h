@@ -71,14 +71,14 @@ enum stores_kind {
 	 * hold valid instructions. The nop is not written: it belongs to uprobes.
 	 */
 	STORES_ATTACH,
-	STORES_DETACH, /* the same, with the original displacement */
+	STORES_DETACH, /* as STORES_ATTACH, but store the original displacement */
 	STORES_LIST,   /* the entries of a list, in their order */
 	N_STORES_KINDS,
 };
 
 /*
- * Write to the sites of the block of INSIDE whose `store` is not 0: STORES_ATTACH or STORES_DETACH.
- * Call this in the work of stop_run().
+ * Write to the sites of the block of INSIDE whose `store` is not 0. KIND is STORES_ATTACH or
+ * STORES_DETACH. Call this in the work of stop_run().
  */
 int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
 

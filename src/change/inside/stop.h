@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stop a process and make remote calls in it. Attach and detach write to the sites only in such
- * stops.
+ * Stop a process and make remote calls in it. Attach and detach write to the sites only while
+ * stop_run() has stopped the process.
  */
 #ifndef CHANGE_INSIDE_STOP_H
 #define CHANGE_INSIDE_STOP_H

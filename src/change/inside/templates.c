@@ -49,7 +49,7 @@ static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, co
 	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
 
 	memcpy(assembly->code, begin, bytes);
-	/* Both pointers are labels of one table in an asm(). */
+	/* The pointers can be compared: both are labels of one table, which an asm() defines. */
 	/* cppcheck-suppress comparePointers */
 	for (const struct template_hole *hole = templates_holes; hole < templates_holes_end;
 	     hole++) {

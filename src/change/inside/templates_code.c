@@ -215,7 +215,7 @@ asm("	template enter\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
     "	lfence\n"				/* wait for the program's earlier work */
-    "	rdtsc\n"				/* early; all stops get the same time */
+    "	rdtsc\n"				/* once and early, for all stops of the site */
     "	push	%rsi\n"
     "	push	%rdi\n"
     "	shl	$32, %rdx\n"
@@ -284,8 +284,8 @@ asm(".macro slot_at_eax\n"
     ".endm\n"
 
     /*
-     * Jump to LABEL unless esi, which began as the thread's id, is at the end of the window.
-     * Changes eax.
+     * Add 1 to esi, and jump to LABEL unless the end of the window is reached. The loop began with
+     * the thread's id, ecx, in esi. Changes eax.
      */
     ".macro next_in_window label\n"
     "	inc	%esi\n"
@@ -325,8 +325,8 @@ asm(".macro add_time lock\n"
     ".endm\n"
 
     /*
-     * Raise the total at OFF to rdx. The total is never lowered, whatever others do meanwhile.
-     * Changes rax.
+     * Raise the total at OFF to rdx. The total is never lowered, even if other threads raise it at
+     * the same time. Changes rax.
      */
     ".macro raise lock, off\n"
     "	mov	\\off(%rsi), %rax\n"
@@ -407,7 +407,7 @@ asm("	template routine_start\n"
     "	xadd	%si, NEXT(%rdx)\n"		/* si: the place */
     "	jmp	.Lwrite\n"
 
-    /* Does the thread have a slot at one of the next places? */
+    /* Look for a slot of this thread at the next places of the window. */
     ".Lfind:\n"
     "	mov	%ecx, %esi\n"
     ".Lfind_next:\n"
@@ -418,7 +418,7 @@ asm("	template routine_start\n"
     "	je	.Ltake\n"
     "	next_in_window .Lfind_next\n"
 
-    /* Is one of these slots free? */
+    /* Look for a free slot in the window. */
     "	mov	%ecx, %esi\n"
     ".Lfree_next:\n"
     "	mov	%esi, %eax\n"
@@ -429,7 +429,7 @@ asm("	template routine_start\n"
     "	jz	.Lfree\n"
     "	next_in_window .Lfree_next\n"
 
-    /* Has a thread ended with open starts? */
+    /* Look for a slot in the window whose thread has ended with open starts. */
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"
     "	test	%eax, %eax\n"
@@ -487,8 +487,9 @@ asm("	template routine_start\n"
     "	jmp	.Lopened\n");
 
 /*
- * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each
- * total changes in one instruction, as a signal handler may change it before and after.
+ * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
+ * to its thread. Each total changes in one instruction, because a signal handler may change it
+ * between two instructions.
  */
 asm("	template routine_stop\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
@@ -527,7 +528,7 @@ asm("	template routine_stop\n"
     "	sub	%rcx, (%rsi)\n"
     "	ret\n"
 
-    /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
+    /* The newest start is in another frame. Look for an older start with the stack pointer rdi. */
     ".Lother_frame:\n"
     "	mov	$1, %ecx\n"			/* number of newer starts */
     ".Lframe_next:\n"
@@ -642,7 +643,7 @@ asm(".macro enter_key\n"
     "		hole KEYS_OFF\n"
     ".endm\n"
 
-    /* Jump to LABEL unless r8 was the last entry of its bucket. */
+    /* Set r8 to the next entry, and jump to LABEL unless the bucket ends there. */
     ".macro next_in_bucket label\n"
     "	add	$KEYED_BYTES, %r8d\n"
     "	test	$IN_BUCKET, %r8d\n"

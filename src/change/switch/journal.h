@@ -101,8 +101,8 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals
 
 /*
  * Set the progress in the file of JOURNAL to "all begun, none done". Call this before the actions
- * of JOURNAL are undone or completed: if that is interrupted, the next doctor judges all entries by
- * the counters.
+ * of JOURNAL are undone or completed: if the tool is killed meanwhile, the next doctor judges all
+ * entries by the counters.
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
