@@ -19,7 +19,7 @@ struct file_origin {
 };
 
 enum file_verdict {
-	FILE_UNKNOWN, /* the file may be read, to find out */
+	FILE_UNKNOWN, /* read the file to find out whether it has probes */
 	FILE_WITH_PROBES,
 	FILE_WITHOUT_PROBES,
 };
