@@ -40,7 +40,7 @@ struct holders {
 	size_t n;
 	size_t n_sites;		    /* sites with an int3 */
 	size_t n_probes;	    /* the probes of these sites */
-	size_t n_unknown;	    /* sites for which no holder is known for sure */
+	size_t n_unknown;	    /* sites whose holder is not known for sure */
 	struct holder_place *sites; /* private; sorted by offset */
 };
 

@@ -24,7 +24,7 @@ struct live_site {
 struct live_probe {
 	const char *name;
 	size_t first_site, n_sites;	      /* the sites that have code */
-	size_t first_semaphore, n_semaphores; /* all different; none if the linker dropped them */
+	size_t first_semaphore, n_semaphores; /* no duplicates; none if the linker dropped them */
 };
 
 struct live {
