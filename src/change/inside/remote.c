@@ -443,7 +443,7 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
 enum { STACK_ROOM_BYTES = 32 * 1024 };
 
 enum {
-	RED_ZONE = 512, /* the ABI says 128 */
+	RED_ZONE = 512, /* 128 in the ABI, and a reserve */
 	/*
 	 * More than stack_guard_gap of mm/mmap.c (256 pages): the kernel lets no stack grow closer
 	 * than that to the mapping below it.

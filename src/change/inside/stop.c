@@ -207,7 +207,7 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 
 /* ---- unmapping ------------------------------------------------------------------------------ */
 
-enum { MAX_FDS = 16 }; /* a killed tool leaves one descriptor */
+enum { MAX_FDS = 16 }; /* more than enough: a killed tool leaves one descriptor */
 
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 {

@@ -694,7 +694,7 @@ void journal_remove(struct journal *journal)
 
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
-	MAX_FILES = 4096,	      /* read in one directory */
+	MAX_FILES = 4096,	      /* the most journals that are read in one directory */
 	/*
 	 * A temporary file of this age counts as abandoned: writing a journal takes milliseconds.
 	 */

@@ -67,7 +67,7 @@
 enum { WRITER_TOO_MANY = 1 };
 
 enum {
-	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
+	OWN_MIN = 2048,		 /* fewer writes are made one by one, which is then faster */
 	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
