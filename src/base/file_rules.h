@@ -19,7 +19,7 @@ struct file_origin {
 };
 
 enum file_verdict {
-	FILE_UNKNOWN, /* the file may be read, to find out */
+	FILE_UNKNOWN, /* read the file to find out whether it has probes */
 	FILE_WITH_PROBES,
 	FILE_WITHOUT_PROBES,
 };
@@ -40,7 +40,10 @@ struct file_rules {
 	bool check_owners;
 };
 
-/* Set the rules of CTX to RULES, which is not copied. RULES is NULL (the default): no rules. */
+/*
+ * Set the rules of CTX to RULES, which is not copied. If RULES is NULL (the default), there are no
+ * rules.
+ */
 void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 /* Return the result of the callback `admit`, or FILE_UNKNOWN if there is no callback. */
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);

@@ -24,9 +24,9 @@ int foreign_file_find(const char *path, struct stat *st);
 int foreign_file_open(int found, int access);
 
 /*
- * Find the file at PATH and open it for reading. If it is not a regular file, return -ENOEXEC, the
- * error for any file that is not a program. If INODE is not 0 and the file has another inode
- * number, return -ENOENT.
+ * Find the file at PATH and open it for reading. Returns a descriptor or -errno: -ENOEXEC, the
+ * error for any file that is not a program, if the file is not a regular one; -ENOENT if INODE is
+ * not 0 and the file has another inode number.
  */
 int foreign_file_read(const char *path, ino_t inode);
 

@@ -10,7 +10,7 @@ static inline const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* The same for nouns whose plural ends in "es": "process%s" */
+/* The plural ending of a noun whose plural ends in "es": "%zu process%s", n, plural_es(n). */
 static inline const char *plural_es(size_t n)
 {
 	return n == 1 ? "" : "es";

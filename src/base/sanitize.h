@@ -37,7 +37,7 @@ static inline size_t unsafe_bytes(const char *at)
  */
 void make_one_line(char *text);
 
-/* Write TEXT to F, with the same replacements. */
+/* Write TEXT to F, with the replacements that make_one_line() makes. */
 void put_one_line(FILE *f, const char *text);
 
 #endif

@@ -16,10 +16,10 @@
  *			matches nothing or, in a loop, what its group matched in the previous
  *			iteration. Here it is an error
  *
- * No group is added, so that groups keep their numbers. str_regexp_match() requires a match at the
- * start of the text: if there is one, it is the leftmost match, so the offset of the leftmost match
- * is compared with 0. Str matches bytes in any locale, so patterns are compiled in the C locale,
- * which the compiled form keeps.
+ * The translation adds no groups, so that groups keep their numbers. str_regexp_match() accepts
+ * only a match at offset 0: regexec(3) finds the leftmost match, so the offset of this match shows
+ * whether there is one at 0. Str matches bytes in any locale, so patterns are compiled in the C
+ * locale, and a compiled pattern keeps this locale.
  */
 #include "base/str_regexp.h"
 
@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The C library's compiler is recursive, so nesting must be limited. */
+/* regcomp(3) of the C library is recursive. The length of a pattern limits how deeply it nests. */
 enum { LONGEST_PATTERN = 4096, N_BYTES = 256, LAST_REFERENCE = 9 };
 
 struct str_regexp {
@@ -113,8 +113,8 @@ static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
 }
 
 /*
- * Write SET as a bracket expression: ']' first, '-' last, '^' not first, and '[' not before '.',
- * ':' or '='.
+ * Write SET as a bracket expression. The order prevents special meanings: ']' first, '-' last, '^'
+ * not first, and '[' not before '.', ':' or '='.
  */
 static void put_set(struct translation *t, const bool set[N_BYTES])
 {
@@ -127,7 +127,10 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 	if (set['['])
 		fputc('[', t->out);
 	if (set['^'] && !any_before_caret)
-		/* The set is [-^], since translate_set() writes a caret alone as an escape. */
+		/*
+		 * Only '-' and '^' are left: translate_set() writes a set of '^' alone as an
+		 * escape.
+		 */
 		fputs("-^", t->out);
 	else
 		fprintf(t->out, "%s%s", set['^'] ? "^" : "", set['-'] ? "-" : "");
@@ -258,7 +261,10 @@ static void translate_item(struct translation *t)
 	}
 }
 
-/* Return the POSIX form of PATTERN. NULL on error: *WHY is the error, or NULL if out of memory. */
+/*
+ * Return the POSIX form of PATTERN. On error return NULL, and set *WHY to the error, or to NULL if
+ * out of memory.
+ */
 static char *translate(const char *pattern, const char **why)
 {
 	struct translation t = { .at = pattern };

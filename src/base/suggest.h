@@ -8,7 +8,7 @@
 struct suggestion {
 	const char *word;
 	const char *best; /* NULL: no candidate is close */
-	size_t distance;  /* of `best`; if `best` is NULL, the limit: only closer ones count */
+	size_t distance;  /* of `best`; if `best` is NULL: a candidate must be closer than this */
 };
 
 /* Start a search for WORD. */

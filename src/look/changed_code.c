@@ -119,7 +119,10 @@ static bool is_changed(const struct compare *c, const struct function_range *ran
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Read what the checks for allowed differences need, unless it has been read already. */
+/*
+ * List the switched bytes and read the maps, unless this was done before. The checks for allowed
+ * differences need both.
+ */
 static int learn_allowed(struct compare *c)
 {
 	int err = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find functions whose code in a process differs from the code in their file. These must not get
- * uprobes: the kernel copies the instruction under a uprobe from the file, and writes that copy
- * into the process when the uprobe is removed.
+ * Find functions whose code in a process differs from the code in their file. Such functions must
+ * not get uprobes: the kernel copies the instruction under a uprobe from the file, and writes that
+ * copy into the process when the uprobe is removed.
  */
 #ifndef LOOK_CHANGED_CODE_H
 #define LOOK_CHANGED_CODE_H

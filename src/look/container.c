@@ -13,13 +13,14 @@
  *	Podman				/machine.slice/libpod-ID.scope/container,
  *		/machine.slice/machine-libpod_pod_PODID.slice/libpod-ID.scope
  *
- * So the parts between '/' and ':' are parsed one by one. An ID is 64 hexadecimal digits. A UID is
- * 8-4-4-4-12 hexadecimal digits, where systemd's names have '_' for '-', or 32 digits for a pod
- * that is defined by a file. The parts before the pod and the ID vary. A reader in a cgroup
- * namespace, such as a container, sees /../../kubepods-burstable-podUID.slice/..., and sees /../ID
- * for another container of its own pod.
+ * So a path is divided at each '/' and ':', and the parts are parsed one by one. An ID is 64
+ * hexadecimal digits. A UID is 8-4-4-4-12 hexadecimal digits, where systemd's names have '_' for
+ * '-', or 32 digits for a pod that is defined by a file. The parts before the pod and the ID vary.
+ * A reader in a cgroup namespace, such as a container, sees
+ * /../../kubepods-burstable-podUID.slice/..., and sees /../ID for another container of its own pod.
  *
- * The outermost container counts: processes in a container can name the cgroups below it.
+ * The outermost container counts, because processes in a container can choose the names of cgroups
+ * below that of the container.
  */
 #include "look/container.h"
 

@@ -21,9 +21,9 @@ struct container {
 void container_parse(const char *text, struct container *container);
 
 /*
- * Find the container of process PID. If the caller is in the same container, *CONTAINER is empty:
- * the caller could rarely see the name of its own container, since a container usually has its own
- * cgroup namespace. Returns false if the cgroups of PID cannot be read.
+ * Find the container of process PID. If the caller is in the same container, *CONTAINER is empty: a
+ * container usually has its own cgroup namespace, in which the name of the container is not
+ * visible. Returns false if the cgroups of PID cannot be read.
  */
 bool container_read(pid_t pid, struct container *container);
 

@@ -11,7 +11,8 @@
 #include "look/proc_file.h"
 
 /*
- * The first version, of 64 bytes, of struct pidfd_info in linux/pidfd.h, which older headers lack.
+ * The first version (64 bytes) of struct pidfd_info. Older versions of linux/pidfd.h lack this
+ * struct.
  */
 struct pidfd_info_0 {
 	uint64_t mask;

@@ -23,8 +23,8 @@
 
 enum {
 	/*
-	 * Inspections after which a process is no longer young: a process that will make an exec,
-	 * such as a shell's child, does so soon.
+	 * Number of equal inspections after which a process counts as no longer new. A process that
+	 * will make an exec, such as a shell's child, does so soon after its start.
 	 */
 	YOUNG_LOOKS = 16,
 	LOOKS_A_ROUND = 256,
@@ -111,7 +111,7 @@ static int add_known_process(struct ocp_ctx *ctx, struct find_memory *memory,
 	return 0;
 }
 
-/* recall_process() requires ascending pids, and /proc lists them so. */
+/* recall_process() requires ascending pids. /proc lists the processes in this order. */
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };

@@ -21,8 +21,8 @@
 #include "look/proc_file.h"
 
 /*
- * Parse a number in BASE that the character AFTER follows. Return the text after this character, or
- * NULL if TEXT is NULL or does not match.
+ * Parse a number in BASE, which must be followed by the character AFTER. Return the text after
+ * AFTER, or NULL if TEXT is NULL or does not match.
  */
 static const char *parse_field(const char *text, int base, char after, uint64_t *value)
 {

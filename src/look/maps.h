@@ -31,8 +31,8 @@ int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
 void maps_free(struct maps *maps);
 
 /*
- * Parse TEXT, which now belongs to MAPS: maps_free() frees it; after an error it is freed already.
- * Returns -EBADMSG if the format is wrong.
+ * Parse TEXT into MAPS, which then owns TEXT: maps_free() frees it. On error, TEXT is freed at
+ * once. Returns -EBADMSG if the format is wrong.
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 

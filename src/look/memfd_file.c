@@ -34,8 +34,9 @@ static int file_system_of_memfds(dev_t *dev)
 
 /*
  * Return 0 if the file is a memfd and, unless ACCESS is O_RDONLY, its mode lets other users write
- * to it; else -EINVAL. So this tool writes only to files that any process which has a descriptor,
- * even a read-only one, could open for writing itself.
+ * to it; else -EINVAL. The mode matters because any process that has a descriptor of the memfd,
+ * even a read-only one, could then open it for writing. So this tool writes only to files to which
+ * such a process could write itself.
  */
 static int check_memfd(const struct stat *st, int access)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The lookup of the page is most of the kernel's work for a read. So the pieces are sorted by
- * address, and those on one page or on adjacent pages are read together (100 000 sites: 1000
- * pages).
+ * Most of the kernel's work for a read is to look up the page. So the pieces are sorted by address,
+ * and pieces on the same page or on adjacent pages are read together (100 000 sites: 1000 pages).
  *
  * process_vm_readv(2) reads up to IOV_MAX pieces per call, but it takes a pid: after an exec it
  * reads the new program. /proc/PID/mem refers to the address space at the time of open(2), and

@@ -54,23 +54,23 @@ void memory_plan_free(struct memory_plan *plan);
 const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
 
 /*
- * Read the pieces of PLAN into BUF. Allocates nothing. After an error, BUF may have some of the
+ * Read the pieces of PLAN into BUF. Allocates nothing. After an error, BUF may contain some of the
  * pieces.
  */
 int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
 
 /*
  * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
- * microseconds: for values that change meanwhile. BYTES is the total size of the pieces. The caller
- * must call memory_check_alive() after its last read: if this fails, the bytes may come from
- * another address space.
+ * microseconds. Use this for values that change while they are read. BYTES is the total size of the
+ * pieces. The caller must call memory_check_alive() after its last read: if this fails, the bytes
+ * may come from another address space.
  */
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);
 
 /*
- * Read BYTES bytes at ADDR. Return false, without a message, if they cannot be read. For very many
- * reads: the reason for a failure is not looked for.
+ * Read BYTES bytes at ADDR. Return false, without a message, if they cannot be read. Use this for
+ * many reads: it does not find out why a read fails.
  */
 bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes);
 

@@ -61,9 +61,9 @@ static bool receive_event(int fd, struct proc_event *event)
 }
 
 /*
- * Wait until the kernel acknowledges the request. In a namespace other than the initial one it
- * never does, but it may still send events, because another process listens. So an event does not
- * extend the deadline.
+ * Wait until the kernel acknowledges the request. In a namespace other than the initial one, the
+ * kernel never acknowledges it, but may still send events, because another process listens. So an
+ * event does not extend the deadline.
  */
 static int await_answer(int fd)
 {

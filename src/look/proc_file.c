@@ -102,7 +102,9 @@ int proc_open_exe(pid_t pid)
 	return foreign_file_read(path, 0);
 }
 
-/* The kernel checks ptrace access, and nothing else, before it names the executable. */
+/*
+ * Read the link to the executable: the kernel then checks ptrace access to PID, and nothing else.
+ */
 bool proc_may_inspect(pid_t pid)
 {
 	char path[PROC_PATH_BYTES], first;

@@ -3,14 +3,15 @@
  * Reading the collector's figures while the program runs.
  *
  * One process_vm_readv(2) copies the same structures several times, one after the other. The kernel
- * copies in the given order. Each sum has two parts: the collector adds to the first part now and
- * then, and resets the second part to zero at the same time (the used part of the minor heap; the
- * words allocated since the last slice). If the first part is equal before and after the second
- * part was copied, the two belong together. But the collector's two stores are not simultaneous: up
- * to a few hundred nanoseconds pass between them if they wait for memory that we read. A read
- * between the two stores is noticed in other ways: OCaml 4 sets a flag during minor collections,
- * and the second part of the major words must not be lower when another system call copies it once
- * more. If the copies do not belong together, everything is read again.
+ * copies in the given order. Each figure that is a sum has two parts. The second part (the used
+ * part of the minor heap; the words allocated since the last slice) grows all the time. Now and
+ * then the collector adds it to the first part, and resets it to zero. If the first part is equal
+ * before and after the second part was copied, the two belong together. But the collector's two
+ * stores are not simultaneous: up to a few hundred nanoseconds pass between the stores if they wait
+ * for memory that we read. A read between the two stores is noticed in other ways: OCaml 4 sets a
+ * flag during minor collections, and the second part of the major words must not be lower when
+ * another system call copies it once more. If the copies do not belong together, everything is read
+ * again.
  *
  * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the value
  * of the code's last call of the runtime. So minor_words may lack what was allocated since that
@@ -29,7 +30,7 @@
 
 /* ---- words of the process -------------------------------------------------------------------- */
 
-/* Declarations that gc_gauges.c and the gc_read*.c files share. */
+/* What the readers for OCaml 4 and for OCaml 5 share. */
 
 enum {
 	STATE_BYTES = 512, /* bytes copied of a domain's structure: up to the last member used */
@@ -141,7 +142,7 @@ static bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint6
 
 /*
  * Read the figures of OCaml 4: from one structure, to which Caml_state points, and from
- * caml_allocated_words. See gc_gauges.c.
+ * caml_allocated_words. The top of this file describes the method.
  */
 
 struct copy_4 {
@@ -258,7 +259,7 @@ static int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
  * Read the figures of OCaml 5. An array of slots points to the structures of the domains, one for
  * each domain. Neither the array nor the structures are ever freed. A domain that ends adds its
  * figures to the common figures of all ended domains. The common figures are copied before and
- * after the domains' own, and must be equal. See gc_gauges.c.
+ * after the domains' own, and must be equal. The top of this file describes the method.
  */
 
 enum {
@@ -268,7 +269,8 @@ enum {
 };
 
 /*
- * struct heap_stats of OCaml 5 (runtime/caml/gc_stats.h). In a heap, the heap's owner precedes it.
+ * struct heap_stats of OCaml 5 (runtime/caml/gc_stats.h). In the structure of a heap, it follows
+ * the word for the heap's owner.
  */
 struct heap_stats {
 	int64_t pool_words, pool_max_words, pool_live_words, pool_live_blocks, pool_frag_words;
@@ -349,8 +351,8 @@ static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
 	/*
-	 * The sizes of a slot: in 5.3; and in 5.1 and 5.2, whose condition variables refer to their
-	 * mutex.
+	 * The size of a slot in 5.3, and the size in 5.1 and 5.2, where a condition variable also
+	 * has a pointer to its mutex.
 	 */
 	static const uint16_t sizes[] = { 264, 280 };
 	struct slot_copy slot;
@@ -418,7 +420,10 @@ static int find_slots(struct gc_reader *r)
 
 /* ---- the figures --------------------------------------------------------------------------- */
 
-/* Add the variable at VA. If its address is unknown (0), add the state of a domain as a filler. */
+/*
+ * Add the variable at VA to PIECES. If its address is unknown (VA is 0), add the state of a domain
+ * as a filler.
+ */
 static void add_variable(const struct gc_reader *r, struct gc_pieces *pieces, uint64_t va,
 			 size_t bytes)
 {
@@ -667,7 +672,7 @@ enum {
 
 /*
  * Return true if a sum has decreased since the last read. Then the read was between two stores of
- * the collector, or a domain was about to end and its figures were nowhere for a moment.
+ * the collector, or a domain was about to end and its figures were in no structure for a moment.
  */
 static bool has_decreased(const struct gc_reader *r, const struct gc_gauges *gauges)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Holders are found by the descriptors of all processes. Since Linux 6.16, /proc/PID/fdinfo shows
- * the file and the offsets of a BPF link to uprobes: of a link to many uprobes (uprobe_multi) and
- * of a link to a perf event (perf). It shows nothing about other perf events.
+ * Holders, the processes with uprobes on sites, are found by their descriptors: those of all
+ * processes are examined. Since Linux 6.16, /proc/PID/fdinfo shows the file and the offsets of a
+ * BPF link to uprobes: of a link to many uprobes (uprobe_multi) and of a link to a perf event
+ * (perf). It shows nothing about other perf events.
  *
  *	link_type:	uprobe_multi		link_type:	perf
  *	pid:	677				name:	/srv/bin/service
@@ -31,7 +32,7 @@ struct holder_search {
 	struct ocp_process *proc;
 	struct holders *holders;
 	bool has_silent_events; /* the process has perf events whose place is not known */
-	/* The arguments and the result of the last call of is_path_of(), to be used again. */
+	/* A cache: the arguments and the result of the last call of is_path_of(). */
 	int fd;
 	char path[PATH_MAX];
 	bool is_same;
@@ -84,7 +85,8 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 
 /*
  * Return true if PATH, as the kernel shows it to the caller, is the file of PLACE. If the caller
- * has no file at PATH (it is in another mount namespace, or was removed), compare the paths.
+ * has no file at PATH, because the file is in another mount namespace or was removed, compare the
+ * paths.
  */
 static bool is_file_of(const struct holder_place *place, const char *path)
 {

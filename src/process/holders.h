@@ -40,7 +40,7 @@ struct holders {
 	size_t n;
 	size_t n_sites;		    /* sites with an int3 */
 	size_t n_probes;	    /* the probes of these sites */
-	size_t n_unknown;	    /* sites for which no holder is known for sure */
+	size_t n_unknown;	    /* sites whose holder is not known for sure */
 	struct holder_place *sites; /* private; sorted by offset */
 };
 
@@ -53,8 +53,8 @@ struct holders {
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
 
 /*
- * Do the same as holders_find() for N PLACES; n_probes is 0. The caller keeps the fds and paths of
- * PLACES valid until holders_free().
+ * Do the same as holders_find(), but for N PLACES instead of sites, and set n_probes to 0. The
+ * caller keeps the fds and paths of PLACES valid until holders_free().
  */
 int holders_find_at(struct ocp_process *proc, const struct holder_place *places, size_t n,
 		    struct holders *holders);

@@ -19,7 +19,7 @@ struct image_list {
 	struct image *images; /* the executable first, then by address */
 	size_t n;
 	char *exe_path;	    /* set even if the executable has no probes */
-	bool is_restricted; /* to the images of one program, see process.c */
+	bool is_restricted; /* has only the images of one program: see process.c */
 };
 
 /*

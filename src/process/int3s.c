@@ -134,8 +134,8 @@ static int add_int3(struct int3_search *s, uint64_t addr, const struct ocp_site 
 /*
  * An int3 outside all sites is taken for a uprobe only if the bytes beside it are unchanged,
  * because a uprobe changes only its own byte. Return true if byte I, which is beside such an int3,
- * does not contradict this: it equals the file, is itself an int3, or belongs to a site. A byte in
- * another page is not checked.
+ * agrees with this: it equals the byte in the file, is itself an int3, or belongs to a site. A byte
+ * in another page is not checked.
  */
 static bool is_neighbour(const struct int3_search *s, uint64_t page, const uint8_t *in_file,
 			 const uint8_t *in_memory, size_t i)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The public functions for a live process. Its images and sites are found once, when it is opened.
- * update.c switches its probes.
+ * change/switch/update.c switches its probes.
  */
 #include "process/process.h"
 
@@ -243,8 +243,8 @@ static bool runs_file_of(const struct ocp_process *proc, const struct ocp_progra
 }
 
 /*
- * If IS_OF says that any images are PROG's, remove all other images from LIST. Return the number of
- * PROG's images.
+ * IS_OF decides whether an image is PROG's. If any image is, remove all other images from LIST.
+ * Return the number of PROG's images.
  */
 static size_t keep_images(struct image_list *list, const struct ocp_program *prog,
 			  bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))

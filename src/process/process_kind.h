@@ -20,7 +20,10 @@ enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid);
  */
 int process_need_native(struct ocp_ctx *ctx, pid_t pid);
 
-/* Do the same for the executable or library FILE, whether it runs or not. */
+/*
+ * Do the same as process_need_native(), but for the executable or library FILE, which need not be
+ * running.
+ */
 int program_file_need_native(struct ocp_ctx *ctx, const char *file);
 
 #endif

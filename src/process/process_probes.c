@@ -185,8 +185,8 @@ const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 						      site->addr, snapshot_code(snapshot, site));
 
 	/*
-	 * Switching a site writes the semaphores of its own probe only, so the gate must be one of
-	 * them.
+	 * If the gate is a semaphore, it must be a semaphore of the site's own probe: switching the
+	 * site writes only these semaphores.
 	 */
 	if (t && !t->has_private_gate &&
 	    !semaphore_at(snapshot, &snapshot->live->probes[site->probe], t->gate_addr))

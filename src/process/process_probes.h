@@ -24,7 +24,7 @@ struct live_site {
 struct live_probe {
 	const char *name;
 	size_t first_site, n_sites;	      /* the sites that have code */
-	size_t first_semaphore, n_semaphores; /* all different; none if the linker dropped them */
+	size_t first_semaphore, n_semaphores; /* no duplicates; none if the linker dropped them */
 };
 
 struct live {
@@ -34,8 +34,8 @@ struct live {
 	struct live_site *sites;
 	size_t n_sites, n_code_bytes; /* n_code_bytes: of all sites together */
 	/*
-	 * The addresses of the counters that OCaml code reads. A probe's name has one in each
-	 * image, or (v0) one in each compilation unit.
+	 * The addresses of the counters that OCaml code reads. A probe has one counter in each
+	 * image that contains the probe or, with the ABI v0, in each compilation unit.
 	 */
 	uint64_t *semaphores;
 	size_t n_semaphores;

@@ -17,7 +17,10 @@ struct scan_finder {
 	void *data;
 };
 
-/* Do the same as ocp_scan(), with FINDER. */
+/*
+ * Do the same as ocp_scan(), but open only the processes that FINDER wants, and pass them to
+ * FINDER->found().
+ */
 int scan_processes(struct ocp_ctx *ctx, const struct scan_finder *finder,
 		   struct ocp_scan_summary *summary);
 

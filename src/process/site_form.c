@@ -81,8 +81,8 @@ const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_C
 /* ---- trampolines ----------------------------------------------------------------------------- */
 
 /*
- * The most attempts to read the blocks. An attempt fails if a tool removes a block meanwhile. It
- * cannot fail twice because of the same block.
+ * Limit of attempts to read the blocks. An attempt fails if a tool removes a block meanwhile, so
+ * each block can make only one attempt fail.
  */
 enum { TRIES = 100 };
 

@@ -14,7 +14,7 @@
 enum site_form {
 	SITE_FORM_OFF,
 	SITE_FORM_ON,
-	SITE_FORM_BREAKPOINT, /* int3 on the byte that is switched */
+	SITE_FORM_BREAKPOINT, /* the byte that is switched is an int3 */
 	SITE_FORM_NO_NOP,
 	SITE_FORM_CHANGED, /* a dormant site that differs from the file */
 	SITE_FORM_OPCODE,  /* the opcode is neither on nor off */

@@ -52,7 +52,7 @@ enum {
  * Return the opcode with which to restore a site: on if its gate is not 0, otherwise off.
  * Exception: a foreign tool that switches a site off also lowers its semaphore, but does not know a
  * private gate. So a site with a private gate that was switched off stays off, unless a detach has
- * begun: it has recorded the opcode in the gate (note_plan()).
+ * begun: note_plan() has then set the gate to the wanted state.
  */
 static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
 			   enum site_now now)
@@ -72,8 +72,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 	if (now == SITE_NOW_FOREIGN)
 		return 0;
 	/*
-	 * The displacement is restored. The opcode may not be, if a tool was killed between these
-	 * two writes.
+	 * The displacement is the original one already. So nothing is written, unless a tool was
+	 * killed between the write of the displacement and the write of the opcode.
 	 */
 	if (now == SITE_NOW_ORIGINAL &&
 	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
@@ -403,7 +403,7 @@ static int map_at(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, in
 	uint64_t got;
 	int err = stop_call(stop, "mmap", SYS_mmap, args, &got);
 
-	/* Linux before 4.17 takes the address as a hint. */
+	/* Linux before 4.17 ignores MAP_FIXED_NOREPLACE, and takes the address as a hint. */
 	if (!err && got != addr) {
 		stop_unmap(stop, got, got + bytes);
 		err = ctx_error(stop->ctx, -ENOTSUP,
@@ -596,8 +596,8 @@ static int stop_b(struct stop *stop, void *arg)
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
 	/*
-	 * The process can write to its block. This tool does not read the sites from the block, but
-	 * the stores routine does.
+	 * The process may have changed the sites in its block. This tool does not read these sites,
+	 * but the stores routine does.
 	 */
 	if (memcmp(inside->block + header->sites_off, sites, header->n_sites * sizeof(*sites)) != 0)
 		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The block: the memory that a process has mapped for counting inside, and that outlives the tool.
- * One memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
+ * It is one memfd, mapped twice by MAP_SHARED: the data (rw-) and, right behind it, the code (r-x).
  *
- * A call reaches 2 GiB, and a plugin may lie further than that from its program. In this case the
+ * A call reaches 2 GiB, but the distance between a plugin and its program may be larger. Then the
  * block has several parts. Each part is near some of the sites, and consists of a mapping of the
  * data and, right behind it, the code of these sites. All parts map the same data. So the block
  * still has one header, one magic number, and one place for each counter, gate and pair.
@@ -88,7 +88,10 @@ struct block_header {
 	uint32_t header_bytes;
 	uint64_t bytes; /* size of the whole block */
 	uint64_t addr;	/* address of the first part in the process */
-	/* offset of the code, a multiple of the page size; all offsets count from the header */
+	/*
+	 * offset of the code, a multiple of the page size; all offsets are from the start of the
+	 * header
+	 */
 	uint64_t code_off;
 	uint64_t code_bytes; /* code of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
@@ -111,7 +114,7 @@ struct block_header {
  *
  * Each pair has an area: data that its threads share, then n_threads slots. The window of a thread
  * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
- * slot of the window that the thread uses already, else the first free one. A slot is free if it
+ * slot of the window that the thread uses already, else the first free slot. A slot is free if it
  * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
  * unless it ends in the middle of a span. The slot of such a thread may be taken by a start once
  * the kernel says that the thread is gone; the open starts in the slot become orphans. A start that
@@ -123,22 +126,22 @@ struct block_header {
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
  * A pair may be matched by an int argument, the key, instead of by thread. Its slot number 0 has
- * the totals of all threads, which change by locked instructions. Behind this slot are its open
- * starts: buckets of PAIRS_BUCKET_KEYS entries, and a key has its place in one bucket. An entry is
- * free if its pid is 0. A start takes it by one atomic exchange of the pid, and writes the key
- * last; a stop takes the key out by one exchange, and then clears the pid. The thread that takes a
- * key out counts the start, so each start is counted once. The pid is part of the key, because
- * forked children share the block. The C library does not store the pid: it is cached behind the
- * entries, by thread id.
+ * the totals of all threads, which change by locked instructions. Behind this slot are the open
+ * starts of the pair: buckets of PAIRS_BUCKET_KEYS entries. The key determines the bucket. An entry
+ * is free if its pid is 0. A start takes a free entry by one atomic exchange of the pid, and writes
+ * the key last. A stop takes the key out of the entry by one exchange, and then clears the pid. The
+ * thread that takes a key out counts the start, so each start is counted once. The pid is part of
+ * the key, because forked children share the block. The C library keeps the thread id of each
+ * thread, but no pid. So a cache behind the entries has the pid for each thread id.
  *
  * Errors of the totals that may occur, without harm to the process:
  * - A thread gets the id of a thread that ended in the middle of a span: the new thread finds
  *   the open starts of the ended one.
  * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within
  *   one tree of forks): they share a slot, and may lose each other's events.
- * - A signal handler that interrupts a trampoline hits sites itself: if it leaves all pairs as it
- *   found them, nothing is lost. If it stops a pair that it did not start, it may end the start
- *   that it interrupted.
+ * - A signal handler that interrupts a trampoline hits sites itself. If it stops only pairs that
+ *   it has started, nothing is lost. If it stops another pair, it may end the start that it has
+ *   interrupted.
  */
 
 enum {
@@ -172,7 +175,7 @@ struct pairs_slot {
 	struct pairs_start ring[PAIRS_DEPTH];
 	/* histogram of the durations; the sum of the buckets is the count of pairs */
 	uint64_t buckets[PAIRS_BUCKETS];
-	uint64_t unused_too[8]; /* whole cache lines, and not a power of 2 */
+	uint64_t unused_too[8]; /* makes the size whole cache lines, but not a power of 2 */
 };
 
 /* The data that the threads of a pair share. They change rarely, by locked instructions. */
@@ -180,8 +183,8 @@ struct pairs_shared {
 	uint64_t orphan_stops;
 	uint64_t collisions;
 	/*
-	 * Used in the first pair only, and by the trampolines' code only: the stack page that was
-	 * examined last. The page below it is mapped too.
+	 * The stack page that the trampolines' code examined last: the page below it is mapped,
+	 * too. Only that code uses this member, and only in the first pair.
 	 */
 	uint64_t stack_page;
 	uint64_t not_keyed; /* starts whose argument is not an int */

@@ -299,7 +299,7 @@ static void classify_block(const struct memory *memory, const struct maps *maps,
 	const struct block_header *header = &block->header;
 	bool is_sound;
 
-	/* Read the header once: all checks below are of this copy. */
+	/* Read the header once: all checks below use this copy. */
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
 	if (block->is_gone)

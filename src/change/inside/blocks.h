@@ -24,11 +24,11 @@ struct block_found {
 	bool is_gone;	  /* the header cannot be read: the block has just been unmapped */
 	bool is_complete; /* the header is valid, and all parts of the block are mapped */
 	/*
-	 * No site calls the block, so it can be removed. Either it has no magic number: then no
-	 * site was ever written for it. Or some of its parts are unmapped: then a tool was killed
-	 * while it removed the block, which it had begun only after no site called the block any
-	 * more. False for a block of another version, which may be in use, and for a block that is
-	 * gone.
+	 * No site calls the block, so it can be removed. This is known in two cases. If the block
+	 * has no magic number, no site was ever written for it. If some of its parts are unmapped,
+	 * a tool was killed while it unmapped them, which a tool does only after it has restored
+	 * all sites. False for a block of another version, which may be in use, and for a block
+	 * that is gone.
 	 */
 	bool is_orphan;
 	/*
@@ -57,9 +57,9 @@ bool blocks_are_in(const struct mapping *m);
 
 /*
  * Return 0 if HEADER is the header of a complete block of at most BYTES bytes: all counts are
- * within the bounds of layout.h, and all values that layout_make() derives from the counts are as
- * layout_make() derives them. So all ranges lie in the order of block.h, below header->bytes.
- * Otherwise return -EBADMSG, without a message.
+ * within the bounds of layout.h, and each value that layout_make() derives from the counts is
+ * right. So all ranges lie in the order of block.h, below header->bytes. Otherwise return -EBADMSG,
+ * without a message.
  */
 int block_check(const struct block_header *header, uint64_t bytes);
 

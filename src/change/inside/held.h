@@ -33,7 +33,7 @@ struct inside {
 	 */
 	uint8_t *block;
 	bool is_shared;
-	bool is_made; /* made by inside_attach(): of the sites, only is_patched is read again */
+	bool is_made; /* by inside_attach(), so only is_patched of the sites is read again */
 	bool is_detached;
 	struct inside_state seen;   /* the state that inside_find() found */
 	struct site_reader *reader; /* made when it is first needed */

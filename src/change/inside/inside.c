@@ -80,7 +80,10 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 	return block_copy(inside->memory, &inside->header, off, bytes, inside->block + off);
 }
 
-/* Copy one pair. Skip slots that no thread has used: to read them would allocate their memory. */
+/*
+ * Copy one pair. Skip slots that no thread has used, because reading them would allocate memory for
+ * them.
+ */
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
 	const struct block_header *header = &inside->header;
@@ -446,8 +449,8 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, s
 
 /*
  * Try again after -EFAULT: another tool has removed a block while it was read, and there may be a
- * new one by now. Also after -EBADMSG: for the same reason, or because another tool is changing the
- * gate of a site, which takes two steps.
+ * new one by now. Try again also after -EBADMSG: for the same reason, or because another tool is
+ * changing the gate of a site, which takes two steps.
  */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out)
@@ -465,8 +468,8 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 }
 
 /*
- * Find out whether a process counts in a block: whether it is the process for which the block was
- * made, or a child forked from that process.
+ * A process counts in a block if the block was made for it, or for a process from which it was
+ * forked.
  */
 
 bool inside_is_in(const struct inside *inside, pid_t pid)

@@ -22,7 +22,7 @@
 #include "base/ctx.h"
 
 enum inside_place_kind {
-	/* number: of the register, as the processor numbers them: rax is 0, r15 is 15; not rsp */
+	/* number: the processor's number of the register: rax is 0, r15 is 15; not rsp */
 	INSIDE_REGISTER,
 	INSIDE_STACK,	 /* number: offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
 	INSIDE_CONSTANT, /* number: the value */
@@ -92,8 +92,8 @@ struct inside_state {
 struct inside;
 
 /*
- * Return -ENOTSUP, with a message, if PID cannot be counted inside. If TIMES, check this for pairs
- * too. Changes nothing in PID.
+ * Return -ENOTSUP, with a message, if hits cannot be counted inside PID or, if TIMES is set, if
+ * pairs cannot be timed inside PID. Changes nothing in PID.
  */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 

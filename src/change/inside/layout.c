@@ -46,7 +46,7 @@ uint32_t pairs_n_slots(size_t max_threads)
 {
 	uint32_t n = PAIRS_WINDOW;
 
-	/* Half full at most: then a window without a free slot is rare. */
+	/* With at most half of the slots in use, a window without a free slot is rare. */
 	while (n < PAIRS_MAX_THREADS && n / 2 < max_threads)
 		n *= 2;
 	return n;
@@ -109,8 +109,9 @@ uint32_t layout_max_shards(size_t n_sites)
 }
 
 /*
- * The meta bytes name the sites, and a hostile process can claim any number of them: each page of
- * its file that is read is a page of memory and some microseconds.
+ * The meta bytes name the sites, so their limit depends on the number of sites. A limit is needed
+ * because a hostile process can claim any number of meta bytes, and each page of them that is read
+ * takes a page of memory and some microseconds.
  */
 uint64_t layout_max_meta_bytes(size_t n_sites)
 {

@@ -20,7 +20,7 @@ enum { LAYOUT_MAX_SITES = 4000000 };
 /* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
 #define LAYOUT_FIRST_ADDR (UINT64_C(1) << 20)
 #define LAYOUT_END_ADDR	  UINT64_C(0x7ffffff00000)
-/* All addresses of a process are below this. */
+/* All addresses that a process can use are below this one. */
 #define LAYOUT_ADDRESSES (UINT64_C(1) << 47)
 
 /* The parts of a block, by the addresses of their sites. */

@@ -15,10 +15,10 @@ struct own_cost {
 };
 
 /*
- * Measure the cost. Takes about a millisecond, and 20 more when timing if the kernel does not
- * report the rate of the time stamp counter. The calling thread runs the same trampolines as a
- * process that is counted; DEPTH is as in inside_spec. Returns 0, or a negative errno with a
- * message, e.g. -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
+ * Measure the cost. Takes about 1 ms, and 20 ms more when timing if the kernel does not report the
+ * rate of the time stamp counter. The calling thread runs the same trampolines as a process that is
+ * counted; DEPTH is as in inside_spec. Returns 0, or a negative errno with a message, e.g.
+ * -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
  */
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
 		     struct own_cost *cost);

@@ -6,10 +6,10 @@
  * tool is killed earlier, an unused mapping or descriptor is left, which stop_remove_orphans()
  * removes.
  *
- * While the routine of a killed tool is running, no other tool may write: stop_run() waits for its
- * end. Two cases are not covered, because the other threads continue when the tool is killed. A
- * thread may unmap a plugin in the very microseconds in which the routine stores to its sites. A
- * thread may fork: the child gets writable text, and sites as they are at that moment.
+ * While the routine of a killed tool is running, no other tool may write: stop_run() waits for the
+ * end of the routine. Two cases are not covered, because the other threads continue when the tool
+ * is killed. A thread may unmap a plugin in the very microseconds in which the routine stores to
+ * its sites. A thread may fork: the child gets writable text, and sites as they are at that moment.
  */
 #include "change/inside/own_stores.h"
 
@@ -31,7 +31,7 @@
 
 /*
  * Routines by which the process itself writes to many places: the byte stores of patch.h, at the
- * speed of memory. Their image is one temporary mapping (r-x); it is mapped and run below:
+ * speed of memory. The image of a routine is one temporary mapping (r-x), which consists of:
  *
  *	struct stores_job
  *	ranges		text to make writable; it stays executable
@@ -444,8 +444,8 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 }
 
 /*
- * Warn about text that is still writable, according to the maps: if one of the mprotect steps for a
- * text has failed, the text may be read-only nevertheless.
+ * Warn about text that is still writable, according to the maps. The errors of mprotect(2) do not
+ * show this, because text may be read-only even if one of the steps for it has failed.
  */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {
@@ -612,7 +612,7 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 	if (!err)
 		err = stop_work(&stop, store_prepared, stores);
 	*is_unsure = err && stores->has_begun && err != -ENOTSUP && err != -EAGAIN;
-	/* A later list of other writes may have the same address: do not keep this list. */
+	/* Forget the list: the caller may later pass other writes at the same address. */
 	if (!is_prepared)
 		own_stores_prepare(stores, NULL, 0);
 	return err;

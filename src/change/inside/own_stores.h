@@ -5,8 +5,8 @@
  *
  *	0		everything is written
  *	-ENOTSUP	with a message: the process cannot do it, and nothing was written
- *	-EAGAIN		the same, but another stop may help
- *	another error	some of it may be written. -ETIMEDOUT: the routine may still be running
+ *	-EAGAIN		as -ENOTSUP, but in another stop the process may be able to do it
+ *	another error	some of the writes may be done. -ETIMEDOUT: the routine may still be running
  */
 #ifndef CHANGE_INSIDE_OWN_STORES_H
 #define CHANGE_INSIDE_OWN_STORES_H
@@ -37,14 +37,15 @@ void own_stores_close(struct own_stores *stores); /* STORES may be NULL */
 /*
  * Prepare a list of the N WRITES, in the order of their phases, and forget the previous list. The
  * process may run meanwhile. A write of one byte must go to text, a write of two bytes to ordinary
- * data. WRITES must stay valid until the next call of this function. N of 0: prepare nothing.
+ * data. WRITES must stay valid until the next call of this function. If N is 0, only forget the
+ * previous list.
  */
 int own_stores_prepare(struct own_stores *stores, const struct patch_write *writes, size_t n);
 
 /*
- * Carry out WRITES, in the work of tracee_run_stopped(). The `old` values are not compared: the
- * caller must have read them in this stop. After an error, *IS_UNSURE is true if the process may
- * still carry out the writes, or may have carried them out.
+ * Carry out WRITES. Call this in the work of tracee_run_stopped(). The `old` values are not
+ * compared: the caller must have read them in this stop. After an error, *IS_UNSURE is true if the
+ * process may still carry out the writes, or may have carried them out.
  */
 int own_stores_apply(struct own_stores *stores, const struct patch_write *writes, size_t n,
 		     bool *is_unsure);
@@ -58,8 +59,8 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
 /*
- * The smallest number of sites for which the process itself stores: the calls for it cost as much
- * as this many single writes of ours.
+ * The process itself stores if at least this many sites are to be written: the remote calls for it
+ * take as long as this many single writes by the tool.
  */
 enum { STORES_MIN = 64 };
 
@@ -70,14 +71,14 @@ enum stores_kind {
 	 * hold valid instructions. The nop is not written: it belongs to uprobes.
 	 */
 	STORES_ATTACH,
-	STORES_DETACH, /* the same, with the original displacement */
-	STORES_LIST,   /* entries, in their order */
+	STORES_DETACH, /* as STORES_ATTACH, but store the original displacement */
+	STORES_LIST,   /* the entries of a list, in their order */
 	N_STORES_KINDS,
 };
 
 /*
- * Write to the sites of the block of INSIDE whose `store` is not 0: STORES_ATTACH or STORES_DETACH.
- * Call this in the work of stop_run().
+ * Write to the sites of the block of INSIDE whose `store` is not 0. KIND is STORES_ATTACH or
+ * STORES_DETACH. Call this in the work of stop_run().
  */
 int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
 

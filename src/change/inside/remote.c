@@ -296,7 +296,7 @@ static bool signal_frame_ends_call(const struct user_regs_struct *regs)
 	return interrupted_by(regs) == ERESTART_RESTARTBLOCK;
 }
 
-/* Do what the kernel does before the thread continues: arch_do_signal_or_restart(). */
+/* Let TO restart an interrupted system call, as arch_do_signal_or_restart() of the kernel does. */
 static void restart_call(const struct user_regs_struct *regs, struct sigcontext_64 *to)
 {
 	switch (interrupted_by(regs)) {
@@ -443,7 +443,7 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
 enum { STACK_ROOM_BYTES = 32 * 1024 };
 
 enum {
-	RED_ZONE = 512, /* the ABI says 128 */
+	RED_ZONE = 512, /* 128 in the ABI, and a reserve */
 	/*
 	 * More than stack_guard_gap of mm/mmap.c (256 pages): the kernel lets no stack grow closer
 	 * than that to the mapping below it.
@@ -555,7 +555,7 @@ enum {
 	MAX_RESTARTS = 100,
 	MASK_BYTES = 8,
 	SYSCALL_INSN_BYTES = 2,
-	FIRST_ERESTART = 512, /* -512 to -516: never seen by a program */
+	FIRST_ERESTART = 512, /* -512 to -516: the kernel hides these from programs */
 	LAST_ERESTART = 516,
 };
 
@@ -628,8 +628,8 @@ int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out)
 	plan->pid = pid;
 	err = check_class(ctx, pid);
 	/*
-	 * Threads mostly inherit filter and shadow stack from the first one; remote_begin() checks
-	 * the thread that it chooses.
+	 * Only the first thread is checked here: the others mostly inherit its seccomp filter and
+	 * shadow stack, and remote_begin() checks the thread that it chooses.
 	 */
 	why = err ? NULL : status_forbids(ctx, pid);
 	if (why)
@@ -705,7 +705,9 @@ static void consider_thread(const struct remote_plan *plan, const struct maps *m
 	struct candidate c = { .tid = tid };
 	const char *no;
 
-	/* SIGSTOP cannot be blocked, and must not be lost. */
+	/*
+	 * Skip a thread that is stopped at SIGSTOP, which cannot be blocked and must not be lost.
+	 */
 	if (signal == SIGSTOP || ptrace(PTRACE_GETREGS, tid, NULL, &c.regs) != 0 ||
 	    c.regs.cs != USER_CS_64)
 		return;

@@ -144,8 +144,8 @@ static int compare_addrs(const void *a, const void *b)
 }
 
 /*
- * Sort the addresses of the sites. The plan has already sorted them, together with the addresses of
- * the gates.
+ * Fill reader->sorted. If there is a plan, its pieces are sorted already, so take the addresses of
+ * the sites from them in this order.
  */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
@@ -285,7 +285,8 @@ static bool read_piece(const struct memory *memory, struct holes *holes, uint64_
 	if (memory_try_read(memory, addr, buf, bytes))
 		return true;
 	/*
-	 * If the piece extends to the next page, the next page may be the one that cannot be read.
+	 * Remember the page, unless the piece extends to the next page: then the next page may be
+	 * the one that cannot be read.
 	 */
 	if ((addr + bytes - 1) / PAGE_BYTES == page)
 		holes->page = page;

@@ -207,7 +207,7 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 
 /* ---- unmapping ------------------------------------------------------------------------------ */
 
-enum { MAX_FDS = 16 }; /* a killed tool leaves one descriptor */
+enum { MAX_FDS = 16 }; /* more than enough: a killed tool leaves one descriptor */
 
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 {
@@ -419,9 +419,9 @@ static int open_new(const struct stop *stop, struct memfd *memfd)
 }
 
 /*
- * Set size and seals. Another process that has the file can resize and seal it until our last seal.
- * Our first seal comes before the size: a file that meanwhile got another seal or another size
- * either refuses one of our calls, or fails the comparison at the end.
+ * Set the size and the seals. Until the last seal is set, another process that has the file can
+ * resize or seal it. So the first seal comes before the size: if another process changes size or
+ * seals in between, either one of the calls below fails, or the comparison at the end does.
  */
 static int size_and_seal(const struct memfd *memfd, size_t bytes)
 {

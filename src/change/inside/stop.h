@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stop a process and make remote calls in it. Attach and detach write to the sites only in such
- * stops.
+ * Stop a process and make remote calls in it. Attach and detach write to the sites only while
+ * stop_run() has stopped the process.
  */
 #ifndef CHANGE_INSIDE_STOP_H
 #define CHANGE_INSIDE_STOP_H
@@ -79,11 +79,14 @@ bool stop_may_use(const struct stop *stop, const struct block_header *header);
 /* Unmap the parts of the block. The caller must know that no thread can be there. */
 int stop_unmap_block(struct stop *stop, const struct block_header *header);
 
-/* Unmap what killed tools left: orphans (blocks.h), images of stores; close descriptors. */
+/*
+ * Remove what killed tools left: unmap orphans (blocks.h) and images of stores, and close
+ * descriptors.
+ */
 void stop_remove_orphans(struct stop *stop);
 
 /*
- * Memory that a stopped process makes for us. A process that is not stopped can share the
+ * Memory that a stopped process makes for us. A second process, which is not stopped, can share the
  * descriptors of the stopped one (CLONE_FILES), and can put another file in place of the memfd at
  * any moment. So both the file that is opened here and the file that the process has mapped are
  * checked.

@@ -49,7 +49,7 @@ static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, co
 	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
 
 	memcpy(assembly->code, begin, bytes);
-	/* Both pointers are labels of one table in an asm(). */
+	/* The pointers can be compared: both are labels of one table, which an asm() defines. */
 	/* cppcheck-suppress comparePointers */
 	for (const struct template_hole *hole = templates_holes; hole < templates_holes_end;
 	     hole++) {
@@ -198,7 +198,10 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 	return 0;
 }
 
-/* Set the values in place, without a copy: this is done once per site. */
+/*
+ * Set the values that depend on HEADER and PROCESS. They are set in place, since a copy for each
+ * site would take time.
+ */
 static void set_values(struct assembly *assembly, const struct block_header *header,
 		       const struct templates_process *process)
 {
@@ -312,7 +315,7 @@ static int saved_at(int64_t reg)
 	}
 }
 
-enum { SITE_RSP = 56 }; /* from rsp in a trampoline to where rsp is at the site */
+enum { SITE_RSP = 56 }; /* distance from rsp in a trampoline to rsp at the site */
 
 /* Write the code: mov OFF(%rsp), %rsi, and a nop of two bytes */
 static void load_stack(uint8_t *code, int32_t off)

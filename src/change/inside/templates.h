@@ -28,14 +28,15 @@ enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
  */
 struct templates_process {
 	/*
-	 * Offset of struct rseq, which is registered with TEMPLATES_RSEQ_SIGNATURE, or has a cpu_id
-	 * below 0. 0: unknown; n_shards must then be 1.
+	 * Offset of struct rseq. In each thread, this struct is registered with
+	 * TEMPLATES_RSEQ_SIGNATURE, or its cpu_id is below 0. If rseq_off is 0, the offset is
+	 * unknown, and n_shards must be 1.
 	 */
 	int32_t rseq_off;
 	/* offset of the thread id that the C library keeps; 0: unknown, no pairs are possible */
 	int32_t tid_off;
 	/*
-	 * The code may make system calls. It makes three. A start that finds no slot calls
+	 * The code may make system calls. There are three of them. A start that finds no slot calls
 	 * tkill(tid, 0), to find out whether a thread has ended in the middle of a span. A
 	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below the one
 	 * of rsp is part of the stack. The first hit of a thread in a pair by key calls getpid(2).

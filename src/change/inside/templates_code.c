@@ -214,8 +214,8 @@ asm("	template enter\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
-    "	lfence\n"				/* first, end the program's earlier work */
-    "	rdtsc\n"				/* early; all stops get the same time */
+    "	lfence\n"				/* wait for the program's earlier work */
+    "	rdtsc\n"				/* once and early, for all stops of the site */
     "	push	%rsi\n"
     "	push	%rdi\n"
     "	shl	$32, %rdx\n"
@@ -284,8 +284,8 @@ asm(".macro slot_at_eax\n"
     ".endm\n"
 
     /*
-     * Jump to LABEL unless esi, which began as the thread's id, is at the end of the window.
-     * Changes eax.
+     * Add 1 to esi, and jump to LABEL unless the end of the window is reached. The loop began with
+     * the thread's id, ecx, in esi. Changes eax.
      */
     ".macro next_in_window label\n"
     "	inc	%esi\n"
@@ -296,9 +296,9 @@ asm(".macro slot_at_eax\n"
     ".endm\n");
 
 /*
- * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi, each in one
- * instruction. Without LOCK, only a signal handler may change them in between. Changes rax, rcx,
- * rdx.
+ * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi. Each total changes in
+ * one instruction. Without LOCK, only a signal handler may change totals between these
+ * instructions. Changes rax, rcx, rdx.
  */
 asm(".macro add_time lock\n"
     "	sub	%rcx, %rax\n"
@@ -325,8 +325,8 @@ asm(".macro add_time lock\n"
     ".endm\n"
 
     /*
-     * Raise the total at OFF to rdx. The total is never lowered, whatever others do meanwhile.
-     * Changes rax.
+     * Raise the total at OFF to rdx. The total is never lowered, even if other threads raise it at
+     * the same time. Changes rax.
      */
     ".macro raise lock, off\n"
     "	mov	\\off(%rsi), %rax\n"
@@ -342,7 +342,7 @@ asm(".macro add_time lock\n"
 asm(".macro begin_to_rax\n"
     "	lfence\n"				/* wait until the work of the start is done */
     "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* first, rdtsc; then the program's work */
+    "	lfence\n"				/* begin the program's work after rdtsc */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
     ".endm\n");
@@ -397,14 +397,17 @@ asm("	template routine_start\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
     "	ret\n"
 
-    /* All places are taken: the oldest start is replaced. xadd is one step for signal handlers. */
+    /*
+     * All places are taken: replace the oldest start. A signal handler runs before or after the
+     * xadd.
+     */
     ".Lfull:\n"
     "	incq	ORPHAN_STARTS(%rdx)\n"
     "	mov	$1, %esi\n"
     "	xadd	%si, NEXT(%rdx)\n"		/* si: the place */
     "	jmp	.Lwrite\n"
 
-    /* Does the thread have a slot at one of the next places? */
+    /* Look for a slot of this thread at the next places of the window. */
     ".Lfind:\n"
     "	mov	%ecx, %esi\n"
     ".Lfind_next:\n"
@@ -415,7 +418,7 @@ asm("	template routine_start\n"
     "	je	.Ltake\n"
     "	next_in_window .Lfind_next\n"
 
-    /* Is one of these slots free? */
+    /* Look for a free slot in the window. */
     "	mov	%ecx, %esi\n"
     ".Lfree_next:\n"
     "	mov	%esi, %eax\n"
@@ -426,7 +429,7 @@ asm("	template routine_start\n"
     "	jz	.Lfree\n"
     "	next_in_window .Lfree_next\n"
 
-    /* Has a thread ended with open starts? */
+    /* Look for a slot in the window whose thread has ended with open starts. */
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"
     "	test	%eax, %eax\n"
@@ -484,8 +487,9 @@ asm("	template routine_start\n"
     "	jmp	.Lopened\n");
 
 /*
- * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each
- * total changes in one instruction, as a signal handler may change it before and after.
+ * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
+ * to its thread. Each total changes in one instruction, because a signal handler may change it
+ * between two instructions.
  */
 asm("	template routine_stop\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
@@ -509,7 +513,7 @@ asm("	template routine_stop\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
     "	jne	.Lother_frame\n"
 
-    /* The start at rax is over. */
+    /* The start at rax belongs to this stop. */
     ".Lmatched:\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"
@@ -524,7 +528,7 @@ asm("	template routine_stop\n"
     "	sub	%rcx, (%rsi)\n"
     "	ret\n"
 
-    /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
+    /* The newest start is in another frame. Look for an older start with the stack pointer rdi. */
     ".Lother_frame:\n"
     "	mov	$1, %ecx\n"			/* number of newer starts */
     ".Lframe_next:\n"
@@ -639,7 +643,7 @@ asm(".macro enter_key\n"
     "		hole KEYS_OFF\n"
     ".endm\n"
 
-    /* Jump to LABEL unless r8 was the last entry of its bucket. */
+    /* Set r8 to the next entry, and jump to LABEL unless the bucket ends there. */
     ".macro next_in_bucket label\n"
     "	add	$KEYED_BYTES, %r8d\n"
     "	test	$IN_BUCKET, %r8d\n"

@@ -121,8 +121,8 @@ static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t e
 }
 
 /*
- * The stacks of one thread: the first is the one that the thread runs on; signal frames lead to the
- * others.
+ * The stacks of one thread: first the stack that the thread runs on, then the stacks to which
+ * signal frames lead.
  */
 struct stacks {
 	const struct memory *memory;

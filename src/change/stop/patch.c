@@ -33,7 +33,7 @@
 
 enum {
 	SEMAPHORE_BATCH = 512,
-	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as about 50 of them */
+	PARALLEL_MIN = 256, /* number of writes; waking a thread takes as long as about 50 writes */
 };
 
 static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)

@@ -142,7 +142,10 @@ static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 	ctx_error(ctx, -err, "%s: cannot be run: %s", path, strerror(err));
 	if (err == ENOENT && strchr(path, '/') == NULL)
 		ctx_hint(ctx, "give a path, such as ./%s", path);
-	/* EACCES would mean a missing privilege; here the file is a directory or not executable. */
+	/*
+	 * Callers take -EACCES for a missing privilege, but here the file is a directory or not
+	 * executable.
+	 */
 	return err == EACCES ? -ENOEXEC : -err;
 }
 

@@ -69,7 +69,7 @@ enum {
 	BUSY_TIMEOUT_MS = 20000,  /* limit for a thread that waits for a CPU */
 	TRACED_TIMEOUT_MS = 1000, /* limit for another tracer to finish */
 	TURNS_TIMEOUT_MS = 10000, /* limit for all other tracers, one after another */
-	LOOK_CLOSER = 32,	  /* check more closely after this many polls */
+	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
 	TIMER_SLACK_NS = 1000,
@@ -355,12 +355,16 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 		/* The status was taken before, see reap_ended(). states.sh: test_in_exec. */
 		if (thread_has_ended(tracee, thread->tid))
 			return POLL_GONE;
-		/* The thread exists, and is not known to be stopped. */
+		/*
+		 * waitpid(2) has failed although the thread exists: whether it is stopped is not
+		 * known.
+		 */
 		errno = err;
 		return POLL_LOST;
 	}
 	/*
-	 * The kernel reports the end of the main thread only when all others have ended.
+	 * The kernel reports the end of the main thread only when all other threads have ended. So
+	 * its state is read, too.
 	 * Test: states.sh: test_the_first_thread_has_ended.
 	 */
 	return patient && thread_has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
@@ -835,8 +839,8 @@ static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *stat
 		if (polls < SPINS)
 			continue;
 		/*
-		 * waitpid(2) reports the end of the main thread only after all other threads have
-		 * ended, and these are stopped now.
+		 * Read the state of the thread: if it is the main thread, waitpid(2) reports its
+		 * end only after all other threads have ended, and these are stopped now.
 		 */
 		if (polls % LOOK_CLOSER == 0 && thread_has_ended(tracee, thread->tid))
 			return report_ended(tracee);

@@ -508,8 +508,8 @@ struct journal {
 };
 
 /*
- * Return the level for messages about unusable directories: a promise depends on its journal, but
- * an update can run without one.
+ * Return the level for messages about unusable directories: a promise needs its journal more than
+ * an update does.
  */
 static enum ocp_log_level level_of(enum journal_kind kind)
 {
@@ -694,8 +694,10 @@ void journal_remove(struct journal *journal)
 
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
-	MAX_FILES = 4096,	      /* read in one directory */
-	/* The age at which a temporary file is abandoned: writing a journal takes milliseconds. */
+	MAX_FILES = 4096,	      /* the most journals that are read in one directory */
+	/*
+	 * A temporary file of this age counts as abandoned: writing a journal takes milliseconds.
+	 */
 	OLD_SECONDS = 60,
 };
 
@@ -882,7 +884,7 @@ static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t process,
 
 		if (!journal_folder_path(uid, folder, paths[n]))
 			continue;
-		/* $XDG_RUNTIME_DIR is usually /run/user/UID. */
+		/* Look in a directory only once: $XDG_RUNTIME_DIR is usually /run/user/UID. */
 		for (int i = 0; i < n; i++)
 			seen |= strcmp(paths[i], paths[n]) == 0;
 		if (seen)

@@ -40,7 +40,10 @@ int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, str
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,
 		   int count_before, int count_after);
 
-/* Return true if entry number ENTRY has these counts; or set its counts. */
+/*
+ * journal_has_counts() returns true if entry number ENTRY has these counts; journal_set_counts()
+ * sets them.
+ */
 bool journal_has_counts(const struct journal *journal, size_t entry, int before, int after);
 void journal_set_counts(struct journal *journal, size_t entry, int before, int after);
 
@@ -98,8 +101,8 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals
 
 /*
  * Set the progress in the file of JOURNAL to "all begun, none done". Call this before the actions
- * of JOURNAL are undone or completed: if that is interrupted, the next doctor judges all entries by
- * the counters.
+ * of JOURNAL are undone or completed: if the tool is killed meanwhile, the next doctor judges all
+ * entries by the counters.
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 

@@ -240,8 +240,8 @@ size_t plan_write_site(struct plan *plan, const struct live_site *site, bool on)
 	if (!t)
 		return write_opcode(plan, site, on);
 	/*
-	 * The site calls its trampoline, whether on or off, so that it is counted. The opcode is
-	 * another one only if another tool wrote it.
+	 * The site keeps calling its trampoline while it is off, so that hits are counted. Its
+	 * opcode is the one for on, unless another tool has written another opcode.
 	 */
 	return write_opcode(plan, site, true) + write_gate(plan, t, on);
 }
@@ -317,7 +317,7 @@ static int verify_sites(const struct plan *plan, const struct live_probe *probe)
 	return err;
 }
 
-/* Add to PLAN a step that does the same as ACTION for the same probe. */
+/* Add a step to PLAN that carries out ACTION, and its writes. */
 static int plan_probe(struct plan *plan, const struct plan_step *action)
 {
 	const struct live_probe *probe = &plan->snapshot->live->probes[action->probe];

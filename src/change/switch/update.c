@@ -67,7 +67,7 @@
 enum { WRITER_TOO_MANY = 1 };
 
 enum {
-	OWN_MIN = 2048,		 /* fewer writes take less time one by one than by own stores */
+	OWN_MIN = 2048,		 /* fewer writes are made one by one, which is then faster */
 	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
@@ -240,8 +240,8 @@ static bool writer_is_unsure(const struct plan_writer *writer)
 }
 
 /*
- * Use this if the process could not be stopped: do the same as patcher_set_running(), and let the
- * process make no stores itself.
+ * Call this if the process could not be stopped. Does the same as patcher_set_running(), and
+ * prevents that the process makes stores itself.
  */
 static void writer_set_running(struct plan_writer *writer)
 {
@@ -258,7 +258,7 @@ enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep sw
 struct slice {
 	size_t first, n;   /* numbers of steps of the plan */
 	bool changed;	   /* the probes have changed since the plan was made */
-	bool read_again;   /* read the code during the stop: it may change without the semaphores */
+	bool read_again;   /* read the code during the stop, too: see check_code() */
 	bool needs_record; /* the slice's semaphores have changed since the journal was written */
 	bool is_too_large; /* too many writes to make them one by one */
 	int tries;
