@@ -7,12 +7,12 @@
  * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
  * Any other function between the marks of a unit is glue: the code that ocamlopt makes when it
  * links (caml_startup) and the assembler part of the runtime (caml_system) have such marks, too.
- * All other functions are C.
+ * All other functions are taken to be C.
  *
- * The file may be hostile. Memory is used only for functions that are really in the file: a table
- * of zeros, as in a sparse file, has none. Each OCaml function ends before the next function
- * begins. So OCaml functions share no code, and a caller that reads all of them reads the file at
- * most once.
+ * The file may be hostile. Memory is used only for functions whose code is in the file: a symbol
+ * table of zeros, as in a sparse file, contains no function. Each OCaml function ends before the
+ * next function begins. So OCaml functions share no code, and a caller that reads all of them reads
+ * the file at most once.
  */
 #include "code/functions.h"
 
@@ -290,7 +290,7 @@ static int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_f
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
-/* Memory for names, which are written one behind the other. */
+/* Memory for names, which are written one after the other. */
 struct name_block {
 	struct name_block *next;
 	size_t used;
@@ -372,7 +372,7 @@ static int add_defined_function(struct functions *f, const Elf64_Sym *sym, const
 	*new = (struct function){
 		.symbol = symbol,
 		.va = sym->st_value,
-		/* If the symbol has no size: 0 until set_ends(). */
+		/* 0 until set_ends() if the symbol has no size */
 		.bytes = sym->st_size < room_here ? sym->st_size : room_here,
 		.arity = ARITY_UNKNOWN,
 		.language = FUNCTION_C,
@@ -470,7 +470,10 @@ static int compare_functions_by_place(const void *a, const void *b)
 	return strcmp(x->version ? x->version : "", y->version ? y->version : "");
 }
 
-/* Sort by address. If a name is both local and global at one address, keep one function. */
+/*
+ * Sort by address. If one address has a local and a global symbol of the same name, keep one
+ * function.
+ */
 static void sort_by_place(struct functions *f)
 {
 	size_t n = 0;
@@ -545,7 +548,7 @@ static int split_version(struct functions *f, struct function *function)
 	return err;
 }
 
-/* Find the language and the names of FUNCTION. */
+/* Set the language and the names of FUNCTION. */
 static int name_function(struct functions *f, struct function *function)
 {
 	const struct unit *unit = units_of_symbol(&f->units, function->symbol);
@@ -567,8 +570,8 @@ static int name_function(struct functions *f, struct function *function)
 }
 
 /*
- * End each function of unknown size where the next function begins. End OCaml functions there at
- * the latest, even if their symbols have a greater size.
+ * End each function of unknown size where the next function begins. End each OCaml function where
+ * the next function begins at the latest, even if its symbol has a greater size.
  */
 static void set_ends(struct functions *f)
 {
@@ -609,8 +612,8 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 
 /*
  * Add to the name of each function the modules and functions of its file that contain it. Symbols
- * do not show them. The collector's frame tables show them for all functions that call or allocate.
- * Without frame tables, names stay as in the symbols.
+ * do not contain these modules and functions. The collector's frame tables do, for all functions
+ * that call or allocate. Without frame tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -983,9 +986,9 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * Return true if a name without a version means A rather than B. It means the version that programs
- * are linked with or, if programs are linked with neither of them, the later version. Programs are
- * linked with functions that have no version.
+ * A and B are versions of the same name. Return true if the name without a version means A. It
+ * means the version that programs are linked with (which is not hidden; a function without a
+ * version is never hidden) or, if both versions are hidden, the later one.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {
