@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the ELF notes in a section: the stapsdt notes of probes, and raw notes of any owner.
- * Addresses are given as they are in the file, not resolved. See note.c for the format.
+ * Addresses are as in the file, without the prelink correction. See note.c for the format.
  */
 #ifndef PROGRAM_NOTE_H
 #define PROGRAM_NOTE_H
