@@ -520,7 +520,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 	}
 }
 
-/* Fill `depths`. */
+/* Set `depths` to the depth before each instruction. */
 static void code_flow_find_depths(struct code_flow *flow)
 {
 	const struct depth entry = { .kind = DEPTH_KNOWN };

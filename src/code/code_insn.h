@@ -56,7 +56,7 @@ struct insn_memo;
 
 struct insn_decoder {
 	ZydisDecoder quick;	/* lengths and raw parts */
-	ZydisDecoder full;	/* also the operands */
+	ZydisDecoder full;	/* lengths, raw parts and operands */
 	struct insn_memo *memo; /* see code_insn.c */
 };
 

@@ -49,7 +49,7 @@
 
 /* ---- frame descriptors ----------------------------------------------------------------------- */
 
-/* The descriptors of a frame table are read one after the other. */
+/* The size of the smallest descriptor. */
 enum { MIN_DESCRIPTOR_BYTES = 16 };
 
 /* A position in a part of the data. */

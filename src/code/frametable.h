@@ -41,7 +41,7 @@ struct frame_location {
 	uint32_t line, end_line;
 	uint32_t start_col, end_col; /* the first column is 0 */
 	uint32_t end_char;	     /* end_col, counted from the start of the first line */
-	bool is_inlined;	     /* into the function of the next location */
+	bool is_inlined;	     /* it is inlined into the function of the next location */
 	bool is_raise;
 };
 

@@ -122,7 +122,7 @@ typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
 
 enum {
 	MAX_FUNCTIONS = 1 << 21, /* functions that are kept */
-	CALL = 0xe8,		 /* with a distance of 4 bytes */
+	CALL = 0xe8,		 /* opcode; a distance of 4 bytes follows */
 };
 
 struct function_extent {
@@ -299,10 +299,10 @@ struct name_block {
 
 struct functions {
 	struct ocp_ctx *ctx;
-	struct elf_file *elf; /* only while the file is read */
+	struct elf_file *elf; /* set only while the file is read */
 	char *strings;
 	size_t n_strings;
-	struct symbol_versions *versions; /* the versions in .dynsym, only while .dynsym is read */
+	struct symbol_versions *versions; /* of .dynsym; set only while it is read */
 	size_t n_taken;			  /* symbols read so far */
 	struct function *list;
 	size_t n;

@@ -64,7 +64,7 @@ struct function {
 	bool is_anonymous;   /* "Service.fun_1257" */
 	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
 	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
-	bool is_hidden;	     /* not the version that programs are linked with */
+	bool is_hidden;	     /* programs are not linked with this version */
 	bool is_unique;	     /* the only OCaml function of this name: the stamp is not needed */
 };
 

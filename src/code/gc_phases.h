@@ -60,7 +60,7 @@ struct gc_phase_place {
 	const char *name;
 	const struct gc_phase *phase;	/* NULL: the version has no such phase */
 	uint64_t timed_vas[2];		/* the timed functions, as linked; 0: none */
-	struct gc_event_calls calls[2]; /* if the phase has events */
+	struct gc_event_calls calls[2]; /* set only if the phase has events */
 	uint64_t counted_va;		/* the counted function, as linked; 0: none */
 	const char *missing;		/* a symbol that was not found; NULL: all were found */
 };

@@ -40,7 +40,7 @@ struct ifuncs {
 	struct ifunc_choice *list; /* sorted by va */
 	size_t n;
 	struct ocp_ctx *ctx;
-	struct elf_file *elf; /* only while the file is read */
+	struct elf_file *elf; /* set only while the file is read */
 };
 
 /* ---- the functions of the file -------------------------------------------------------------- */

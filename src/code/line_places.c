@@ -33,8 +33,8 @@
 
 /* A file whose last path component equals the last component of the requested name. */
 struct line_source {
-	char *path;  /* with the folder of the compiler, if it is known */
-	char *name;  /* as it was given to the compiler */
+	char *path;  /* includes the folder of the compiler, if that is known */
+	char *name;  /* the path as given to the compiler */
 	bool is_own; /* the file of a unit; false: its code was inlined into a unit */
 	/* number of path components at the end that are equal to those of the requested name */
 	size_t n_equal;
