@@ -104,7 +104,7 @@ static inline int64_t cursor_sleb(struct cursor *c)
 struct cfi_common {
 	uint64_t code_align;
 	int64_t data_align;
-	uint8_t encoding; /* of addresses: a DW_EH_PE_ value */
+	uint8_t encoding; /* encoding of addresses: a DW_EH_PE_ value */
 	bool has_extra;	  /* the augmentation begins with 'z': the augmentation data has a length */
 	bool is_signal;
 	const uint8_t *program;

@@ -33,7 +33,7 @@ enum { HEADERS_AT_ONCE = 64 };
 
 /* A window on the names of the sections. */
 struct section_names {
-	uint64_t off, bytes; /* of the table: offset in the file, and size */
+	uint64_t off, bytes; /* the table: offset in the file, and size */
 	uint64_t window_off; /* offset of the window in the table */
 	size_t window_bytes;
 	char window[4096];
@@ -52,7 +52,7 @@ struct elf_file {
 	bool has_interpreter;
 	uint64_t tls_bytes;
 	/* The members below are read when they are first needed. */
-	Elf64_Shdr *headers; /* of all sections except 0; NULL if they are too many for one read */
+	Elf64_Shdr *headers; /* all headers except 0; NULL if they are too many for one read */
 	struct section_names *names;
 };
 

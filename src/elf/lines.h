@@ -70,7 +70,7 @@ struct address_lines;
 
 /* The source line of the instruction at an address. */
 struct address_line {
-	const char *file; /* as given to the compiler, perhaps with the folder before it */
+	const char *file; /* path as given to the compiler, perhaps with the folder before it */
 	int line;	  /* from 1 */
 	uint64_t va;	  /* the start of the row of the line table that gives this line */
 };

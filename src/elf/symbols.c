@@ -307,7 +307,7 @@ struct name_finder {
 	struct elf_file *elf;
 	struct named_symbol *asked;
 	size_t n_asked;
-	size_t *lengths;   /* of the names */
+	size_t *lengths;   /* the lengths of the names */
 	bool is_last[256]; /* is this byte the last one of a requested name? */
 	struct requested_place *places;
 	size_t n_places;
@@ -551,7 +551,7 @@ enum {
 struct symbol_versions {
 	uint16_t *numbers; /* the version number of each symbol */
 	size_t n;
-	uint32_t *names; /* by version index: offset of the version's name in .dynstr */
+	uint32_t *names; /* for each version index, the offset of the version's name in .dynstr */
 };
 
 static void read_definitions(struct symbol_versions *versions, const uint8_t *bytes, uint64_t n)
