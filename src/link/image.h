@@ -16,7 +16,7 @@
 
 struct linked_file {
 	struct ocp_ctx *ctx;
-	struct stat stat; /* of the file that the image was read from */
+	struct stat stat; /* stat(2) of the file from which the image was read */
 	uint8_t *bytes;
 	size_t n_bytes;
 	/* Copies of the tables in `bytes`, which may have any alignment. */

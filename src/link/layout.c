@@ -261,7 +261,7 @@ static bool is_moved(const struct layout *layout, size_t index)
 
 struct moved {
 	size_t index;
-	uint64_t old_off; /* keeps the order; new sections come last */
+	uint64_t old_off; /* the offset in the old file: keeps the order; new sections come last */
 };
 
 static int compare_moved(const void *a, const void *b)

@@ -10,7 +10,7 @@
 #include "link/layout.h"
 
 struct semaphores {
-	uint64_t va; /* of section .probes */
+	uint64_t va; /* the address of section .probes */
 	size_t n;
 	uint64_t base_va; /* the address of .stapsdt.base, in the old or in the new file */
 	/* The sections to add or to replace; `bytes` belong to this struct. */
