@@ -269,7 +269,7 @@ struct chosen {
 	const struct gc_phase_place *phase;
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
-	char *name; /* of the probe */
+	char *name; /* the name of the probe */
 	bool is_timed, has_args, has_bounds;
 	/* The user gave its exact name, not a regular expression or the name of a file. */
 	bool is_named;

@@ -30,7 +30,7 @@ struct spot {
 	const char *args;
 	uint8_t condition;
 	uint32_t unless;
-	uint64_t entry_va; /* as in struct site */
+	uint64_t entry_va; /* see entry_va of struct site */
 	bool is_flat;
 };
 

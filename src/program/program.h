@@ -73,7 +73,7 @@ struct corrected_args;
 
 /* One resolved note, or one dormant probe. */
 struct site {
-	uint64_t va; /* of the first byte; valid only if has_code */
+	uint64_t va; /* address of the first byte; valid only if has_code */
 	/*
 	 * Address of the 16-bit counter that OCaml code reads and that enabling and disabling
 	 * write; 0 if the linker has dropped the counter.
@@ -98,7 +98,7 @@ struct site {
 	uint8_t n_bytes;   /* size of the site's code */
 	uint8_t opcode_at; /* offset in the site of the byte that enabling and disabling change */
 	uint8_t off_opcode, on_opcode; /* values of that byte when disabled and when enabled */
-	uint8_t events;		       /* for SITE_ABI_CODE: flags SITE_COUNTS and so on */
+	uint8_t events;		       /* for SITE_ABI_CODE: flags such as SITE_COUNTS */
 	bool is_return;	   /* for SITE_ABI_CODE: a return probe of the function that begins at va */
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;

@@ -10,7 +10,7 @@
 
 struct selected {
 	struct item item;
-	struct str_regexp *re; /* for the kinds with _REGEXP, otherwise NULL */
+	struct str_regexp *re; /* NULL unless the kind is one of those with _REGEXP */
 	bool was_used;
 };
 

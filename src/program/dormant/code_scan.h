@@ -19,7 +19,7 @@ struct use {
 	size_t pos;
 	struct x86_load load;
 	struct marker *marker;
-	struct x86_site site; /* only for a MARKER_SITE */
+	struct x86_site site; /* set only for a MARKER_SITE */
 	struct x86_arg *args; /* array of marker->n_args elements; NULL: no arguments */
 	const char *why_not;  /* why the code cannot be converted; NULL if it can */
 };

@@ -26,7 +26,7 @@ struct dormant_site {
 	const char *args;    /* operands at the site */
 	/* Names and types of the arguments, not checked: see program/arg_names.h. "": unknown. */
 	const char *arg_names;
-	const char *file;    /* of the source, as given to the compiler; NULL: unknown */
+	const char *file;    /* path of the source, as given to the compiler; NULL: unknown */
 	int line, column;    /* the line counts from 1, the column from 0 */
 	const uint8_t *code; /* n_bytes of code, as in the file */
 	uint8_t n_bytes;

@@ -20,7 +20,7 @@ enum marker_kind {
 
 struct marker {
 	uint64_t va;		  /* address of the string */
-	const char *name, *where; /* inside the object's bytes, not terminated */
+	const char *name, *where; /* they point into the object's bytes, and are not terminated */
 	int name_bytes, where_bytes;
 	/*
 	 * The names and types of the arguments, not terminated and not checked: see
@@ -30,7 +30,7 @@ struct marker {
 	int arg_names_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
-	size_t n_args; /* for a MARKER_SITE */
+	size_t n_args; /* set only for a MARKER_SITE */
 	bool enabled_at_init;
 	bool is_loaded;	    /* an instruction of a known form loads the marker's address */
 	bool is_referenced; /* other bytes of the file may be the marker's address */

@@ -16,7 +16,7 @@ enum object_kind {
 	OBJECT_CODE,
 	OBJECT_DATA, /* writable, with bytes in the file */
 	OBJECT_RELOCATIONS,
-	OBJECT_SYMBOLS, /* for the dynamic linker */
+	OBJECT_SYMBOLS, /* the symbols for the dynamic linker (.dynsym) */
 	OBJECT_STRINGS, /* the names of OBJECT_SYMBOLS */
 };
 

@@ -580,7 +580,7 @@ static bool step_two_byte(struct args_walk *walk, const struct x86_insn *insn, s
 	case 0x82: /* jb, jbe: accepted only as the test whether an allocation fits */
 	case 0x86:
 		return walk->was_heap_test;
-	case 0x2c: /* to a general register */
+	case 0x2c: /* the result is in a general register */
 	case 0x2d:
 	case 0xaf:
 	case 0xb6:

@@ -50,7 +50,7 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 /* A dormant probe that was checked completely. */
 struct x86_site {
 	size_t pos;	/* offset of the load in the section */
-	size_t n_bytes; /* from the load to the end of the conditional jump */
+	size_t n_bytes; /* size, from the load to the end of the conditional jump */
 	/* The register with the marker's address. No code after the jump uses its value. */
 	unsigned int reg;
 	bool is_inverted; /* the jump leads to the handler, not past it */
