@@ -373,7 +373,7 @@ struct file_names {
 /* The names of one frame. */
 struct found_frame {
 	const struct walked_file *file; /* NULL: a frame of the kernel */
-	uint64_t address; /* in a file: the link-time address, perhaps with WALK_EXACT */
+	uint64_t address; /* for a file: a link-time address, perhaps with WALK_EXACT */
 	struct named_frame *frames;
 	size_t n;
 };

@@ -29,7 +29,7 @@ struct named_frame {
 	 */
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
-	bool is_inlined; /* into the function of the next frame */
+	bool is_inlined; /* it is inlined into the function of the next frame */
 };
 
 struct frame_names;
