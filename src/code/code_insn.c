@@ -458,8 +458,8 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 }
 
 /*
- * Return true if the instruction is a branch with prefix 66. Processors disagree whether the
- * distance of such a branch has 32 bits or 16.
+ * Return true if the instruction is a branch with prefix 66. On some processors, the distance of
+ * such a branch has 32 bits, on others 16.
  */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {

@@ -184,7 +184,7 @@ static void sort_extents(struct bare_function_reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Mark the function that is called by the call before the return address VA as an initialiser. */
+/* VA is the return address of a call. Mark the called function as an initialiser. */
 static void mark_called(struct bare_function_reader *r, uint64_t va)
 {
 	struct function_extent key = { 0 }, *called;
@@ -835,8 +835,8 @@ void functions_free(struct functions *functions)
 /* Search the functions of a file: by name, by address, by kind. */
 
 /*
- * How many functions functions_at() looks at, backwards from an address: a function that contains
- * the address may begin before others that end earlier.
+ * Limit for the functions that functions_at() checks, backwards from an address. The function that
+ * contains the address need not be the last one that begins before it: functions can be nested.
  */
 enum { MAX_STEPS_BACK = 16 };
 
@@ -918,8 +918,8 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 
 /* A requested name. */
 struct requested_name {
-	const char *name, *full_name; /* full_name NULL: any */
-	int64_t stamp;		      /* negative: any */
+	const char *name, *full_name; /* full_name: NULL if any full name fits */
+	int64_t stamp;		      /* negative if any stamp fits */
 	bool flat;
 };
 

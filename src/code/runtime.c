@@ -264,8 +264,8 @@ static int read_code(const struct recogniser *r, int symbol, uint8_t **code, siz
 }
 
 /*
- * Set *USES to whether the code of the function contains the number VALUE, as the displacement of a
- * load or as an operand.
+ * Set *USES to true if the code of the function contains the number VALUE, as the displacement of a
+ * load or as an operand; else to false.
  */
 static int code_uses(const struct recogniser *r, int symbol, uint32_t value, bool *uses)
 {
