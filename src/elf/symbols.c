@@ -187,7 +187,7 @@ static int read_name(struct symbol_finder *f, uint32_t name_off, size_t *at)
 	if (f->names.is_short)
 		return ctx_no_memory(f->ctx);
 	*at = f->names.n - (length + 1);
-	/* The name may be written to a terminal. */
+	/* Replace control characters, since the name may be written to a terminal. */
 	for (unsigned char *c = (unsigned char *)f->names.bytes + *at; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
