@@ -675,11 +675,11 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 }
 
 /*
- * Set *IS to whether function I is a wrapper. Flambda gives some functions a wrapper of the same
- * name, which calls the function with the parts of a tuple, or with only the arguments that are
- * used. So a call of the wrapper is counted at the function, and the wrapper needs no site. The
- * function has a greater stamp than its wrapper. FIRST is the index of the first function of the
- * probe.
+ * Set *IS to true if function I is a wrapper, else to false. Flambda gives some functions a wrapper
+ * of the same name, which calls the function with the parts of a tuple, or with only the arguments
+ * that are used. So a call of the wrapper is counted at the function, and the wrapper needs no
+ * site. The function has a greater stamp than its wrapper. FIRST is the index of the first function
+ * of the probe.
  */
 static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
 {

@@ -279,7 +279,7 @@ static int choices_of(struct code_sites *sites, const struct function *function,
 		   : ifuncs_choices(sites->ctx, sites->ifuncs, sites->file, function, list, n);
 }
 
-/* *WHY says why CHOICE cannot be measured. Append that an IFUNC may choose CHOICE. */
+/* *WHY says why CHOICE cannot be measured. Append to it that an IFUNC may choose CHOICE. */
 static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
 {
 	char *longer;

@@ -32,7 +32,7 @@
 
 #include "program/dormant/x86_insn.h"
 
-/* The distance from the end of a dormant probe to the byte that differs in je and jne. */
+/* The byte that differs in je and jne is this many bytes before the end of a dormant probe. */
 enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
 
 static int32_t read_i32(const uint8_t *bytes)
