@@ -252,9 +252,9 @@ static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va
 
 /*
  * Set `line` and `handler` of FRAME. Returns false if the line is not known. If a probe begins at
- * the instruction, use the line of its handler, which stores the arguments and has the line of the
- * probe. Compilers do not give the instructions of the probe itself a line, unless they are the
- * first ones of a line.
+ * the instruction, use the line of the probe's handler: the handler stores the arguments, and this
+ * code has the line of the probe. The instructions of the probe itself have the right line only if
+ * a row of the line table begins there.
  */
 static bool exact_frame_read(struct exact_frame *frame)
 {
