@@ -35,13 +35,15 @@ enum {
 	SHT_RELR_TYPE = 19, /* SHT_RELR is not in every elf.h */
 };
 
-/* Of each segment, data beyond this limit is ignored: a sparse file may be huge. */
+/*
+ * Limit for the data that is read of each segment; the rest is ignored. A sparse file may be huge.
+ */
 #define MAX_DATA_BYTES (UINT64_C(1) << 30)
 
 /* A function whose address the data may contain. */
 struct goal {
 	uint64_t va;
-	/* the index of the function in `list`; NO_FUNCTION: caml_curryN, caml_tuplifyN */
+	/* the index of the function in `list`; NO_FUNCTION for caml_curryN and caml_tuplifyN */
 	uint32_t function;
 	int8_t generated; /* the N of caml_curryN, -N of caml_tuplifyN */
 };
@@ -134,9 +136,9 @@ static int add_if_goal(struct arity_reader *r, uint64_t place, uint64_t va)
 }
 
 /*
- * Add the pointer that RELOCATION stores, if it leads to a goal. In plugins and libraries, the
- * relocation of a pointer to caml_curryN has the symbol instead of an address, since the program
- * may define the function, too.
+ * Add the pointer that RELOCATION stores, if it is the address of a goal. In plugins and libraries,
+ * the relocation of a pointer to caml_curryN contains the symbol instead of an address, because the
+ * program may also define caml_curryN.
  */
 static int take_relocation(void *data, const struct relocation *relocation)
 {

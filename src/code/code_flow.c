@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Decode a function from its first to its last byte. This is possible because all its bytes are
- * instructions: compilers for x86-64 keep jump tables elsewhere. In this way, code that only
- * exceptions reach is decoded, too.
+ * instructions: compilers for x86-64 keep jump tables elsewhere. So code that is reached only by
+ * exceptions is decoded, too.
  */
 #include "code/code_flow.h"
 
@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/search.h"
 
-/* A text for `problem`. */
+/* The problem of a function with an indirect jump of an unknown kind. */
 static const char code_flow_unknown_jump[] = "it has a jump that cannot be followed";
 
 struct code_flow *code_flow_new(void)
@@ -96,8 +96,8 @@ static size_t rest(const struct code_flow *flow, size_t i)
 }
 
 /*
- * Return true if no jump leads to instructions FIRST + 1 to LAST. Then FIRST always runs before
- * them.
+ * Return true if no jump leads to instructions FIRST + 1 to LAST. Then these instructions always
+ * run after FIRST.
  */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
@@ -109,8 +109,8 @@ static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 }
 
 /*
- * Return true if the jump at I ends the pattern described at the top of this file. Then set *TABLE
- * to the offset of its table from the start of the function.
+ * Return true if the jump at I is the last instruction of the pattern described above. Then set
+ * *TABLE to the offset of the jump table from the start of the function.
  */
 static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 {
@@ -258,8 +258,8 @@ static int follow_jump(struct code_flow *flow, size_t i)
 }
 
 /*
- * Return true if the kind that follow_jump() gave the jump at I is still right. It is wrong if a
- * table that was read later has a target among the instructions of the jump's pattern.
+ * Return true if the kind that follow_jump() gave the jump at I is still right. The kind is wrong
+ * if a table that was read later has a target among the instructions of the jump's pattern.
  */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {
@@ -305,15 +305,15 @@ static int code_flow_follow_jumps(struct code_flow *flow)
  * Find the depth of the stack before each instruction, along all paths from the entry.
  *
  * All paths that a program can take to an instruction have the same depth. But some of the paths
- * followed here can never be taken: the path behind a call that never returns, and a jump through
- * an element that is behind the end of its jump table. So a depth is doubtful if its path goes
- * through a jump table, or continues behind a call at an instruction that is also the target of a
- * jump. If another path gives a depth that is not doubtful, that depth replaces the doubtful one.
+ * followed here can never be taken: the path after a call that never returns, and a jump through an
+ * element past the end of its jump table. So a depth is doubtful if its path goes through a jump
+ * table, or continues after a call at an instruction that is also the target of a jump. If another
+ * path gives a depth that is not doubtful, that depth replaces the doubtful one.
  */
 
 /*
  * If a depth has the kind DEPTH_HANDLER, its `value` is the depth before rsp was loaded from
- * memory; NO_VALUE: that depth was not known.
+ * memory, or NO_VALUE if that depth is unknown.
  */
 enum { NO_VALUE = INT32_MIN };
 
@@ -437,8 +437,8 @@ static struct depth depth_after(const struct code_flow *flow, size_t i, struct d
 }
 
 /*
- * Enqueue the successors of instruction I, except the instruction that follows it in memory.
- * Returns the new length of the queue.
+ * Append the successors of instruction I to the queue, except the instruction that follows I in
+ * memory. N is the length of the queue. Returns the new length.
  */
 static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth depth)
 {
@@ -453,8 +453,8 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 		break;
 	case INSN_LEA_RIP:
 		/*
-		 * OCaml pushes the address of an exception handler. The handler is entered with rsp
-		 * as before the push.
+		 * OCaml pushes the address of an exception handler. When the handler is entered,
+		 * rsp is as it was before the push.
 		 */
 		if (insn->value == 0 || !code_flow_find(flow, insn->value, &number))
 			break;
@@ -490,8 +490,8 @@ static void check_end(struct code_flow *flow)
 }
 
 /*
- * Follow the code from instruction I on, until it ends or until it reaches an instruction whose
- * depth does not change any more. Returns the new length of the queue.
+ * Follow the code from instruction I on, up to the end of the path or to an instruction whose depth
+ * does not change any more. N is the length of the queue. Returns the new length of the queue.
  */
 static size_t walk(struct code_flow *flow, size_t n, size_t i)
 {
@@ -509,7 +509,10 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 			check_end(flow);
 			return n;
 		}
-		/* The call may never return. This only matters if a jump leads behind it, too. */
+		/*
+		 * The call may never return. This matters only if a jump also leads to the
+		 * instruction after the call.
+		 */
 		if (code_flow_is_call(insn) && flow->is_target[i])
 			depth.is_doubtful = true;
 		if (!reach(flow, i, depth))
@@ -517,7 +520,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 	}
 }
 
-/* Fill `depths`. */
+/* Set `depths` to the depth before each instruction. */
 static void code_flow_find_depths(struct code_flow *flow)
 {
 	const struct depth entry = { .kind = DEPTH_KNOWN };
@@ -635,7 +638,7 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
  * Check that the kinds of the indirect jumps, which code_flow_follow_jumps() found, fit their
  * depths: at a tail call rsp must be as at the entry, and at a raise rsp must have been loaded from
  * memory. If a kind does not fit, the jump is of an unknown kind, for example a jump of a C
- * function to one of its labels: note this as the problem of the function.
+ * function to one of its labels. This is then the problem of the function.
  */
 static void check_jumps(struct code_flow *flow)
 {
@@ -687,12 +690,12 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
  * Calls are timed between two instructions that the kernel emulates, since a return probe costs
  * twice as much as a probe on an emulated instruction, and a probe on a single-stepped entry ten
  * times as much. Functions of the runtime have branches, which are emulated, near their beginning
- * and their end. The few moves and pops before the first branch and behind the last one are not
+ * and their end. The few moves and pops before the first branch and after the last one are not
  * timed.
  *
- * The search follows all paths of the function. Some paths are never taken, such as the path behind
- * a call that never returns. Because of such a path the search may find no instructions, or
- * instructions that are less near to the beginning or the end, but never wrong ones.
+ * The search follows all paths of the function. Some of them are never taken, such as the path
+ * after a call that never returns. Because of such a path, the search may find nothing, or
+ * instructions farther from the beginning or the end than necessary, but never wrong ones.
  */
 
 #define NOWHERE SIZE_MAX
@@ -714,7 +717,7 @@ static void visit(struct pause_search *s, size_t i)
 }
 
 /*
- * Visit the instructions that can be executed right after I. Returns whether a call can end with I.
+ * Visit the instructions that can be executed right after I. Return true if a call can end with I.
  */
 static bool visit_next(struct pause_search *s, size_t i)
 {
@@ -743,8 +746,9 @@ static bool visit_next(struct pause_search *s, size_t i)
 }
 
 /*
- * Mark in `seen` all instructions on paths from FIRST that avoid AVOIDED. If LEAVE_OUT, the paths
- * start at the successors of FIRST. Returns whether a call can end on one of these paths.
+ * Mark in `seen` all instructions on the paths from FIRST that do not execute AVOIDED. If
+ * LEAVE_OUT, the paths start at the successors of FIRST. Return true if a call can end on one of
+ * these paths.
  */
 static bool explore(struct pause_search *s, size_t first, bool leave_out, size_t avoided)
 {
@@ -780,9 +784,8 @@ static bool leads_to(struct pause_search *s, size_t i, size_t j)
 }
 
 /*
- * If THROUGH is NOWHERE, return true if each call executes I. Otherwise return true if the calls
- * that execute I are exactly the calls that execute THROUGH, and if they execute I before THROUGH,
- * or I is THROUGH.
+ * Return true if a pause can begin at I. If THROUGH is NOWHERE, each call must execute I. Otherwise
+ * I must be THROUGH, or each call that executes one of the two must execute I before THROUGH.
  */
 static bool begins(struct pause_search *s, size_t i, size_t through)
 {
@@ -794,7 +797,9 @@ static bool begins(struct pause_search *s, size_t i, size_t through)
 	return !s->seen[through] && !explore(s, i, true, through);
 }
 
-/* Like begins(), except that if THROUGH is not NOWHERE, I must be executed after THROUGH. */
+/*
+ * Return true if a pause can end at I. This is like begins(), but I must be executed after THROUGH.
+ */
 static bool ends(struct pause_search *s, size_t i, size_t through)
 {
 	if (through == NOWHERE)

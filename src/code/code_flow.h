@@ -52,7 +52,7 @@ struct code_flow {
 
 	struct insn *insns; /* sorted by offset */
 	struct depth *depths;
-	bool *is_target; /* by instruction: a jump may lead to it */
+	bool *is_target; /* by instruction: a jump may lead to the instruction */
 	uint32_t *queue;
 	size_t n_insns, room;
 	/*
@@ -66,7 +66,7 @@ struct code_flow {
 	uint32_t *targets;
 	size_t n_targets;
 	/*
-	 * all addresses that lea instructions of the function load, as offsets from its start;
+	 * the addresses that lea instructions load, as offsets from the start of the function;
 	 * sorted
 	 */
 	int64_t *leas;
@@ -144,9 +144,9 @@ struct code_pause {
 
 /*
  * Find the first and the last instruction of FUNCTION, which is in FILE, that each call executes
- * exactly once and that the kernel emulates. If THROUGH_VA is not 0, only the calls of FUNCTION
- * that call the function at THROUGH_VA must execute them; other calls must execute neither. Returns
- * -ENODATA if there are no such instructions, or -ENOMEM.
+ * exactly once and that the kernel emulates. If THROUGH_VA is not 0, only those calls of FUNCTION
+ * count that call the function at THROUGH_VA; all other calls must execute neither instruction.
+ * Returns -ENODATA if there are no such instructions, or -ENOMEM.
  */
 int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
 		    uint64_t through_va, struct code_pause *out);

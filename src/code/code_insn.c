@@ -21,8 +21,8 @@ struct insn_memo {
 	uint32_t header;
 	struct insn insn; /* n_bytes 0: this memo is empty */
 	/*
-	 * Position and size, in the instruction, of the field with the distance from the end of the
-	 * instruction to `value`; size 0: `value` is not such a distance.
+	 * If `value` is an address that the instruction stores as a distance from its end: the
+	 * position and the size of the field with this distance. Otherwise the size is 0.
 	 */
 	uint8_t distance_at, distance_bytes;
 };
@@ -297,7 +297,7 @@ static void decode_move(struct insn *insn, const ZydisDecodedInstruction *it)
 	}
 }
 
-/* Return true if the encoding may name rsp, or another register of number 4, as an operand. */
+/* Return true if the encoding may name register number 4, which can be rsp, as an operand. */
 static bool may_name_rsp(const ZydisDecodedInstruction *it)
 {
 	if (!(it->attributes & ZYDIS_ATTRIB_HAS_MODRM))
@@ -311,7 +311,7 @@ static bool may_name_rsp(const ZydisDecodedInstruction *it)
 	       (it->raw.modrm.mod == 3 && it->raw.modrm.rm == 4 && !it->raw.rex.B);
 }
 
-/* Decode an instruction that none of the other functions decodes. */
+/* Decode an instruction that no other function decodes. */
 static void decode_rest(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			const ZydisDecodedInstruction *it, struct insn *insn)
 {
@@ -436,7 +436,8 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 /*
  * Return true if the kernel emulates the instruction under a uprobe: its opcode is in the kernel's
  * branch_setup_xol_ops or push_setup_xol_ops, and it has no prefix that some kernel versions
- * refuse. Nops are left out: the nop of a probe can have a semaphore.
+ * refuse. Return false for nops, which the kernel also emulates: the nop of a probe can have a
+ * semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 {
@@ -457,8 +458,8 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 }
 
 /*
- * Return true if the instruction is a branch with prefix 66. Processors disagree whether the
- * distance of such a branch has 32 bits or 16.
+ * Return true if the instruction is a branch with prefix 66. On some processors, the distance of
+ * such a branch has 32 bits, on others 16.
  */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {
@@ -569,8 +570,8 @@ bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, u
 /* ---- the kernel's rules --------------------------------------------------------------------- */
 
 /*
- * Return true if OPCODE has a zero in the kernel's good_insns_64. The kernel also looks up the
- * opcode behind a VEX prefix in this table.
+ * Return true if the kernel's table good_insns_64 refuses OPCODE (has a zero for it). The kernel
+ * also looks up the opcode after a VEX prefix in this table.
  */
 static bool is_refused_opcode(uint8_t opcode)
 {
@@ -606,8 +607,8 @@ static bool is_refused_opcode(uint8_t opcode)
 }
 
 /*
- * Return true if OPCODE has a zero in the kernel's good_2byte_insns, which some kernel versions
- * ignore.
+ * Return true if the kernel's table good_2byte_insns refuses OPCODE (has a zero for it). Some
+ * kernel versions do not check this table.
  */
 static bool is_refused_0f(uint8_t opcode)
 {

@@ -16,8 +16,8 @@ enum {
 enum insn_kind {
 	INSN_OTHER,	  /* does not write rsp, and does not jump */
 	INSN_NOP,	  /* a nop of any length */
-	INSN_PUSH,	  /* 8 bytes: reg, or another operand if reg is INSN_NO_REG */
-	INSN_POP,	  /* 8 bytes, to reg or another operand, like INSN_PUSH */
+	INSN_PUSH,	  /* pushes 8 bytes: reg, or another operand if reg is INSN_NO_REG */
+	INSN_POP,	  /* pops 8 bytes into reg, or another operand if reg is INSN_NO_REG */
 	INSN_RSP_ADD,	  /* rsp += value */
 	INSN_RSP_SAVE,	  /* reg = rsp */
 	INSN_RSP_RESTORE, /* rsp = reg */
@@ -56,7 +56,7 @@ struct insn_memo;
 
 struct insn_decoder {
 	ZydisDecoder quick;	/* lengths and raw parts */
-	ZydisDecoder full;	/* also the operands */
+	ZydisDecoder full;	/* lengths, raw parts and operands */
 	struct insn_memo *memo; /* see code_insn.c */
 };
 
@@ -101,8 +101,8 @@ bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 		 unsigned int *to, unsigned int *from);
 
 /*
- * Return true if the instruction moves 64-bit register *FROM to *TO. *IS_CONDITIONAL: it is a cmov,
- * which may do nothing.
+ * Return true if the instruction moves 64-bit register *FROM to *TO. Set *IS_CONDITIONAL to true if
+ * it is a cmov, which may do nothing, else to false.
  */
 bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int *to, unsigned int *from, bool *is_conditional);

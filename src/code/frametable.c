@@ -49,7 +49,7 @@
 
 /* ---- frame descriptors ----------------------------------------------------------------------- */
 
-/* The descriptors of a frame table are read one after the other. */
+/* The size of the smallest descriptor. */
 enum { MIN_DESCRIPTOR_BYTES = 16 };
 
 /* A position in a part of the data. */
@@ -98,8 +98,8 @@ static void align(struct frame_cursor *c, uint64_t to)
 }
 
 /*
- * Read N offsets of debug information. Return the address that the first one other than 0 leads to:
- * the debug information that Printexc shows.
+ * Read N offsets of debug information. Return the address to which the first offset other than 0
+ * leads: Printexc shows the debug information at this address. Return 0 if all offsets are 0.
  */
 static uint64_t get_debuginfo(struct frame_cursor *c, uint64_t n)
 {
@@ -160,7 +160,7 @@ struct table_scan {
 	struct elf_file *elf;
 	const struct data_image *image;
 	struct data_part code; /* the segment of the last return address */
-	uint64_t left; /* how many tables and descriptors may still be read: limits the work */
+	uint64_t left;	       /* limit for the tables and descriptors that may still be read */
 };
 
 static bool load_code(struct table_scan *scan, uint64_t va)
@@ -239,8 +239,8 @@ static bool spend(struct table_scan *scan)
 }
 
 /*
- * Return true if VA is the address of a table all of whose descriptors are valid. Sets *HAS_END if
- * one of them is a chunk end.
+ * Return true if VA is the address of a table all of whose descriptors are valid. Set *HAS_END to
+ * true if one of the descriptors is a chunk end.
  */
 static bool is_table(struct table_scan *scan, uint64_t va, bool *has_end)
 {
@@ -266,7 +266,10 @@ static uint64_t word_at(const struct data_part *part, uint64_t at)
 	return word;
 }
 
-/* Return true if the words from AT to END are the list. The word at END is 0. */
+/*
+ * Return true if the words from AT to END (exclusive) are the list. The caller has checked that the
+ * word at END is 0.
+ */
 static bool is_list(struct table_scan *scan, const struct data_part *part, uint64_t at,
 		    uint64_t end)
 {
@@ -432,7 +435,10 @@ static int damaged(const struct frametable_reader *r, uint64_t table_va, const c
 			 elf_file_name(r->elf), table_va, why);
 }
 
-/* Count the descriptors of all tables. Refuse more than a file of this size can contain. */
+/*
+ * Count the descriptors of all tables. Refuse a file whose tables claim more than its data can
+ * contain.
+ */
 static int count_descriptors(struct frametable_reader *r)
 {
 	uint64_t room = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The frame tables of an executable, a library or a plugin. They describe the stack frame of each
- * call for OCaml's collector, and the call's place in the source for Printexc. They stay when a
- * program is stripped. They are read from the file alone. (OCaml 4.12 to 5.3.)
+ * call for OCaml's collector, and the call's place in the source for Printexc. `strip` does not
+ * remove them. They are read from the file, without a process. (OCaml 4.12 to 5.3.)
  */
 #ifndef CODE_FRAMETABLE_H
 #define CODE_FRAMETABLE_H
@@ -15,11 +15,11 @@
 /* The descriptor of a call, which is identified by its return address. */
 struct frame_descr {
 	uint64_t va; /* the return address, as linked */
-	/* the address of its debug information: its place in the source; 0: none */
+	/* the address of the call's debug information (its place in the source); 0: none */
 	uint64_t debuginfo_va;
 	/*
-	 * the index of its table in frametable_tables(); 0: the code that ocamlopt makes when it
-	 * links
+	 * the index in frametable_tables() of the table that contains the descriptor; table 0 is
+	 * for the code that ocamlopt makes when it links
 	 */
 	uint32_t table;
 	/*
@@ -41,7 +41,7 @@ struct frame_location {
 	uint32_t line, end_line;
 	uint32_t start_col, end_col; /* the first column is 0 */
 	uint32_t end_char;	     /* end_col, counted from the start of the first line */
-	bool is_inlined;	     /* into the function of the next location */
+	bool is_inlined;	     /* it is inlined into the function of the next location */
 	bool is_raise;
 };
 

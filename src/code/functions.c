@@ -7,12 +7,12 @@
  * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
  * Any other function between the marks of a unit is glue: the code that ocamlopt makes when it
  * links (caml_startup) and the assembler part of the runtime (caml_system) have such marks, too.
- * All other functions are C.
+ * All other functions are taken to be C.
  *
- * The file may be hostile. Memory is used only for functions that are really in the file: a table
- * of zeros, as in a sparse file, has none. Each OCaml function ends before the next function
- * begins. So OCaml functions share no code, and a caller that reads all of them reads the file at
- * most once.
+ * The file may be hostile. Memory is used only for functions whose code is in the file: a symbol
+ * table of zeros, as in a sparse file, contains no function. Each OCaml function ends before the
+ * next function begins. So OCaml functions share no code, and a caller that reads all of them reads
+ * the file at most once.
  */
 #include "code/functions.h"
 
@@ -122,7 +122,7 @@ typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
 
 enum {
 	MAX_FUNCTIONS = 1 << 21, /* functions that are kept */
-	CALL = 0xe8,		 /* with a distance of 4 bytes */
+	CALL = 0xe8,		 /* opcode; a distance of 4 bytes follows */
 };
 
 struct function_extent {
@@ -184,7 +184,7 @@ static void sort_extents(struct bare_function_reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Mark the function that is called by the call before the return address VA as an initialiser. */
+/* VA is the return address of a call. Mark the called function as an initialiser. */
 static void mark_called(struct bare_function_reader *r, uint64_t va)
 {
 	struct function_extent key = { 0 }, *called;
@@ -290,7 +290,7 @@ static int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_f
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
-/* Memory for names, which are written one behind the other. */
+/* Memory for names, which are written one after the other. */
 struct name_block {
 	struct name_block *next;
 	size_t used;
@@ -299,10 +299,10 @@ struct name_block {
 
 struct functions {
 	struct ocp_ctx *ctx;
-	struct elf_file *elf; /* only while the file is read */
+	struct elf_file *elf; /* set only while the file is read */
 	char *strings;
 	size_t n_strings;
-	struct symbol_versions *versions; /* the versions in .dynsym, only while .dynsym is read */
+	struct symbol_versions *versions; /* of .dynsym; set only while it is read */
 	size_t n_taken;			  /* symbols read so far */
 	struct function *list;
 	size_t n;
@@ -372,7 +372,7 @@ static int add_defined_function(struct functions *f, const Elf64_Sym *sym, const
 	*new = (struct function){
 		.symbol = symbol,
 		.va = sym->st_value,
-		/* If the symbol has no size: 0 until set_ends(). */
+		/* 0 until set_ends() if the symbol has no size */
 		.bytes = sym->st_size < room_here ? sym->st_size : room_here,
 		.arity = ARITY_UNKNOWN,
 		.language = FUNCTION_C,
@@ -470,7 +470,10 @@ static int compare_functions_by_place(const void *a, const void *b)
 	return strcmp(x->version ? x->version : "", y->version ? y->version : "");
 }
 
-/* Sort by address. If a name is both local and global at one address, keep one function. */
+/*
+ * Sort by address. If one address has a local and a global symbol of the same name, keep one
+ * function.
+ */
 static void sort_by_place(struct functions *f)
 {
 	size_t n = 0;
@@ -545,7 +548,7 @@ static int split_version(struct functions *f, struct function *function)
 	return err;
 }
 
-/* Find the language and the names of FUNCTION. */
+/* Set the language and the names of FUNCTION. */
 static int name_function(struct functions *f, struct function *function)
 {
 	const struct unit *unit = units_of_symbol(&f->units, function->symbol);
@@ -567,8 +570,8 @@ static int name_function(struct functions *f, struct function *function)
 }
 
 /*
- * End each function of unknown size where the next function begins. End OCaml functions there at
- * the latest, even if their symbols have a greater size.
+ * End each function of unknown size where the next function begins. End each OCaml function where
+ * the next function begins at the latest, even if its symbol has a greater size.
  */
 static void set_ends(struct functions *f)
 {
@@ -609,8 +612,8 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 
 /*
  * Add to the name of each function the modules and functions of its file that contain it. Symbols
- * do not show them. The collector's frame tables show them for all functions that call or allocate.
- * Without frame tables, names stay as in the symbols.
+ * do not contain these modules and functions. The collector's frame tables do, for all functions
+ * that call or allocate. Without frame tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -832,8 +835,8 @@ void functions_free(struct functions *functions)
 /* Search the functions of a file: by name, by address, by kind. */
 
 /*
- * How many functions functions_at() looks at, backwards from an address: a function that contains
- * the address may begin before others that end earlier.
+ * Limit for the functions that functions_at() checks, backwards from an address. The function that
+ * contains the address need not be the last one that begins before it: functions can be nested.
  */
 enum { MAX_STEPS_BACK = 16 };
 
@@ -915,8 +918,8 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 
 /* A requested name. */
 struct requested_name {
-	const char *name, *full_name; /* full_name NULL: any */
-	int64_t stamp;		      /* negative: any */
+	const char *name, *full_name; /* full_name: NULL if any full name fits */
+	int64_t stamp;		      /* negative if any stamp fits */
 	bool flat;
 };
 
@@ -983,9 +986,9 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * Return true if a name without a version means A rather than B. It means the version that programs
- * are linked with or, if programs are linked with neither of them, the later version. Programs are
- * linked with functions that have no version.
+ * A and B are versions of the same name. Return true if the name without a version means A. It
+ * means the version that programs are linked with (which is not hidden; a function without a
+ * version is never hidden) or, if both versions are hidden, the later one.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {

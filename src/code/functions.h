@@ -5,7 +5,10 @@
  * Out: functions and their names, instructions, frame tables, parts of the runtime.
  * Callers: program, process, unwind and the rooms above them.
  */
-/* The functions of an executable, a library or a plugin, from its symbols. */
+/*
+ * The functions of an executable, a library or a plugin, from its symbols or, without symbols, from
+ * its frame tables.
+ */
 #ifndef CODE_FUNCTIONS_H
 #define CODE_FUNCTIONS_H
 
@@ -61,7 +64,7 @@ struct function {
 	bool is_anonymous;   /* "Service.fun_1257" */
 	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
 	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
-	bool is_hidden;	     /* not the version that programs are linked with */
+	bool is_hidden;	     /* programs are not linked with this version */
 	bool is_unique;	     /* the only OCaml function of this name: the stamp is not needed */
 };
 
@@ -142,8 +145,8 @@ const struct function *const *functions_by_name(const struct functions *function
 
 /*
  * Return the function of C or glue with this symbol, or NULL. If there are several versions, "pow"
- * is the version that programs are linked with, or the latest one if programs are linked with none
- * of them; "pow@GLIBC_2.2.5" names a version.
+ * means the version that programs are linked with, or the latest version if programs are linked
+ * with none of them; "pow@GLIBC_2.2.5" means that version.
  */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
 

@@ -5,15 +5,16 @@
  * The sources are runtime/minor_gc.c, major_gc.c, compact.c, shared_heap.c and domain.c of OCaml
  * 4.13.1, 4.14.1, 5.1.0 and 5.3.0. 5.2 was not read: its functions are assumed to do the same if
  * they have the same symbols. If the compiler has inlined or cloned a function ("f.constprop.0"),
- * no symbol has its plain name; then the next row of the phase is tried.
+ * no symbol has the function's plain name, and the next row of the phase is tried.
  *
- * Checked with uprobes: on 4.13.1 and 4.14.1 the events equal what the programs print at their end
- * with OCAMLRUNPARAM=v=0x400 (calls of caml_compact_heap cannot be counted in place of compactions:
- * 3 calls made 6 compactions); on 5.3.0, in three domains, they equal runtime_events. A waiting
- * domain calls two of these functions very often without any work to do: handle_incoming (311 000
- * calls, 323 pauses) and major_collection_slice. So on 5.3 a pause lasts from the call of
- * caml_ev_begin to the call of caml_ev_end; the runtime makes these calls whether or not
- * runtime_events is on. The rows for 5.1 to 5.3 are for files without such calls.
+ * The events were checked with uprobes. On 4.13.1 and 4.14.1, their numbers equal the numbers that
+ * programs print at exit with OCAMLRUNPARAM=v=0x400. (Compactions are not counted as calls of
+ * caml_compact_heap, because 3 calls made 6 compactions.) On 5.3.0, with three domains, the numbers
+ * equal those of runtime_events. A waiting domain calls two of the functions very often without any
+ * work to do: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice. So on 5.3 a
+ * pause lasts from the call of caml_ev_begin to the call of caml_ev_end. The runtime makes these
+ * calls whether or not runtime_events is on. The rows for 5.1 to 5.3 are for files without these
+ * calls.
  */
 #include "code/gc_phases.h"
 
@@ -33,7 +34,7 @@ enum {
 	MOV_EDI_BYTES = 5,
 };
 
-/* A call, and the instruction before it that sets its argument. */
+/* A call, and the earlier instruction that sets the argument of the call. */
 struct event_call {
 	uint32_t mov, call;
 	unsigned int n;
@@ -101,8 +102,8 @@ static int search(struct event_call_search *s, struct insn_decoder *decoder)
 /*
  * Find two calls in the function at VA: a call of the function at EV_BEGIN, and a call of the
  * function at EV_END. Both must have the constant EVENT as argument. N_BYTES is the size of the
- * function at VA, 0 if it is not known. Returns -ENODATA if one of the two calls is missing or is
- * there several times, or if a jump leads between a call and the instruction that loads its
+ * function at VA, 0 if it is not known. Returns -ENODATA if one of the two calls is missing or
+ * occurs several times, or if a jump leads between a call and the instruction that loads its
  * constant.
  */
 static int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
@@ -290,8 +291,8 @@ static uint64_t va_of(const struct phase_finder *f, const char *name)
 }
 
 /*
- * Return the target of the jump at the end of the function NAME; 0 if NAME does not end with such a
- * jump.
+ * Return the target of the jump at the end of the function NAME; 0 if NAME does not end with a jump
+ * of 5 bytes.
  */
 static uint64_t jump_target(const struct phase_finder *f, const char *name)
 {
@@ -332,7 +333,7 @@ static bool find_calls(const struct phase_finder *f, const struct gc_phase *phas
 				   phase->events[i], &place->calls[i]) == 0;
 }
 
-/* Fill PLACE from PHASE. Set `missing` to a symbol that was not found, or NULL. */
+/* Fill PLACE from PHASE. Set `missing` to the name of a symbol that was not found, or to NULL. */
 static void fill_phase_place(const struct phase_finder *f, const struct gc_phase *phase,
 			     struct gc_phase_place *place)
 {

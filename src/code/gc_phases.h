@@ -28,11 +28,14 @@ struct gc_phase {
 	const char *timed_symbols[2];
 	/* Each call of this function is one event. NULL: each pause is one event. */
 	const char *counted_symbol;
-	/* A call is a pause only if the same thread called the counted function during the call. */
+	/*
+	 * A call of a timed function is a pause only if the thread calls the counted function
+	 * during it.
+	 */
 	bool counted_in_timed;
 	/*
-	 * A call is not a pause if the argument of this number (1 is in %edi ... 4 in %ecx) has the
-	 * value not_argument. 0: the arguments do not matter.
+	 * A call is not a pause if its argument of this number (1 is in %edi ... 4 in %ecx) has the
+	 * value not_argument. 0: there is no such condition.
 	 */
 	unsigned int argument;
 	uint32_t not_argument;
@@ -41,12 +44,13 @@ struct gc_phase {
 	const char *source; /* the evidence in the runtime's source */
 	/*
 	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
-	 * jump to the function of that symbol.
+	 * jump to the timed function.
 	 */
 	const char *jumps_to[2];
 	/*
-	 * 0, or the numbers of enum ev_runtime_phase that the timed functions pass to caml_ev_begin
-	 * and caml_ev_end: a pause lasts from the call of caml_ev_begin to the call of caml_ev_end.
+	 * For each timed function, the number of enum ev_runtime_phase that the function passes to
+	 * caml_ev_begin and caml_ev_end. A pause then lasts from the call of caml_ev_begin to the
+	 * call of caml_ev_end. 0: a pause is a call of the timed function.
 	 */
 	uint32_t events[2];
 };
@@ -56,9 +60,9 @@ struct gc_phase_place {
 	const char *name;
 	const struct gc_phase *phase;	/* NULL: the version has no such phase */
 	uint64_t timed_vas[2];		/* the timed functions, as linked; 0: none */
-	struct gc_event_calls calls[2]; /* if the phase has events */
+	struct gc_event_calls calls[2]; /* set only if the phase has events */
 	uint64_t counted_va;		/* the counted function, as linked; 0: none */
-	const char *missing;		/* a symbol that was not found; NULL: none is missing */
+	const char *missing;		/* a symbol that was not found; NULL: all were found */
 };
 
 enum { N_GC_PHASES = 5 };

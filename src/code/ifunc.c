@@ -7,9 +7,9 @@
  * in future processes.
  *
  * This is sound only if the resolver can return nothing but the address of a candidate. So for each
- * instruction, the registers that possibly hold something else are computed. If rax is one of them
- * at a return, the candidates are not known. Candidates are functions according to .eh_frame: they
- * are local, and stripped libraries have no names for them.
+ * instruction, compute the registers that may hold something else. If rax is one of these registers
+ * at a return, the candidates are unknown. Whether an address is a function is known from
+ * .eh_frame: the candidates are local functions, whose names stripped libraries lack.
  */
 #include "code/ifunc.h"
 
@@ -25,12 +25,14 @@
 
 enum {
 	MAX_EXTENTS = 1 << 21,
-	MAX_BYTES = 1024, /* of a resolver; the resolvers of glibc have up to 300 */
-	/* passes over the instructions of a resolver: limits the time for a hostile file */
+	MAX_BYTES = 1024, /* limit for a resolver; the resolvers of glibc have up to 300 */
+	/*
+	 * limit for the passes over the instructions of a resolver, since the file may be hostile
+	 */
 	MAX_PASSES = 32,
 	RAX = 0,
 	ALL_REGISTERS = 0xffff,
-	/* The registers that a call need not preserve: rax, rcx, rdx, rsi, rdi, r8 to r11. */
+	/* The registers that a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11. */
 	CALL_CHANGES = 0x0fc7,
 };
 
@@ -38,7 +40,7 @@ struct ifuncs {
 	struct ifunc_choice *list; /* sorted by va */
 	size_t n;
 	struct ocp_ctx *ctx;
-	struct elf_file *elf; /* only while the file is read */
+	struct elf_file *elf; /* set only while the file is read */
 };
 
 /* ---- the functions of the file -------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An IFUNC, such as memmove of libc. Its symbol is the address of a resolver: a function that is
- * called once in a process, and that chooses, by the processor's features, the function that calls
- * of memmove execute.
+ * called once in each process. By the processor's features, the resolver chooses the function that
+ * calls of memmove execute.
  */
 #ifndef CODE_IFUNC_H
 #define CODE_IFUNC_H
@@ -24,13 +24,13 @@ struct ifunc_choice {
 	uint64_t va, bytes;
 };
 
-/* No IFUNC of glibc chooses among more than sixteen. */
+/* Limit for the choices of one IFUNC. The IFUNCs of glibc have at most sixteen. */
 enum { IFUNC_CHOICES = 64 };
 
 /*
  * Set LIST[0..*N) to the functions that FUNCTION, an IFUNC (is_chosen), may choose, each once. *N
- * is 0 if the code of FUNCTION does not show them, for example because they are in the kernel's
- * vDSO. IFUNCS and FILE must be of the same file as FUNCTION.
+ * is 0 if the code of FUNCTION does not show which functions these are, for example because they
+ * are in the kernel's vDSO. IFUNCS and FILE must be of the same file as FUNCTION.
  */
 int ifuncs_choices(struct ocp_ctx *ctx, const struct ifuncs *ifuncs, struct code_file *file,
 		   const struct function *function, struct ifunc_choice list[IFUNC_CHOICES],

@@ -33,8 +33,8 @@
 
 /* A file whose last path component equals the last component of the requested name. */
 struct line_source {
-	char *path;  /* with the folder of the compiler, if it is known */
-	char *name;  /* as it was given to the compiler */
+	char *path;  /* includes the folder of the compiler, if that is known */
+	char *name;  /* the path as given to the compiler */
 	bool is_own; /* the file of a unit; false: its code was inlined into a unit */
 	/* number of path components at the end that are equal to those of the requested name */
 	size_t n_equal;
@@ -47,7 +47,7 @@ struct line_sources {
 	size_t n;
 	/*
 	 * The file and the unit of the last row, and the index in `list` of that row's source; -1:
-	 * it does not have the requested name.
+	 * that source does not have the requested name.
 	 */
 	const char *last_file;
 	size_t last_unit;
@@ -83,7 +83,7 @@ static const char *plain(const char *path)
 
 /*
  * Return how many components at the ends of A and B are equal. Set *ALL_A if all components of A
- * are equal to those of B, and *ALL_B if all components of B are.
+ * are among them, and *ALL_B if all components of B are.
  */
 static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b)
 {
@@ -124,7 +124,7 @@ static void line_sources_close(struct line_sources *sources)
 
 /* ---- the source of a row -------------------------------------------------------------------- */
 
-/* Return what follows "FOLDER/" in FILE; FILE itself if it does not begin so. */
+/* Return FILE without "FOLDER/" at its start; all of FILE if it does not begin with "FOLDER/". */
 static const char *without_folder(const char *file, const char *folder)
 {
 	const size_t bytes = folder ? strlen(folder) : 0;
@@ -144,8 +144,8 @@ static char *with_folder(const char *name, const char *folder)
 }
 
 /*
- * Keep the last component of PATH, if it is more similar to the requested name than the one kept so
- * far. It is suggested to the user if no source has the requested name.
+ * Keep the last component of PATH, if it is more similar to the requested name than the name that
+ * was kept before. The kept name is suggested to the user if no source has the requested name.
  */
 static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
 {
@@ -196,8 +196,8 @@ static int add_line_source(struct ocp_ctx *ctx, struct line_sources *sources, co
 	}
 	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
 	/*
-	 * The folder of an inlined source is not known, so it suffices that the whole name of the
-	 * source equals the end of the requested name.
+	 * The folder of an inlined source is not known. So its name may be shorter than the
+	 * requested name, if it equals the end of the requested name.
 	 */
 	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))
 		it->n_equal = 0;
@@ -232,8 +232,8 @@ static int know(struct ocp_ctx *ctx, struct line_sources *sources, const struct 
 }
 
 /*
- * Set *NUMBER to the index of the source of ROW; -1 if it does not have the requested name. Returns
- * 0, -ENOMEM or -EBADMSG.
+ * Set *NUMBER to the index of the source of ROW; -1 if that source does not have the requested
+ * name. Returns 0, -ENOMEM or -EBADMSG.
  */
 static int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources,
 			   const struct line_row *row, ptrdiff_t *number)
@@ -312,9 +312,9 @@ static bool line_sources_takes(const struct line_sources *sources, const struct 
  * Find the places of a line that begin the line anew. From a place, go back along all paths on
  * which execution can reach it. If all paths end at other kept places of the line, the place
  * continues the line that the other places have begun, and is dropped. If a path leads to the
- * beginning of the function, to an exception handler, or in a circle back to the place itself, the
- * place is kept. Later searches pass through a dropped place, so each circle keeps a place that
- * counts its turns.
+ * beginning of the function, to an exception handler, or in a loop back to the place itself, the
+ * place is kept. Later searches pass through a dropped place. So at least one place in each loop is
+ * kept, and it counts the iterations.
  *
  * A function that is inlined twice in a row has its lines twice. A place of inlined code is
  * therefore kept if a path leads back to a place with the same column. In code that is not inlined,
@@ -324,11 +324,14 @@ static bool line_sources_takes(const struct line_sources *sources, const struct 
 /* The limit of steps back in one function. Beyond the limit, all places are kept. */
 enum { MAX_STEPS = 1 << 27 };
 
-/* The predecessors of instruction I are before[first[i]] to before[first[i + 1] - 1]. */
+/*
+ * The predecessors of each instruction: those of instruction I are before[first[i]] to
+ * before[first[i + 1] - 1].
+ */
 struct ways {
 	const struct code_flow *flow;
 	uint32_t *first, *before;
-	/* by instruction: the start of the function, or of a handler */
+	/* by instruction: it is the start of the function or of an exception handler */
 	bool *is_entry;
 	const struct line_place **kept; /* the kept places of the current line, by instruction */
 	uint32_t *seen, round;		/* by instruction: the last round in which it was seen */
@@ -426,8 +429,8 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 /* ---- passes --------------------------------------------------------------------------------- */
 
 /*
- * Append the predecessors of I to the queue, whose length is *N. Return false if END is one of
- * them.
+ * Append the predecessors of I to the queue, whose length is *N. Return false if one of them is
+ * END.
  */
 static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
 {
@@ -558,9 +561,9 @@ static bool is_table_jump(const struct code_flow *flow, const struct line_place 
 }
 
 /*
- * Keep the rows at which a line begins, and the row behind a table jump of the same line. In
- * inlined code, also keep a row that returns to the column with which the line began: the code is
- * inlined twice in a row.
+ * Keep the rows at which a line begins, and the row after a table jump of the same line. In inlined
+ * code, also keep a row that returns to the column with which the line began: it shows that the
+ * code is inlined twice in a row.
  */
 static size_t keep_beginnings(const struct code_flow *flow, struct line_place *list, size_t n)
 {
@@ -595,7 +598,7 @@ static const char *check_place(const struct code_flow *flow, struct line_place *
 	enum insn_cost cost;
 	uint32_t number;
 
-	/* The entry is the start of an instruction even if the rest is not understood. */
+	/* Even if the code cannot be decoded, an instruction begins at the entry. */
 	if (flow->problem && (off != 0 || !flow->is_decoded))
 		return flow->problem;
 	if (!code_flow_find(flow, (int64_t)off, &number))
@@ -647,7 +650,7 @@ static ptrdiff_t line_passes_reduce(struct code_file *file, const struct functio
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-enum { MAX_PLACES = 1 << 20 }; /* rows of the source */
+enum { MAX_PLACES = 1 << 20 }; /* limit for the rows of the source */
 
 struct gatherer {
 	struct ocp_ctx *ctx;
@@ -661,9 +664,9 @@ struct gatherer {
 	uint64_t last_va;
 	bool has_rows;
 	/*
-	 * The function of the last row, or NULL. its_file and its_line: the source place where that
-	 * function begins, or NULL and 0. last_file and last_line: the source place of the last
-	 * row.
+	 * `function` contains the last row, or is NULL. its_file and its_line: the source place
+	 * where `function` begins, or NULL and 0. last_file and last_line: the source place of the
+	 * last row.
 	 */
 	const struct function *function;
 	const char *its_file, *last_file;

@@ -3,8 +3,8 @@
  * Where the lines of a source file begin in OCaml code: the instructions whose execution begins a
  * line.
  *
- * A line begins at each row of the line table whose predecessor, by address and in the same
- * function, is of another line. There are two exceptions:
+ * A line begins at each row of the line table that follows, in the order of addresses and in the
+ * same function, a row of another line. There are two exceptions:
  *
  * A compiler interleaves the code of lines, so execution can come back to a line that it has begun.
  * If every path to a place leads through another place of the line, the place continues the line
@@ -27,7 +27,7 @@
 #include "elf/elf_file.h"
 
 struct line_place {
-	/* the row's address, and the address where the next row begins */
+	/* the address of the row, and the address where the next row begins */
 	uint64_t va, end_va;
 	const struct function *function; /* the function that contains va */
 	int line, column;		 /* lines count from 1, columns from 0 */
@@ -40,8 +40,8 @@ struct line_place {
 struct line_places {
 	struct line_place *list; /* sorted by line, then by address */
 	size_t n;
-	char *file;    /* the source, as the debug information names it; NULL: not found */
-	char *other;   /* another source of the requested name; NULL: none */
+	char *file;    /* the path of the source in the debug information; NULL: not found */
+	char *other;   /* another source with the requested name; NULL: none */
 	char *nearest; /* if `file` is NULL: a source with a similar name; NULL: none */
 	bool has_rows; /* the file has a line table of OCaml code */
 	/*
@@ -53,7 +53,7 @@ struct line_places {
 
 enum line_match {
 	LINE_FILE, /* the name of the source ends with FILE: "service.ml", "src/service.ml" */
-	LINE_PATH, /* FILE is the path of the source, perhaps moved: the longest equal end wins */
+	LINE_PATH, /* FILE is a path, perhaps moved: take the source with the longest equal end */
 };
 
 /* Columns FROM to TO - 1 of a line. */
@@ -88,7 +88,5 @@ const struct line_place *line_places_find(const struct line_places *places, int 
 
 /* Set *BEFORE and *AFTER to the nearest lines with places before and after LINE; 0: none. */
 void line_places_around(const struct line_places *places, int line, int *before, int *after);
-
-/* ---- between the files of line_places ---- */
 
 #endif

@@ -9,9 +9,9 @@
  * are written $xx. A dot in the unit's path is "__" in every version.
  *
  * In 4.x the separator is also legal in an identifier. If the caller does not know the unit, the
- * unit ends after the last module name, which begins with a capital letter. The rest is the
- * identifier, even if it begins with a capital letter: it is then a functor
- * (camlStdlib__Hashtbl__Make_951).
+ * unit is taken to end after the last module name: a name between separators that begins with a
+ * capital letter. The rest is the identifier, even if it begins with a capital letter, as the name
+ * of a functor does (camlStdlib__Hashtbl__Make_951).
  *
  * A symbol may come from a hostile file. Bytes that could control a terminal, and bytes that are
  * not UTF-8, stay as the symbol writes them: $1b.
@@ -142,7 +142,7 @@ static bool put_decoded(struct name_writer *w, const char *text, size_t bytes)
 		if ((c > ' ' && c < 0x7f) || (c >= 0x80 && is_utf8)) {
 			plain = (char)c;
 			at += 2;
-		} else if (plain <= ' ' || plain >= 0x7f) { /* char is signed: non-ASCII, too */
+		} else if (plain <= ' ' || plain >= 0x7f) { /* non-ASCII is negative */
 			plain = '?';
 		}
 		put_char(w, plain);
@@ -183,7 +183,7 @@ static const char *end_of_unit(const char *symbol)
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
 	const char *place = strstr(at, "fn$5b");
 
-	/* The dot may belong to a file's name in the identifier, see is_anonymous. */
+	/* The dot may be a part of the file's name in the identifier: see is_anonymous(). */
 	if (end && (!place || place > end))
 		return end;
 	while ((end = strstr(at + 1, "__"))) {
@@ -222,7 +222,7 @@ static bool equals_word(const char *text, size_t bytes, const char *word)
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Return true if IDENTIFIER is that of a symbol which each unit has besides its functions. */
+/* Return true if IDENTIFIER belongs to a symbol that each unit has and that is not a function. */
 static bool is_other_symbol(const char *identifier)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
@@ -250,7 +250,7 @@ static void put_identifier(struct name_writer *w, const char *identifier, size_t
 
 	if (!put_decoded(w, identifier, bytes))
 		return;
-	/* An operator, in parentheses as OCaml writes it: (@). */
+	/* Write an operator in parentheses, as OCaml does: (@). */
 	w->at = at;
 	put_char(w, '(');
 	put_decoded(w, identifier, bytes);
@@ -270,7 +270,7 @@ static void put_function(struct name_writer *w, const char *identifier, struct o
 	if (strcmp(identifier, "entry") == 0) {
 		name->kind = OCAML_INITIALISER;
 	} else if (bytes > 5 && strcmp(identifier + bytes - 5, "_code") == 0) {
-		/* Flambda 2: the stamps of the function and of its code. */
+		/* Flambda 2 appends two stamps: of the function, and of its code. */
 		bytes -= 5;
 		if (!take_stamp(identifier, &bytes, &name->stamp))
 			bytes += 5;
@@ -342,8 +342,8 @@ static bool is_harmless(const char *text)
 }
 
 /*
- * Return true if IDENTIFIER is the function PART, or the "_inner" function made for its optional
- * arguments.
+ * Return true if IDENTIFIER is the function PART, or the function "PART_inner" that the compiler
+ * makes if PART has optional arguments.
  */
 static bool is_identifier(const char *identifier, const char *part, size_t bytes)
 {

@@ -38,9 +38,9 @@ struct ocaml_name {
 };
 
 /*
- * Decode SYMBOL. UNIT is the symbol of its compilation unit ("camlMylib__Service"), or NULL if that
- * is not known: the unit then ends after the last module name. Returns false if SYMBOL is not the
- * symbol of an OCaml function, or if its name is too long.
+ * Decode SYMBOL. UNIT is the symbol of its compilation unit ("camlMylib__Service"), or NULL if the
+ * unit is unknown: the unit then ends after the last module name in SYMBOL. Returns false if SYMBOL
+ * is not the symbol of an OCaml function, or if its name is too long.
  */
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
 
@@ -71,8 +71,8 @@ size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other)
 
 /*
  * Return true if SYMBOL is a mark of a compilation unit: the mark before its code (SUFFIX is
- * "code_begin"), behind its code ("code_end"), or at its frame table ("frametable"). Then set
- * *BYTES to the length of the unit's symbol, with which the mark begins.
+ * "code_begin"), after its code ("code_end"), or at its frame table ("frametable"). Then set *BYTES
+ * to the length of the unit's symbol, with which the mark begins.
  */
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 

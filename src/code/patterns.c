@@ -37,7 +37,10 @@ static const char *skip_one(const char *at, const char *end)
 	return at < end ? at + 1 : end;
 }
 
-/* Return true if AT is a "|" that separates cases: no "||", "|>", "[|" or "|]". */
+/*
+ * Return true if the character at AT is a "|" that separates cases, not a part of "||", "|>", "[|"
+ * or "|]".
+ */
 static bool is_bar(const char *text, const char *at, const char *end)
 {
 	return *at == '|' && (at + 1 == end || !strchr("|>]", at[1])) &&
@@ -45,8 +48,8 @@ static bool is_bar(const char *text, const char *at, const char *end)
 }
 
 /*
- * Return the start of the pattern at the beginning of the line, or NULL. Set *NEEDS_ARROW if only a
- * "->" behind it proves that it is a pattern.
+ * Return the start of the pattern at the beginning of the line, or NULL. Set *NEEDS_ARROW to true
+ * if it is a pattern only if "->" follows it, else to false.
  */
 static const char *first_pattern(const char *text, const char *end, bool *needs_arrow)
 {
@@ -64,7 +67,7 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 	return at < end && is_bar(text, at, end) ? at + 1 : NULL;
 }
 
-/* Return the start of the pattern behind the next bar, or NULL. */
+/* Return the start of the pattern after the next bar, or NULL. */
 static const char *later_pattern(const struct pattern_reader *reader)
 {
 	for (const char *at = reader->at; at < reader->end; at = skip_one(at, reader->end))

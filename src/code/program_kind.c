@@ -6,7 +6,10 @@
 #include "code/frametable.h"
 #include "elf/symbols.h"
 
-/* Find the kind of a file without symbols from its frame tables; damaged tables count as native. */
+/*
+ * Find the kind of a file without symbols from its frame tables. Take a file with damaged tables
+ * for native OCaml code.
+ */
 static enum program_kind kind_of_nameless(struct ocp_ctx *ctx, struct elf_file *elf)
 {
 	struct frametable *table = NULL;

@@ -5,15 +5,15 @@
  * The version is the string Sys.ocaml_version, which is in the static data of the module
  * Stdlib.Sys. Nearly every program contains that module. Without it, the names of the runtime's
  * functions show whether the version is 4.13 or 4.14, which have the same structures; other
- * versions are then not recognised. OCaml links with --export-dynamic, so .dynsym has the global
- * names in stripped programs too.
+ * versions are then not recognised. OCaml links with --export-dynamic, so .dynsym contains the
+ * global names even in a stripped program.
  *
  * A version determines the structures only if the runtime comes from the OCaml project: derived
  * compilers change the structures. So the offset of minor_words is checked: the code of
  * caml_gc_minor_words_unboxed, which computes Gc.minor_words () and does hardly anything else, must
- * contain it. The members with statistics are neighbours: if this one is where it should be, so are
- * the others. For OCaml 5, the code of caml_heap_size must contain the offset of the statistics of
- * a heap.
+ * contain it. The members with statistics are next to each other: if the offset of minor_words is
+ * right, so are the others. For OCaml 5, the code of caml_heap_size must contain the offset of the
+ * statistics of a heap.
  */
 #include "code/runtime.h"
 
@@ -30,7 +30,7 @@
 #include "code/program_kind.h"
 
 enum {
-	/* limit for the data of Stdlib.Sys, which usually has 800 bytes */
+	/* limit for the data of Stdlib.Sys, which are usually 800 bytes */
 	MAX_SYS_BYTES = 64 * 1024,
 	MAX_FUNCTION_BYTES = 16384, /* limit for a function whose code is searched */
 	STRING_TAG = 252,
@@ -203,8 +203,9 @@ static bool parse_version(const char *text, size_t bytes, struct runtime *runtim
 }
 
 /*
- * Find the version among the OCaml values in DATA, N words: a word that is the header of a string,
- * then the text of a version. The last byte of a string is the number of padding bytes before it.
+ * Find the version among the OCaml values in the N words of DATA: a word that is the header of a
+ * string, followed by the text of a version. The last byte of a string is the number of padding
+ * bytes before this byte.
  */
 static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 {
@@ -225,10 +226,7 @@ static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 	return false;
 }
 
-/*
- * Read the version from Stdlib.Sys. Returns 1 if it is found, 0 if the program has no version, or a
- * negative errno.
- */
+/* Read the version from Stdlib.Sys. Return 1 if it was found, 0 if not, or a negative errno. */
 static int read_version(const struct recogniser *r)
 {
 	const int begin = has(r, SYS_BEGIN_5) ? SYS_BEGIN_5 : SYS_BEGIN_4;
@@ -266,8 +264,8 @@ static int read_code(const struct recogniser *r, int symbol, uint8_t **code, siz
 }
 
 /*
- * Set *USES to whether the code of the function contains the number VALUE, as the displacement of a
- * load or as an operand.
+ * Set *USES to true if the code of the function contains the number VALUE, as the displacement of a
+ * load or as an operand; else to false.
  */
 static int code_uses(const struct recogniser *r, int symbol, uint32_t value, bool *uses)
 {
@@ -285,7 +283,7 @@ static int code_uses(const struct recogniser *r, int symbol, uint32_t value, boo
 /*
  * Find the variables that a function addresses relative to its code. Instructions are not decoded:
  * any four bytes that are a distance to aligned writable memory count, so callers must check the
- * results. If LOADED, leave out variables whose address is taken.
+ * results. If LOADED, leave out variables whose address an instruction takes (lea).
  */
 static int code_variables(const struct recogniser *r, int symbol, bool loaded, uint64_t *variables,
 			  size_t room, size_t *n_variables)
@@ -423,8 +421,9 @@ static int find_orphaned_heap(const struct recogniser *r)
 }
 
 /*
- * Return the offset of the thread-local caml_state from the FS base, or 0 if it is not known. This
- * holds for an executable, whose thread-local variables are the first ones below the FS base.
+ * Return the offset of the thread-local caml_state from the FS base, or 0 if it is not known. The
+ * offset is right for an executable only: its thread-local variables are the first ones below the
+ * FS base.
  */
 static int32_t find_state_tls(const struct recogniser *r)
 {
@@ -570,8 +569,8 @@ static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struc
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
 {
 	/*
-	 * OCaml 5.3 added a member in front of the list of local roots (allocated_words_direct),
-	 * and OCaml 5.4 added four more (for ramp-ups).
+	 * OCaml 5.3 added a member before the list of local roots (allocated_words_direct), and
+	 * OCaml 5.4 added four more members before the list (for ramp-ups).
 	 */
 	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
 	struct runtime runtime;

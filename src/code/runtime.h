@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The OCaml runtime that an executable contains: its version, and where it keeps the statistics of
- * its collector. Found in the file alone, stripped or not.
+ * its collector. They are found in the file, without a process, even if the file is stripped.
  */
 #ifndef CODE_RUNTIME_H
 #define CODE_RUNTIME_H
@@ -25,7 +25,7 @@ struct runtime_layout {
 	uint16_t in_minor_collection;
 	/* OCaml 5 */
 	uint16_t allocated_words, shared_heap, id, unique_id;
-	uint16_t heap_owner; /* of the owner in struct caml_heap_state; the statistics follow it */
+	uint16_t heap_owner; /* the owner's offset in struct caml_heap_state; statistics follow */
 };
 
 enum { MAX_DOMAINS_PLACES = 24 };
@@ -66,8 +66,8 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 
 /*
  * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5.
- * If the version of OCaml cannot be found in ELF, this is the offset of OCaml 5.3. Knows more
- * versions than runtime_recognise(). The only error is -ENOMEM.
+ * If the version of OCaml cannot be found in ELF, this is the offset of OCaml 5.3. This function
+ * knows more versions than runtime_recognise(). The only error is -ENOMEM.
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 

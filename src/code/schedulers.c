@@ -17,7 +17,7 @@
 
 #include "elf/symbols.h"
 
-/* Units, each of which is linked whenever its library is used. */
+/* Units of the libraries. If a program uses a library, these units of the library are linked. */
 static const struct {
 	const char *unit, *library;
 } schedulers[] = {

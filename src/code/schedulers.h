@@ -7,7 +7,7 @@
 
 /*
  * Return "Lwt", "Async", "Eio" or "Miou" if the executable or plugin ELF contains that library;
- * NULL if it contains none of them, or if this cannot be found out.
+ * NULL if it contains none of these libraries, or if this cannot be determined.
  */
 const char *scheduler_of(struct ocp_ctx *ctx, struct elf_file *elf);
 

@@ -106,8 +106,9 @@ static const struct unit *find_without(const struct units *units, const struct u
 }
 
 /*
- * Return true if UNIT needs its prefix because another unit has the name without the prefix. The
- * program's own modules take precedence over the modules of Stdlib.
+ * Return true if names must include the prefix of UNIT ("Stdlib.", "Dune__exe."), because another
+ * unit has the name without the prefix. If a unit of the program and a unit of Stdlib have the same
+ * name, the unit of the program needs no prefix.
  */
 static bool needs_prefix(const struct units *units, const struct unit *unit)
 {
@@ -165,9 +166,9 @@ const struct unit *units_at(const struct units *units, uint64_t va)
 /* ---- source files of units ------------------------------------------------------------------- */
 
 /*
- * The debug information of the calls in a function names its file. All functions of a unit are of
- * one source file, so a function without calls is of the file of its unit. (A #line directive can
- * name another file. If several files are named, the file is unknown.)
+ * The debug information of the calls in a function names its file. All functions of a unit come
+ * from one source file, so a function without calls comes from the file of its unit. (A #line
+ * directive can name another file. If the calls name several files, the file is unknown.)
  */
 
 /* A name in the frame tables, and its printable copy. */
@@ -231,7 +232,10 @@ static const char *file_at(const struct frametable *table, const struct frame_de
 	return locations[n - 1].file;
 }
 
-/* Return the file that all calls in FUNCTION name; NULL: they name none; "": they name several. */
+/*
+ * Return the source file of all calls in FUNCTION; NULL if it is unknown; "" if the calls have
+ * several.
+ */
 static const char *file_of_calls(const struct frametable *table, const struct function *function)
 {
 	const char *file = NULL;
@@ -245,8 +249,8 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 }
 
 /*
- * Set of_tables. The entry of a table is the source file that all calls of the table name; NULL if
- * the calls name no file; "" if the calls name several files. Return false if memory runs out.
+ * Set of_tables. The entry of a table is the source file of all calls in the table; NULL if it is
+ * unknown; "" if the calls have several files. Return false if there is no memory.
  */
 static bool find_files_of_tables(struct unit_files *files)
 {

@@ -15,7 +15,7 @@
 struct unit {
 	char *symbol; /* "camlMylib__Service"; also "caml_startup" and "caml_system" */
 	size_t symbol_bytes;
-	uint64_t start_va, end_va; /* end_va is 0 if the file has no mark for it */
+	uint64_t start_va, end_va; /* end_va: 0 if the file has no mark for the end */
 	uint64_t frametable_va;	   /* 0: unknown */
 	bool keeps_prefix;	   /* another unit has the name without "Stdlib." or "Dune__exe." */
 };
@@ -35,8 +35,8 @@ int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
 /*
- * Return the unit whose name SYMBOL begins with, the longest one if there are several; NULL if
- * there is none.
+ * Return the unit with whose name SYMBOL begins, or NULL. If there are several, return the one with
+ * the longest name.
  */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
 /* Return the unit whose code contains VA, or NULL. */
@@ -45,8 +45,8 @@ const struct unit *units_at(const struct units *units, uint64_t va);
 /* ---- source files of units ------------------------------------------------------------------- */
 
 /*
- * Find the source file of each OCaml function in the frame tables. They stay when a program is
- * stripped, since OCaml's collector needs them.
+ * Find the source file of each OCaml function in the frame tables. A stripped program still has
+ * frame tables, since OCaml's collector needs them.
  */
 
 struct unit_files;

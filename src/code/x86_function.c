@@ -71,8 +71,8 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 }
 
 /*
- * Return true if bytes at any offset of the function can be read as a jump to its entry. This is
- * for functions of which it is not known where their instructions begin.
+ * Return true if the bytes at any offset of the function can be read as a jump to its entry. This
+ * is for functions that cannot be decoded: where their instructions begin is unknown.
  */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
@@ -213,8 +213,8 @@ static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct 
 }
 
 /*
- * Return the target of a function that only jumps; 0 if it does more. It may have one call, of the
- * collector, behind the jump.
+ * Return the target of a function that only jumps; 0 if the function does more. After the jump, the
+ * code may have one call, of the collector, to which one conditional jump leads.
  */
 static uint64_t find_only_jump(const struct code_flow *flow)
 {

@@ -23,8 +23,9 @@ enum code_exit_kind {
 	CODE_RET,
 	CODE_TAIL_JUMP,
 	/*
-	 * The jump to an exception handler, with the handler's rsp. It ends all calls whose rsp at
-	 * the entry is lower. The handler can be in the same function, whose call then continues.
+	 * The jump to an exception handler, with the handler's rsp. It ends each call whose rsp at
+	 * the entry is below the handler's rsp. If the handler is in the same function, the call of
+	 * this function continues.
 	 */
 	CODE_RAISE,
 };
@@ -56,16 +57,17 @@ struct code_function {
 	 */
 	bool time_from_entry;
 	/*
-	 * The target, if the function only jumps to another one, after moves of its arguments and
-	 * at most one check whether the collector must run; 0: it does more.
+	 * If all that the function does is to jump to another function, after moves of its
+	 * arguments and at most one check whether the collector must run: the address of the other
+	 * function. Otherwise 0.
 	 */
 	uint64_t only_jumps_to;
 	/* All exits, sorted by offset, if `no_time` is NULL. */
 	struct code_exit *exits;
 	size_t n_exits;
 	/*
-	 * NULL, or why its calls cannot be counted, or timed, or counted at the entry, where
-	 * arguments are known. These texts end a message of the caller.
+	 * Why calls cannot be counted (no_count), timed (no_time), or counted at the entry, where
+	 * the arguments are known (no_entry). Each is the end of a message of the caller, or NULL.
 	 */
 	const char *no_count, *no_time, *no_entry;
 };

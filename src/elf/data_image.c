@@ -9,8 +9,8 @@
 
 /*
  * The table of relocations is read piece by piece, since it may be large. The symbols are read only
- * if a relocation refers to one, as in libraries and plugins. A symbol may be defined in another
- * file.
+ * if a relocation refers to one, as in libraries and plugins. If this file does not define the
+ * symbol, the callback gets its name instead of an address.
  */
 
 enum {
@@ -124,7 +124,7 @@ int relocations_each(struct elf_file *elf, relocation_fn fn, void *data)
 
 /* ---- the image ------------------------------------------------------------------------------- */
 
-/* The limit for the size of all parts together. */
+/* Limit for the total size of all parts. */
 #define MAX_DATA_BYTES (UINT64_C(1) << 28)
 
 static int read_part(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_segment *segment,

@@ -104,7 +104,7 @@ static inline int64_t cursor_sleb(struct cursor *c)
 struct cfi_common {
 	uint64_t code_align;
 	int64_t data_align;
-	uint8_t encoding; /* of addresses: a DW_EH_PE_ value */
+	uint8_t encoding; /* encoding of addresses: a DW_EH_PE_ value */
 	bool has_extra;	  /* the augmentation begins with 'z': the augmentation data has a length */
 	bool is_signal;
 	const uint8_t *program;
@@ -121,7 +121,8 @@ struct machine {
 	uint64_t va, end;
 	cfi_row_fn fn;
 	void *data;
-	struct cfi_rule remembered[MAX_REMEMBERED]; /* the last member, see cfi_program_run() */
+	/* Must be the last member: cfi_program_run() clears only the members before it. */
+	struct cfi_rule remembered[MAX_REMEMBERED];
 };
 
 /* ---- registers ------------------------------------------------------------------------------ */
@@ -197,9 +198,9 @@ static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 }
 
 /*
- * Return true if C is what follows DW_OP_bregN in the expression that binutils and lld write for
- * the procedure linkage table (PLT) of lazily bound functions. *FIRST_BYTE is then the value of
- * add[1] for CFA_PLT.
+ * C is an expression after its DW_OP_bregN. Return true if it is the expression that binutils and
+ * lld write for the procedure linkage table (PLT) of lazily bound functions. Then set *FIRST_BYTE
+ * to add[1] of CFA_PLT.
  */
 static bool read_plt(struct cursor c, int32_t *first_byte)
 {
@@ -561,7 +562,7 @@ struct eh_frame_table {
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-/* Read a number in ENCODING. The caller adds the base, which may be the address of the number. */
+/* Read a number in ENCODING. The caller adds the base address, which depends on ENCODING. */
 static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
 {
 	switch (encoding & PE_FORMAT) {
@@ -607,7 +608,7 @@ static void read_augmentation(const char *letters, struct cursor c, struct cfi_c
 		case 'P':
 			read_encoded(&c, (uint8_t)cursor_unsigned(&c, 1));
 			break;
-		default: /* the rest of the data is unknown; the caller knows where it ends */
+		default: /* an unknown letter: ignore the rest of the data */
 			return;
 		}
 	}

@@ -29,7 +29,7 @@ enum cfi_register {
  * return.
  */
 enum cfi_cfa {
-	CFA_UNKNOWN,  /* no information, or in a form that this reader does not understand */
+	CFA_UNKNOWN,  /* unknown, or described in a form that this reader does not support */
 	CFA_REGISTER, /* reg + add[0] */
 	CFA_LOAD,     /* *(reg + add[0]) + add[1] */
 	CFA_LOAD_2,   /* *(*(reg + add[0]) + add[1]) + add[2] */
@@ -47,7 +47,7 @@ enum cfi_saved {
 	SAVED_AT_RSP,
 	SAVED_AT_RBP,
 	SAVED_UNDEFINED, /* nowhere; if the return address is undefined, there is no caller */
-	SAVED_UNKNOWN,	 /* described in a way that this reader does not understand */
+	SAVED_UNKNOWN,	 /* described in a form that this reader does not support */
 };
 
 /* The registers that a function must preserve for its caller, and the return address. */
@@ -81,8 +81,8 @@ typedef int (*cfi_row_fn)(void *data, uint64_t va, const struct cfi_rule *rule);
 
 /*
  * Call FN(DATA, ...) for each row of the table in ELF. Code without information has rows with
- * CFA_UNKNOWN. Return 0, or the other value that FN returned; -ENODATA: ELF has no table; -EBADMSG:
- * the table is damaged, or exceeds the limits.
+ * CFA_UNKNOWN. Return 0, or the first other value that FN returned. Return -ENODATA if ELF has no
+ * table, -EBADMSG if the table is damaged or exceeds the limits.
  */
 int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void *data);
 
@@ -94,8 +94,8 @@ typedef int (*eh_frame_function_fn)(void *data, uint64_t va, uint64_t bytes);
 
 /*
  * Call FN(DATA, ...) for each function that the table describes, in ascending order of the
- * addresses. Even a program without symbols has this table. Return the same as eh_frame_read(), but
- * 0 if the file has no table.
+ * addresses. Even a program without symbols has this table. Return what eh_frame_read() returns,
+ * except 0 instead of -ENODATA if the file has no table.
  */
 int eh_frame_each_function(struct ocp_ctx *ctx, struct elf_file *elf, eh_frame_function_fn fn,
 			   void *data);

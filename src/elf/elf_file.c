@@ -22,9 +22,9 @@
 #include "base/populate.h"
 
 /*
- * A file with more segments than the header can count has their number in section 0. Only core
- * dumps have so many segments, so these files are refused. The number of sections is in section 0
- * if it is 65 280 or more; a program that is built with -ffunction-sections can reach that.
+ * If the number of segments does not fit into e_phnum, it is in section 0. Only core dumps have
+ * that many segments, so such files are refused. If there are 65 280 or more sections, their number
+ * is in section 0. A program that is built with -ffunction-sections can have that many.
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
@@ -33,7 +33,7 @@ enum { HEADERS_AT_ONCE = 64 };
 
 /* A window on the names of the sections. */
 struct section_names {
-	uint64_t off, bytes; /* of the table: offset in the file, and size */
+	uint64_t off, bytes; /* the table: offset in the file, and size */
 	uint64_t window_off; /* offset of the window in the table */
 	size_t window_bytes;
 	char window[4096];
@@ -52,7 +52,7 @@ struct elf_file {
 	bool has_interpreter;
 	uint64_t tls_bytes;
 	/* The members below are read when they are first needed. */
-	Elf64_Shdr *headers; /* of all sections but 0, if one read can have them all */
+	Elf64_Shdr *headers; /* all headers except 0; NULL if they are too many for one read */
 	struct section_names *names;
 };
 
@@ -81,8 +81,8 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 }
 
 /*
- * Return true if the file ends as OCaml bytecode does: ocamlc ends each program with this magic and
- * the number of the format. A program that is linked without -custom is not an ELF file.
+ * Return true if the file ends like OCaml bytecode: ocamlc ends each program with this magic and
+ * the number of the format. Without -custom, ocamlc writes a file that is not ELF.
  */
 static bool ends_as_bytecode(struct elf_file *elf)
 {
@@ -367,7 +367,9 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
 }
 
-/* Find the name table. Returns 1, 0 if the file has none, or a negative errno. */
+/*
+ * Find the table of section names. Return 1, 0 if the file has no such table, or a negative errno.
+ */
 static int names_init(struct elf_file *elf)
 {
 	struct section_names *names;
@@ -407,7 +409,7 @@ static int names_match(const struct elf_file *elf, uint64_t off, const char *nam
 	if (off > names->bytes || bytes > names->bytes - off)
 		return 0;
 	if (off < names->window_off || off + bytes > names->window_off + names->window_bytes) {
-		/* Read a small table once, completely. */
+		/* If the table fits into the window, read it completely, and so only once. */
 		names->window_off = names->bytes <= sizeof(names->window) ? 0 : off;
 		names->window_bytes = sizeof(names->window);
 		if (names->window_bytes > names->bytes - names->window_off)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Room elf: any ELF file, whether OCaml made it or not.
- * In: a descriptor of a file that nobody has to trust.
+ * In: a descriptor of a file, which may be hostile.
  * Out: segments, symbols, line tables, call frame information.
  * Callers: all rooms above that read a file.
  */
@@ -24,7 +24,7 @@ struct elf_segment {
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
-	uint64_t relro_bytes; /* of the part at the start that is read-only when the program runs */
+	uint64_t relro_bytes; /* size of the part at the start that is read-only after relocation */
 	bool readable, writable, executable;
 };
 
@@ -72,8 +72,8 @@ uint64_t elf_file_tls_bytes(const struct elf_file *elf);
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 
 /*
- * Return 0, or -EBADMSG if the file ends before its segments do: it is truncated, and the program
- * would crash.
+ * Return 0, or -EBADMSG if the file ends before the end of a segment. Such a file is truncated, and
+ * the program would crash.
  */
 int elf_file_check_complete(const struct elf_file *elf);
 

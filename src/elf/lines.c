@@ -67,7 +67,7 @@ static size_t add_file_name(struct line_finder *f, const char *name)
 	if (f->text.is_short)
 		return 0;
 	f->last_off = f->text.n - bytes;
-	/* The name may be written to a terminal. */
+	/* Replace control characters, since the name may be written to a terminal. */
 	for (unsigned char *c = (unsigned char *)f->text.bytes + f->last_off; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';

@@ -13,13 +13,13 @@
 
 struct source_line {
 	uint64_t va;	  /* input: the link-time address of the instruction */
-	const char *file; /* result: as given to the compiler; NULL: unknown */
+	const char *file; /* result: the path as given to the compiler; NULL: unknown */
 	int line, column; /* result: line from 1, column from 0 */
 };
 
 /* Which line is the result, if several lines begin at an address? */
 enum lines_rule {
-	LINES_LAST,  /* the line of the instruction itself; the lines before it have no code */
+	LINES_LAST,  /* the line of the instruction itself; the earlier lines have no code */
 	LINES_FIRST, /* the line of the function that begins at the address */
 };
 
@@ -35,12 +35,12 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 /* A row of the line table: a line begins, or continues, at an address. */
 struct line_row {
 	uint64_t va;
-	const char *file; /* as given to the compiler, perhaps after `folder` */
+	const char *file; /* the path as given to the compiler, perhaps with `folder` before it */
 	int line, column; /* line 0: no source line */
 	bool is_statement;
 	/*
-	 * Of the compilation unit that has the row: its number, its source file, and the folder in
-	 * which it was compiled. Each string may be NULL.
+	 * The compilation unit that contains the row: its number, its source file, and the folder
+	 * in which the compiler ran. Each string may be NULL.
 	 */
 	size_t unit;
 	const char *unit_file, *folder;
@@ -63,14 +63,14 @@ int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, 
 
 /*
  * Find the source line of an instruction in the debug information. The instruction may be anywhere
- * in the code of its line; lines.h is for instructions with which a line begins.
+ * in the code of its line; lines_find() is for instructions with which a line begins.
  */
 
 struct address_lines;
 
 /* The source line of the instruction at an address. */
 struct address_line {
-	const char *file; /* as given to the compiler, perhaps after the compiler's folder */
+	const char *file; /* path as given to the compiler, perhaps with the folder before it */
 	int line;	  /* from 1 */
 	uint64_t va;	  /* the start of the row of the line table that gives this line */
 };

@@ -4,10 +4,10 @@
  *
  * The table is read in pieces (symbol_table_each()). Only symbols that can be a result are kept:
  * functions that contain one of the addresses. So the memory depends on the request and not on the
- * file. The number of kept symbols is limited, since in a hostile file each symbol may span
- * everything. The symbols are sorted by address. Then, for each address, the symbols that start at
- * or below it are searched, the last one first and only a few, until one contains the address. A
- * function of unknown size (from an assembler) contains no address.
+ * file. The number of kept symbols is limited, since in a hostile file each symbol may span all
+ * addresses. The kept symbols are sorted by address. For each requested address, at most
+ * MAX_STEPS_BACK symbols that start at or below it are checked, the highest start first, until one
+ * contains the address. A function of unknown size (from an assembler) contains no address.
  *
  * A stripped file still has .dynsym. The string tables of .symtab and .dynsym are found by name.
  * They are not loaded: only the names of results are read.
@@ -27,7 +27,7 @@
 
 enum {
 	PIECE_SYMBOLS = 4096,
-	MAX_TABLE = 1 << 26, /* symbols: a table of 1.5 GiB */
+	MAX_TABLE = 1 << 26, /* number of symbols; their table has 1.5 GiB */
 };
 
 int symbol_table_each(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_section *table,
@@ -62,8 +62,9 @@ int symbol_table_each(struct ocp_ctx *ctx, struct elf_file *elf, const struct el
 }
 
 /*
- * Find the symbol table to use, TABLE, and its strings. Set *IS_STRIPPED to whether there is no
- * .symtab. Return 1; 0 if the file has no symbol table; or a negative errno.
+ * Set *TABLE to the symbol table to use, and *STRINGS to its string table. Set *IS_STRIPPED to true
+ * if the file has no .symtab, else to false. Return 1; 0 if the file has no symbol table; or a
+ * negative errno.
  */
 static int find_symbol_table(struct elf_file *elf, struct elf_section *table,
 			     struct elf_section *strings, bool *is_stripped)
@@ -82,7 +83,7 @@ static int find_symbol_table(struct elf_file *elf, struct elf_section *table,
 
 enum {
 	MAX_KEPT = 1 << 20,  /* symbols that contain a requested address */
-	MAX_STEPS_BACK = 16, /* symbols to skip from an address back to its function */
+	MAX_STEPS_BACK = 16, /* symbols to check, from an address back to its function */
 	MAX_NAME_BYTES = 4096,
 };
 
@@ -186,7 +187,7 @@ static int read_name(struct symbol_finder *f, uint32_t name_off, size_t *at)
 	if (f->names.is_short)
 		return ctx_no_memory(f->ctx);
 	*at = f->names.n - (length + 1);
-	/* The name may be written to a terminal. */
+	/* Replace control characters, since the name may be written to a terminal. */
 	for (unsigned char *c = (unsigned char *)f->names.bytes + *at; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -228,7 +229,8 @@ static int answer(struct symbol_finder *f)
 		if (!named)
 			continue;
 		/*
-		 * The names may move until the last one is read, so store the offset + 1 for now.
+		 * f->names may be reallocated until the last name is read. So store the offset + 1
+		 * in place of the pointer; symbols_find() sets the pointers at the end.
 		 */
 		asked->name = (const char *)(uintptr_t)(last_at + 1);
 		asked->off = asked->va - symbol->va;
@@ -294,7 +296,7 @@ enum {
 
 #define MAX_STRING_BYTES (UINT64_C(1) << 31)
 
-/* A place in the string table at which one of the requested names is. */
+/* A place in the string table where one of the requested names begins. */
 struct requested_place {
 	uint32_t off;
 	uint32_t asked; /* index of the name in the finder's `asked` */
@@ -305,7 +307,7 @@ struct name_finder {
 	struct elf_file *elf;
 	struct named_symbol *asked;
 	size_t n_asked;
-	size_t *lengths;   /* of the names */
+	size_t *lengths;   /* the lengths of the names */
 	bool is_last[256]; /* is this byte the last one of a requested name? */
 	struct requested_place *places;
 	size_t n_places;
@@ -468,7 +470,7 @@ int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_s
 
 /* ---- dynamic symbols ------------------------------------------------------------------------- */
 
-/* For dynsym_find(), which is for dynamic linkers: their tables take a few KiB. */
+/* Limit for dynsym_find(), which searches dynamic linkers: their tables have a few KiB. */
 #define MAX_LINKER_TABLE_BYTES (UINT64_C(4) << 20)
 
 static int walk(const uint8_t *symbols, uint64_t symbol_bytes, const char *strings,
@@ -549,7 +551,7 @@ enum {
 struct symbol_versions {
 	uint16_t *numbers; /* the version number of each symbol */
 	size_t n;
-	uint32_t *names; /* by version index: offset of the version's name in .dynstr */
+	uint32_t *names; /* for each version index, the offset of the version's name in .dynstr */
 };
 
 static void read_definitions(struct symbol_versions *versions, const uint8_t *bytes, uint64_t n)

@@ -24,8 +24,8 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 		 char **names);
 
 /*
- * Return the element with address VA of ASKED[0..N), which symbols_find() has sorted; NULL if there
- * is none.
+ * Return the element with address VA of ASKED[0..N), which symbols_find() has sorted. Return NULL
+ * if no element has this address.
  */
 const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va);
 
@@ -60,9 +60,9 @@ enum { NAMED_SYMBOL_BYTES = 63 };
 
 /*
  * Find ASKED[0..N) in .symtab or, in a stripped file, in .dynsym. A global symbol is preferred to
- * local ones with the same name. Set *IS_STRIPPED to whether there is no .symtab. A file without
- * symbols is not an error. Returns -EBADMSG if the tables are damaged or exceed the limits. The
- * memory needed does not depend on the size of the file.
+ * local ones with the same name. Set *IS_STRIPPED to true if there is no .symtab, else to false. A
+ * file without symbols is not an error. Returns -EBADMSG if the tables are damaged or exceed the
+ * limits. The memory needed does not depend on the size of the file.
  */
 int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_symbol *asked,
 		       size_t n, bool *is_stripped);
@@ -101,8 +101,8 @@ struct symbol_versions;
 
 struct symbol_version {
 	uint32_t name_off; /* offset of the version's name in .dynstr; 0: no version */
-	uint16_t index;	   /* of the version; later versions have greater indexes */
-	bool is_hidden;	   /* not the version that programs are linked with */
+	uint16_t index;	   /* index of the version; later versions have greater indexes */
+	bool is_hidden;	   /* programs are not linked with this version */
 };
 
 /*

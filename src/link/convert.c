@@ -65,8 +65,8 @@ static void find_probes(struct conversion *conv)
 
 /*
  * Find queries ([%probe_is_enabled]) that cannot be redirected to a semaphore, and set their
- * why_not. A query whose probe name has no site is left as it is: it reads the counter of its own
- * marker, which is always 0.
+ * why_not. If the file has no site with the query's probe name, the query is not changed: it reads
+ * the counter of its own marker, which is always 0.
  */
 static void check_queries(struct conversion *conv)
 {
@@ -167,8 +167,9 @@ static void report_use(struct conversion *conv, const struct use *use)
 /*
  * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe of this
  * file has the name in a query, the name is probably misspelt: warn once per place of the query in
- * the source. It is enough that the file has a marker of a probe with this name, even if the
- * compiler has left out the code of the probe, or if only a newer ppx writes this kind of marker.
+ * the source. The name is not misspelt if the file has any other marker with this name: a marker
+ * whose code the compiler has left out counts, and so does a marker of a kind that only a newer ppx
+ * writes.
  */
 static void report_queries(const struct conversion *conv)
 {

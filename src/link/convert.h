@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Room link: the post-linker ocaml-probes-link.
- * In: a program that the ppx has built.
+ * In: a program that was built with the ppx.
  * Out: the same program with sites, semaphores and notes.
  * Callers: no room: it is a program.
  */
@@ -30,7 +30,7 @@ struct convert_result {
 	size_t n_markers;
 	size_t n_sites;	   /* converted by this call */
 	size_t n_probes;   /* distinct probe names of the converted sites */
-	size_t n_queries;  /* [%probe_is_enabled] that read a semaphore now */
+	size_t n_queries;  /* queries ([%probe_is_enabled]) that now read a semaphore */
 	size_t n_external; /* sites of other files' probes; they stay dormant */
 	/*
 	 * Number of problems: sites and queries that stay dormant (including the sites in

@@ -16,10 +16,10 @@
 
 struct linked_file {
 	struct ocp_ctx *ctx;
-	struct stat stat; /* of the file that the image was read from */
+	struct stat stat; /* stat(2) of the file from which the image was read */
 	uint8_t *bytes;
 	size_t n_bytes;
-	/* Copies, since the tables in `bytes` may have any alignment. */
+	/* Copies of the tables in `bytes`, which may have any alignment. */
 	Elf64_Ehdr header;
 	Elf64_Phdr *segments;
 	size_t n_segments;
@@ -45,8 +45,7 @@ void image_release(struct linked_file *image);
 const Elf64_Shdr *image_find_section(const struct linked_file *image, const char *name);
 
 /*
- * Make *OBJECT, the input of the search for dormant probes. The bytes that it refers to belong to
- * IMAGE.
+ * Make *OBJECT, the input of the search for dormant probes. *OBJECT points into the bytes of IMAGE.
  */
 int image_object(const struct linked_file *image, struct object *object);
 

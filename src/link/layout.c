@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Add data to a linked program: semaphores, which are loaded, and sections that are not loaded.
+ * Add data to a linked program: semaphores, which are in a loaded section, and sections that are
+ * not loaded.
  *
  * Semaphores must be in writable memory that is backed by the file: the kernel counts uprobes in
  * them and finds them by their offset in the file. They must be in a section called .probes, by
- * which bcc and bpftrace find that offset. The linker has left no room for them. The one place that
- * always exists is the end of the program's data: the last PT_LOAD segment is writable and ends
- * with .bss. That segment is extended. The zeros of .bss, which precedes the new data, then are in
- * the file, as if a linker had put a section with bytes after .bss. image_write writes runs of
- * zeros as holes.
+ * which bcc and bpftrace find that offset. The linker has left no room for semaphores. Data can
+ * always be added at the end of the last PT_LOAD segment, which is writable and ends with .bss. So
+ * that segment is extended. The new data come after .bss, so the zeros of .bss are then in the
+ * file, as if a linker had put a section with bytes after .bss. image_write() writes runs of zeros
+ * as holes.
  *
  *	old	[ segments .. .data ]           [ .comment .symtab .. ] [ headers ]
  *	new	[ segments .. .data ][ .bss ][ .probes ] [ the others ] [ headers ]
@@ -17,9 +18,9 @@
  * information, may have any offset; they are moved to the end. Bytes after the parts that the
  * headers describe (an archive that a program carries) stay at the end of the file.
  *
- * A new segment would keep .bss out of the file, but there is no room for its program header. Other
- * tools move the whole table of program headers. Kernels before 5.18 and some loaders do not
- * support that in position-independent programs.
+ * With a new segment, .bss would stay out of the file, but the file has no room for another program
+ * header. Other tools move the whole table of program headers. Kernels before 5.18 and some loaders
+ * do not support a moved table in position-independent programs.
  */
 #include "link/layout.h"
 #include "base/search.h"
@@ -42,9 +43,10 @@ static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * A limit for the size of the new file: the sections or names of a hostile file may overlap, so
- * that copies of them need much more space. Apart from the bytes of .bss, a file normally grows by
- * its notes only: about a hundred bytes per site, while a site has at least 13 bytes of code.
+ * A limit for the size of the new file: the sections or names of a hostile file may overlap, and
+ * then separate copies of them need much more space. Apart from the bytes of .bss, a file normally
+ * grows by its notes only: about a hundred bytes per site, while a site has at least 13 bytes of
+ * code.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -259,7 +261,7 @@ static bool is_moved(const struct layout *layout, size_t index)
 
 struct moved {
 	size_t index;
-	uint64_t old_off; /* keeps the order; new sections come last */
+	uint64_t old_off; /* the offset in the old file: keeps the order; new sections come last */
 };
 
 static int compare_moved(const void *a, const void *b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Add to a linked file: data behind the program's own data, and sections that are not loaded. See
+ * Add data to a linked file: after the program's own data, and in sections that are not loaded. See
  * layout.c.
  */
 #ifndef LINK_LAYOUT_H
@@ -33,13 +33,13 @@ struct layout_section {
 	 */
 	Elf64_Shdr header;
 	const uint8_t *bytes; /* header.sh_size bytes */
-	size_t replaces;      /* the index of the replaced section; 0: add it */
+	size_t replaces;      /* the index of the section to replace; 0: add a section */
 };
 
 /*
  * Rebuild IMAGE with the N SECTIONS. The bytes and the section table of IMAGE are allocated anew:
- * pointers into the old ones become invalid. Added sections get the indices after the existing
- * sections, in the order of SECTIONS.
+ * pointers into the old bytes and the old table become invalid. Added sections get the indices
+ * after the existing sections, in the order of SECTIONS.
  */
 int layout_apply(struct linked_file *image, const struct layout_room *room,
 		 const struct layout_section *sections, size_t n);

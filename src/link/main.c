@@ -40,7 +40,7 @@ static void warn(void *data, const char *file, int line, const char *text)
 	print_log_line(data, OCP_LOG_WARN, text);
 }
 
-/* Parse the command line. Returns -1 if the program shall continue, else its exit status. */
+/* Parse the command line. Return the exit status if the program must exit now, else -1. */
 static int parse_options(int argc, char **argv, struct link_options *options)
 {
 	enum { OPT_CHECK = 256, OPT_STRICT };

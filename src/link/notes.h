@@ -21,8 +21,8 @@ struct note_draft {
 };
 
 /*
- * Set *FOUND if IMAGE already has notes of OCaml probes. Returns -EBADMSG if notes of IMAGE are
- * damaged, so that they cannot be kept.
+ * Set *FOUND to true if IMAGE already has notes of OCaml probes. Returns -EBADMSG if notes of IMAGE
+ * are damaged: they could not be copied to the new file.
  */
 int notes_find_ocaml(const struct linked_file *image, bool *found);
 

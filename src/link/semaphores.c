@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each probe name has one semaphore, with two 16-bit counters: the first belongs to tracers, the
- * second is read by [%probe_is_enabled]. The semaphores are in section .probes:
+ * Each probe name has one semaphore, with two 16-bit counters: the first one is for tracers,
+ * [%probe_is_enabled] reads the second one. The semaphores are in section .probes:
  *
  *	-8   u64   a header: OCaml string of one word, black
  *	 0   u16   tracers
@@ -16,8 +16,8 @@
  * If the file has symbols, symbols caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added.
  * Weak symbols come after local ones, so the new symbols can be appended.
  *
- * Each note repeats the address of section .stapsdt.base, which gdb requires. If the file lacks
- * this section, it is added: one byte after the semaphores.
+ * gdb requires that each note repeats the address of section .stapsdt.base. If the file lacks this
+ * section, a section of one byte is added after the semaphores.
  */
 #include "link/semaphores.h"
 
@@ -119,8 +119,8 @@ static int build_data(const struct linked_file *image, const struct marker_set *
 }
 
 /*
- * Add a copy of section I of IMAGE that is ROOM bytes longer, and replaces it. Returns a pointer to
- * the additional bytes, or NULL if there is no memory.
+ * Replace section I of IMAGE by a copy that is ROOM bytes longer. Returns a pointer to the
+ * additional bytes, or NULL if there is no memory.
  */
 static uint8_t *lengthen(const struct linked_file *image, struct semaphores *semaphores, size_t i,
 			 size_t room)

@@ -10,9 +10,9 @@
 #include "link/layout.h"
 
 struct semaphores {
-	uint64_t va; /* of section .probes */
+	uint64_t va; /* the address of section .probes */
 	size_t n;
-	uint64_t base_va; /* the address of .stapsdt.base, which the file has or which is added */
+	uint64_t base_va; /* the address of .stapsdt.base, in the old or in the new file */
 	/* The sections to add or to replace; `bytes` belong to this struct. */
 	struct layout_section sections[4];
 	uint8_t *bytes[4];

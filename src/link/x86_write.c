@@ -10,10 +10,10 @@
  *	<handler>
  *
  * No code is added, and the stack layout stays the same: the handler stays in its place. The pop
- * can overwrite %R, which is dead there. No code reads the flags that the new cmp sets: ocamlopt
- * never keeps flags across a conditional jump.
+ * can overwrite %R, whose value is not used after the site. No code reads the flags that the new
+ * cmp sets: ocamlopt never keeps flags across a conditional jump.
  *
- * With the condition inverted:
+ * If the jump is inverted (je to the handler H; N is the code after the jump):
  *
  *	load; cmp; je H				nop; cmp; jmp N; pop %R; nops; jmp H
  *   N:					->	   N:

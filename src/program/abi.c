@@ -44,9 +44,9 @@ enum site_abi abi_tell_v0_apart(const struct abi_semaphores *s)
 	if (s->several_per_name)
 		return SITE_ABI_V0;
 	/*
-	 * Semaphores follow each other in .probes. A gap is a duplicate that the linker dropped, so
-	 * its size is a multiple of the size of a semaphore. Therefore 4-byte semaphores have
-	 * distances that are multiples of 4.
+	 * Semaphores follow each other in .probes. Where the linker dropped a duplicate, it left a
+	 * gap, whose size is a multiple of the size of a semaphore. So the distances of 4-byte
+	 * semaphores are multiples of 4.
 	 */
 	for (size_t i = 1; i < s->n; i++)
 		if ((s->va[i] - s->va[i - 1]) % 4 != 0)

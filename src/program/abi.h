@@ -19,7 +19,7 @@ bool abi_of_provider(const char *provider, enum site_abi *abi);
 struct abi_semaphores {
 	uint64_t *va; /* the distinct addresses, sorted */
 	size_t n;
-	bool several_per_name; /* a probe name has more than one semaphore */
+	bool several_per_name; /* some probe name has more than one semaphore */
 	uint64_t section_va;   /* address of section .probes; section_bytes is 0 if it is missing */
 	uint64_t section_bytes;
 };

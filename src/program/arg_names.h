@@ -18,22 +18,22 @@ enum {
 /* One argument. */
 struct arg_name {
 	const char *name; /* not terminated */
-	size_t n_bytes;	  /* length of `name`; 0: the argument has no name */
+	size_t n_bytes;	  /* length of `name`; 0 if the argument has no name */
 	enum ocp_arg_type type;
 };
 
-/* Return true if TEXT of N bytes is well-formed. The empty text is. */
+/* Return true if the N bytes at TEXT are a well-formed text. The empty text is well-formed. */
 bool arg_names_are_sound(const char *text, size_t n);
 
 /*
- * Return true if NAME, of N bytes, may be the name of an argument. arg0, arg1 ... may not: they
- * stand for positions.
+ * Return true if NAME, of N bytes, may be the name of an argument. arg0, arg1 ... are not allowed,
+ * since they stand for positions.
  */
 bool arg_name_is_sound(const char *name, size_t n);
 
 /*
- * Take the next argument from *TEXT, a well-formed text that ends with NUL. At the end, set *ARG to
- * an argument without name and type, and return false.
+ * Set *ARG to the next argument of *TEXT, a well-formed text that ends with NUL, and move *TEXT
+ * past it. At the end of the text, set *ARG to an argument without name and type, and return false.
  */
 bool arg_names_next(const char **text, struct arg_name *arg);
 

@@ -13,8 +13,9 @@
  *	the strings	each ends with a 0
  *
  * Numbers are little-endian, and there is no padding. The table contains the operands of a site if
- * one of them uses our own syntax (dormant/x86_args.c). If any part of the table is damaged, all of
- * it is ignored: the arguments then have no names, and their places are those in the notes.
+ * one of the operands is in our own syntax (dormant/x86_args.c). If any part of the table is
+ * damaged, all of it is ignored: the arguments then have no names, and their places are those in
+ * the notes.
  */
 #include "program/arg_notes.h"
 
@@ -29,9 +30,7 @@
 #include "program/wrapper_args.h"
 
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
-/*
- * If the number of sites is limited: the limit for the average size of an entry with its strings.
- */
+/* Limit for the average size of an entry with its strings, if the number of sites is limited. */
 #define TABLE_BYTES_A_SITE 1024
 
 struct arg_notes_table {
@@ -57,8 +56,8 @@ static struct arg_notes_entry entry_at(const struct arg_notes_table *table, size
 }
 
 /*
- * Return true if TEXT has only characters of operands. They are parsed later
- * (measure/args/operand.c), but they may be printed without having been parsed.
+ * Return true if TEXT has only characters of operands. The operands are parsed later
+ * (measure/args/operand.c), but they may be printed before that.
  */
 static bool has_operand_chars(const char *text)
 {
@@ -125,7 +124,7 @@ static int find_arg_notes(const uint8_t *bytes, size_t n_bytes, struct arg_notes
 	return *why ? -1 : 1;
 }
 
-/* Find the entry of the site whose address before the prelink correction is VA. */
+/* Find the entry of a site. VA is the site's address before the prelink correction. */
 static bool find_entry(const struct arg_notes_table *table, uint64_t va,
 		       struct arg_notes_entry *entry)
 {
@@ -148,7 +147,7 @@ static size_t count_operands(const char *text)
 	return n;
 }
 
-/* Set the operands of SITE, which until now are those of its note, to OPERANDS. */
+/* Replace the operands of SITE, which come from its note, by OPERANDS. */
 static int replace_operands(struct ocp_program *prog, struct site *site, const char *operands)
 {
 	struct corrected_args *args = malloc(sizeof(*args) + strlen(operands) + 1);
@@ -178,7 +177,7 @@ static int apply_arg_notes(struct ocp_program *prog, const struct arg_notes_tabl
 		site->arg_names = table->strings + entry.names;
 		operands = table->strings + entry.operands;
 		/*
-		 * Ignore the operands if their number differs from the note's: the table then
+		 * Ignore the operands if the note has another number of operands: the table then
 		 * belongs to other notes.
 		 */
 		if (*operands && !site->corrected &&

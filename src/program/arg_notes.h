@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the table that the post-linker writes for the arguments of probes: their names, their
- * types, and those places that stapsdt notes cannot express.
+ * types, and the places that stapsdt notes cannot express.
  */
 #ifndef PROGRAM_ARG_NOTES_H
 #define PROGRAM_ARG_NOTES_H
@@ -20,10 +20,10 @@ enum {
 };
 
 /*
- * Set `arg_names` of the sites of PROG that are in the table, and set `args` where the operands in
- * the table differ from those in the site's note. BASE_VA is the address of section .stapsdt.base,
- * or 0 if the section is missing. Call this after all sites were resolved. A file without a table
- * is no error; a damaged table is ignored, with a warning in the log.
+ * Set `arg_names` of the sites of PROG that are in the table. Also set `args` of a site if the
+ * table has operands for it. BASE_VA is the address of section .stapsdt.base, or 0 if the section
+ * is missing. Call this after all sites were resolved. A file without a table is not an error; a
+ * damaged table is ignored, with a warning in the log.
  */
 int arg_notes_read(struct ocp_program *prog, uint64_t base_va);
 

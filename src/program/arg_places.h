@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recognises arguments that are described by a note but cannot be read by BPF programs: unboxed
- * floats in a floating-point register. The text below explains this to users; the post-linker, the
- * measurement and generated scripts all use the text.
+ * Recognises arguments that a note describes but BPF programs cannot read: unboxed floats in a
+ * floating-point register. The text below explains this to users. The post-linker, the measurement
+ * and generated scripts use it.
  */
 #ifndef PROGRAM_ARG_PLACES_H
 #define PROGRAM_ARG_PLACES_H

@@ -61,8 +61,8 @@ static int compare_site_addresses(const void *a, const void *b)
 }
 
 /*
- * Return the sites of PROG that have code, sorted by address; if IS_TRACED is set, only those with
- * a tracers' semaphore. *N is their number. The caller frees the list. NULL: out of memory.
+ * Return the *N sites of PROG that have code, sorted by address. If IS_TRACED, return only sites
+ * with a tracers' semaphore. The caller frees the list. Return NULL if there is no memory.
  */
 static const struct site **sites_by_address(const struct ocp_program *prog, bool is_traced,
 					    size_t *n)
@@ -90,8 +90,8 @@ static const struct site *site_below(const struct site *const *sites, size_t n, 
 }
 
 /*
- * Mark the places that are inside a probe's site as faulty: enabling or disabling the probe writes
- * into the site, and a uprobe would write there, too.
+ * Mark the places that are inside a probe's site as faulty: enabling and disabling the probe change
+ * bytes of the site, and so would a uprobe.
  */
 static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   struct line_places *places)
@@ -149,10 +149,10 @@ static struct code_source *find_source(const struct code_lines *lines, const cha
 }
 
 /*
- * Find the source file that the item TEXT names, and set *OUT to the places where its lines begin,
- * except the places inside SPANS. The list is empty if PROG has no such source. FUNCTIONS are the
- * functions of PROG. Return -EINVAL if several sources have the name in TEXT. *OUT is valid until
- * the next call of this function, and the list in it until code_lines_free().
+ * Find the source file that the item TEXT names, and set *OUT to the list of the places where its
+ * lines begin, without the places inside SPANS. The list is empty if PROG has no such source.
+ * FUNCTIONS are the functions of PROG. Return -EINVAL if several sources have the name in TEXT.
+ * *OUT is valid until the next call of this function, and the list in it until code_lines_free().
  */
 static int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines,
 			 const struct ocp_program *prog, const struct functions *functions,
@@ -261,17 +261,17 @@ int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 enum { HASHED_BYTES = 16, MAX_NOTE_BYTES = 1 << 28 };
 
 /*
- * A function, a phase, a place where a line begins, or a note (note_va): exactly one of these is
- * set. The flags say what has to be measured.
+ * The code that a wish has chosen: a function, a phase, a place where a line begins, or a note
+ * (note_va). Exactly one of these members is set. The flags say what to measure.
  */
 struct chosen {
 	const struct function *function;
 	const struct gc_phase_place *phase;
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
-	char *name; /* of the probe */
+	char *name; /* the name of the probe */
 	bool is_timed, has_args, has_bounds;
-	/* Requested by its exact name, not by a regular expression or the name of a file. */
+	/* The user gave its exact name, not a regular expression or the name of a file. */
 	bool is_named;
 };
 
@@ -397,8 +397,8 @@ static int choose_c(struct code_finder *f, struct code_wish *wish)
 }
 
 /*
- * Choose a phase of the garbage collector, if this file contains the collector: it is a part of the
- * program or of the runtime's shared library.
+ * Choose a phase of the garbage collector, if this file contains the collector. The collector is in
+ * the program, or in the shared library of the runtime.
  */
 static int choose_phase(struct code_finder *f, struct code_wish *wish)
 {
@@ -585,8 +585,8 @@ static int compare_chosen(const void *a, const void *b)
 }
 
 /*
- * Merge entries for the same code and the same probe, which several wishes have chosen, into one
- * entry that has all their flags.
+ * If several wishes have chosen the same code for the same probe, merge their entries into one with
+ * all their flags.
  */
 static void join_chosen(struct code_probes *code)
 {
@@ -631,8 +631,8 @@ static int refuse_chosen(struct code_finder *f, const struct chosen *chosen, cha
 }
 
 /*
- * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, such as memcpy and memmove.
- * Which of the two was called is then not known.
+ * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, as memcpy and memmove do. It
+ * is then unknown which of the two was called.
  */
 static int tell_shared(struct code_finder *f, const struct chosen *chosen)
 {
@@ -675,10 +675,11 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 }
 
 /*
- * Set *IS to whether function I is a wrapper. Flambda gives some functions a wrapper of the same
- * name, which passes on the parts of a tuple, or the arguments that are used. Code that calls the
- * wrapper thereby calls the function, where the call is counted. The function has a greater stamp
- * than its wrapper. FIRST is the index of the first function of the probe.
+ * Set *IS to true if function I is a wrapper, else to false. Flambda gives some functions a wrapper
+ * of the same name, which calls the function with the parts of a tuple, or with only the arguments
+ * that are used. So a call of the wrapper is counted at the function, and the wrapper needs no
+ * site. The function has a greater stamp than its wrapper. FIRST is the index of the first function
+ * of the probe.
  */
 static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
 {
@@ -765,8 +766,8 @@ static int take_semaphores(struct code_finder *f)
 }
 
 /*
- * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there. If
- * the hash is different later, the code has changed.
+ * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there. A
+ * different hash at a later time shows that the code has changed.
  */
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
@@ -889,8 +890,8 @@ static const char *last_name(const char *name)
 }
 
 /*
- * Find names that are similar to what was typed or, if there are none, functions of the same name
- * in other modules.
+ * Find names that are similar to the name that the user typed or, if there are none, functions of
+ * the same name in other modules.
  */
 static void find_near(struct suggestions *near, const struct functions *functions, bool is_c)
 {
@@ -908,7 +909,7 @@ static void find_near(struct suggestions *near, const struct functions *function
 			near->near[near->n++] = all[i].name;
 }
 
-/* Hint at the closest name, and at those whose distance is at most 1 larger. */
+/* Add a hint with the closest name, and the names whose edit distance is at most 1 larger. */
 static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const char *prefix,
 		    size_t prefix_bytes)
 {
@@ -927,8 +928,8 @@ static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const c
 }
 
 /*
- * NAME has a version that no function has. Hint at the versions that exist. Return false if there
- * are none.
+ * No function has the version in NAME. Add a hint with the versions that exist. Return false if
+ * there are none.
  */
 static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functions,
 			     const char *name)

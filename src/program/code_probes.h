@@ -21,7 +21,7 @@ struct code_wish {
 	const char *text;
 	bool is_timed;	 /* calls are timed: the exits are needed */
 	bool has_args;	 /* arguments are needed: the site must be the first instruction */
-	bool has_bounds; /* a phase, measured only at first instructions and returns of functions */
+	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
 	/* For source lines: excluded places, see line_places_read(); NULL: none. */
 	const struct line_spans *spans;
 	bool was_found; /* set by code_probes_find(): the file has what TEXT names */
@@ -31,9 +31,9 @@ struct code_probes;
 
 /*
  * Find in PROG what WISHES[0..N) describe, and set *OUT to the resulting probes, or to NULL if
- * nothing is found, also for a file without symbols. If something that a wish names exactly cannot
- * be measured, return -EOPNOTSUPP. If a function only matches a regular expression and cannot be
- * measured, leave it out, with a warning.
+ * nothing is found (or if the file has no symbols). If a wish names code by its exact name, and the
+ * code cannot be measured, return -EOPNOTSUPP. If a function only matches a regular expression, and
+ * cannot be measured, leave it out, with a warning.
  */
 int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,
 		     size_t n, struct code_probes **out);
@@ -70,7 +70,7 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
  * program.
  */
 
-/* Return true if PROG has the source file of the item TEXT; false also after an error. */
+/* Return true if PROG has the source file of the item TEXT; false if not, or after an error. */
 bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   const struct functions *functions, const char *text);
 

@@ -30,7 +30,7 @@ struct spot {
 	const char *args;
 	uint8_t condition;
 	uint32_t unless;
-	uint64_t entry_va; /* as in struct site */
+	uint64_t entry_va; /* see entry_va of struct site */
 	bool is_flat;
 };
 
@@ -38,7 +38,7 @@ struct spot {
 
 /*
  * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. If the file
- * has no runtime (a library or plugin), its functions show this.
+ * has no runtime (a library or plugin), decide by its functions.
  */
 static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 			     const struct functions *functions)
@@ -118,7 +118,9 @@ static const char *arguments_of(const struct function *function)
 	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
 }
 
-/* Set *WHY, which the caller of the public function frees. */
+/*
+ * Set *WHY to the reason why code cannot be measured. The caller of the public function frees *WHY.
+ */
 static int set_refusal(struct code_sites *sites, const char *what, const char *reason, char **why)
 {
 	return asprintf(why, "cannot be %s: %s", what, reason) < 0 ? ctx_no_memory(sites->ctx) : 0;
@@ -164,8 +166,8 @@ static const char *find_beginning(const struct function *function,
 {
 	const bool has_return = needs->time && function->language == FUNCTION_C;
 	/*
-	 * If the place is also an exit, the kernel would run the BPF program of the exit first; so
-	 * count at the function's entry.
+	 * If the place is also an exit, the kernel would run the BPF program of the exit first. So
+	 * count at the function's entry instead.
 	 */
 	const bool from_entry = needs->time && decoded->time_from_entry;
 
@@ -277,7 +279,7 @@ static int choices_of(struct code_sites *sites, const struct function *function,
 		   : ifuncs_choices(sites->ctx, sites->ifuncs, sites->file, function, list, n);
 }
 
-/* Append to *WHY, which is about CHOICE, that an IFUNC may choose CHOICE. */
+/* *WHY says why CHOICE cannot be measured. Append to it that an IFUNC may choose CHOICE. */
 static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
 {
 	char *longer;
@@ -292,9 +294,9 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 }
 
 /*
- * Add sites for all functions that the IFUNC may choose; a process calls only one of these
- * functions. Some of them jump into parts of others, so count a call only at the first instruction
- * of each function.
+ * Add sites for all functions that the IFUNC FUNCTION may choose; a process calls only one of them.
+ * Some of them jump into parts of others, so count a call only at the first instruction of each
+ * function.
  */
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
@@ -333,7 +335,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	return err;
 }
 
-enum { MAX_EXAMINED = 256 }; /* IFUNCs that are examined; libc has some 60 */
+enum { MAX_EXAMINED = 256 }; /* limit for the IFUNCs to examine; libc has about 60 */
 
 static bool have_one_in_common(const struct ifunc_choice *a, size_t n_a,
 			       const struct ifunc_choice *b, size_t n_b)
@@ -438,7 +440,7 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 /*
  * Find the first and the last instruction that the kernel can emulate in a function whose calls are
  * pauses. Return false if there are none, or if the phase depends on an argument or on the return
- * value, which only sites at the entry and the return show.
+ * value, which can only be read at the entry or at the return.
  */
 static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
 		       struct spot *begin, struct spot *end)

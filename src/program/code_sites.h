@@ -48,16 +48,16 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 			    uint32_t probe, const struct code_needs *needs, char **why);
 
 /*
- * Set *AFTER to the next IFUNC of ALL that can choose the same code as FUNCTION but has another
- * name, or to NULL if there is no further one. The search begins after *AFTER; for the first call,
- * *AFTER must be NULL. FUNCTION is an IFUNC of ALL.
+ * Set *AFTER to the next IFUNC of ALL that has another name than FUNCTION but can choose the same
+ * code, or to NULL if there is no further IFUNC like that. The search begins after *AFTER; for the
+ * first call, *AFTER must be NULL. FUNCTION is an IFUNC of ALL.
  */
 int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 		       const struct function *function, const struct function **after);
 
 /*
- * Set *VA to the address that FUNCTION jumps to, if the jump is all it does, otherwise (or if it
- * cannot be decoded) to 0.
+ * If all that FUNCTION does is to jump, set *VA to the target. Otherwise, or if FUNCTION cannot be
+ * decoded, set *VA to 0.
  */
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
 

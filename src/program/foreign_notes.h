@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Recognises notes of provider `ocaml` that no OCaml compiler has written, such as those of a
- * runtime that was built with probes of <sys/sdt.h>. At the address in such a note is a nop, but
- * not followed by the cmp or call of an OCaml probe. The probes of these notes can be counted, but
- * not enabled or disabled.
+ * runtime that was built with probes of <sys/sdt.h>. The address in such a note is that of a nop,
+ * but the cmp or call of an OCaml probe does not follow the nop. The probes of these notes can be
+ * counted, but not enabled or disabled.
  */
 #ifndef PROGRAM_FOREIGN_NOTES_H
 #define PROGRAM_FOREIGN_NOTES_H
@@ -17,8 +17,8 @@
 enum { FOREIGN_WINDOW_BYTES = 16384 };
 
 /*
- * Reader of the code at notes. It reads the code in windows, since notes are nearly in the order of
- * their sites.
+ * Reads the code at the addresses in notes. It reads whole windows of code, since notes are nearly
+ * in the order of their sites.
  */
 struct foreign_notes {
 	struct elf_file *elf;
@@ -33,8 +33,8 @@ int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign);
 
 /*
  * Return true if there is code at the address in NOTE, and this code is not a site of an OCaml
- * probe. Return false if it is such a site, if the address is not in code, or if the code is not in
- * the file.
+ * probe. Return false if it is a site, if the address is not in code, or if the file does not
+ * contain the code.
  */
 bool foreign_notes_has(struct foreign_notes *foreign, const struct note *note);
 

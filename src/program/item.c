@@ -23,7 +23,7 @@ static size_t prefix_bytes(const char *text)
 						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX,
 						ITEM_NOTE_PREFIX };
 
-	/* Compare the first character before the whole prefix: for most names it decides. */
+	/* Compare the first character before the whole prefix: for most names, this is enough. */
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (*text == *prefixes[i] && strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
 			return strlen(prefixes[i]);

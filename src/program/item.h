@@ -39,7 +39,7 @@ enum item_kind {
 
 struct item {
 	enum item_kind kind;
-	/* With the prefix of the kind; NULL: ITEM_ALL_PROBES, which has no text. */
+	/* The text with the prefix of the kind; NULL for ITEM_ALL_PROBES, which has no text. */
 	const char *text;
 };
 
@@ -71,11 +71,11 @@ enum item_kind item_kind_of(const char *text);
  */
 enum item_kind item_kind_of_name(const char *text);
 /*
- * Return true if TEXT describes a place in the code and not a probe. TEXT is an item, or the name
- * of something that an item describes.
+ * Return true if TEXT describes a place in the code and not a probe. TEXT is the text of an item,
+ * or the name of one place or probe that an item describes.
  */
 bool item_is_code(const char *text);
-/* Return TEXT after its prefix. */
+/* Return the part of TEXT after the prefix. */
 const char *item_body(const char *text);
 
 /*

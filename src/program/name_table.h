@@ -22,7 +22,8 @@ struct name_table {
 
 /*
  * Set *NUMBER to the number of the probe called NAME, which has LENGTH bytes. If the name is new,
- * append a probe with it to prog->probes; the probe keeps the pointer NAME. Return 0 or -ENOMEM.
+ * append a probe with this name to prog->probes; the probe keeps the pointer NAME. Return 0 or
+ * -ENOMEM.
  */
 int name_table_number(struct name_table *table, struct ocp_program *prog, const char *name,
 		      size_t length, uint32_t *number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the ELF notes in a section: the stapsdt notes of probes, and raw notes of any owner.
- * Addresses are given as they are in the file, not resolved. See note.c for the format.
+ * Addresses are as in the file, without the prelink correction. See note.c for the format.
  */
 #ifndef PROGRAM_NOTE_H
 #define PROGRAM_NOTE_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct note {
-	uint64_t off;	  /* of the note, from the start of the section */
+	uint64_t off;	  /* offset of the note in the section */
 	uint64_t site_va; /* address before the prelink correction; 0: the note has no site */
 	uint64_t base_va; /* address of section .stapsdt.base when the note was written */
 	/* Address before the prelink correction; 0: the note has no semaphore. */
@@ -33,7 +33,7 @@ struct raw_note {
 	const uint8_t *owner, *desc;
 	size_t owner_bytes, desc_bytes;
 	uint32_t type;
-	size_t off; /* of the note, from the start of the section */
+	size_t off; /* offset of the note in the section */
 };
 
 void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n_bytes);

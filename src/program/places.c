@@ -18,13 +18,14 @@
  *		u32 column	from 0, in bytes
  *	the names	strings, each ends with a 0
  *
- * little-endian and without padding in between. If any part of the table is damaged, all of it is
- * ignored.
+ * Numbers are little-endian, and there is no padding. If any part of the table is damaged, all of
+ * it is ignored.
  *
  * For a site of the forked compilers: the debug information, if a row of the line table begins at
- * the site (elf/lines.c). This would be wrong for sites of the post-linker, where the rows of the
- * line table belong to the code before the probe. So the debug information is not used if the file
- * has markers: if it has no table, an old post-linker has converted it, and the lines are unknown.
+ * the site (elf/lines.c). For sites of the post-linker, the debug information would be wrong: there
+ * the rows of the line table belong to the code before the probe. So the debug information is not
+ * used for a file with markers. If such a file was converted and has no table, an old post-linker
+ * has converted it, and the lines are unknown.
  */
 #include "program/places.h"
 
@@ -39,7 +40,7 @@
 #include "elf/lines.h"
 #include "program/note.h"
 
-/* The limit for the table; 100 000 sites take 2 MB. */
+/* Limit for the size of the table; 100 000 sites take 2 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
 
 struct place_table {
@@ -142,8 +143,9 @@ static void fill_places(const struct place_table *table, uint64_t moved,
 }
 
 /*
- * Fill in places from the post-linker's table. Return 1 if the file has the section, even if it is
- * damaged, 0 if not, or a negative errno. *BYTES contains the names, and the caller frees it.
+ * Fill in places from the post-linker's table. Return 1 if the file has the section of the table,
+ * even if the table is damaged; 0 if not; or a negative errno. *BYTES contains the names; the
+ * caller frees it.
  */
 static int ask_table(const struct ocp_program *prog, struct probe_place *const *asked, size_t n,
 		     uint8_t **bytes)

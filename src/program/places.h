@@ -12,7 +12,7 @@
 
 struct probe_place {
 	const struct site *site; /* input: a site that has code */
-	const char *file;	 /* result: as given to the compiler; NULL: unknown */
+	const char *file;	 /* result: path as given to the compiler; NULL: unknown */
 	int line, column;	 /* result: lines count from 1, columns from 0 */
 };
 
@@ -30,7 +30,7 @@ enum {
 
 /*
  * Fill in the places of ASKED[0..N), whose sites belong to PROG. The file names point into *NAMES,
- * which the caller frees, and into PROG. A file without places is no error. A damaged table is
+ * which the caller frees, and into PROG. A file without places is not an error. A damaged table is
  * ignored, with a warning in the log.
  */
 int places_find(const struct ocp_program *prog, struct probe_place *asked, size_t n, char **names);

@@ -8,18 +8,19 @@
  *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that no code reads
  *	site+1	e8 d32		call wrapper	enabled: the same displacement
  *
- * so changing one byte enables or disables it. A program with probes of the ppx that was not
- * post-linked has no notes. Its dormant probes are found in its code (dormant/dormant.c); their
- * code is longer, and is also enabled and disabled by changing one byte. struct site has the length
- * of each site, the offset of that byte and its two values.
+ * So changing one byte enables or disables the site. A program with probes of the ppx that was not
+ * post-linked has no notes. Its dormant probes are found in its code (dormant/dormant.c). Their
+ * sites are longer; changing one byte enables or disables them, too. struct site has the length of
+ * each site, the offset of this byte and its two values.
  *
  * Many sites can have the same name (inlining, several compilation units). Users enable and disable
- * names: a probe is all the sites of one name.
+ * names, so a probe is all the sites of one name.
  *
  * With --gc-sections, linkers other than GNU ld drop sections without references: the semaphores of
  * a program that reads none of them, and .stapsdt.base. The note then has base 0, and in place of
  * the semaphore's address it has the semaphore's offset in the dropped section, which is 0 for the
- * first semaphore. Enabling such a probe changes only its sites, and its state is read from them.
+ * first semaphore. Enabling such a probe changes only its sites, and the sites show whether it is
+ * enabled.
  *
  * There are three steps. (1) List the notes with OCaml's providers. This assigns numbers to the
  * names and counts the sites of each. Then read each note into the slot of its site. (Dormant
@@ -117,7 +118,7 @@ static struct site *site_groups_next(struct ocp_program *prog, struct site *site
 	return &sites[prog->probes[probe].first_site + prog->probes[probe].n_sites++];
 }
 
-/* Sort the sites of each probe by address; those without code come last. */
+/* Sort the sites of each probe by address; sites without code come last. */
 static void site_groups_end(struct ocp_program *prog)
 {
 	for (size_t i = 0; i < prog->n_probes; i++)
@@ -157,9 +158,9 @@ static int site_groups_make(struct ocp_program *prog)
 
 /* ---- reading a program ----------------------------------------------------------------------- */
 
-/* The limit for all notes; 100 000 sites take 10 MB. */
+/* Limit for the size of all notes; 100 000 sites take 10 MB. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
-/* The limit for the average size of a note if the number of sites is limited. */
+/* Limit for the average size of a note, if the number of sites is limited. */
 #define NOTE_BYTES_A_SITE 512
 
 static bool name_is_valid(const char *name)
@@ -214,8 +215,8 @@ static void tell_foreign(const struct ocp_program *prog, size_t n)
 }
 
 /*
- * List the notes with OCaml's providers, and number their names. Each different name is checked
- * only once. Notes whose code is not a site of an OCaml probe (FOREIGN) are left out.
+ * List the notes with OCaml's providers, and number their names. Each distinct name is checked
+ * once. Notes whose code is not a site of an OCaml probe (FOREIGN) are left out.
  */
 static int list_notes(struct ocp_program *prog, const struct elf_section *section,
 		      struct foreign_notes *foreign, struct noted_list *noted)
@@ -382,8 +383,8 @@ out:
 }
 
 /*
- * Apply the prelink correction to SITE's addresses: a prelinker moved .stapsdt.base to BASE_VA, and
- * everything else by the same distance. The address of a missing site stays 0.
+ * Apply the prelink correction to SITE's addresses: a prelinker has moved .stapsdt.base to BASE_VA,
+ * and everything else by the same distance. The address of a missing site stays 0.
  */
 static void correct_prelink(struct site *site, uint64_t base_va)
 {
@@ -426,8 +427,8 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 /*
  * Return true if the linker dropped SITE's semaphore and .stapsdt.base, but kept the site. The note
  * then has no base, and in place of the semaphore's address it has an offset in the dropped
- * section. Such an offset is below all writable addresses: for each semaphore there is a site, and
- * a site is larger than a semaphore.
+ * section. Such an offset is below all writable addresses: there is a site for each semaphore, and
+ * a site is larger than a semaphore, so the code alone is larger than the dropped section.
  */
 static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
 {
@@ -772,7 +773,7 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 	int err;
 
 	*n = 0;
-	/* An executable is not loaded by a host program. */
+	/* This file is an executable, so it has no host program. */
 	if (elf_file_has_interpreter(prog->elf))
 		return 0;
 	err = external_may_be_in(prog->ctx, prog->elf, &may);

@@ -33,7 +33,7 @@ enum {
 	SITE_ON = 0xe8,	  /* enabled: call rel32 */
 };
 
-/* The generations of the probe ABI, told apart by provider and semaphore layout. */
+/* The generations of the probe ABI, distinguished by provider and layout of the semaphores. */
 enum site_abi {
 	SITE_ABI_V0, /* provider ocaml, 2-byte semaphores, one per name and unit */
 	/* Provider ocaml, 4-byte semaphores, OCaml's counter in bytes 2 and 3. */
@@ -52,7 +52,7 @@ enum {
 	SITE_COUNTS = 1 << 0,	/* count it as a hit of the probe */
 	SITE_BEGINS = 1 << 1,	/* a timed call begins */
 	SITE_ENDS = 1 << 2,	/* the timed call ends */
-	SITE_CONFIRMS = 1 << 3, /* the call that is in progress has to be timed */
+	SITE_CONFIRMS = 1 << 3, /* the call that is in progress is to be timed */
 	/*
 	 * Together with SITE_BEGINS or SITE_ENDS: time the call only if a SITE_CONFIRMS site was
 	 * hit during it.
@@ -73,7 +73,7 @@ struct corrected_args;
 
 /* One resolved note, or one dormant probe. */
 struct site {
-	uint64_t va; /* of the first byte; valid only if has_code */
+	uint64_t va; /* address of the first byte; valid only if has_code */
 	/*
 	 * Address of the 16-bit counter that OCaml code reads and that enabling and disabling
 	 * write; 0 if the linker has dropped the counter.
@@ -98,7 +98,7 @@ struct site {
 	uint8_t n_bytes;   /* size of the site's code */
 	uint8_t opcode_at; /* offset in the site of the byte that enabling and disabling change */
 	uint8_t off_opcode, on_opcode; /* values of that byte when disabled and when enabled */
-	uint8_t events;		       /* for SITE_ABI_CODE: flags SITE_COUNTS and so on */
+	uint8_t events;		       /* for SITE_ABI_CODE: flags such as SITE_COUNTS */
 	bool is_return;	   /* for SITE_ABI_CODE: a return probe of the function that begins at va */
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;
@@ -111,12 +111,12 @@ struct site {
 	bool is_on_ocaml_stack; /* for SITE_ABI_CODE: runs on one of the fiber stacks of OCaml 5 */
 	int32_t frame_depth;	/* for SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	/*
-	 * For SITE_ABI_CODE: address of the function's first instruction, if its hits are the same
-	 * calls as the hits of this site; otherwise 0.
+	 * For SITE_ABI_CODE: address of the function's first instruction, if a uprobe there is hit
+	 * by the same calls as a uprobe on this site; otherwise 0.
 	 */
 	uint64_t entry_va;
 	const struct dormant_site *dormant; /* NULL: the site has a note */
-	/* Owns `args` if it was corrected; NULL: `args` is from the note. */
+	/* Contains `args` if the operands were corrected; NULL: `args` is from the note. */
 	struct corrected_args *corrected;
 };
 
@@ -145,11 +145,11 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
-	bool is_library;	 /* the is_library of its struct file_origin */
+	bool is_library;	 /* see struct file_origin */
 	size_t max_sites;	 /* limit for the number of sites; 0: no limit */
-	uint8_t *note_bytes;	 /* contents of the note section; the strings point into them */
+	uint8_t *note_bytes;	 /* contents of the note section; strings point into them */
 	uint8_t *arg_note_bytes; /* the names of arguments point into these bytes */
-	struct dormant dormant;	 /* the dormant probes; strings may also point into this */
+	struct dormant dormant;	 /* the dormant probes; strings of sites may also point into it */
 	struct dormant external;
 	struct site *sites; /* sorted by probe, then by address */
 	size_t n_sites;
@@ -158,8 +158,8 @@ struct ocp_program {
 };
 
 /*
- * Read the probes of the open file FD. FD now belongs to the program, also after an error, and is
- * closed with it. NAME is for messages.
+ * Read the probes of the open file FD. FD then belongs to the program and is closed with it, or is
+ * closed after an error. NAME is for messages.
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
@@ -170,14 +170,14 @@ int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *ori
 		      struct ocp_program **out);
 
 /*
- * Return the number of uses of PROBE for which the compiler emitted no site. These uses read the
- * semaphore, and no uprobe can be attached to them.
+ * Return the number of uses of PROBE in the source for which the compiler emitted no site. These
+ * uses only read the semaphore, and no uprobe can be attached to them.
  */
 size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe);
 
 /*
- * Add to PROG, which must be the program of one process, the dormant probes of other files that
- * were inlined into PROG. EXTERNAL then belongs to PROG, also after an error.
+ * Add EXTERNAL to PROG, which must be the program of one process: the dormant probes of other files
+ * that were inlined into PROG. EXTERNAL then belongs to PROG, even after an error.
  */
 int program_add_external(struct ocp_program *prog, const struct dormant *external);
 

@@ -10,7 +10,7 @@
 
 struct selected {
 	struct item item;
-	struct str_regexp *re; /* for the kinds with _REGEXP, otherwise NULL */
+	struct str_regexp *re; /* NULL unless the kind is one of those with _REGEXP */
 	bool was_used;
 };
 
@@ -139,8 +139,8 @@ static struct selected *find_named(const struct selection *selection, const char
 }
 
 /*
- * If NAME is a line of a source file, return the item that describes all lines of this file;
- * otherwise, or if there is no such item, return NULL.
+ * If NAME is a line of a source file, and an item describes all lines of this file, return this
+ * item. Otherwise return NULL.
  */
 static struct selected *find_file_lines(const struct selection *selection, const char *name)
 {
@@ -166,7 +166,7 @@ static enum item_kind regexp_kind_for(const char *name)
 	case ITEM_PROBE:
 		return ITEM_PROBE_REGEXP;
 	default:
-		return item_kind_of_name(name); /* no regular expression has this kind */
+		return item_kind_of_name(name); /* a kind that no regular expression has */
 	}
 }
 

@@ -16,17 +16,17 @@
 struct selected;
 
 struct selection {
-	struct selected **items; /* in the order of selection_add; without ITEM_ALL_PROBES */
+	struct selected **items; /* in the order of selection_add(), without ITEM_ALL_PROBES */
 	size_t n, n_regexps;
-	void *names; /* the items without a regular expression, by text: see tsearch(3) */
+	void *names; /* tree of the items without a regular expression, by text: see tsearch(3) */
 	bool all;
 };
 
 void selection_free(struct selection *selection);
 
 /*
- * Add a copy of ITEM. Return -EINVAL if its name was added before, or if its regular expression is
- * wrong.
+ * Add a copy of ITEM. Return -EINVAL if an item with its name was added before, or if its regular
+ * expression is invalid.
  */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 

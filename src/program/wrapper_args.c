@@ -2,15 +2,16 @@
 /*
  * Corrects the stack operands in the notes of executables of the forked compilers.
  *
- * These compilers write the notes of a unit after all its code. They compute `N(%rsp)` from the
- * emitter's variables for the stack frame, as the last probe of the unit has left them. In most
- * units N is too high by 8, for the return address of the last wrapper; it is too high by 24 if
- * that last probe was inside a `try`. Other errors are possible. Register operands are right.
+ * These compilers write the notes of a unit after all its code. They compute the N in `N(%rsp)`
+ * from the emitter's variables for the stack frame. At that time, the variables have the values for
+ * the last probe of the unit. In most units N is too high by 8, for the return address of the last
+ * wrapper. It is too high by 24 if the last probe is inside a `try`. Other errors are possible.
+ * Register operands are right.
  *
- * The handler gets the right values. So we read the places from the wrapper, which loads these
- * values (dormant/x86_wrapper.c). A stack operand gets the place from which the wrapper takes the
- * handler's parameter of the same number. The wrapper must agree with each register operand of the
- * note; otherwise the places are unknown.
+ * The handler gets the right values, since the wrapper loads them from the right places. So these
+ * places are read from the wrapper's code (dormant/x86_wrapper.c). A stack operand is replaced by
+ * the place from which the wrapper takes the handler's parameter of the same number. If the wrapper
+ * contradicts a register operand of the note, the places are unknown.
  *
  * Sites of the post-linker are not corrected. Their notes are right, and they have no wrapper: they
  * call a `pop` within the site (link/x86_write.c). Notes of provider ocaml_2 are not corrected
@@ -28,8 +29,8 @@
 
 enum {
 	WINDOW_BYTES = 16384,
-	WRAPPER_BYTES = 4096, /* the most bytes of a wrapper up to its call of the handler */
-	/* The longest new place of an operand; the place in the note has at least 2 bytes. */
+	WRAPPER_BYTES = 4096, /* limit for the size of a wrapper up to its call of the handler */
+	/* Limit for the new place of an operand. The place in the note has at least 2 bytes. */
 	PLACE_BYTES = 32,
 	LINKED_SITE_BYTES = 13, /* size of a site that the post-linker made: nop, cmp, jmp, pop */
 };
@@ -37,8 +38,8 @@ enum {
 static const char stack_suffix[] = "(%rsp)";
 
 /*
- * A cached part of the file's code. There is one for sites, which are close to each other, and one
- * for wrappers, which are also close to each other.
+ * A cached part of the file's code. There are two of them, one for sites and one for wrappers,
+ * since sites are close to other sites and wrappers are close to other wrappers.
  */
 struct code_window {
 	uint8_t bytes[WINDOW_BYTES];
@@ -68,7 +69,7 @@ struct note_operand {
 	unsigned int reg;
 };
 
-/* The operands of one site. Those that do not fit into `list` are ignored. */
+/* The operands of one site. Operands that do not fit into `list` are ignored. */
 struct note_operands {
 	struct note_operand list[X86_WRAPPER_PARAMS];
 	size_t n;
@@ -171,9 +172,9 @@ static int look_at_code(const struct wrapper_reader *reader, struct code_window 
 }
 
 /*
- * Return true if the post-linker made the site at CODE. DISPLACEMENT is that of the site's call. In
- * such a site the call leads to a pop instruction at the end of the site itself (nop, cmp or call,
- * jmp, pop). N bytes can be read at CODE.
+ * Return true if the post-linker made the site at CODE, where N bytes can be read. DISPLACEMENT is
+ * the operand of the site's cmp or call. In a site of the post-linker, the call leads to a pop at
+ * the end of the site itself (nop, cmp or call, jmp, pop).
  */
 static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 {
@@ -188,8 +189,9 @@ static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 }
 
 /*
- * Find the places of the N parameters of SITE's handler. If the post-linker made the site, set
- * *IS_OURS, and PLACES stays unset. *FAULT becomes NULL, or the reason why all places are unknown.
+ * Set PLACES to the places of the N parameters of SITE's handler. If the post-linker made the site,
+ * set *IS_OURS to true, and leave PLACES unset. Set *FAULT to NULL, or to the reason why all places
+ * are unknown.
  */
 static int find_param_places(struct wrapper_reader *reader, const struct site *site, size_t n,
 			     struct x86_place *places, bool *is_ours, const char **fault)
@@ -205,8 +207,8 @@ static int find_param_places(struct wrapper_reader *reader, const struct site *s
 	code = reader->sites.bytes + pos;
 	n_bytes = has ? reader->sites.code.n_bytes - pos : 0;
 	/*
-	 * The address of the site was checked before. But if segments overlap, that check may have
-	 * used another segment than look_at_code() does.
+	 * The address of the site was checked before. But if segments overlap, the check may have
+	 * used another segment than look_at_code().
 	 */
 	*fault = "the site is not whole in the file";
 	if (n_bytes < SITE_BYTES)
@@ -283,8 +285,8 @@ static char *put_operand(char *to, const struct note_operand *operand,
 }
 
 /*
- * Return the corrected text of NOTE. OPERANDS are its first operands, and PLACES their places.
- * FAULT: why the places are unknown, or NULL.
+ * Return the corrected text of the operands in NOTE. OPERANDS are the first of them, and PLACES are
+ * their places. FAULT says why the places are unknown, or is NULL.
  */
 static struct corrected_args *make_corrected_args(const char *note,
 						  const struct note_operands *operands,

@@ -7,13 +7,13 @@
 
 #include "program/program.h"
 
-/* The operand if the place of an argument is unknown. No compiler writes this into a note. */
+/* The operand of an argument whose place is unknown. No compiler writes this into a note. */
 #define UNKNOWN_PLACE "?"
 
 /* The corrected operands of a site whose note is wrong. */
 struct corrected_args {
 	const char *note;  /* the operands in the note */
-	const char *fault; /* phrase: why some places are unknown; NULL: all are known */
+	const char *fault; /* phrase that says why some places are unknown; NULL: all are known */
 	char text[];	   /* the corrected operands */
 };
 

@@ -48,7 +48,10 @@ static int add_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols
 	return ctx_no_memory(ctx);
 }
 
-/* Read a line "ffffffff81000000 T _text"; functions of modules have "\t[name]" behind it. */
+/*
+ * Add the symbol in a line such as "ffffffff81000000 T _text". For a function of a module,
+ * "\t[module]" follows its name.
+ */
 static int read_kernel_symbol(struct ocp_ctx *ctx, struct kernel_symbols *symbols, char *line)
 {
 	char *end, *name;
@@ -135,7 +138,7 @@ struct exact_frame {
 	uint64_t va;
 	/* Filled in by exact_frame_read(). */
 	struct address_line line;
-	/* the handler of the probe that begins at the instruction; 0: there is no probe */
+	/* the handler of the probe that begins at the instruction; 0: no probe begins there */
 	uint64_t handler;
 };
 
@@ -166,8 +169,8 @@ static const struct frame_descr *calls_of(const struct exact_frame *frame, size_
 }
 
 /*
- * Find the locations of the call DESCR, but leave out the inner ones before the first location on
- * the line of FRAME. Returns their number; 0 if no location is on that line.
+ * Find the locations of the call DESCR, innermost first, from the first one that is on the line of
+ * FRAME. Returns the number of locations; 0 if none is on that line.
  */
 static size_t locations_on_line(const struct exact_frame *frame, const struct frame_descr *descr,
 				struct frame_location *locations, size_t room)
@@ -184,8 +187,8 @@ static size_t locations_on_line(const struct exact_frame *frame, const struct fr
 }
 
 /*
- * Return true if A and B are the same functions, inlined at the same places. The columns of the
- * first, innermost location may differ.
+ * Return true if A and B are the same functions, inlined at the same places. Ignore the columns of
+ * the first, innermost location.
  */
 static bool are_same(const struct frame_location *a, size_t n_a, const struct frame_location *b,
 		     size_t n_b)
@@ -249,9 +252,9 @@ static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va
 
 /*
  * Set `line` and `handler` of FRAME. Returns false if the line is not known. If a probe begins at
- * the instruction, use the line of its handler, which stores the arguments and has the line of the
- * probe. Compilers do not give the instructions of the probe itself a line, unless they are the
- * first ones of a line.
+ * the instruction, use the line of the probe's handler: the handler stores the arguments, and this
+ * code has the line of the probe. The instructions of the probe itself have the right line only if
+ * a row of the line table begins there.
  */
 static bool exact_frame_read(struct exact_frame *frame)
 {
@@ -302,8 +305,8 @@ static size_t exact_frame_locations(const struct exact_frame *frame,
 	if (agree)
 		return n;
 	/*
-	 * The function has several copies of the code of this line. The calls before and behind the
-	 * instruction must be in the same copy.
+	 * The function has several copies of the code of this line. If the calls before and after
+	 * the instruction are in the same copy, so is the instruction.
 	 */
 	if (!next || next == n_calls)
 		return 0;
@@ -339,7 +342,10 @@ enum {
 	MAX_INLINED = 64,
 	FIRST_SLOTS = 4096,
 	MAX_PATH_PART = 128,
-	/* A limit, since a program chooses the frames that it reports by Gc.Memprof. */
+	/*
+	 * A limit, since frames that come from Gc.Memprof are chosen by the traced program, and
+	 * there could be any number of them.
+	 */
 	MAX_FOUND = 1 << 20,
 };
 
@@ -353,7 +359,7 @@ struct code_extent {
 	uint64_t va, end;
 };
 
-/* The tables of a file that name its code. */
+/* The tables of a file that contain the names of its code. */
 struct file_names {
 	const struct walked_file *file;
 	/* all functions, including those without names; sorted by address */
@@ -367,7 +373,7 @@ struct file_names {
 /* The names of one frame. */
 struct found_frame {
 	const struct walked_file *file; /* NULL: a frame of the kernel */
-	uint64_t address; /* in a file: the link-time address, perhaps with WALK_EXACT */
+	uint64_t address; /* for a file: a link-time address, perhaps with WALK_EXACT */
 	struct named_frame *frames;
 	size_t n;
 };
@@ -425,8 +431,9 @@ static const struct code_extent *extent_of(const struct file_names *of, uint64_t
 }
 
 /*
- * Return the function at VA, or NULL. A symbol without a size seems to reach up to the next symbol,
- * but other code, such as the procedure linkage table, may begin before the next symbol.
+ * Return the function at VA, or NULL. A symbol without a size seems to reach up to the next symbol.
+ * But other code without a symbol may come between them, such as the procedure linkage table: then
+ * return NULL.
  */
 static const struct function *function_at(const struct file_names *of, uint64_t va)
 {
@@ -437,8 +444,8 @@ static const struct function *function_at(const struct file_names *of, uint64_t 
 }
 
 /*
- * Return the name of a place without a symbol: "[libfoo.so+0x1234]", with the start of the
- * function.
+ * Return the name of a place without a symbol: "[libfoo.so+0x1234]", where 0x1234 is the start of
+ * the function.
  */
 static const char *name_place(struct frame_names *names, const struct file_names *of,
 			      const struct walked_place *place, uint64_t inside)
@@ -585,9 +592,10 @@ static int name_exact(struct frame_names *names, const struct exact_frame *exact
 }
 
 /*
- * Name a frame without a place in the frame table. INSIDE is an address in its instruction.
- * IS_LISTED: the frame table has the call, but without a place, since OCaml's compiler did not know
- * one. Then the line table is not used for OCaml code: it would give the line of other code.
+ * Name a frame without a place in the frame table. INSIDE is an address in its instruction. If
+ * IS_LISTED, the frame table contains the call, but without a place, since OCaml's compiler did not
+ * know the place. Then do not use the line table for OCaml code: it would give the line of other
+ * code.
  */
 static int name_code(struct frame_names *names, const struct file_names *of,
 		     const struct walked_place *place, uint64_t inside, bool is_listed,

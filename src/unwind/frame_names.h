@@ -24,12 +24,12 @@ struct named_frame {
 	const char *file; /* the source file; NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
 	/*
-	 * Columns, both counted from the start of `line`, even if the end is in a later line. 0 and
-	 * 0: unknown.
+	 * Columns, both counted from the start of `line`, even if the end is in a later line. Both
+	 * are 0 if they are unknown.
 	 */
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
-	bool is_inlined; /* into the function of the next frame */
+	bool is_inlined; /* it is inlined into the function of the next frame */
 };
 
 struct frame_names;
@@ -46,7 +46,7 @@ void frame_names_close(struct frame_names *names);
 int frame_names_find(struct frame_names *names, uint64_t frame, const struct named_frame **frames,
 		     size_t *n);
 
-/* What the va of a place means. */
+/* The meaning of the va of a place. */
 enum frame_place {
 	FRAME_RETURN,	 /* the return address of a call */
 	FRAME_EXACT,	 /* the address of an instruction */

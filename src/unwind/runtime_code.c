@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Find each place (struct code_place) by a pattern of its machine code: a stripped program lacks
- * symbols for some places. The patterns are long enough not to match other code. Where no pattern
- * matches, the call frame information is used uncorrected.
+ * Find each place (struct code_place) by a pattern of its machine code, since a stripped program
+ * has no symbols for some of the places. The patterns are long enough not to match other code.
+ * Where no pattern matches, the call frame information is used without a correction.
  *
  * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow,
  * caml_start_program, caml_c_call_stack_args) and asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the
@@ -188,7 +188,7 @@ enum { N_RARE = sizeof(rare_bytes) / sizeof(*rare_bytes) };
 struct code_part {
 	const uint8_t *bytes;
 	size_t n;
-	size_t n_starts; /* a pattern that starts behind these bytes is found in the next part */
+	size_t n_starts; /* a pattern that starts after these bytes is found in the next part */
 	uint64_t va;
 };
 
@@ -201,7 +201,7 @@ static size_t rare_place(const struct pattern *pattern, size_t *rare)
 		for (size_t i = 0; i < pattern->n; i++)
 			if (pattern->bytes[i] == rare_bytes[*rare])
 				return i;
-	abort(); /* the patterns are constant */
+	abort(); /* not reached: each of the patterns has a rare byte */
 }
 
 static bool matches(const struct pattern *pattern, const uint8_t *code)
@@ -231,7 +231,10 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 			const size_t start = (size_t)(at - part->bytes) - places[i];
 			const uint64_t va = part->va + start;
 
-			/* A pattern that would start before the part has a huge START. */
+			/*
+			 * If the pattern would start before the part, START has wrapped around to a
+			 * huge number.
+			 */
 			if (start < part->n_starts && of[i]->n <= part->n - start &&
 			    matches(of[i], part->bytes + start))
 				err = fn(data, &(struct code_place){

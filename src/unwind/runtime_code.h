@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Some code moves the stack pointer although the call frame information does not say so. It is in
- * OCaml's runtime and in the functions of OCaml programs: the code that raises an exception, the
- * end of a callback that raises, the code that grows a stack of OCaml 5, and OCaml 5's calls of C
- * functions with many arguments. Find this code in a file, and where its frames are.
+ * Find the code of a file for which the call frame information is wrong, because the code moves the
+ * stack pointer and the information does not say so; and find where the frames of this code are.
+ * Such code is in OCaml's runtime and in the functions of OCaml programs: it raises an exception,
+ * ends a callback that raises, grows a stack of OCaml 5, or calls, in OCaml 5, a C function with
+ * many arguments.
  */
 #ifndef UNWIND_RUNTIME_CODE_H
 #define UNWIND_RUNTIME_CODE_H
@@ -12,7 +13,7 @@
 #include "elf/elf_file.h"
 
 enum code_frame {
-	/* No rule: the frame is no longer on the stack. */
+	/* The frame is no longer on the stack, so no rule can find it. */
 	CODE_FRAME_LEFT,
 	CODE_FRAME_AT_RSP, /* the CFA is rsp: the return address has just been popped */
 	CODE_FRAME_RSP_8,  /* the CFA is rsp + 8 */
@@ -51,9 +52,9 @@ struct code_place {
 typedef int (*code_frame_fn)(void *data, const struct code_place *place);
 
 /*
- * Call FN(DATA, ...) with a code_place for each piece of such code in the executable segments of
- * ELF, in no particular order. If FN returns a value other than 0, stop and return it. Otherwise
- * return 0, or a negative errno with a message.
+ * Call FN(DATA, ...) for each code_place in the executable segments of ELF, in no particular order.
+ * If FN returns a value other than 0, stop and return it. Otherwise return 0, or a negative errno
+ * with a message.
  */
 int runtime_code_find(struct ocp_ctx *ctx, const struct elf_file *elf, code_frame_fn fn,
 		      void *data);

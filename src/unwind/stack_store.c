@@ -36,8 +36,8 @@ static struct stored_block *find_block(const struct stack_store *store, uint64_t
 }
 
 /*
- * Join BLOCK and the blocks of its callers: fill STACK, FRAMES and KERNEL. Both arrays have room
- * for the deepest walk. Returns false if a block is missing or invalid.
+ * Join BLOCK and the blocks of its callers: fill STACK, and write its frames to the arrays FRAMES
+ * and KERNEL, which have room for the deepest walk. Returns false if a block is missing or invalid.
  */
 static bool join_blocks(const struct stack_store *store, const struct stored_block *block,
 			struct stored_stack *stack, uint64_t *frames, uint64_t *kernel)

@@ -13,8 +13,8 @@ struct stored_stack {
 	uint64_t key;
 	enum walk_end end;
 	uint32_t n, n_kernel;
-	const uint64_t *frames; /* see walk.h; the innermost first; for frame_names_find */
-	const uint64_t *kernel; /* addresses, the innermost first */
+	const uint64_t *frames; /* format: walk.h; innermost first; for frame_names_find() */
+	const uint64_t *kernel; /* addresses in the kernel, innermost first */
 };
 
 /* Descriptors of the maps of bpf/stacks.h. They belong to the caller. */

@@ -67,7 +67,7 @@ struct known_walked_file {
 	ino_t ino;
 	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
 	int table_fd;
-	char *why_none; /* why it has no unwind table; NULL: it has one */
+	char *why_none; /* why the file has no unwind table; NULL: it has a table */
 	bool is_told;
 };
 
@@ -78,7 +78,7 @@ struct blind_file {
 	bool is_told;
 };
 
-/* Addresses where some process has mapped the code of a blind file. */
+/* Addresses where a process has mapped the code of a blind file. */
 struct blind_range {
 	uint64_t start, end;
 	struct blind_file *file;
@@ -112,8 +112,8 @@ struct stack_walker {
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /*
- * Set NUMBERS[i] to the number that rule I of TABLE has in the BPF map. Add rules that the map does
- * not have; these are few, since programs share most rules.
+ * Set NUMBERS[i] to the number that rule I of TABLE has in the BPF map. Add the rules that the map
+ * lacks. They are few, since programs share most rules.
  */
 static int add_rules(struct stack_walker *w, const struct unwind_table *table, uint32_t *numbers)
 {
@@ -235,7 +235,7 @@ static int extend_files(struct stack_walker *w)
 	return 0;
 }
 
-/* Add the file FD, and take ownership of FD, even on an error. *OUT is NULL after an error. */
+/* Add the file of FD. FD then belongs to W, even after an error. *OUT is NULL after an error. */
 static int open_walked_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 			    const struct walk_inode *inode, struct known_walked_file **out)
 {
@@ -447,7 +447,7 @@ static void list_segments(const struct elf_file *elf, struct walk_file *file)
 
 /*
  * Let the BPF programs find the unwind table and the segments of FILE by INODE. If FILE is NULL,
- * the file with INODE cannot be read: let stacks end in its code.
+ * the file with INODE cannot be read: let the BPF programs end each stack in its code.
  */
 static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct known_walked_file *file)
@@ -466,7 +466,7 @@ static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 }
 
 /*
- * Give the tables of new files to the BPF programs, all at once: after each call the kernel waits 5
+ * Give the tables of new files to the BPF programs in one call: after each call the kernel waits 5
  * to 20 ms, until no running program can use the old contents of the map.
  */
 static int load_tables(struct stack_walker *w)
@@ -565,8 +565,8 @@ static int read_mappings(struct stack_walker *w, struct walker_process *process)
 				 (int)process->pid, strerror(errno));
 	/*
 	 * Since its mappings were read, the process may have executed another program, which this
-	 * user must not see. In this case reading the mappings again fails: forget the process. If
-	 * it executes another program from now on, the BPF programs forget it.
+	 * user must not see. Then reading the mappings again fails, and the process is removed from
+	 * the map. If the process executes another program from now on, the BPF programs remove it.
 	 */
 	err = maps_read(w->ctx, process->pid, &maps);
 	if (err)
@@ -630,7 +630,7 @@ static int refresh_processes(struct stack_walker *w)
 		}
 		if (now->n_unmapped)
 			err = read_mappings(w, process);
-		if (err == -ESRCH) { /* the process has ended; its stacks are kept */
+		if (err == -ESRCH) { /* the process has ended; the stored stacks are kept */
 			forget_process(w, i);
 			err = 0;
 		}
@@ -650,9 +650,9 @@ static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
 }
 
 /*
- * Return true if INODE is the inode of FILE, which a process has mapped at M. A file of an overlay
- * has its own inode, but the code is mapped from the file below; stat() shows the inode number of
- * the file below.
+ * Return true if INODE is the inode of FILE, which a process has mapped at M. On an overlay file
+ * system, a file has an inode of its own, but its code is mapped from the file in the layer below.
+ * stat() shows the inode number of the file in the layer below.
  */
 static bool is_inode(const struct mapping *m, const struct known_walked_file *file,
 		     const struct walk_inode *inode)
@@ -665,8 +665,8 @@ static bool is_inode(const struct mapping *m, const struct known_walked_file *fi
 }
 
 /*
- * Read the file INODE, which a walk has met. If the process has ended or has mapped another file,
- * do nothing: another walk will meet INODE again.
+ * Read the file INODE, which a walk has met. If the process has ended, or has mapped another file
+ * there since then, do nothing: if the file is still in use, another walk will meet INODE again.
  */
 static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct walk_news *news)

@@ -33,7 +33,7 @@ struct walk_maps {
 struct walked_file {
 	int fd;
 	struct elf_file *elf;
-	const char *path; /* as the first process saw it */
+	const char *path; /* the path in the first process that mapped the file */
 	uint32_t table;	  /* the number of the file in frames, and of its unwind table */
 	uint32_t n_rows;  /* 0: stacks end in this file; see stack_walker_tell_end() */
 };
@@ -64,8 +64,9 @@ int stack_walker_add_file(struct stack_walker *walker, const char *path,
 int stack_walker_refresh(struct stack_walker *walker);
 
 /*
- * Return the *N processes, by their numbers in BPF programs, whose stacks were walked before the
- * last refresh although they were not added. Adding them makes their walks faster.
+ * Return *N processes, as the numbers that they have in BPF programs: those whose stacks were
+ * walked before the last refresh although the processes were not added. Adding them makes their
+ * walks faster.
  */
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
 
@@ -75,7 +76,7 @@ struct walked_place {
 	uint64_t va;			/* link-time address */
 };
 
-/* Find the place of FRAME, also if its process has ended. Returns false if its file is unknown. */
+/* Find the place of FRAME, even if its process has ended. Returns false if its file is unknown. */
 bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
 

@@ -45,7 +45,7 @@ static size_t hash_of(const struct walk_rule *rule)
 }
 
 /*
- * Set *NUMBER to the number of RULE; add RULE if it is new. Too many rules mean that the table is
+ * Set *NUMBER to the number of RULE; add RULE if it is new. Report a table with too many rules as
  * damaged.
  */
 static int intern(struct unwind_builder *b, const struct walk_rule *rule, uint32_t *number)
@@ -108,7 +108,8 @@ static uint8_t walk_place_of(uint8_t saved)
 }
 
 /*
- * Return true if CFI is the rule of OCaml 5's caml_start_program while it runs on a stack of OCaml.
+ * Return true if CFI is the rule for OCaml 5's caml_start_program in the part that runs on a stack
+ * of OCaml.
  */
 static bool is_callback(const struct cfi_rule *cfi)
 {
@@ -227,10 +228,10 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
 }
 
 /*
- * Return true if RULE only adds the size of a frame to rsp, as for OCaml functions. If the frame
- * table has another size, the frame table is right: the call frame information of OCaml 4 and 5 is
- * wrong at calls of the collector inside `try`. Other rules, such as those in OCaml 5 code that
- * switches stacks, are not corrected.
+ * Return true if RULE only adds the size of a frame to rsp, as the rules of OCaml functions do.
+ * Only such rules are corrected. If the frame table has another size, the frame table is right: the
+ * call frame information of OCaml 4 and 5 is wrong at calls of the collector inside `try`. Other
+ * rules, such as the ones in OCaml 5 code that switches stacks, stay as they are.
  */
 static bool only_adds_frame_size(const struct walk_rule *rule)
 {
@@ -246,7 +247,7 @@ enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES 
 
 /*
  * Set *FROM and *TO (exclusive) to the bounds of the instructions with DESCR's frame: the call and,
- * behind a call of the collector, a jump. If the code is not such a call, set them to the last byte
+ * after a call of the collector, a jump. If the code is not such a call, set them to the last byte
  * before the return address.
  */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,

@@ -16,7 +16,7 @@
 struct unwind_table {
 	struct walk_row *rows; /* sorted by address */
 	size_t n;
-	/* Each rule once. Rule 0 applies to addresses about which nothing is known. */
+	/* The rules, without duplicates. Rule 0 is for addresses about which nothing is known. */
 	struct walk_rule *rules;
 	size_t n_rules;
 	size_t n_corrected; /* number of places where the call frame information is wrong */

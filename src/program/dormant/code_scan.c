@@ -4,7 +4,7 @@
  * disassembler nor symbols. A false match is practically impossible: a byte within another
  * instruction would have to look like a load, point exactly at a marker, and be followed by the
  * comparison and the jump of a dormant probe. If an instruction loads a marker, but the code after
- * it does not match, this is reported.
+ * the instruction does not match, a problem is reported.
  */
 #include "program/dormant/code_scan.h"
 #include "base/array.h"
@@ -19,7 +19,7 @@
 /* Limits for hostile files: each use takes a few hundred bytes. */
 enum { MAX_USES = 1 << 20, MAX_ARGS = 1 << 21 };
 
-/* A word of the GOT that the dynamic linker fills with a marker's address. */
+/* A word of the global offset table (GOT) that the dynamic linker fills with a marker's address. */
 struct marker_slot {
 	uint64_t va;
 	struct marker *marker;

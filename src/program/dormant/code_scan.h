@@ -19,9 +19,9 @@ struct use {
 	size_t pos;
 	struct x86_load load;
 	struct marker *marker;
-	struct x86_site site; /* only for a MARKER_SITE */
-	struct x86_arg *args; /* marker->n_args of them; NULL: no arguments */
-	const char *why_not;  /* why the code cannot be converted; NULL: it can */
+	struct x86_site site; /* set only for a MARKER_SITE */
+	struct x86_arg *args; /* array of marker->n_args elements; NULL: no arguments */
+	const char *why_not;  /* why the code cannot be converted; NULL if it can */
 };
 
 struct marker_slot;
@@ -49,9 +49,9 @@ static inline bool use_is_site(const struct use *use)
 void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set);
 
 /*
- * Set is_referenced of each marker whose address may occur in the file in another form than in a
- * known load instruction. If a marker is neither loaded nor referenced, the compiler has left out
- * its code and kept only the string.
+ * Set is_referenced of each marker whose address may occur in the file outside of the known load
+ * instructions. If a marker is neither loaded nor referenced, the compiler has left out the code
+ * that used the marker, and kept only the string.
  */
 void code_scan_find_references(const struct code_scan *scan);
 
@@ -59,7 +59,7 @@ enum use_args {
 	USE_ARGS_ALL,
 	/*
 	 * For a note: operands that read memory more than once (is_path) become X86_NO_OPERAND,
-	 * since other tools that read notes do not know our syntax for them.
+	 * since our syntax for such operands is unknown to other tools that read notes.
 	 */
 	USE_ARGS_NOTED,
 };

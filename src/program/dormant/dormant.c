@@ -9,9 +9,9 @@
  *	-> sites	for program/program.c, which groups them into probes
  *
  * These probes have no semaphores. But each marker starts with space for two counters, and
- * [%probe_is_enabled "x"] (a query) reads the second counter of its own marker. So for a probe
- * there is one counter for all its sites, in the marker of its first site, and one counter in the
- * marker of each query. Queries of a name without a site always return false, as in a post-linked
+ * [%probe_is_enabled "x"] (a query) reads the second counter of its own marker. So a probe has
+ * several counters: one for all its sites, in the marker of its first site, and one in the marker
+ * of each of its queries. Queries of a name without a site always return false, as in a post-linked
  * file.
  */
 #include "program/dormant/dormant.h"
@@ -30,10 +30,13 @@ struct dormant_finder {
 	struct marker_set set;
 	struct code_scan scan;
 	char **args; /* operands of each use */
-	char *next;  /* where in dormant->bytes the next string or code is put */
-	/* For each probe: offset of its name in dormant->bytes, + 1; 0: not yet put there. */
+	char *next;  /* the place in dormant->bytes for the next string or code */
+	/*
+	 * For each probe: 1 + the offset of its name in dormant->bytes; 0: its name was not copied
+	 * yet.
+	 */
 	uint64_t *name;
-	/* Of the previous site: adjacent sites mostly have the same file. */
+	/* The place of the previous site: adjacent sites mostly have the same file. */
 	struct marker_place last;
 	const char *last_file;
 };
@@ -44,9 +47,7 @@ static bool is_query(const struct dormant_finder *finder, const struct marker *m
 	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
-/*
- * Refuse sites that do not fit into a struct dormant_site, although x86_match_site() accepts them.
- */
+/* x86_match_site() accepts sites that do not fit into a struct dormant_site. Refuse these sites. */
 static void refuse_unusual(struct dormant_finder *finder)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
@@ -125,7 +126,7 @@ static const void *keep_bytes(struct dormant_finder *finder, const void *bytes, 
 	return kept;
 }
 
-/* Return the terminated name of the marker's probe; it is copied at the first call. */
+/* Return the name of the marker's probe, terminated. The first call for a probe copies the name. */
 static const char *keep_probe_name(struct dormant_finder *finder, const struct dormant *dormant,
 				   const struct marker *marker)
 {

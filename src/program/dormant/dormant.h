@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Room program/dormant: probes that have no note yet.
- * In: the code and the markers of a program of the ppx.
- * Out: the sites, as notes would describe them.
- * Callers: program, and the post-linker, which makes notes of them.
+ * In: the code and the markers of a program that was built with the ppx.
+ * Out: the sites, with the same information as in notes.
+ * Callers: program, and the post-linker, which writes notes for the sites.
  */
 /*
  * Dormant probes: probes of the ppx that the post-linker has not converted. The same information as
@@ -26,7 +26,7 @@ struct dormant_site {
 	const char *args;    /* operands at the site */
 	/* Names and types of the arguments, not checked: see program/arg_names.h. "": unknown. */
 	const char *arg_names;
-	const char *file;    /* of the source, as given to the compiler; NULL: unknown */
+	const char *file;    /* path of the source, as given to the compiler; NULL: unknown */
 	int line, column;    /* the line counts from 1, the column from 0 */
 	const uint8_t *code; /* n_bytes of code, as in the file */
 	uint8_t n_bytes;
@@ -36,21 +36,21 @@ struct dormant_site {
 struct dormant {
 	struct dormant_site *sites;
 	size_t n_sites;
-	size_t n_left_out; /* sites that cannot be enabled; below, the first one and the reason */
-	const char *why_left_out;
-	uint64_t left_out_va;
+	size_t n_left_out;	  /* number of sites that cannot be enabled */
+	const char *why_left_out; /* why the first of them cannot be enabled */
+	uint64_t left_out_va;	  /* the address of the first of them */
 	void *bytes;
 };
 
 /*
- * Find the dormant probes of ELF. If the file has none, as nearly all files, this only reads its
- * writable data once.
+ * Find the dormant probes of ELF. If the file has none, like nearly all files, this only reads the
+ * writable data of the file once.
  */
 int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dormant);
 /*
- * Find in OBJECT the probes of other files that were inlined into its code: their markers are among
- * OBJECT's externals. The counters of these probes are in the other files; their addresses are
- * given relative to the load bias of this file.
+ * Find the probes of other files that were inlined into the code of OBJECT. The markers of these
+ * probes are among OBJECT's externals. The counters of these probes are in the other files; their
+ * addresses are given relative to the load bias of this file.
  */
 int dormant_read_external(const struct object *object, struct dormant *dormant);
 void dormant_free(struct dormant *dormant);

@@ -9,9 +9,9 @@
  *	cmp $1,%rax
  *	je ...
  *
- * Only the host's file has the text of the marker, and so the probe's name. In a process that has
- * mapped both files, the host is known (process/image.c). The code alone proves that this is a
- * site: no other code compares an address with a constant.
+ * The text of the marker, which contains the probe's name, is only in the host's file. In a process
+ * that has mapped both files, the host is known (process/image.c). The code alone proves that it is
+ * a site: no other code compares an address with a constant.
  */
 #include "program/dormant/external.h"
 
@@ -23,7 +23,8 @@
 #include "program/dormant/x86_site.h"
 
 /*
- * The limit for a table. A program with plugins exports all its symbols: 100 000 take about 6 MB.
+ * Limit for the size of a table. A program with plugins exports all its symbols; 100 000 symbols
+ * take about 6 MB.
  */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 

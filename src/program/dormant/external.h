@@ -11,8 +11,8 @@
 #include "elf/elf_file.h"
 
 /*
- * Set *MAY to whether ELF may refer to OCaml data of other files, which most libraries do not. This
- * reads only the dynamic symbols.
+ * Set *MAY to false if ELF does not refer to OCaml data of other files, like most libraries; to
+ * true if it may. This reads only the dynamic symbols.
  */
 int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 

@@ -24,11 +24,12 @@
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for each such byte, and of a
  * FILE of more than 200 bytes only "..." and the last 200.) The location is shown for the probe's
- * sites. Moreover, the location makes each probe's string unique: if two probes shared a string,
- * CSE might load its address once for both, and a nested site would find the register changed.
+ * sites. The location also makes each probe's string unique. If two probes shared a string, the
+ * compiler might load its address once for both (CSE). Then, if one site is nested in the other,
+ * the inner site would find that the register has changed.
  *
- * A string is a marker only if header, padding and text all agree. So a program that only mentions
- * the format, such as the ppx itself, has no markers.
+ * A string is a marker only if header, padding and text all agree. So a program that only contains
+ * such text, like the ppx itself, has no markers.
  */
 #include "program/dormant/marker.h"
 
@@ -58,8 +59,8 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 }
 
 /*
- * The size of one read, and the limit for the data that is searched. Most files have only a few KB
- * of data that stays writable, so one read shows that they have no marker. No OCaml program has
+ * The size of one read, and the limit for the data that is searched. In most files, only a few KB
+ * of data stay writable, so one read is enough to see that there is no marker. No OCaml program has
  * more data than the limit.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
@@ -236,7 +237,7 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	return 0;
 }
 
-/* Set *FOUND if the magic is anywhere in the BYTES bytes at offset OFF of the file. */
+/* Set *FOUND to true if the magic is anywhere in the BYTES bytes at offset OFF of the file. */
 static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
 			  bool *found)
 {
@@ -279,7 +280,10 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
 	}
 	free(window);
-	/* Ignore that the file is truncated: it cannot run, so it needs no search. */
+	/*
+	 * Ignore that the file is truncated: a truncated program cannot run, so it need not be
+	 * searched.
+	 */
 	return err == -EBADMSG ? 0 : err;
 }
 
@@ -336,7 +340,7 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
 
 /*
  * Remove ":" and a number from the end of the *N bytes at TEXT, and set *NUMBER. Return false if
- * the text does not end so.
+ * the text does not end with them.
  */
 static bool take_last_number(const char *text, int *n, int *number)
 {

@@ -20,27 +20,27 @@ enum marker_kind {
 
 struct marker {
 	uint64_t va;		  /* address of the string */
-	const char *name, *where; /* inside the object's bytes, not terminated */
+	const char *name, *where; /* they point into the object's bytes, and are not terminated */
 	int name_bytes, where_bytes;
 	/*
-	 * The text of the arguments, not terminated and not checked: see program/arg_names.h. NULL:
-	 * no names.
+	 * The names and types of the arguments, not terminated and not checked: see
+	 * program/arg_names.h. NULL if the marker has none.
 	 */
 	const char *arg_names;
 	int arg_names_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
-	size_t n_args; /* for a MARKER_SITE */
+	size_t n_args; /* set only for a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded;	    /* a known instruction loads the marker's address */
+	bool is_loaded;	    /* an instruction of a known form loads the marker's address */
 	bool is_referenced; /* other bytes of the file may be the marker's address */
 };
 
 /* A probe: all markers with one name. */
 struct marker_probe {
 	/*
-	 * The marker with the lowest address that belongs to a site which can be enabled; NULL if
-	 * there is none. Set by code_scan_find_probes().
+	 * The marker with the lowest address, among the markers of sites that can be enabled; NULL
+	 * if no site can be enabled. Set by code_scan_find_probes().
 	 */
 	const struct marker *marker;
 	uint64_t semaphore_va; /* assigned by the post-linker */
@@ -69,8 +69,8 @@ enum { MARKER_MAX_BYTES = 4096 };
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
 /*
- * Set *MAY to whether the file may have markers. This is a cheap test: it only searches the
- * writable data for the bytes with which a marker starts.
+ * Set *MAY to false if the file has no markers, or to true if it may have some. This is a cheap
+ * test: it only searches the writable data for the bytes with which a marker starts.
  */
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 

@@ -16,7 +16,7 @@ enum object_kind {
 	OBJECT_CODE,
 	OBJECT_DATA, /* writable, with bytes in the file */
 	OBJECT_RELOCATIONS,
-	OBJECT_SYMBOLS, /* for the dynamic linker */
+	OBJECT_SYMBOLS, /* the symbols for the dynamic linker (.dynsym) */
 	OBJECT_STRINGS, /* the names of OBJECT_SYMBOLS */
 };
 
@@ -31,8 +31,8 @@ struct object_section {
 
 /*
  * A word that the dynamic linker fills with the address of a symbol of another file (external.c).
- * If this address is known, `va` is the address minus the load bias of this file, and `bytes` are
- * the bytes from va - 8 on.
+ * If this address is known, `va` is this address minus the load bias of this file, and `bytes` are
+ * the bytes in memory from va - 8 on.
  */
 struct object_external {
 	uint64_t slot_va;
@@ -57,9 +57,9 @@ struct object {
 };
 
 /*
- * Add SECTION to OBJECT if it is of one of the kinds of enum object_kind. Do not trust the section
- * header for code and data, since the loader uses only segments: add such a section only if one of
- * the SEGMENTS, with the right permissions, puts its bytes at its addresses.
+ * Add SECTION to OBJECT if it is of one of the kinds of enum object_kind. The loader uses segments,
+ * not section headers. So add a section of code or data only if one of the SEGMENTS has the right
+ * permissions and maps the bytes of the section at the addresses of the section.
  */
 int object_add(struct object *object, const struct elf_section *section,
 	       const struct elf_segment *segments, size_t n_segments);

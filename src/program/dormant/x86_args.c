@@ -9,16 +9,17 @@
  *	<handler>
  *
  * The stores show where the compiler keeps a and b; between them are the moves, loads and
- * allocations that compute the stored values. The walk starts at the site with each register and
- * stack slot holding its own initial value, and follows the values. So it knows where the value of
- * each store was at the site. The post-linker later erases the stores, since no code reads their
- * target. It keeps the other instructions: the handler may use the registers that they load.
+ * allocations that compute the stored values. At the start of the walk, at the site, each register
+ * and stack slot has its own initial value. The walk follows these values. So it knows where the
+ * value of each store was at the site. The post-linker later erases the stores, since no code reads
+ * their target. It keeps the other instructions: the handler may use the registers that they load.
  *
  * The result is exact because the walk follows only the path of execution from the site. The walk
  * ends at an unknown instruction and at a conditional jump, with one exception: the jump after the
  * test whether an allocation fits. That jump leads to the garbage collector, which returns to the
- * next instruction with the same values in all registers (possibly moved). After a call the
- * registers and the memory are unknown, but not the stack: the callee does not write to this frame.
+ * next instruction. All registers then have the same values (a value may have been moved). After a
+ * call the registers and the memory are unknown, but not the stack: the callee does not write to
+ * this frame.
  *
  * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
@@ -27,8 +28,9 @@
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
  * SystemTap's operands read memory once at most. A variable that a closure has captured may need
- * two reads: the stack has the closure, and the closure has the variable. So may a field of a
- * record on the stack. For these, operands have a syntax of ours, memory at an address in memory:
+ * two reads: the stack has the closure, and the closure has the variable. A field of a record on
+ * the stack may also need two. For these, operands have our own syntax, memory at an address in
+ * memory:
  *
  *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
  *
@@ -55,8 +57,8 @@ enum {
 };
 
 /*
- * The heap pointer after a call is given a number this far from its number before the call: the
- * call may allocate, so the two are not comparable.
+ * A call may allocate, so the heap pointers before and after the call are not comparable. So after
+ * each call, the heap pointer gets a new number, far (EPOCH) from its numbers before the call.
  */
 static const int64_t EPOCH = INT64_C(1) << 40;
 
@@ -78,8 +80,9 @@ struct walked_value {
 	unsigned int reg;
 	int64_t number;
 	/*
-	 * For SLOT, FIELD and DATA: if n_then > 0, the word is an address; the word at offset
-	 * then[0] from that address is the value or, if n_then > 1, again an address, and so on.
+	 * For SLOT, FIELD and DATA: if n_then > 0, the word is an address. The word at offset
+	 * then[0] from this address is the value if n_then is 1. Otherwise this word is the next
+	 * address, for then[1], and so on.
 	 */
 	int32_t then[X86_MAX_THEN];
 	unsigned int n_then;
@@ -116,7 +119,7 @@ static int64_t plus(int64_t a, int64_t b)
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-/* Write an offset, unless it is 0, and a parenthesis. Return the end of the text. */
+/* Write NUMBER, unless it is 0, and a parenthesis. Return the end of the text. */
 static char *put_offset(char *at, const char *end, int64_t number)
 {
 	const size_t room = (size_t)(end - at);
@@ -189,8 +192,8 @@ static struct walked_value read_cell(const struct args_walk *walk, enum walked_k
 }
 
 /*
- * Return the operand prefix for a boxed number whose block has this header, or NULL if it is no
- * such block. Set *CONTENT_OFF to the offset of the number in the block.
+ * Return the operand prefix for a boxed number whose block has this HEADER, or NULL if it is not
+ * the header of a boxed number. Set *CONTENT_OFF to the offset of the number in the block.
  */
 static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 {
@@ -315,7 +318,7 @@ static bool write_cell(struct args_walk *walk, enum walked_kind kind, int64_t nu
 	for (i = 0; i < walk->n_cells; i++)
 		if (walk->cells[i].kind == kind && walk->cells[i].number == number)
 			break;
-	/* An unaligned write would overlap two words, which compilers do not emit. */
+	/* An unaligned write would overlap two words. Compilers do not emit such writes. */
 	if (i == MAX_CELLS || number % WORD)
 		return false;
 	if (i == walk->n_cells)
@@ -360,7 +363,7 @@ static bool follow_store(struct args_walk *walk, const struct x86_insn *insn, si
 
 static bool set_walked_register(struct args_walk *walk, unsigned int reg, struct walked_value value)
 {
-	/* From here on, the offsets of stack words are different: end the walk. */
+	/* The stack pointer changes, and so do the offsets of stack words: end the walk. */
 	if (reg == X86_RSP)
 		return false;
 	walk->regs[reg] = value;
@@ -401,7 +404,7 @@ static struct walked_value immediate(const struct args_walk *walk, int64_t imm)
 	return constant(imm);
 }
 
-/* Return VALUE plus BY: known only for the heap pointer. */
+/* Return VALUE plus BY. The sum is known only if VALUE is a heap pointer. */
 static struct walked_value moved(struct walked_value value, int64_t by)
 {
 	if (value.kind != HEAP)
@@ -577,7 +580,7 @@ static bool step_two_byte(struct args_walk *walk, const struct x86_insn *insn, s
 	case 0x82: /* jb, jbe: accepted only as the test whether an allocation fits */
 	case 0x86:
 		return walk->was_heap_test;
-	case 0x2c: /* to a general register */
+	case 0x2c: /* the result is in a general register */
 	case 0x2d:
 	case 0xaf:
 	case 0xb6:
@@ -661,14 +664,14 @@ static bool step_one_byte(struct args_walk *walk, const struct x86_insn *insn, s
 	}
 	if (opcode >= 0x70 && opcode <= 0x7f)
 		return false;
-	/* Push and pop: from here on, the offsets of stack words are different. */
+	/* Push and pop change the offsets of stack words: end the walk. */
 	if (opcode >= 0x50 && opcode <= 0x5f)
 		return false;
 	if (opcode >= 0xb8 && opcode <= 0xbf)
 		return set_walked_register(walk, insn->rm, constant(insn->imm));
 	/*
-	 * Arithmetic: bit 1 of the opcode says whether `reg` is the result. For 63, 69, 6b and 8a,
-	 * too, it is `reg`.
+	 * In arithmetic, the result is in `reg` if bit 1 of the opcode is set. For 63, 69, 6b and
+	 * 8a, the result is also in `reg`.
 	 */
 	if (opcode < 0x40 ? opcode & 2 : opcode < 0x80 || opcode == 0x8a)
 		return set_walked_register(walk, insn->reg, unknown);

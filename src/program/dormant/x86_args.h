@@ -22,8 +22,8 @@ struct x86_args_query {
 	const struct x86_code *code;
 	size_t start; /* offset of the handler in `code` */
 	/*
-	 * The registers and stack slots that the site writes have other values at the handler than
-	 * at the start of the site.
+	 * The site. The registers and stack slots that it writes have other values at the handler
+	 * than at the start of the site.
 	 */
 	const struct x86_site *site;
 	uint64_t site_va;

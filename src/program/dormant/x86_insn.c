@@ -2,7 +2,7 @@
 /*
  * A decoder for 64-bit mode. It knows the instructions that an OCaml compiler may put between a
  * probe and the stores of its arguments: moves, integer and SSE2 arithmetic, jumps and calls. It
- * refuses all others, and never guesses a length.
+ * refuses all other instructions, and never guesses a length.
  *
  * Source: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps).
  */
@@ -19,7 +19,7 @@ enum insn_shape {
 	IMM_WIDE = 1 << 4, /* an immediate of 8 bytes with REX.W, otherwise 4 */
 	RELATIVE = 1 << 5, /* the immediate is a displacement from the end of the instruction */
 	GROUP3 = 1 << 6,   /* test: an immediate follows if the opcode extension is 0 or 1 */
-	REG8 = 1 << 7,	   /* `reg` is an 8-bit register; with RM8, `rm` is */
+	REG8 = 1 << 7,	   /* `reg` is an 8-bit register; RM8: `rm` is one */
 	RM8 = 1 << 8,
 	OPCODE_REG = 1 << 9, /* the last 3 bits of the opcode are the register `rm` */
 };

@@ -16,11 +16,12 @@
  * where H is the handler and N the next code. If the handler is empty, H == N.
  *
  * The condition is constant. So the one byte that differs between je and jne (74 and 75, in the
- * near form 0f 84 and 0f 85) enables and disables the handler. Changing it is safe at any time,
- * wherever a thread is, because the instructions keep their lengths. The tool does this in a
- * running program that was not post-linked. It does not convert the sites to the post-linker's
- * form: a uprobe executes the first instruction as it is in the file, here the load of 7 bytes, and
- * execution would continue in the middle of an instruction of the converted site.
+ * near form 0f 84 and 0f 85) enables and disables the handler. This byte can be changed at any
+ * time, wherever a thread is, because the instructions keep their lengths. So the tool changes it
+ * in a running program that was not post-linked. The tool does not convert the sites to the
+ * post-linker's form: a uprobe executes the first instruction as it is in the file, here the load
+ * of 7 bytes, and execution would then continue in the middle of an instruction of the converted
+ * site.
  *
  * Usually a dormant probe has just the three instructions above the handler; the section "matching"
  * below describes which others may be in between.
@@ -31,7 +32,7 @@
 
 #include "program/dormant/x86_insn.h"
 
-/* The distance from the end of a dormant probe to the byte that differs in je and jne. */
+/* The byte that differs in je and jne is this many bytes before the end of a dormant probe. */
 enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
 
 static int32_t read_i32(const uint8_t *bytes)
@@ -82,8 +83,8 @@ size_t x86_site_opcode_at(const struct x86_site *site)
 
 /*
  * Decides whether the load of a marker's address is the start of a dormant probe. The code after
- * the load is evaluated for two cases at once: first, as it really runs, where the marker's address
- * is not 0, and second, as if the marker were OCaml's 0. The code is a dormant probe if it has only
+ * the load is evaluated for two cases at once: in the first case, the marker is an address, as when
+ * the program runs; in the second case, it is OCaml's 0. The code is a dormant probe if it has only
  *
  *	moves of values that come from the marker, to registers, stack slots and static data;
  *	the comparison of the marker with 0;
@@ -95,8 +96,9 @@ size_t x86_site_opcode_at(const struct x86_site *site)
  * between; flambda makes static data of each step of a module's initialiser.
  *
  * The post-linker overwrites all of this code, from the load to the jump. This is sound since no
- * later code uses the values that it writes: the ppx gives them no names, and Sys.opaque_identity
- * hides them from each optimisation, except CSE of the marker's address, which no other code loads.
+ * later code uses the values that this code writes: the ppx gives the values no names, and
+ * Sys.opaque_identity hides them from all optimisations except CSE of the marker's address, and no
+ * other code loads this address.
  *
  * ocamlopt puts labels only at the starts of blocks, and all of this code is one block. So no jump
  * leads into the code, except to its first instruction, which is still the start of the site.
@@ -109,7 +111,7 @@ enum {
 };
 
 enum evaluated_kind {
-	OTHER = 0, /* a value that must not be used */
+	OTHER = 0, /* an unknown value, which no later instruction may use */
 	MARKER,	   /* the marker's address in the first case; OCaml's 0 in the second */
 	PLACE,	   /* an address, identified by `key` */
 	CHOICE,	   /* a number for each of the two cases */
@@ -189,7 +191,7 @@ static struct evaluated_value evaluate_load(const struct evaluation *eval,
 			return eval->cells[i].value;
 	/*
 	 * Take the word for a word of the GOT, which contains an address. If it is any other word,
-	 * evaluate_insn() accepts no use of the value.
+	 * that is safe: evaluate_insn() accepts no use of the value.
 	 */
 	if (insn->base == X86_RIP)
 		value = (struct evaluated_value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
@@ -249,8 +251,8 @@ static struct evaluated_value evaluate_lea(const struct evaluation *eval,
 }
 
 /*
- * Evaluate one instruction. Return false if it is not one of those described at the top of this
- * file.
+ * Evaluate one instruction. Return false if it is not one of the instructions described at the
+ * start of this section.
  */
 static bool evaluate_insn(struct evaluation *eval, const struct x86_insn *insn)
 {
@@ -300,8 +302,8 @@ static bool is_jump_on_equality(const struct x86_insn *insn)
 }
 
 /*
- * Record in the site the conditional jump that ends it. END is the offset of the byte after the
- * jump. Return NULL, or the reason why the jump does not fit.
+ * Record the conditional jump that ends the site. END is the offset of the byte after the jump.
+ * Return NULL, or the reason why the jump cannot end a site.
  */
 static const char *take_jump(const struct evaluation *eval, const struct x86_insn *insn, size_t end)
 {

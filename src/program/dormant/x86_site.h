@@ -33,8 +33,8 @@ struct x86_load {
 };
 
 /*
- * Return true if the first three bytes may begin such a load. This is a cheap test for the scan of
- * all code.
+ * Return true if the first three of BYTES may begin a load in one of these forms. This is a cheap
+ * test for the scan of all code.
  */
 static inline bool x86_may_be_load(const uint8_t *bytes)
 {
@@ -50,8 +50,8 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 /* A dormant probe that was checked completely. */
 struct x86_site {
 	size_t pos;	/* offset of the load in the section */
-	size_t n_bytes; /* from the load to the end of the conditional jump */
-	/* Register with the marker's address; its value is not used after the jump. */
+	size_t n_bytes; /* size, from the load to the end of the conditional jump */
+	/* The register with the marker's address. No code after the jump uses its value. */
 	unsigned int reg;
 	bool is_inverted; /* the jump leads to the handler, not past it */
 	bool is_near;	  /* the jump has a 32-bit displacement */

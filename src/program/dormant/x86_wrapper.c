@@ -108,8 +108,8 @@ static bool write_cell(struct traced_cells *cells, int64_t number, struct traced
 }
 
 /*
- * Return true if NUMBER is a possible distance from the stack pointer. The sum of two such numbers
- * does not overflow.
+ * Return true if NUMBER is a possible distance from the stack pointer. The sum of two possible
+ * distances does not overflow.
  */
 static bool is_sane(int64_t number)
 {
@@ -167,7 +167,7 @@ static bool trace_store(struct wrapper_walk *walk, const struct x86_insn *insn,
 static bool set_traced_register(struct wrapper_walk *walk, unsigned int reg,
 				struct traced_value value)
 {
-	/* If the stack pointer is unknown, so is everything else. */
+	/* If the stack pointer becomes unknown, or leaves the wrapper's frame, end the walk. */
 	if (reg == X86_RSP && (value.kind != POINTER || value.number > -WORD))
 		return false;
 	walk->regs[reg] = value;
@@ -325,7 +325,7 @@ static bool find_further(struct wrapper_walk *walk, size_t n, struct traced_cell
 	for (size_t i = 1; i < walk->domain.n; i++)
 		if (walk->domain.list[i].number < *first)
 			*first = walk->domain.list[i].number;
-	/* If their number is right, the words are the parameters: read_params() looks up each. */
+	/* If there are N words, they are the parameters: read_params() looks up each of them. */
 	return walk->domain.n == n;
 }
 
@@ -366,7 +366,8 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 		return "the probe has too many arguments";
 	memset(places, 0, n * sizeof(*places));
 	/*
-	 * Do not clear the cells: each is written before it is read, and clearing would take long.
+	 * Do not clear the cells: each cell is written before it is read, and clearing them would
+	 * take long.
 	 */
 	walk.frame.n = walk.domain.n = 0;
 	walk.was_stack_test = false;
@@ -381,7 +382,7 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 		if (!(insn.opcode & X86_0F ? step_two_byte(&walk, &insn)
 					   : step_one_byte(&walk, &insn)))
 			break;
-		/* A pop changes no flag. */
+		/* A pop changes no flags, so the result of the test stays. */
 		if (insn.opcode < 0x58 || insn.opcode > 0x5f)
 			walk.was_stack_test = is_stack_test(&walk, &insn);
 		pos += insn.n_bytes;
