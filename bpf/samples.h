@@ -48,7 +48,7 @@ struct profile_key {
 struct profile_count {
 	__u64 n;
 	__u64 sum;   /* nanoseconds that a thread waited; words in large blocks */
-	__u64 heaps; /* minor heaps that ran out, and that the samples represent */
+	__u64 heaps; /* minor heaps that ran out: the sum of the weights of the samples */
 };
 
 /* A thread that waits now. */
