@@ -13,7 +13,7 @@ struct uprobe {
 	uint64_t off;	      /* file offset of the instruction */
 	uint64_t ref_ctr_off; /* file offset of the semaphore to raise; 0: none */
 	uint64_t cookie;
-	bool no_semaphore; /* do not use its semaphore; read and updated */
+	bool no_semaphore; /* do not use its semaphore; also set if it could not be used */
 };
 
 struct uprobe_link_spec {
