@@ -93,7 +93,7 @@ struct ocp_meter {
 	struct ocp_program *program; /* measure in every process that runs this program */
 	char program_path[FD_PATH_BYTES];
 	bool program_is_layered;	/* other files share its code: see kernel_file.c */
-	struct measure_request request; /* depth and print_limit are never unset */
+	struct measure_request request; /* depth and print_limit always have a value */
 	struct selection counted;	/* request.counted, compiled */
 	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
@@ -108,7 +108,10 @@ struct ocp_meter {
 	size_t n_ends;
 	struct engine_role *roles;
 	size_t n_roles;
-	/* Sorted by pid. Single processes are in the order in which they were added. */
+	/*
+	 * The processes of a program are sorted by pid; single processes are in the order in which
+	 * they were added.
+	 */
 	struct measured_process *processes;
 	size_t n_processes;
 	struct find_memory known, *shared; /* shared: used by other meters too, or NULL */

@@ -66,7 +66,7 @@ static int append_pair(struct ocp_meter *meter, const char *start, const char *s
 								      : 0;
 }
 
-/* STOP is "" for calls. */
+/* Return true if the request has the pair START, STOP. STOP is "" if calls of START are timed. */
 static bool has_pair(const struct ocp_meter *meter, const char *start, const char *stop)
 {
 	for (size_t i = 0; i < meter->request.n_pairs; i++)

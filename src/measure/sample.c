@@ -663,7 +663,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			.not_keyed = pair->not_keyed,
 			/*
 			 * While the meter is attached, the counters are not all read at the same
-			 * moment.
+			 * moment, so `ended` may be larger than `starts`.
 			 */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],

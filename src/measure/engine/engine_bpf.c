@@ -470,8 +470,8 @@ static bool makes_records(const struct engine_spec *spec)
 }
 
 /*
- * Return true if the BPF programs report ids or look them up. Pairs need thread ids that are
- * unique, in whatever namespace.
+ * Return true if the BPF programs report ids or look them up, so that the pid namespace of the ids
+ * matters. It does not matter for pairs, which only need unique thread ids.
  */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {

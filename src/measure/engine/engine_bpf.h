@@ -46,7 +46,7 @@ struct engine_link {
 /* A process in `tgids`. */
 struct listed_process {
 	pid_t pid; /* in our pid namespace */
-	__u32 id;  /* in the namespace of the program */
+	__u32 id;  /* in the pid namespace that the BPF programs use */
 };
 
 struct engine {

@@ -58,7 +58,7 @@ struct inside_process {
 
 struct engine {
 	struct ocp_ctx *ctx;
-	struct engine_role *roles; /* a copy of those of the spec */
+	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
