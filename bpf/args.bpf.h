@@ -254,7 +254,7 @@ static __noinline int ocaml_number(__u64 value, __s64 *number)
 
 /*
  * Read the argument SPEC into *NUMBER if it is a number. Return FILTER_TYPE_INT for an OCaml int, a
- * boxed integer, or a C integer. For a float, *NUMBER are its bits: return FILTER_TYPE_FLOAT.
+ * boxed integer, or a C integer. For a float, set *NUMBER to its bits and return FILTER_TYPE_FLOAT.
  * Return FILTER_TYPE_OTHER for everything else.
  */
 static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spec *spec,

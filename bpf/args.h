@@ -260,7 +260,7 @@ _Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
 /* The kind of a record in the ring buffer. */
 enum record_kind {
 	RECORD_HIT,
-	RECORD_SLOW, /* the first part of struct slow_record, measure_slower.h */
+	RECORD_SLOW, /* the record is a struct slow_record (measure_slower.h) */
 };
 
 struct hit_record {

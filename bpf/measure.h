@@ -65,9 +65,10 @@ enum {
 enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
 
 /*
- * The first bytes of the programs' .bss: which programs count. `open` is MEASURE_CLOSED before the
- * attach and after the detach, so that all sites start and stop counting at one moment. Normally it
- * is MEASURE_OPEN, and during a handover it is the serial of the new link.
+ * The gate decides which BPF programs count hits. It is at the beginning of the programs' .bss.
+ * `open` is MEASURE_CLOSED before the attach and after the detach, so that all sites start and stop
+ * counting at one moment. Normally it is MEASURE_OPEN, and during a handover it is the serial of
+ * the new link.
  *
  * Handover. A uprobe_multi link cannot be changed. To remove some of its sites, a second link is
  * made for the other sites of the file, and then the first link is closed. While both exist, a hit
