@@ -239,7 +239,10 @@ int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
 		return ctx_no_memory(ctx);
 	memcpy((void *)&new->rodata->config, config, sizeof(*config));
 	new->maps.walk_processes.max_entries = sizes->walked_processes;
-	/* Processes that have ended keep their entries until the next refresh. */
+	/*
+	 * Processes that have ended keep their entries until the next refresh, so make room for
+	 * more.
+	 */
 	new->maps.sampled.max_entries = 4 * sizes->walked_processes;
 	new->maps.walk_scratch.max_entries = sizes->walks;
 	if (sizes->waits)

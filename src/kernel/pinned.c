@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From linux/bpf.h; our copy may be older. */
+/* From linux/bpf.h. Older headers lack some of these. */
 enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
 
 bool pin_name_is_valid(const char *name)

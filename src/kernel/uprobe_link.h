@@ -36,10 +36,10 @@ struct uprobe_link_spec {
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 
 /*
- * perf_links.c: the same by one perf event per uprobe, on kernels without uprobe_multi links
- * (idle_prog_fd is not used). Log the expected duration of the detach first. FDS has room for one
- * descriptor per uprobe; closing the descriptors removes the uprobes. On failure no descriptor is
- * left open.
+ * perf_links.c: like uprobe_link_create(), but make one perf event per uprobe, for kernels without
+ * uprobe_multi links. spec->idle_prog_fd is not used. Log the expected duration of the detach
+ * first. FDS has room for one descriptor per uprobe; closing the descriptors removes the uprobes.
+ * On failure no descriptor is left open.
  */
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds);
 
