@@ -114,7 +114,7 @@ struct ocp_meter {
 	 */
 	struct measured_process *processes;
 	size_t n_processes;
-	struct find_memory known, *shared; /* shared: used by other meters too, or NULL */
+	struct find_memory known, *shared; /* shared: see meter_share_known() */
 	struct warned_pids hidden; /* processes that may run the program, but cannot be inspected */
 	/* files that have no requested function or must not be read */
 	struct code_files without_code;
@@ -148,7 +148,7 @@ struct ocp_meter {
 	struct ocp_costs pinned_costs;
 };
 
-/* Return the time of the attach (CLOCK_MONOTONIC). The times of samples and hits start from it. */
+/* Return the time of the attach (CLOCK_MONOTONIC). Times of samples and hits are relative to it. */
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*

@@ -243,7 +243,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	meter->request.split = request->split;
 	meter->request.has_slower = request->has_slower;
 	meter->request.slower_ns = request->slower_ns;
-	/* "none" */
+	/* Unless the key is an argument, request->key is NULL or "none". */
 	if (!err && !meter->request.key)
 		err = keep_text(meter, &meter->request.key, request->key);
 	return err;

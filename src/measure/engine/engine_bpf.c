@@ -207,7 +207,10 @@ static int make_links_of(struct engine *engine, const struct engine_file *file, 
 	return err;
 }
 
-/* List the WANTED sites of FILE in SPEC: those at which SPEC has return probes, or the others. */
+/*
+ * Put the WANTED sites of FILE into SPEC: if spec->is_return, the sites that need a return probe,
+ * otherwise all others.
+ */
 static void list_uprobes(const struct engine *engine, const struct engine_file *file,
 			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
 {
