@@ -72,7 +72,10 @@ static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_i
 		return 0;
 	if (cred->user_ns->ns.inum != userns_ino)
 		return 0;
-	/* Two words of 32 bits before Linux 6.3, one of 64 since then: the bytes are the same. */
+	/*
+	 * A capability set is two words of 32 bits before Linux 6.3, and one of 64 bits since then.
+	 * Its bytes are the same in both forms.
+	 */
 	if (bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) ||
 	    permitted & ~capabilities)
 		return 0;

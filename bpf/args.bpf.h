@@ -16,14 +16,14 @@
  * could read them all, but bpf_probe_read_kernel() is not available if the kernel is locked down
  * for confidentiality.
  *
- * Memory is first read without page faults. If this fails, the page is fetched as if the program
- * had read it: a constant string is often in a page of the file that was never touched. Programs
- * that include this file must therefore be sleepable (SEC "uprobe.multi.s"). It has no measurable
- * cost that a program is sleepable, neither per hit nor when detaching.
+ * Memory is first read without page faults. If this fails, the page is fetched as if the traced
+ * program had read it: a constant string is often in a page of the file that was never touched. BPF
+ * programs that include this file must therefore be sleepable (SEC "uprobe.multi.s"). Being
+ * sleepable has no measurable cost, neither per hit nor when detaching.
  *
  * Functions return 1 if they succeed, else 0, unless their comments say otherwise. The larger
- * functions must not be inlined (but see few_functions.bpf.h): this would exceed the stack and give
- * the verifier more paths to follow.
+ * functions must not be inlined (but see few_functions.bpf.h): inlining them would exceed the stack
+ * and give the verifier more paths to follow.
  */
 #ifndef ARGS_BPF_H
 #define ARGS_BPF_H
@@ -69,8 +69,8 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 /* ---- arguments of a site -------------------------------------------------------------------- */
 
 /*
- * Makes the compiler keep NUMBER. It could otherwise compute the number again in another way, so
- * that the verifier would no longer know its bounds.
+ * Make the compiler keep the value of NUMBER. Otherwise the compiler could compute NUMBER again in
+ * another way, and the verifier would no longer know its bounds.
  */
 #define args_keep(number) asm volatile("" : "+r"(number))
 
@@ -133,8 +133,8 @@ static __within_stacks int args_read_memory(__u64 addr, const struct arg_spec *s
 }
 
 /*
- * Read the word (or the integer, extended to 64 bits) that SPEC describes. Returns 0 if it cannot
- * be read.
+ * Read the argument that SPEC describes into *VALUE; an integer is extended to 64 bits. Returns 0
+ * if the argument cannot be read.
  */
 static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec, __u64 *value)
 {
@@ -254,7 +254,7 @@ static __noinline int ocaml_number(__u64 value, __s64 *number)
 
 /*
  * Read the argument SPEC into *NUMBER if it is a number. Return FILTER_TYPE_INT for an OCaml int, a
- * boxed integer, or a C integer. For a float, *NUMBER are its bits: return FILTER_TYPE_FLOAT.
+ * boxed integer, or a C integer. For a float, set *NUMBER to its bits and return FILTER_TYPE_FLOAT.
  * Return FILTER_TYPE_OTHER for everything else.
  */
 static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spec *spec,
@@ -390,8 +390,8 @@ static __noinline int record_children(struct hit_record *record, struct value_no
 			break;
 		*child = (struct value_node){ .value = words[i], .kind = kind };
 		/*
-		 * The second word of a list cell may be the rest of the list: it has the depth of
-		 * the cell.
+		 * The second word of a list cell may be the rest of the list. Give it the depth of
+		 * the cell, so that RECORD_DEPTH does not limit the length of lists.
 		 */
 		child->depth = node->depth + !(is_cell && i == 1);
 	}

@@ -10,9 +10,9 @@
 /* ---- where the arguments of a site are ------------------------------------------------------ */
 
 /*
- * A site has up to ARGS_MAX arguments by position. Behind these, the array has the arguments that
- * the filter, the key and the histogram name. An argument with the same name has the same place in
- * the arrays of all sites.
+ * struct site_args has an array of arguments: up to ARGS_MAX by position, and after these, copies
+ * of the arguments that the request (filter, key, histogram, groups) gives by name. A name has the
+ * same index in the arrays of all sites.
  */
 enum {
 	ARGS_MAX = 16,
@@ -96,9 +96,9 @@ enum {
 };
 
 /*
- * A filter in postfix form. A comparison of an argument with a literal of another type has no
- * answer: it counts as false, even with !=. If such a comparison could change the result of the
- * filter, the hit is counted as a mismatch.
+ * A filter in postfix form. A comparison of an argument with a literal of another type is called a
+ * comparison without an answer: it counts as false, even with !=. If such a comparison could change
+ * the result of the filter, the hit is counted as a mismatch.
  */
 enum filter_op_kind {
 	FILTER_NUMBER, /* push: argument COMPARISON number */
@@ -207,9 +207,9 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
 /*
  * The arguments of a hit as a tree. The nodes are in one array in breadth-first order: the
  * arguments first, then the fields of the first block, of the second, and so on. While the tree is
- * read, the nodes at the end of the array that are not read yet (NODE_PENDING) are the queue of the
- * search. If room gets short, all arguments are cut at about the same depth. Children have higher
- * numbers than their parents.
+ * being read, the nodes at the end of the array are NODE_PENDING: they are the queue of the search.
+ * Because of the breadth-first order, a lack of room cuts all arguments at about the same depth.
+ * Children have higher numbers than their parents.
  */
 enum {
 	RECORD_NODES = 64,
@@ -260,7 +260,7 @@ _Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
 /* The kind of a record in the ring buffer. */
 enum record_kind {
 	RECORD_HIT,
-	RECORD_SLOW, /* the first part of struct slow_record, measure_slower.h */
+	RECORD_SLOW, /* the record is a struct slow_record (measure_slower.h) */
 };
 
 struct hit_record {

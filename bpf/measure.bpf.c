@@ -4,10 +4,11 @@
  * site contains its number, which is its index in `hits` and `site_table`.
  *
  * Exactness. A uprobe program cannot move to another CPU, but it can be preempted by a task that
- * hits the same site, so shared data is written with atomic operations. There are still slots per
- * CPU, so that CPUs do not compete for a cache line. Data of one thread (its open starts) needs
- * neither. Unlike kprobes and tracepoints, uprobe_multi programs have no recursion limit: no hit is
- * dropped. Data that does not fit into a map is counted as lost.
+ * hits the same site, so shared data is written with atomic operations. In addition, there are
+ * slots per CPU, so that CPUs do not compete for a cache line. Data of one thread (its open starts)
+ * needs neither atomic operations nor slots per CPU. Unlike kprobes and tracepoints, uprobe_multi
+ * programs have no recursion limit: no hit is dropped. Data that does not fit into a map is counted
+ * as lost.
  *
  * Speed. The trap is 95 % of the cost of a hit. The rest is kept small by removing, when the
  * program is loaded, all features that `config` does not enable. All maps are allocated in advance.
@@ -94,8 +95,8 @@ int hit(struct pt_regs *regs)
 	}
 #ifdef MEASURE_FULL
 	/*
-	 * Do not count the hit as passed over either: this would reveal the hits of other users'
-	 * processes.
+	 * Ignore the hit. Counting it as passed over would reveal the number of hits in other
+	 * users' processes.
 	 */
 	if (config.checks_access && !may_inspect_current())
 		return 0;
@@ -236,8 +237,8 @@ int thread_exit(void *unused)
 
 #ifdef MEASURE_FULL
 /*
- * Return the process id that current_ids() gives in CHILD itself; 0 if CHILD is in another pid
- * namespace.
+ * Return the process id of CHILD, as current_ids() will find it when CHILD runs; 0 if CHILD is in
+ * another pid namespace.
  */
 static __always_inline __u32 tgid_of_child(struct task_struct *child)
 {

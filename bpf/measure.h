@@ -65,9 +65,10 @@ enum {
 enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
 
 /*
- * The first bytes of the programs' .bss: which programs count. `open` is MEASURE_CLOSED before the
- * attach and after the detach, so that all sites start and stop counting at one moment. Normally it
- * is MEASURE_OPEN, and during a handover it is the serial of the new link.
+ * The gate decides which BPF programs count hits. It is at the beginning of the programs' .bss.
+ * `open` is MEASURE_CLOSED before the attach and after the detach, so that all sites start and stop
+ * counting at one moment. Normally it is MEASURE_OPEN, and during a handover it is the serial of
+ * the new link.
  *
  * Handover. A uprobe_multi link cannot be changed. To remove some of its sites, a second link is
  * made for the other sites of the file, and then the first link is closed. While both exist, a hit
@@ -76,9 +77,10 @@ enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
  * the serial of this link in the cookie, counts the hit and sets the bit of the thread in `marks`.
  * The program of the old link clears this bit. If the bit was not set, the program of the old link
  * counts the hit: the new link had not reached the site when the hit began. If the new link is
- * there, its program always runs first, and the thread runs nothing else between the two. It does
- * not matter which of them reads an old `open`: the later of two reads by one thread never returns
- * an older value.
+ * there, its program always runs first, and the thread runs nothing else between the two programs.
+ * `open` may change between them when the handover begins: then only the old link's program sees
+ * the new value, finds no bit set, and counts the hit. The reverse cannot happen, because the later
+ * of two reads by one thread never returns an older value.
  *
  * A link can outlive its closing: another process that has a descriptor of the link, as `bpftool
  * link` has for a moment, keeps the uprobes of the link in place. So a link counts a site only
@@ -243,8 +245,8 @@ struct measure_start {
 
 /*
  * The open starts of a pair in a thread. The newest is at ring[(next - 1) % MEASURE_DEPTH], the one
- * before it at the previous place, and so on. If there is one more than config.depth, the oldest is
- * dropped.
+ * before it at the previous place, and so on. A start that exceeds config.depth replaces the oldest
+ * one.
  *
  * Which start a stop ends. If an exception skips a stop, its start stays open. The stack pointer
  * distinguishes the starts. A function that contains both sites passes both with the same stack
@@ -276,8 +278,8 @@ struct measure_compared {
 };
 
 /*
- * This value instead of a time marks a start that the filter rejected. Such a start is not counted,
- * but its stop must find it, so that the stop is not counted either.
+ * This value instead of a time marks a start that the filter rejected. A rejected start is not
+ * counted, but it is stored: its stop finds it and is then not counted either.
  */
 enum { MEASURE_MARKER = 0 };
 

@@ -282,7 +282,10 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/* Return the filter. Hides from the compiler that the filter is all zeros before the load. */
+/*
+ * Return the filter. Hide its contents from the compiler, which would otherwise compile in the
+ * zeros that it has before the load.
+ */
 static __always_inline const struct filter *the_filter(void)
 {
 	const struct filter *hidden = (const struct filter *)&filter;
@@ -317,8 +320,8 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 }
 
 /*
- * The result of judge(): whether the filter matches in the lowest bit, the mismatch in the bits
- * above.
+ * The result of judge(): the lowest bit is set if the filter matches; the bits above are
+ * filter_mismatch() or 0.
  */
 enum { VERDICT_MATCHES = 1, VERDICT_MISMATCH_SHIFT = 1 };
 

@@ -3,10 +3,10 @@
  * Groups hits and times by the value of an argument. Only object measure_by has this code;
  * measure_by.h describes its maps.
  *
- * Every hit and every time is in exactly one group, or in the sum of the values for which there was
- * no room. A pair belongs to the value that the argument has at its start. The start stores the
- * index of its group in by_open, at the same place as in the ring of open starts, or in
- * by_key_open, under the same key. The stop reads the index from there.
+ * Every hit and every time is in exactly one group, or, if there was no room for a group of its
+ * value, in the sum of all such values. A pair belongs to the value that the argument has at its
+ * start. The start stores the index of its group in by_open, at the same place as in the ring of
+ * open starts, or in by_key_open, under the same key. The stop reads the index from there.
  *
  * An index is taken before its group is in by_pairs. If two threads meet a new value at the same
  * moment, both take an index. One of the two is never used, and there is room for one group less.

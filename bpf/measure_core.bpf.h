@@ -153,8 +153,8 @@ static __always_inline struct measure_losses *our_losses(void)
 /* ---- which of two links counts a hit -------------------------------------------------------- */
 
 /*
- * Return 1 if a hit counts during a handover: see struct measure_gate. SERIAL is the serial of the
- * current link of the site.
+ * Return 1 if a hit counts while the gate is closed or during a handover: see struct measure_gate.
+ * SERIAL is the serial of the current link of the site.
  */
 static __within_stacks int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {

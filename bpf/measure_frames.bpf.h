@@ -4,9 +4,9 @@
  * frame of the call.
  *
  * A frame is the stack pointer at the entry of the function. A site may be behind instructions that
- * move the stack pointer; `frame_depth` of the site undoes this. In one thread two calls of a
- * function that are both active have different frames. So an exit finds its own entry, also in a
- * deep recursion, and after exceptions have skipped exits.
+ * move the stack pointer; `frame_depth` of the site is added to the stack pointer to undo this. In
+ * one thread two calls of a function that are both active have different frames. So an exit finds
+ * its own entry, also in a deep recursion, and after exceptions have skipped exits.
  *
  * OCaml 5 runs OCaml code on separate stacks. A stack moves when it grows, and effects switch
  * between stacks. So for a call on such a stack, the frame is the number of the stack and the

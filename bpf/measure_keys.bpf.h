@@ -5,7 +5,7 @@
  * An entry of key_open is one open start. The program that deletes the entry counts it: a stop
  * counts a pair; a later start with the same key and the end of the process count an orphan start.
  * So the counters are exact even if several threads use a key at the same moment. In this case it
- * is undefined to which start a stop belongs: only the measured time may be wrong.
+ * is undefined to which start a stop belongs, so the measured time may be wrong.
  */
 #ifndef MEASURE_KEYS_BPF_H
 #define MEASURE_KEYS_BPF_H

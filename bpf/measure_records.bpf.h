@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring with records of hits and slow pairs, and how many of them may be made in a second.
+ * The ring buffer with the records of hits and slow pairs, and the limit of records per second.
  *
  * The time of a record is taken after the room for the record is reserved. So if the reader does
  * not see the reservation of a record yet, the time of the record is later than the moment at which

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slow pairs, shared by the BPF programs (measure_slower.bpf.h) and their user side. The map is in
- * measure_slower only:
+ * Slow pairs, shared by the BPF programs (measure_slower.bpf.h) and their user side. Only the
+ * object measure_slower has the map:
  *
  *	slow_open    hash           struct slow_key         struct slow_start
  *
- * and `prints` also has struct slow_record, which differs from struct hit_record in its kind.
+ * In this object, `prints` contains both struct hit_record and struct slow_record, which the reader
+ * distinguishes by `kind`.
  */
 #ifndef MEASURE_SLOWER_H
 #define MEASURE_SLOWER_H

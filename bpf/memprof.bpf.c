@@ -246,7 +246,7 @@ int memprof_event(struct pt_regs *regs)
 	if (kind <= EVENT_ALLOC_MAJOR)
 		read_int(regs, args, EVENT_ARG_SAMPLES, &n_samples);
 	known = read_int(regs, args, kind <= EVENT_ALLOC_MAJOR ? EVENT_ARG_EVENT : 0, &id);
-	/* The library has not numbered the block: the session has ended. */
+	/* The session has ended, so the library gave no id to the block. */
 	if (known && (__s64)id <= 0)
 		return 0;
 	s = take_scratch();

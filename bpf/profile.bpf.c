@@ -191,9 +191,9 @@ static __always_inline void begin_wait(void *ctx)
 }
 
 /*
- * Count the wait of TASK, which has ended. Some kernels do not run BPF programs in some threads, so
- * that a switch from such a thread to TASK is not seen, and TASK may have run during this time. So
- * subtract the CPU time that TASK has used since the wait began.
+ * Count the wait of TASK, which has ended, without the CPU time that TASK has used since the wait
+ * began. TASK may have run in between without being noticed: some kernels run no BPF programs in
+ * some threads, so a switch from such a thread to TASK is not seen.
  */
 static __always_inline void end_wait(const struct task_struct *task)
 {

@@ -48,7 +48,7 @@ struct profile_key {
 struct profile_count {
 	__u64 n;
 	__u64 sum;   /* nanoseconds that a thread waited; words in large blocks */
-	__u64 heaps; /* minor heaps that ran out, and that the samples represent */
+	__u64 heaps; /* minor heaps that ran out: the sum of the weights of the samples */
 };
 
 /* A thread that waits now. */
@@ -104,7 +104,7 @@ struct profile_sampled {
 struct profile_losses {
 	__u64 counts_full; /* samples whose count had no room */
 	__u64 waits_full;
-	/* Not losses: what the samples cost. run_ns only if config has counts_cost. */
+	/* The cost of the samples, not losses. run_ns is 0 unless config.counts_cost is set. */
 	__u64 large_hits; /* runs of large_block() for profiled processes */
 	__u64 small_hits;
 	__u64 run_ns; /* time spent in the programs for profiled processes */

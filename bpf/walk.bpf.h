@@ -9,9 +9,9 @@
  * process that has started since, or code that has been loaded since, the walk searches the
  * kernel's own tree of mappings, and reports the process or file to user space in walk_news.
  *
- * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes
- * about 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers
- * usually do, and at 99 samples per second it would take more than 1 % of the CPU's time.
+ * A walk has at most 1024 frames, which take about 0.1 ms (40 to 90 ns a frame). Interrupts are off
+ * in a sample of the CPU: a deeper walk would block the CPU for longer than timers usually do, and
+ * at 99 samples per second it would take more than 1 % of the CPU's time.
  *
  * A walk needs more memory than the stack of a BPF program has, so it takes a slot of its CPU. A
  * program can be preempted in the middle of a walk by another one, which takes another slot.
@@ -51,8 +51,8 @@ struct {
 } walk_rules SEC(".maps");
 
 /*
- * A cache, by a hash of the place: the result of frame_at() for an address, and the number of its
- * rule, in one word, so that one load reads both.
+ * A cache of rules, indexed by a hash of the place. An entry has a place (the result of frame_at()
+ * without WALK_IN_FILE) and the number of its rule in one word, so that one load reads both.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -277,8 +277,7 @@ static __always_inline int search_rule(const struct walk_mapping *mapping, __u32
 
 /*
  * Return the number of the rule for INSIDE, a result of frame_at(); 0: none is known. The rule of a
- * place in a file never changes. In a cached word, the number is in the upper bits, where a frame
- * has WALK_IN_FILE.
+ * place in a file never changes, so cached rules stay valid.
  */
 static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64 inside)
 {

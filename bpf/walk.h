@@ -66,7 +66,7 @@ enum walk_place { WALK_SAME, WALK_AT_CFA, WALK_AT_RSP, WALK_AT_RBP, WALK_NOWHERE
 
 /* Flags of walk_rule.flags. */
 enum {
-	WALK_SIGNAL = 1 << 0,	 /* the caller was interrupted, and called nothing */
+	WALK_SIGNAL = 1 << 0,	 /* the caller was interrupted; it made no call */
 	WALK_OUTERMOST = 1 << 1, /* the frame has no caller */
 	WALK_CALLBACK = 1 << 2, /* the caller is C that calls OCaml 5; r14 has the domain's state */
 };
@@ -154,7 +154,7 @@ enum walk_end {
 	WALK_NO_REGISTER, /* the rule needs a register that was not kept */
 	WALK_NO_PROGRESS, /* the caller's frame would not be above the current frame */
 	WALK_BUSY,	  /* no slot was free */
-	WALK_FULL, /* the process has more mappings, and its tree cannot be searched from here */
+	WALK_FULL, /* more than WALK_MAPPINGS mappings; the tree cannot be searched from here */
 	WALK_ENDS,
 };
 

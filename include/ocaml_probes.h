@@ -30,7 +30,7 @@
  *	-ENOEXEC     the file is not an ELF file for this machine
  *	-EBADMSG     the ELF file or its notes are damaged
  *	-EILSEQ      the code of the process differs from its notes; nothing was written
- *	-ERANGE      enabling would make a semaphore overflow, or disabling would lower a 0
+ *	-ERANGE      enabling would overflow a semaphore, or disabling would lower it below 0
  *	-EOVERFLOW   the code is mapped on 1 GiB pages, and writing to these was not allowed
  *	-ETIMEDOUT   a thread of the process did not stop in time; nothing was written
  *	others       the errno of the system call that failed, such as -ENOMEM
@@ -151,7 +151,7 @@ OCP_API void ocp_process_free(struct ocp_process *proc);
  * Find the processes that run the file PATH; another file of the same name does not count. *PIDS is
  * set to an array of *N pids in ascending order; the caller frees it with free(). Processes that
  * the caller may not inspect are left out; a warning is logged if their names suggest that they run
- * PATH. Returns -ESRCH if there are none.
+ * PATH. Returns -ESRCH if no process is found.
  */
 OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
 
@@ -174,7 +174,9 @@ OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
  */
 OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
-/* The pid of the process in its own pid namespace. Most containers have a separate one. */
+/*
+ * The pid of the process in its own pid namespace. Most containers have a separate pid namespace.
+ */
 OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
 
 /* The probes of all files of the process, numbered from 0 and sorted by name (strcmp). */
@@ -316,8 +318,8 @@ struct ocp_site {
 	const char *symbol;  /* the function that contains it; NULL if unknown or not requested */
 	uint64_t symbol_off; /* the offset of its first byte in that function */
 	/*
-	 * n_code bytes. code[opcode_at] is the byte that is switched. A site of the ABI has 6
-	 * bytes: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
+	 * n_code bytes. code[opcode_at] is the byte that is switched. A site that is not dormant
+	 * has 6 bytes: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
 	 */
 	const uint8_t *code;
 	uint8_t n_code, opcode_at;

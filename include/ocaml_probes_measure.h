@@ -120,12 +120,12 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  *	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
  *	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
  *
- * with && || ! and parentheses. Numbers are compared exactly with ints and floats. If the argument
- * cannot be read, or is not a number (not a string) but is compared with one, the comparison is
- * false; see `filter_mismatches` in struct ocp_losses. If EXPR gives an argument by its name, and
- * the program declares a type for this argument that excludes the comparison, ocp_meter_open()
- * leaves out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has
- * more than 32 comparisons and operators.
+ * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
+ * false if its argument cannot be read, or has another type than the literal (number or string);
+ * see `filter_mismatches` in struct ocp_losses. If EXPR gives an argument by its name, and the
+ * program declares a type for this argument that excludes the comparison, ocp_meter_open() leaves
+ * out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more
+ * than 32 comparisons and operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
@@ -212,9 +212,9 @@ struct ocp_hit {
 typedef void (*ocp_hit_fn)(void *data, const struct ocp_hit *hit);
 
 /*
- * Call FN(DATA, hit) for each recorded hit, in the order of time. Call this function about every
- * 20 ms: the buffer has a fixed size, and hits that find it full are dropped and counted. While the
- * meter is attached, the newest hits are left for the next call, so that the order is right.
+ * Call FN(DATA, hit) for each recorded hit, in the order of time. Call this function about every 20
+ * ms: the buffer has a fixed size, and hits for which it has no room are dropped and counted. While
+ * the meter is attached, the newest hits are left for the next call, so that the order is right.
  */
 OCP_API int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data);
 
@@ -562,9 +562,9 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
- * ends it and removes its name. A meter that counts inside of a process (`attach --engine inside`)
- * is looked for in all processes that the caller may trace; unlike pinned maps, it ends with its
- * process. The errors are:
+ * ends it and removes its name. A meter can also count inside of a process (`attach --engine
+ * inside`): NAME is searched for in all processes that the caller may trace. Unlike pinned maps,
+ * such a meter ends with its process. The errors are:
  *
  *	-ENOENT   there is no pinned meter NAME
  *	-EBADMSG  it is incomplete, or its maps have changed

@@ -32,9 +32,9 @@ static uint32_t at_least_1(uint32_t n)
 }
 
 /*
- * Define two functions for a variant other than measure_multi and measure_perf, which lack these
- * maps: prepare_full_VARIANT() sets members of the skeleton before the load, and
- * complete_full_VARIANT() copies members of the skeleton to OBJECT after it.
+ * Define two functions for a variant that reads arguments; measure_multi and measure_perf do not,
+ * and lack the maps that are set here. prepare_full_VARIANT() sets members of the skeleton before
+ * the load. complete_full_VARIANT() copies members of the skeleton to OBJECT after the load.
  */
 #define DEFINE_FULL(variant)                                                                       \
 	static void prepare_full_##variant(struct variant##_bpf *skel,                             \
@@ -239,7 +239,10 @@ int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
 		return ctx_no_memory(ctx);
 	memcpy((void *)&new->rodata->config, config, sizeof(*config));
 	new->maps.walk_processes.max_entries = sizes->walked_processes;
-	/* Processes that have ended keep their entries until the next refresh. */
+	/*
+	 * Processes that have ended keep their entries until the next refresh, so make room for
+	 * more.
+	 */
 	new->maps.sampled.max_entries = 4 * sizes->walked_processes;
 	new->maps.walk_scratch.max_entries = sizes->walks;
 	if (sizes->waits)

@@ -7,7 +7,7 @@
 
 #include "kernel/bpf_support.h"
 
-/* BPF_F_UPROBE_MULTI_RETURN in linux/bpf.h, which may be older. */
+/* BPF_F_UPROBE_MULTI_RETURN of linux/bpf.h. Older headers lack it. */
 enum { MULTI_RETURN = 1 << 0 };
 
 int link_uprobes(int prog, const struct uprobe_places *places)

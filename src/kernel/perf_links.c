@@ -22,7 +22,7 @@
 #include "kernel/perf_event.h"
 
 enum {
-	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */
+	DETACH_MS = 100,	/* per site: see above */
 	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
 	IS_RETPROBE = 1,	/* /sys/bus/event_source/devices/uprobe/format/retprobe */
 	SPARE_DESCRIPTORS = 64, /* descriptors for other uses */

@@ -2,8 +2,8 @@
 /*
  * Before an object is used, its type is checked. BPF_OBJ_GET returns a descriptor of whatever has
  * the name: a map, a program or a link. BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the
- * type of the object, without saying which. So fdinfo is read first, which has "map_type" for a map
- * and "link_type" for a link.
+ * type of the object, but does not report the type. So fdinfo is read first, which has "map_type"
+ * for a map and "link_type" for a link.
  */
 #include "kernel/pinned.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From linux/bpf.h; our copy may be older. */
+/* From linux/bpf.h. Older headers lack some of these. */
 enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
 
 bool pin_name_is_valid(const char *name)

@@ -25,8 +25,8 @@ enum {
 	MAX_CPUS = 8192, /* the kernel's limit: NR_CPUS on x86-64 */
 	AGREEMENT_NS = 1000,
 	/*
-	 * The error of the rate that is measured in CALIBRATION_NS is below 1 / this: 200 ns in 20
-	 * ms.
+	 * The relative error of a rate that is measured over CALIBRATION_NS is below 1 /
+	 * RATE_ERRORS_PER_NS: 200 ns in 20 ms.
 	 */
 	RATE_ERRORS_PER_NS = 100000,
 };

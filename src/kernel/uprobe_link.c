@@ -97,8 +97,8 @@ static int explain_refused_site(const struct link_request *req, size_t site)
 			  "with and without its semaphore",
 			  req->spec->name, req->offsets[site]);
 		/*
-		 * The kernel's record names a file by the address of its inode, which the inode of
-		 * a new file can get.
+		 * The kernel's record of a uprobe identifies the file by the address of the inode
+		 * in memory. The inode of a new file can get this address.
 		 */
 		ctx_hint(req->ctx,
 			 "the kernel may have a record of a uprobe that a killed tool left "

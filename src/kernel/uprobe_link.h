@@ -13,7 +13,7 @@ struct uprobe {
 	uint64_t off;	      /* file offset of the instruction */
 	uint64_t ref_ctr_off; /* file offset of the semaphore to raise; 0: none */
 	uint64_t cookie;
-	bool no_semaphore; /* do not use its semaphore; read and updated */
+	bool no_semaphore; /* do not use its semaphore; also set if it could not be used */
 };
 
 struct uprobe_link_spec {
@@ -36,10 +36,10 @@ struct uprobe_link_spec {
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 
 /*
- * perf_links.c: the same by one perf event per uprobe, on kernels without uprobe_multi links
- * (idle_prog_fd is not used). Log the expected duration of the detach first. FDS has room for one
- * descriptor per uprobe; closing the descriptors removes the uprobes. On failure no descriptor is
- * left open.
+ * perf_links.c: like uprobe_link_create(), but make one perf event per uprobe, for kernels without
+ * uprobe_multi links. spec->idle_prog_fd is not used. Log the expected duration of the detach
+ * first. FDS has room for one descriptor per uprobe; closing the descriptors removes the uprobes.
+ * On failure no descriptor is left open.
  */
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds);
 

@@ -18,7 +18,7 @@ struct group_times {
 struct value_group {
 	const char *probe;	   /* the probe of the hits; NULL: a pair */
 	size_t number;		   /* number of the probe, or index of the pair in the sample */
-	uint64_t hits;		   /* of a probe; for a pair, the number of completions */
+	uint64_t hits;		   /* hits of a probe, or completed pairs */
 	struct group_times *times; /* NULL for hits of a probe */
 	struct measure_by value;
 	enum ocp_arg_type type; /* type of the argument, as far as it is known */

@@ -5,7 +5,7 @@
  * thousand times, in batches. The result comes from the median time of a batch, since other load on
  * the machine hardly affects the median.
  *
- * This takes about 40 ms, and 80 ms if there are also sites that the kernel single-steps. Most of
+ * This takes about 40 ms, or 80 ms if sites that the kernel single-steps are measured, too. Most of
  * this time is waiting: for the kernel to attach and detach the uprobes, and between the rounds. So
  * a separate thread calibrates while the meter measures. The result of the first round is an
  * estimate, for callers that need the cost before they measure.

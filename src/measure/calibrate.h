@@ -16,9 +16,9 @@ struct calibration;
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool has_stepped);
 /*
- * Set *COSTS to the result. If it is not known yet, wait for it if WAIT is true, and return -EAGAIN
- * otherwise. Return -ENODATA, with the reason in *WHY, if the cost could not be measured. After an
- * error, all members of *COSTS are 0.
+ * Set *COSTS to the result. If the result is not known yet, wait for it if WAIT is true; otherwise
+ * return -EAGAIN. Return -ENODATA, with the reason in *WHY, if the cost could not be measured.
+ * After an error, all members of *COSTS are 0.
  */
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);

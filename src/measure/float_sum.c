@@ -9,7 +9,7 @@
 enum {
 	WORD_BITS = 64,
 	NUMBER_BITS = 128,
-	/* log2 of the factor between two neighbouring groups */
+	/* log2 of the factor between the units of neighbouring groups */
 	GROUP_BITS = 1 << MEASURE_FLOAT_GROUP_BITS,
 	MOST_WORDS = FLOAT_SUM_WORDS + 1,	 /* one word for the fraction of a mean */
 	LOWEST_BIT = DBL_MIN_EXP - DBL_MANT_DIG, /* 2^LOWEST_BIT is the smallest float above 0 */

@@ -267,8 +267,8 @@ static int look_for_members(void *data, struct found_counters *found)
 }
 
 /*
- * Return true if METER fits the counters of FOUND. The description of METER comes from memory that
- * others can write to.
+ * Return true if METER fits the counters of FOUND. Check this because the description of METER
+ * comes from memory that others can write to.
  */
 static bool fits(const struct ocp_meter *meter, const struct found_counters *found)
 {
@@ -552,9 +552,9 @@ static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t
 }
 
 /*
- * End the counters that a killed tool has left in METER's process. Return -EBUSY if the counters
- * there are not such counters: see is_left_over(). Errors go to SCRATCH, so that METER's ctx keeps
- * its message.
+ * End the counters that a killed tool has left in METER's process. Return -EBUSY if the counters in
+ * the process are not left over: see is_left_over(). Errors go to SCRATCH, so that METER's ctx
+ * keeps its message.
  */
 static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_ctx *scratch)
 {

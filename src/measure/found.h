@@ -31,8 +31,8 @@ int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 
 /*
- * End the meter NAME, or the meter in PID, without reading it, even if it is damaged. Either NAME
- * is NULL or PID is 0.
+ * End the meter NAME (PID is then 0), or the meter in PID (NAME is then NULL). The meter is not
+ * read, so it may be damaged.
  */
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 

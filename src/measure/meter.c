@@ -144,8 +144,8 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 
 /*
  * A program without probes may load plugins with probes, so the meter starts measuring and logs
- * which probes are missing. If the program has no probes and cannot load files, that is an error;
- * so it is if the program has probes, but not the requested ones.
+ * which probes are missing. It is an error if the program has no probes and cannot load files, or
+ * if it has probes but not the requested ones.
  */
 
 static bool meter_has_none_yet(const struct ocp_meter *meter)
@@ -163,8 +163,8 @@ static bool meter_has_none_yet(const struct ocp_meter *meter)
 }
 
 /*
- * Return true if the program ELF can load files. The dynamic loader itself can, too, if it runs as
- * a program; it has no interpreter.
+ * Return true if the program ELF can load files. The dynamic loader can, too, if it runs as the
+ * program; it has no interpreter, and is recognised by a symbol.
  */
 static bool can_load(struct elf_file *elf)
 {
@@ -489,7 +489,7 @@ static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 	return meter->n_procs && proc_start_time(meter->pids[0], &start_time) != 0;
 }
 
-/* Set what SPEC says about arguments. */
+/* Set the members of SPEC that concern arguments. */
 static void fill_arguments(const struct ocp_meter *meter, struct engine_spec *spec)
 {
 	const struct arg_requests *requests = &meter->arg_requests;

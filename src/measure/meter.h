@@ -93,7 +93,7 @@ struct ocp_meter {
 	struct ocp_program *program; /* measure in every process that runs this program */
 	char program_path[FD_PATH_BYTES];
 	bool program_is_layered;	/* other files share its code: see kernel_file.c */
-	struct measure_request request; /* depth and print_limit are never unset */
+	struct measure_request request; /* depth and print_limit always have a value */
 	struct selection counted;	/* request.counted, compiled */
 	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
@@ -108,10 +108,13 @@ struct ocp_meter {
 	size_t n_ends;
 	struct engine_role *roles;
 	size_t n_roles;
-	/* Sorted by pid. Single processes are in the order in which they were added. */
+	/*
+	 * The processes of a program are sorted by pid; single processes are in the order in which
+	 * they were added.
+	 */
 	struct measured_process *processes;
 	size_t n_processes;
-	struct find_memory known, *shared; /* shared: used by other meters too, or NULL */
+	struct find_memory known, *shared; /* shared: see meter_share_known() */
 	struct warned_pids hidden; /* processes that may run the program, but cannot be inspected */
 	/* files that have no requested function or must not be read */
 	struct code_files without_code;
@@ -145,7 +148,7 @@ struct ocp_meter {
 	struct ocp_costs pinned_costs;
 };
 
-/* Return the time of the attach (CLOCK_MONOTONIC). The times of samples and hits start from it. */
+/* Return the time of the attach (CLOCK_MONOTONIC). Times of samples and hits are relative to it. */
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*

@@ -27,8 +27,8 @@
 /* ---- which files are read ------------------------------------------------------------------- */
 
 /*
- * A process can map any file, and processes come and go: a meter that did not remember which files
- * need not or must not be read would read the same files many times.
+ * A meter remembers which files need not or must not be read. Otherwise it would try to read them
+ * again for each new process that maps them.
  */
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -71,11 +71,11 @@ static bool is_owner(pid_t pid, const char *name, uid_t uid)
 }
 
 /*
- * Return true if METER may read the code of the file with status ST, which PID maps. The answer is
- * always true unless the ctx demands that owners are checked, as in a monitor that runs for long: a
- * hostile file could keep a monitor busy for seconds. Then the file must belong to root or to our
- * own user. If METER measures a program, the file may also belong to the owner of this program; if
- * it measures single processes, to the user of PID or to the owner of its executable.
+ * Return true if METER may read the code of the file with status ST, which PID maps. Every file may
+ * be read unless the ctx demands that owners are checked. A monitor that runs for long demands
+ * this, since a hostile file could keep it busy for seconds. The file must then belong to root or
+ * to our own user. If METER measures a program, the file may also belong to the owner of this
+ * program; if it measures single processes, to the user of PID or to the owner of its executable.
  */
 static bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid)
 {
@@ -283,8 +283,8 @@ static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, con
 enum { LIBRARIES_BYTES = 512 };
 
 /*
- * TEXT is c:NAME. Find the libraries of PID that define NAME, and write "'c:libc.so.6:NAME' or ..."
- * to LIST, or "" if there is none.
+ * Find the libraries of PID that define the function NAME of TEXT, which is c:NAME. Write
+ * "'c:libc.so.6:NAME' or ..." to LIST, or "" if there is none.
  */
 static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 			      char list[LIBRARIES_BYTES])

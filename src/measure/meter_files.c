@@ -272,7 +272,7 @@ static void fill_roles(const struct measured_probe *probe, const struct site *si
 	}
 }
 
-/* Set what SITE says about the arguments of MEASURED. */
+/* Set the members of SITE that concern the arguments of MEASURED. */
 static void fill_site_arguments(const struct ocp_meter *meter, const struct measured_site *measured,
 				struct engine_site *site)
 {

@@ -4,8 +4,8 @@
  * where a thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one
  * thread: the stop of one request would end the start of another one, and no count would show it.
  *
- * So, if the user names no key, a pair is matched by an argument that its two probes have under the
- * same name, at all of their sites, in a place that can be read. If several arguments qualify, the
+ * So, if the user names no key, a pair is matched by an argument that both of its probes have under
+ * the same name, and that can be read at all of their sites. If several arguments qualify, the
  * order of preference is:
  *
  *	1. one whose name ends in "id"
@@ -109,8 +109,8 @@ static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bo
 }
 
 /*
- * Return how well the argument NAME identifies a request: IS_UNFIT if the argument is missing or
- * cannot be read at any of the sites.
+ * Return how well the argument NAME identifies a request: IS_UNFIT if at least one of the sites
+ * lacks the argument, or has it in a place that cannot be read.
  */
 static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			       const char *name)

@@ -182,8 +182,8 @@ static bool is_measured(const struct ocp_meter *meter, pid_t tgid)
 }
 
 /*
- * Return true if PID is a zombie: its pid is not reused yet, and if PID is a main thread, other
- * threads of the process may still run.
+ * Return true if PID is a zombie. The pid of a zombie is not reused yet. If the zombie is a main
+ * thread, other threads of its process may still run.
  */
 static bool is_zombie(pid_t pid)
 {

@@ -66,7 +66,7 @@ static int append_pair(struct ocp_meter *meter, const char *start, const char *s
 								      : 0;
 }
 
-/* STOP is "" for calls. */
+/* Return true if the request has the pair START, STOP. STOP is "" if calls of START are timed. */
 static bool has_pair(const struct ocp_meter *meter, const char *start, const char *stop)
 {
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
@@ -243,7 +243,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	meter->request.split = request->split;
 	meter->request.has_slower = request->has_slower;
 	meter->request.slower_ns = request->slower_ns;
-	/* "none" */
+	/* Unless the key is an argument, request->key is NULL or "none". */
 	if (!err && !meter->request.key)
 		err = keep_text(meter, &meter->request.key, request->key);
 	return err;

@@ -45,7 +45,7 @@ static int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 	return 0;
 }
 
-/* bpffs is mounted on most systems. If it is not, mount it if we have the privilege. */
+/* Make sure that bpffs is mounted, as on most systems: mount it if necessary and permitted. */
 static int pin_need_bpffs(struct ocp_ctx *ctx)
 {
 	struct statfs fs;

@@ -605,7 +605,10 @@ static const char *skip_line(const char *line)
 	return line + (*line == '\n');
 }
 
-/* Look for each requesting line of A in B. The lines of both texts are in the same order. */
+/*
+ * Return true if B contains each line of A that is part of the request. The lines of both texts are
+ * in the same order.
+ */
 bool pin_meta_is_part(const char *a, const char *b)
 {
 	for (; *a; a = skip_line(a)) {

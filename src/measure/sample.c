@@ -641,7 +641,10 @@ static void make_pairs(struct ocp_sample *sample)
 
 		pair->start = request->pairs[i].start.text;
 		pair->stop = request_pair_stop(&request->pairs[i]);
-		/* While the meter is attached, the counters are not read at the same moment. */
+		/*
+		 * While the meter is attached, the counters are not all read at the same moment, so
+		 * `ended` may be larger than `starts`.
+		 */
 		pair->open = pair->starts > ended ? pair->starts - ended : 0;
 		pair->buckets = sample->buckets[i];
 		pair->by_key = request->pairs[i].key_arg >= 0;

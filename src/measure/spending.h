@@ -13,7 +13,7 @@
 struct ocp_costs;
 struct ocp_meter;
 
-/* Sums of hits by what the hits cost, and the time of all stack walks. */
+/* The numbers of hits by kind (the kinds differ in cost), and the time of all stack walks. */
 struct hit_sums {
 	uint64_t all, stepped, paired, walk_ns;
 	/*

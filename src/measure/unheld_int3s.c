@@ -107,8 +107,8 @@ static void doubt_holders(const struct holders *holders, struct unheld_int3s *fo
 }
 
 /*
- * Add a doubt if tracefs may have uprobe events, which no process needs to hold. If there is no
- * tracefs, there are no such events.
+ * Add a doubt if tracefs has uprobe events, which exist without a process that holds them, or if we
+ * may not read its list of events. Without tracefs there are no such events.
  */
 static void doubt_tracefs(struct unheld_int3s *found)
 {

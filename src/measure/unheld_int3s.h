@@ -16,8 +16,8 @@ struct unheld_int3s {
 	size_t n;	/* int3s without a known holder */
 	size_t n_sites; /* of `n`: int3s at sites of probes */
 	/*
-	 * What may hold these int3s nevertheless, as text. "": nothing; a killed tool has left
-	 * them.
+	 * A text that names what may hold these int3s although no holder was found. "" if nothing
+	 * may hold them: then a killed tool has left them.
 	 */
 	char doubt[DOUBT_BYTES];
 };

@@ -594,8 +594,8 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 }
 
 /*
- * Return -EINVAL if probes were left out and no probe remains, or none that has the requested
- * histogram or groups. The message is the reason why the first probe was left out.
+ * If probes were left out, return -EINVAL if no probe remains, or if no remaining probe has the
+ * requested histogram or groups. The message is the reason why the first probe was left out.
  */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {

@@ -99,8 +99,8 @@ bool arg_requests_group_pairs(const struct arg_requests *requests,
 /* Return the name by which argument ARG was requested; NULL if it was requested by its position. */
 const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg);
 /*
- * Return the position of the histograms' argument at the sites of PROBE, which has a histogram. Set
- * NAME to the argument's name there, or to "".
+ * PROBE has a histogram. Return the position that the histogram's argument has at the sites of
+ * PROBE, and set NAME to the name that it has there, or to "".
  */
 unsigned int arg_requests_position(const struct arg_requests *requests,
 				   const struct measured_probe *probe,

@@ -18,9 +18,9 @@
  *
  *	?		an argument whose place is unknown (program/wrapper_args.c)
  *
- * An operand that is well-formed but that a BPF program cannot read is not an error: floats in %xmm
- * registers, which the kernel does not expose; symbols, which would have to be looked up in the
- * file; segment registers and "4@%ip", which no compiler writes.
+ * A well-formed operand that a BPF program cannot read is not an error: it becomes ARG_UNSUPPORTED.
+ * Such operands are floats in %xmm registers, which the kernel does not expose; symbols, which
+ * would have to be looked up in the file; segment registers and "4@%ip", which no compiler writes.
  */
 #include "measure/args/operand.h"
 

@@ -28,8 +28,8 @@ struct line_spans;
 struct request_pair {
 	struct item start, stop;
 	/*
-	 * How a meter matches the pair, see meter_keys.c; unused before. Arguments are numbered as
-	 * in filter.h; -1: none.
+	 * How the pair is matched. Only a meter sets these members: see meter_keys.c. Arguments are
+	 * numbered as in filter.h; -1: none.
 	 */
 	int key_arg; /* matches starts with stops; -1: by thread */
 	/*
@@ -53,9 +53,9 @@ static inline const char *request_pair_stop(const struct request_pair *pair)
 }
 
 /*
- * The engine: BPF programs in the kernel, code inside of the process, or the better of the two.
- * ENGINE_DEFAULT, if the user has not chosen an engine: BPF, or `inside` if BPF is not permitted
- * and `inside` supports the request.
+ * The engine: BPF programs in the kernel, code inside of the process, or the better of the two. If
+ * the user has not chosen an engine (ENGINE_DEFAULT), it is BPF, or `inside` if BPF is not
+ * permitted and `inside` supports the request.
  */
 enum engine_choice { ENGINE_DEFAULT, ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
 /* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
@@ -84,7 +84,8 @@ void measure_request_free(struct measure_request *request);
 /* Return true if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
 /*
- * Return true if the request names an argument that matches pairs. The key "none" means: by thread.
+ * Return true if the request names an argument by which pairs are matched. The key "none" is not an
+ * argument: it requests matching by thread.
  */
 bool measure_request_has_key(const struct measure_request *request);
 /* Return true if the request names a function, or other code without probes. */

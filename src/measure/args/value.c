@@ -54,9 +54,9 @@ static bool node_is_sound(const struct hit_record *record, const struct value_no
 }
 
 /*
- * Require, among other things, that the children of each node come after it, and that the nodes
- * have their children in the same order as they stand in the record. Then each node is an argument
- * or has exactly one parent.
+ * Require, among other things, that the nodes after the arguments are the children of the first
+ * node, then the children of the second, and so on, and that children come after their parent. Then
+ * each node is an argument or has exactly one parent.
  */
 bool value_record_is_sound(const struct hit_record *record, size_t n)
 {

@@ -47,7 +47,10 @@ struct value value_item(const struct value *value, unsigned int i);
  */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 
-/* Write the shortest text that reads back as REAL to TEXT: 0.1, 50, nan, inf, -inf. Return TEXT. */
+/*
+ * Write REAL to TEXT, in the shortest form that reads back as REAL: 0.1, 50, nan, inf, -inf. Return
+ * TEXT.
+ */
 enum { FLOAT_TEXT_BYTES = 40 };
 const char *float_text(char text[FLOAT_TEXT_BYTES], double real);
 

@@ -214,7 +214,10 @@ static bool is_return(const struct engine_site *site)
 	return site->site && site->site->is_return;
 }
 
-/* List the WANTED sites of FILE in SPEC: those at which SPEC has return probes, or the others. */
+/*
+ * Put the WANTED sites of FILE into SPEC: if spec->is_return, the sites that need a return probe,
+ * otherwise all others.
+ */
 static void list_uprobes(const struct engine *engine, const struct engine_file *file,
 			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
 {
@@ -477,8 +480,8 @@ static bool makes_records(const struct engine_spec *spec)
 }
 
 /*
- * Return true if the BPF programs report ids or look them up. Pairs need thread ids that are
- * unique, in whatever namespace.
+ * Return true if the BPF programs report ids or look them up, so that the pid namespace of the ids
+ * matters. It does not matter for pairs, which only need unique thread ids.
  */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {

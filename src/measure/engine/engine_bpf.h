@@ -46,7 +46,7 @@ struct engine_link {
 /* A process in `tgids`. */
 struct listed_process {
 	pid_t pid; /* in our pid namespace */
-	__u32 id;  /* in the namespace of the program */
+	__u32 id;  /* in the pid namespace that the BPF programs use */
 };
 
 struct engine {
@@ -115,8 +115,8 @@ int engine_bpf_room_for_links(struct engine *engine, size_t n);
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 /*
- * Move the counts of the N sites from number FIRST on to HITS, and reset them to 0. The sites must
- * be detached, so that no program counts them any more.
+ * Set HITS[0..N) to the counts of the N sites from number FIRST on, and reset these counts in the
+ * map to 0. The sites must be detached, so that no program counts them any more.
  */
 void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);

@@ -239,7 +239,9 @@ static int read_costs(struct engine *engine, struct measure_walk_costs *sum)
 	return err ? bpf_support_explain(engine->ctx, err, "reading the stacks") : 0;
 }
 
-/* Set *NS to engine_reading.walk_ns, which is 0 if stacks are not walked. */
+/*
+ * Set *NS, for engine_reading.walk_ns, to the time spent on walking stacks; 0 if none are walked.
+ */
 static int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns)
 {
 	struct measure_walk_costs costs = { 0 };
@@ -317,8 +319,8 @@ int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks)
  * can appear. The current call then sorts all records up to that T and passes them on.
  *
  * The buffer can only be consumed from its beginning. So a record that was passed on stays in the
- * buffer if it is behind one that was not. The next call recognises it by its position and time
- * (seen, seen_ns), and does not pass it on again.
+ * buffer if an earlier record in the buffer was not passed on. The next call recognises it by its
+ * position and time (seen, seen_ns), and does not pass it on again.
  */
 
 /*

@@ -58,7 +58,7 @@ struct inside_process {
 
 struct engine {
 	struct ocp_ctx *ctx;
-	struct engine_role *roles; /* a copy of those of the spec */
+	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
@@ -629,9 +629,9 @@ static bool process_has_ended(const struct inside_process *process)
 }
 
 /*
- * Detach from PID if it shares the block of PROCESS. A forked child does, and has copies of the
- * sites. The block is recognised by its start time and number of sites. Return true if PID was
- * detached.
+ * Detach from PID if it shares the block of PROCESS. A forked child shares the block, and has
+ * copies of the sites. The block is recognised by its start time and number of sites. Return true
+ * if PID was detached.
  */
 static bool detach_child(struct inside_process *process, pid_t pid)
 {

@@ -14,9 +14,9 @@
 #include "elf/symbols.h"
 
 /*
- * If HAS, add the uses of FILE's probes to the counts of the table's probes; otherwise subtract
- * them. Do nothing if that was done before. INDEX_OF has the indexes of FILE's probes in the table;
- * if it is NULL, look them up.
+ * If HAS is true, add the uses of FILE's probes to the counts of the table's probes; otherwise
+ * subtract them. Do nothing if the counts already include (or lack) these uses. INDEX_OF has the
+ * indexes of FILE's probes in the table; if it is NULL, look them up.
  */
 static void count_uses(struct site_table *table, struct measured_file *file,
 		       const ptrdiff_t *index_of, bool has)

@@ -78,7 +78,9 @@ struct measured_probe {
 	bool is_told;	      /* a warning about its left-out sites was logged */
 	bool lacks_histogram; /* a site lacks the argument of the requested histogram */
 	bool has_histogram;
-	/* The same for groups of hits by the value of an argument. */
+	/*
+	 * Like lacks_histogram and has_histogram, for groups of hits by the value of an argument.
+	 */
 	bool lacks_groups, is_grouped;
 	bool has_by_type;
 	/* type of that argument; OCP_ARG_ANY: unknown, or sites differ */
