@@ -58,6 +58,7 @@ def kills():
     for name, setting in ("inside_keep", "KILLS=200"), ("memprof", "MEMPROF_KILLS=300"), ("memprof_events", "MEMPROF_KILLS=300"):
         yield script(name, setting)
     yield script("hostile_blocks", "TIMES=20")
+    yield script("link", "STEPS='2 3'")
     yield Step("faults", "tools/faults/run $O")
 
 
