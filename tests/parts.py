@@ -57,6 +57,8 @@ def kills():
     yield from cases("stores_kills", "KILLS=400")
     for name, setting in ("inside_keep", "KILLS=200"), ("memprof", "MEMPROF_KILLS=300"), ("memprof_events", "MEMPROF_KILLS=300"):
         yield script(name, setting)
+    yield script("hostile_blocks", "TIMES=20")
+    yield script("link", "STEPS='2 3'")
     yield Step("faults", "tools/faults/run $O")
 
 
@@ -66,8 +68,9 @@ def soak():
     yield script("inside_soak", "SECONDS_=600")
     yield script("inside", "WHOLE=yes", "MOVES=200")
     yield script("inside_suite", "WHOLE=yes")
-    yield script("count", "TOGGLES=500", "ROUNDS=100000")
+    yield script("count", "TOGGLES=500", "ROUNDS=100000", "SWITCHES=60")
     yield script("dormant", "TOGGLES=125")
+    yield script("states", "TOGGLES=300")
     yield script("functions_measured", "CYCLES=1000", "SUITE=all", "TIMED=10")
     yield script("suite", "WHOLE=yes", "TOGGLES=20000")
     for name in "memprof_lib_ocaml", "memprof_probes", "memprof_memtrace":

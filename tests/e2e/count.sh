@@ -91,9 +91,9 @@ test_toggling_while_counting() {
 	eq "$(handler_runs | awk '$1 != "in_loop" && $2 != 0')" "" "handlers that were never on"
 }
 
-# Counted and toggled at full speed, the handler stands still while it is off.
+# Counted and toggled (SWITCHES times), the handler stands still while it is off.
 test_handler_runs_only_while_on() {
-	local i first second settled names
+	local i first second settled names switches=${SWITCHES:-8}
 	need_counting
 	start_target "$(own_copy "$O/tests/fixtures/v1")" --threads 2
 	await_line ready
@@ -101,7 +101,7 @@ test_handler_runs_only_while_on() {
 	names=$("$TOOL" info -pid "$TARGET" | sed -n 's/ disabled$//p' | paste -sd,)
 	"$TOOL" attach -pid "$TARGET" -disable-all
 	start_counting "$TARGET" --json
-	for ((i = 0; i < 20; i++)); do
+	for ((i = 0; i < switches; i++)); do
 		first=$(report_of)
 		"$TOOL" attach -pid "$TARGET" -enable "$names"
 		let_run each

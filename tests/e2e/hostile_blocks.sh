@@ -2,12 +2,12 @@
 # Any local process can map what looks like the memory of counters inside, and lie in it. Root's tool reads it: it
 # must neither crash, nor run for long. The modes are those of tests/fixtures/hostile/hostile_block.c.
 #
-#   TIMES    how often each command meets a block that changes meanwhile (default: 2)
+#   TIMES    how often each command meets a block that changes meanwhile (default: 1)
 #
 # uses: all-blocks
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/hostile_lib.sh"
-TIMES=${TIMES:-2}
+TIMES=${TIMES:-1}
 
 # All commands that read blocks, some times if what the process says changes.
 try_all() { # MODE [TIMES]

@@ -3,7 +3,7 @@
 # programs go on, with the registers that they had; `doctor --fix` restores each byte, and is itself killed
 # at times.
 #
-#   KILLS=N	so many in each program (default: 40, or 12 with pairs, or with several processes),
+#   KILLS=N	so many in each program (default: 20, or 8 with pairs, or with several processes),
 #		spread over all system calls from the first to the last one
 #
 # needs: fixtures ocaml
@@ -126,7 +126,7 @@ check_one_fixture() { # PID WHAT
 
 check_fixture() { # WHAT
 	check_one_fixture "$TARGET" "$1"
-	((++CHECKS % 25 != 0)) || let_run each
+	((++CHECKS % 10 != 0)) || let_run each
 }
 
 end_fixture() { # PID
@@ -137,14 +137,14 @@ end_fixture() { # PID
 
 test_fixture() {
 	start_fixture 3
-	kill_everywhere check_fixture 40
+	kill_everywhere check_fixture 20
 	end_fixture "$TARGET"
 }
 
 test_fixture_with_pairs() {
 	start_fixture 3
 	PAIRS=(--time begin,end --time end,begin)
-	kill_everywhere check_fixture 12
+	kill_everywhere check_fixture 8
 	check_pairs_are_made
 	end_fixture "$TARGET"
 }
@@ -163,7 +163,7 @@ test_plugin() {
 	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
 	await_line ready
 	PIDS=("$TARGET") ROUNDS=0
-	kill_everywhere check_host 40
+	kill_everywhere check_host 20
 	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/fixed"
 	! grep 'memfd:ocaml-probes' "/proc/$TARGET/maps" || fail "still mapped"
 	eq "$(tail -n 1 "$(output_of)")" 'host=0 plugin=0' "handlers"
@@ -206,7 +206,7 @@ test_ocaml_programs() {
 	for program in $programs; do
 		PIDS=()
 		start_program "$program"
-		kill_everywhere check_ocaml 40
+		kill_everywhere check_ocaml 20
 		end_program
 	done
 }
@@ -221,7 +221,7 @@ test_ocaml_program_with_pairs() {
 	fi
 	build_programs "$program"
 	start_program "$program"
-	kill_everywhere check_ocaml 12
+	kill_everywhere check_ocaml 8
 	check_pairs_are_made
 	end_program
 }
@@ -241,7 +241,7 @@ test_several_processes() {
 	start_fixture 1
 	start_fixture 1
 	start_program "$program"
-	kill_everywhere check_several 12
+	kill_everywhere check_several 8
 	end_program
 	end_fixture "${PIDS[0]}"
 	end_fixture "${PIDS[1]}"

@@ -37,14 +37,31 @@ peek() { # FILE OFFSET COUNT
 
 # Switch on the sites of NAME, or all, in FILE.
 switch_on() { # FILE [NAME]
-	local name site semaphore rest off
-	while read -r name site semaphore rest; do
-		[[ -z ${2:-} || $name = "$2" ]] || continue
-		off=$(offset_of "$1" "$site")
-		matches "$(peek "$1" "$off" 2)" '^90(3d|e8)$' "site of $name"
-		poke "$1" $((off + 1)) e8
-		poke "$1" $(($(offset_of "$1" "$semaphore") + 2)) 01 00
-	done < <(notes "$1")
+	asserted
+	notes "$1" >"$TMP/notes"
+	python3 - "$TMP/notes" "$@" <<-'END' || fail "not switched on: $*"
+		import struct, sys
+		notes, path, *names = sys.argv[1:]
+		elf = bytearray(open(path, "rb").read())
+		table, n = struct.unpack_from("<Q", elf, 32)[0], struct.unpack_from("<H", elf, 56)[0]
+		segments = [struct.unpack_from("<IIQQQQ", elf, at) for at in range(table, table + 56 * n, 56)]
+		def offset_of(address):
+		    for kind, _, offset, start, _, size in segments:
+		        if kind == 1 and start <= address < start + size:
+		            return address - start + offset
+		    sys.exit(f"{path}: no byte at {address:#x}")
+		for line in open(notes):
+		    name, site, semaphore, _ = line.split()
+		    if names and name not in names:
+		        continue
+		    at = offset_of(int(site, 16))
+		    if elf[at:at + 2] not in (b"\x90\x3d", b"\x90\xe8"):
+		        sys.exit(f"site of {name}: {elf[at:at + 2].hex()}")
+		    elf[at + 1] = 0xe8
+		    at = offset_of(int(semaphore, 16)) + 2
+		    elf[at:at + 2] = b"\1\0"
+		open(path, "r+b").write(elf)
+	END
 }
 
 # Run a command that must fail with STATUS; its output goes to $TMP/stdout and $TMP/stderr.

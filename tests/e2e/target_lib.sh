@@ -109,22 +109,41 @@ time.sleep(1000)' "$@" >"$TMP/zombie" &
 	wait_for 'grep -q "^State:.Z" "/proc/$ZOMBIE/status"'
 }
 
-# "TID TICKS" of PID's threads: how long each has had a CPU, in hundredths of a second.
+# Sets TICKS to how long the process or thread of /proc/ID has had a CPU, in hundredths of a second.
+# No process is started: waits look often.
+read_ticks() { # ID
+	local stat=''
+	TICKS=0
+	{ read -rd '' stat <"/proc/$1/stat" || :; } 2>/dev/null
+	read -ra stat <<<"${stat##*) }"
+	((${#stat[@]} < 13)) || TICKS=$((stat[11] + stat[12]))
+}
+
+# "TID TICKS" of PID's threads.
 cpu_ticks() { # PID
-	local task
+	local task TICKS
 	for task in "/proc/$1/task"/*; do
-		echo "${task##*/} $(sed 's/.*) //' "$task/stat" | awk '{ print $12 + $13 }')"
+		read_ticks "$1/task/${task##*/}"
+		echo "${task##*/} $TICKS"
 	done
 }
 
 # Whether the CPU times that `cpu_ticks` told BEFORE have grown by some ticks: of each thread but the
 # first, which reads what it is told, or of all together.
 have_run() { # each|all PID BEFORE
-	{ printf '%s\n' "$3"; echo; cpu_ticks "$2"; } | awk -v how="$1" -v first="$2" '
-		NF == 0 { after = 1; next }
-		!after { before[$1] = $2; next }
-		{ sum += $2 - before[$1]; if ($1 != first && $2 - before[$1] < 2) late = 1 }
-		END { exit how == "each" ? late : sum < 5 }'
+	local task tid ticks sum=0 TICKS
+	local -A before=()
+	while read -r tid ticks; do
+		before[$tid]=$ticks
+	done <<<"$3"
+	for task in "/proc/$2/task"/*; do
+		tid=${task##*/}
+		read_ticks "$2/task/$tid"
+		ticks=$((TICKS - ${before[$tid]:-0}))
+		sum=$((sum + ticks))
+		[[ $1 != each || $tid = "$2" ]] || ((ticks >= 2)) || return 1
+	done
+	[[ $1 = each ]] || ((sum >= 5))
 }
 
 # Return when a target that can run has run: on a busy machine no sleep tells.
@@ -136,13 +155,17 @@ let_run() { # each|all [PID]
 
 # The time that all threads of PID have had a CPU, those that have ended too, in hundredths of a second.
 ticks_of() { # [PID]
-	sed 's/.*) //' "/proc/${1:-$TARGET}/stat" | awk '{ print $12 + $13 }'
+	local TICKS
+	read_ticks "${1:-$TARGET}"
+	echo "$TICKS"
 }
 
 # Return when a target that can run has had so many hundredths of a second of a CPU.
 let_work() { # TICKS [PID]
-	local until_ticks=$(($(ticks_of "${2:-$TARGET}") + $1))
-	wait_for "(( \$(ticks_of ${2:-$TARGET}) >= $until_ticks ))"
+	local until_ticks TICKS
+	read_ticks "${2:-$TARGET}"
+	until_ticks=$((TICKS + $1))
+	wait_for "read_ticks ${2:-$TARGET}; ((TICKS >= $until_ticks))"
 }
 
 # Run COMMAND, which takes samples of the target, until that has had so many hundredths of a second of a CPU, however
