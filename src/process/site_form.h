@@ -68,8 +68,8 @@ int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 void trampolines_free(struct trampolines *trampolines);
 
 /*
- * Return true if M is a mapping of a block or of stores (change/inside/block.h), and so not of an ELF
- * file.
+ * Return true if M is a mapping of a block or of stores (change/inside/block.h), and so not of an
+ * ELF file.
  */
 bool trampolines_are_in(const struct mapping *m);
 /*

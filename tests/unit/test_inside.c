@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Counting inside a process (src/change/inside): the oracle is the fixture's own books, and its text
- * before.
+ * Counting inside a process (src/change/inside): the oracle is the fixture's own books, and its
+ * text before.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * inside_times PID READS: attach the engine `inside` (change/inside/inside.h) to all sites of PID, read
- * them READS times, and detach. Prints
+ * inside_times PID READS: attach the engine `inside` (change/inside/inside.h) to all sites of PID,
+ * read them READS times, and detach. Prints
  *
  *	ATTACH_MS READ_US STATE_US DETACH_MS
  *

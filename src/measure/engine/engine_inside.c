@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine that counts inside of processes: trampolines (change/inside/inside.h) take the place of
- * uprobes. It needs only the right to ptrace the processes. It measures processes given by pid, and
- * their forked children, and refuses features that need the kernel. Each process is attached and
- * detached separately.
+ * The engine that counts inside of processes: trampolines (change/inside/inside.h) take the place
+ * of uprobes. The engine needs only the right to ptrace the processes. It measures processes given
+ * by pid, and their forked children, and refuses features that need the kernel. Each process is
+ * attached and detached separately.
  */
 #include "measure/engine/engine_inside.h"
 
