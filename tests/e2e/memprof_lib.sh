@@ -119,6 +119,21 @@ kill_at_calls() { # N FLAG...
 	printf '%s of %s calls\n' "$1" "${#CALLS[@]}" >&2
 }
 
+# Prints how many requests the program has done.
+requests_of_target() {
+	forget_output
+	tell status
+	await_line '[0-9]* [a-z]*'
+	sed -n 's/^\([0-9]*\) \(free\|profiled\)$/\1/p' "$(output_of)"
+}
+
+# Return when the program has done N more requests.
+await_requests() { # N
+	local last
+	last=$(($(requests_of_target) + $1))
+	wait_for "[[ \$(requests_of_target) -ge $last ]]"
+}
+
 # What the program says of its profiles.
 status_of_target() {
 	forget_output
