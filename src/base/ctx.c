@@ -16,7 +16,7 @@ struct ocp_ctx {
 	void *log_data;
 	enum ocp_log_level log_level;
 	bool gigatext_allowed;
-	const struct file_rules *file_rules; /* NULL: no rules */
+	const struct file_rules *file_rules; /* NULL: any file may be read */
 	char error[ERROR_BYTES];
 	char hint[HINT_BYTES];
 };
@@ -99,7 +99,7 @@ const char *ocp_version(void)
 
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)
 {
-	/* An operand may be ctx->error itself, so format into another buffer first. */
+	/* Format into a separate buffer, because an operand may be ctx->error itself. */
 	char text[ERROR_BYTES];
 	va_list ap;
 

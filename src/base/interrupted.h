@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repeating a system call after EINTR, but not forever. Signals interrupt a waiting call from time
- * to time. A seccomp filter, a tracer or a broken file system can make the same call fail with
- * EINTR each time; that must not hang the tool. Tests: tests/e2e/eintr.sh.
+ * Repeating a system call after EINTR, but not forever. Normally a signal interrupts a waiting call
+ * only now and then. But a seccomp filter, a tracer or a broken file system can make a call fail
+ * with EINTR each time; the tool must not repeat this call forever. Tests: tests/e2e/eintr.sh.
  */
 #ifndef BASE_INTERRUPTED_H
 #define BASE_INTERRUPTED_H
@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 
-/* The state of the attempts of one call; initialize with { 0 }. */
+/* The attempts of one system call so far; initialize with { 0 }. */
 struct interruptions {
-	unsigned int n; /* interruptions in a row, less than 1 ms apart */
+	unsigned int n; /* the number of interruptions that followed each other within 1 ms */
 	int64_t last_ns;
 };
 
@@ -22,8 +22,8 @@ enum { MAX_INTERRUPTIONS = 1000 };
 
 /*
  * Return true if the call that has just failed was interrupted by a signal and should be repeated.
- * After MAX_INTERRUPTIONS interruptions in a row that are less than a millisecond apart, return
- * false, with errno EINTR.
+ * Return false, with errno EINTR, at interruption number MAX_INTERRUPTIONS, counting only
+ * interruptions that followed each other within a millisecond.
  */
 static inline bool is_interrupted(struct interruptions *so_far)
 {
