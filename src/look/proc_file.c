@@ -20,7 +20,7 @@ enum {
 	 * path of 4 KiB. The maps of a real process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
-	/* For /proc/PID/stat, see proc_pid_stat(5). */
+	/* Of /proc/PID/stat: see proc_pid_stat(5). */
 	STAT_BYTES = 1024,
 	STATE_FIELD = 3,
 	FLAGS_FIELD = 9,
@@ -103,7 +103,8 @@ int proc_open_exe(pid_t pid)
 }
 
 /*
- * Read the link to the executable: the kernel then checks ptrace access to PID, and nothing else.
+ * Read the link to the executable: for this read the kernel checks ptrace access to PID, and
+ * nothing else.
  */
 bool proc_may_inspect(pid_t pid)
 {
@@ -162,8 +163,8 @@ static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 }
 
 /*
- * Return the address of field number WANTED. STATE is field 3, as returned by read_stat(), or NULL.
- * Return NULL if there are fewer fields.
+ * Return the address of field number WANTED of /proc/PID/stat, or NULL if there are fewer fields.
+ * STATE is the address of field 3, as returned by read_stat(), or NULL.
  */
 static const char *stat_field(const char *state, int wanted)
 {
@@ -198,8 +199,8 @@ bool proc_has_memory(pid_t pid)
 }
 
 /*
- * Return the text after "FIELD:" and white space, up to the end of the line; NULL if the field is
- * missing.
+ * Return the value of FIELD in TEXT: the text after "FIELD:" and white space, up to the end of the
+ * line; NULL if FIELD is missing.
  */
 static const char *status_field(const char *text, const char *field)
 {
@@ -212,8 +213,8 @@ static const char *status_field(const char *text, const char *field)
 }
 
 /*
- * IDS are the ids of a thread in each pid namespace, from ours to the thread's own. Return the last
- * one.
+ * IDS are the ids of a thread in each pid namespace, from ours to the thread's own, separated by
+ * white space. Return the last id.
  */
 static pid_t innermost_pid(const char *ids)
 {
