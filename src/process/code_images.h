@@ -18,15 +18,15 @@ struct code_image {
 	int fd;
 	struct elf_file *elf;
 	struct functions *functions;
-	char *path;    /* as the process sees it */
-	uint64_t bias; /* load bias: add to a link-time address, modulo 2^64; 0 without a process */
+	char *path;    /* the path of the file as the process sees it */
+	uint64_t bias; /* load bias: add it to a link-time address, modulo 2^64; 0: no process */
 	bool is_library;
 };
 
 struct code_images {
-	struct code_image *images; /* the executable first, then by address */
+	struct code_image *images; /* the executable first, then the other files by address */
 	size_t n;
-	char *exe_path; /* NULL without a process */
+	char *exe_path; /* the path of the process's executable; NULL: no process */
 };
 
 /* Read the file PATH as the only image. Returns -ENODATA if it has no OCaml functions. */

@@ -14,17 +14,18 @@
 #include "look/memory.h"
 
 struct live_site {
-	uint64_t addr; /* of its first byte */
+	uint64_t addr; /* the address of the first byte of the site */
 	const struct site *site;
 	uint32_t image;
-	uint32_t probe;	  /* index in struct live's probes */
-	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
+	uint32_t probe;	  /* the index of its probe in the array `probes` of struct live */
+	uint32_t code_at; /* the offset of its bytes in the array `code` of struct snapshot */
 };
 
 struct live_probe {
 	const char *name;
-	size_t first_site, n_sites;	      /* the sites that have code */
-	size_t first_semaphore, n_semaphores; /* no duplicates; none if the linker dropped them */
+	size_t first_site, n_sites; /* the sites of the probe that have code */
+	/* each semaphore once; none if the linker dropped them */
+	size_t first_semaphore, n_semaphores;
 };
 
 struct live {
@@ -32,7 +33,7 @@ struct live {
 	struct live_probe *probes; /* sorted by name */
 	size_t n_probes;
 	struct live_site *sites;
-	size_t n_sites, n_code_bytes; /* n_code_bytes: of all sites together */
+	size_t n_sites, n_code_bytes; /* n_code_bytes: the sum over all sites */
 	/*
 	 * The addresses of the counters that OCaml code reads. A probe has one counter in each
 	 * image that contains the probe or, with the ABI v0, in each compilation unit.
@@ -53,12 +54,14 @@ struct snapshot {
 	const struct live *live;
 	uint8_t *code; /* each site has site->n_bytes bytes, at its code_at */
 	uint16_t *semaphores;
-	bool leads_out;			/* a site calls code outside of its program */
-	struct trampolines trampolines; /* empty unless leads_out is set */
+	bool leads_out; /* some site calls code outside of its program */
+	/* the trampolines of the process; not read unless leads_out is set */
+	struct trampolines trampolines;
 };
 
 /*
- * Return the bytes of SITE in SNAPSHOT, or (snapshot_opcode) the one byte that switching changes.
+ * Return the bytes of SITE in SNAPSHOT; snapshot_opcode() returns only the byte that switching
+ * changes.
  */
 static inline const uint8_t *snapshot_code(const struct snapshot *snapshot,
 					   const struct live_site *site)
@@ -71,7 +74,7 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 	return snapshot->code[site->code_at + site->site->opcode_at];
 }
 
-/* Read all bytes. LIVE must outlive SNAPSHOT. */
+/* Read the bytes of all sites and semaphores of LIVE. LIVE must outlive SNAPSHOT. */
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /* Return the form of SITE. A site that calls a trampoline is on only if the gate is not 0. */
@@ -84,9 +87,9 @@ const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 					     const struct live_site *site);
 
 /*
- * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. Set *CHANGED to
- * whether any of them has changed. The first byte of a site does not count, since a uprobe may have
- * been added or removed there.
+ * Read the sites (the first function) or the semaphores (the second) of PROBES[0..N) again, into
+ * the same snapshot. Set *CHANGED to whether any of them has changed. The first byte of a site does
+ * not count, since a uprobe may have been added or removed there.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const size_t *probes,
 			  size_t n, struct snapshot *snapshot, bool *changed);
