@@ -20,7 +20,9 @@
 #include "look/memfd_file.h"
 #include "look/proc_file.h"
 
-/* A routine takes microseconds, but its thread may have to wait for a CPU. */
+/*
+ * How long to wait for a routine. It takes microseconds, but its thread may have to wait for a CPU.
+ */
 enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };
 
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
@@ -55,8 +57,8 @@ static bool is_of_stores(const struct mapping *m)
 }
 
 /*
- * Return true if a register of a thread holds an address in M. A routine keeps the address of its
- * image in a register to its end.
+ * Return true if a register of any thread holds an address in M, the image of a routine. A routine
+ * keeps the address of its image in a register until it ends.
  */
 static bool have_address(const struct stop *stop, const struct mapping *m)
 {
@@ -74,8 +76,8 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 }
 
 /*
- * Return true if a thread is about to make a call for a killed tool (remote.h). If that call is a
- * munmap, it would remove what we map.
+ * Return true if a thread is about to make a system call for a killed tool (remote.h). If that call
+ * is a munmap(2), it could unmap a block that this tool maps in this stop.
  */
 static bool makes_a_call(const struct stop *stop)
 {
@@ -98,7 +100,9 @@ static bool runs_a_routine(const struct stop *stop)
 	return false;
 }
 
-/* Return what the process still does for a killed tool, as text for a message, or NULL. */
+/*
+ * Return what the process is still doing for a killed tool, as text for a message; NULL if nothing.
+ */
 static const char *busy_with(const struct stop *stop)
 {
 	if (makes_a_call(stop))
@@ -107,8 +111,8 @@ static const char *busy_with(const struct stop *stop)
 }
 
 /*
- * Check that the process is alive. If /proc/PID/maps is empty, the main thread has released the
- * memory: the process is ending, even if its other threads have not released the memory yet.
+ * Check that the process is alive. If /proc/PID/maps is empty, the main thread has released its
+ * memory: the process is ending, even if its other threads still have the memory.
  */
 static int check_alive(const struct stop *stop, const struct maps *maps)
 {
@@ -214,7 +218,7 @@ int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 	const uint64_t args[6] = { start, end - start };
 	int err = stop_call(stop, "munmap", SYS_munmap, args, NULL);
 
-	/* Forget the range: a later mapping there is not ours. */
+	/* Remove the range from the maps: whatever is mapped there later is not ours. */
 	if (!err)
 		maps_drop(&stop->maps, start, end);
 	return err;
@@ -252,8 +256,8 @@ static bool is_ours(const char *path)
 }
 
 /*
- * Find the descriptors of the process that refer to our memfds: a tool that was killed could not
- * close them. Return how many were found; FDS has room for MAX numbers.
+ * Find the descriptors of process PID that refer to our memfds: tools that were killed could not
+ * close these. Return how many were found; FDS has room for MAX descriptors.
  */
 static size_t find_descriptors(pid_t pid, int *fds, size_t max)
 {
@@ -298,7 +302,7 @@ void stop_remove_orphans(struct stop *stop)
 	int fds[MAX_FDS];
 	size_t n, n_fds = find_descriptors(stop->pid, fds, MAX_FDS);
 
-	/* Go backwards: stop_unmap() removes mappings from the list. */
+	/* Go backwards, because stop_unmap() removes elements of this array. */
 	for (size_t i = stop->maps.n; i-- > 0;)
 		if (is_of_stores(&stop->maps.mappings[i]))
 			stop_unmap(stop, stop->maps.mappings[i].start, stop->maps.mappings[i].end);
@@ -362,7 +366,10 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	err = stop_open(ctx, pid, &stop);
 	if (err)
 		return err;
-	/* Without a plan for remote calls, wait for running routines, but leave the memory. */
+	/*
+	 * If remote calls cannot be planned, wait for running routines, but leave the memory
+	 * mapped.
+	 */
 	if (remote_plan_make(ctx, pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, remove_orphans, NULL);
@@ -378,7 +385,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* Create the memfd. Its name has to be in the memory of the process. */
+/* Make the process create the memfd. The name of the memfd must be in the memory of the process. */
 static int create(struct stop *stop, const char *name, int *theirs)
 {
 	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,
