@@ -25,11 +25,8 @@ enum {
 	MAX_STACK_BYTES = 64 << 20, /* a mapping that is larger is not the stack of a C thread */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
-	FRAME_SP_TO_CS =
-		/*
-		 * words from sp to cs in struct sigcontext_64 (asm/sigcontext.h): sp, ip, flags, cs
-		 */
-	3,
+	/* In words: sp, ip, flags, cs are neighbours in struct sigcontext_64 (asm/sigcontext.h). */
+	FRAME_SP_TO_CS = 3,
 };
 
 /*
