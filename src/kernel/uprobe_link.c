@@ -11,7 +11,8 @@
  *     conflict with these. An OCaml site is hit even if the semaphore is 0. But if our uprobe did
  *     not maintain the semaphore, such a tracer could not attach after us.
  *   - If another tracer already has a uprobe without semaphore there (bpftrace's uprobe:, perf
- *     probe with an address, tracefs), we ask for a uprobe without semaphore. The hits are the same.
+ *     probe with an address, tracefs), we ask for a uprobe without semaphore. The hits do not
+ *     differ.
  *
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
  * bisection with links that are closed at once. The BPF program of these links does nothing, so the
