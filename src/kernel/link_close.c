@@ -79,7 +79,7 @@ __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int 
 	while (read(release, &byte, 1) < 0 && errno == EINTR)
 		;
 	kill(getpid(), SIGKILL);
-	_exit(0); /* for process 1 of a pid namespace, which survives its own SIGKILL */
+	_exit(0); /* only process 1 of a pid namespace gets here: it survives its own SIGKILL */
 }
 
 /*

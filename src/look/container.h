@@ -12,8 +12,8 @@
 enum { CONTAINER_ID_BYTES = 64 };
 
 struct container {
-	char pod[CONTAINER_ID_BYTES +
-		 1];			 /* the UID of the pod, or podman's id of it; "": unknown */
+	/* the UID of the pod, or the id that podman has given the pod; "": unknown */
+	char pod[CONTAINER_ID_BYTES + 1];
 	char id[CONTAINER_ID_BYTES + 1]; /* the id of the container; "": unknown */
 };
 

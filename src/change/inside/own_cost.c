@@ -55,7 +55,7 @@ struct own {
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
 	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
-	uint64_t code_off; /* the offset in the block of the code of the sites */
+	uint64_t code_off; /* the offset, in the block, of the code of the sites */
 };
 
 /* ---- the block ------------------------------------------------------------------------------ */

@@ -235,7 +235,7 @@ static void interrupt_renamed(struct tracee *tracee)
 
 	if (leader && leader->stopped &&
 	    ptrace(PTRACE_GETEVENTMSG, tracee->pid, NULL, &message) == 0)
-		return; /* no exec: this is still the old main thread */
+		return; /* there was no exec: the main thread is still the one from before */
 	if (ptrace(PTRACE_INTERRUPT, tracee->pid, NULL, NULL) != 0)
 		return;
 	if (leader)
