@@ -26,7 +26,7 @@ enum { FIND_NAME_BYTES = 15 }; /* the longest name of a process */
 struct known_process {
 	pid_t pid;
 	unsigned int looks; /* how many inspections in a row had this result, at most YOUNG_LOOKS */
-	unsigned int round; /* the round of the last inspection */
+	unsigned int round; /* the number of the round in which the process was inspected last */
 	dev_t dev; /* dev and ino of the executable; 0: the process has none, or hides it */
 	ino_t ino;
 	/* the name of the process if it may not be inspected, else "" */

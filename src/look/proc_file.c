@@ -16,8 +16,8 @@
 enum {
 	FIRST_READ_BYTES = 16384,
 	/*
-	 * The owner of a process decides how long its maps are: up to 65 530 mappings, each with a
-	 * path of 4 KiB. The maps of a real process take a few MiB.
+	 * The owner of a process can make the maps of the process long: up to 65 530 mappings, each
+	 * with a path of 4 KiB. The maps of an ordinary process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
 	/* Of /proc/PID/stat: see proc_pid_stat(5). */
@@ -265,8 +265,8 @@ void proc_status_parse(const char *text, struct proc_status *status)
 }
 
 /*
- * This function must not use proc_file_read(), which calls proc_why_no_access(), which calls this
- * function.
+ * This function must not use proc_file_read(): proc_file_read() calls proc_why_no_access(), which
+ * calls this function.
  */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
@@ -343,7 +343,9 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 		return ctx_error(ctx, -ESRCH,
 				 "pid %d (%s): is a kernel thread, which has no program", (int)pid,
 				 status.name);
-	/* If a thread of this process is the tracer, it is not the reason for the refusal. */
+	/*
+	 * If the tracer is a thread of this process, the tracer is not the reason for the refusal.
+	 */
 	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
 		return why_not_permitted(ctx, pid, &status);
 	if (err == ENOENT || err == ESRCH)

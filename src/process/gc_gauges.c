@@ -57,7 +57,7 @@ struct gc_reader {
 	struct gc_domains *domains; /* OCaml 5; NULL for OCaml 4 */
 };
 
-/* Pieces of memory, to be read in this order. */
+/* Pieces of memory, to be read in the order of the array. */
 struct gc_pieces {
 	struct iovec remote[IOV_MAX];
 	size_t n, bytes;
@@ -426,7 +426,10 @@ static int find_slots(struct gc_reader *r)
 		struct slot_copy slot;
 		int32_t id;
 
-		/* Behind the last slot there may be other data, or unmapped memory. */
+		/*
+		 * Behind the last slot, there may be other data or unmapped memory: check the
+		 * contents.
+		 */
 		if (gc_read_one(r, at, &slot, sizeof(slot)) != 0 || slot.id != (int)d->n_slots ||
 		    slot.padding || !slot.state || slot.state % 8 ||
 		    gc_read_one(r, slot.state + r->runtime.layout.id, &id, sizeof(id)) != 0 ||

@@ -34,7 +34,7 @@ struct holder_search {
 	struct holders *holders;
 	/* the process has perf events, and the kernel does not show where */
 	bool has_silent_events;
-	/* A cache: the arguments and the result of the last call of is_path_of(). */
+	/* A cache: the arguments and the result of the most recent call of is_path_of(). */
 	int fd;
 	char path[PATH_MAX];
 	bool is_same;

@@ -45,7 +45,7 @@ struct image_exe {
 int image_exe_open(struct ocp_ctx *ctx, pid_t pid, struct image_exe *exe);
 void image_exe_close(struct image_exe *exe);
 
-/* Free an image that was removed from its list. */
+/* Free IMAGE, which the caller has removed from its list. */
 void image_free(struct image *image);
 /* Free all images, and keep the other members of LIST. */
 void image_list_empty(struct image_list *list);

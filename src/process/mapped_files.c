@@ -134,7 +134,10 @@ bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint
 
 		if (segment->executable && m->off >= first &&
 		    m->off < segment->off + segment->file_bytes) {
-			/* The bias may wrap around; adding it to an address wraps back. */
+			/*
+			 * The bias may wrap around below 0; adding the bias to an address wraps
+			 * around back.
+			 */
 			*bias = m->start - (segment->va - segment->off + m->off);
 			return true;
 		}

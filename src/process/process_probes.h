@@ -104,7 +104,7 @@ void snapshot_free(struct snapshot *snapshot);
  */
 uint16_t snapshot_count(const struct snapshot *snapshot, size_t probe);
 
-/* Return the state of one probe, by its sites and its semaphores. */
+/* Return the state of one probe, which depends on its sites and its semaphores. */
 enum ocp_state snapshot_state(const struct snapshot *snapshot, size_t probe);
 
 #endif

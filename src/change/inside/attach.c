@@ -135,9 +135,10 @@ static int write_sites(struct stop *stop, const struct inside *inside,
 }
 
 /*
- * Give our sites their original displacement back, and the opcode that their gates require: on if
- * the gate is not 0 and no other tool has switched the site off. Leave the sites of other tools
- * alone, and set *N_FOREIGN to their number.
+ * Give our sites their original displacement back, and the opcode that their gates require: the one
+ * for on if the gate is not 0 and no other tool has switched the site off, otherwise the one for
+ * off. Leave sites alone that another tool has changed, and set *N_FOREIGN to the number of such
+ * sites.
  */
 static int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 {

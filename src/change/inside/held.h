@@ -27,9 +27,10 @@ struct inside {
 	 */
 	struct block_site *sites;
 	/*
-	 * The whole block. If is_shared: our own mapping of the memfd, which stays when the process
-	 * ends. Others write to it: never take a size or an address from it. Otherwise: a copy of
-	 * the data, which inside_read() refreshes; ranges that were not copied are 0.
+	 * The whole block. If is_shared, `block` is our own mapping of the memfd, which stays when
+	 * the process ends; others can write to it, so never take a size or an address from it. If
+	 * not, `block` is a copy of the data, which inside_read() refreshes; ranges that were not
+	 * copied are 0.
 	 */
 	uint8_t *block;
 	bool is_shared;

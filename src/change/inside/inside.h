@@ -124,7 +124,7 @@ struct inside_room {
 	uint64_t sites, bytes;
 };
 
-/* Enough for several large programs; reading this much takes about a second. */
+/* Enough for several large programs. To read this many sites and bytes takes about a second. */
 enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 
 /*
@@ -141,8 +141,8 @@ int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 
 /*
- * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until
- * inside_close(). The process can write to them at any moment: copy them, and check the copy.
+ * Return the bytes of inside_spec.meta that the attach stored in the block. The bytes are valid
+ * until inside_close(). The process can write to them at any moment: copy them, and check the copy.
  */
 const void *inside_meta(const struct inside *inside, size_t *bytes);
 size_t inside_n_sites(const struct inside *inside);

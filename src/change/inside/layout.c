@@ -110,8 +110,8 @@ uint32_t layout_max_shards(size_t n_sites)
 
 /*
  * The meta bytes name the sites, so their limit depends on the number of sites. A limit is needed
- * because a hostile process can claim any number of meta bytes, and each page of them that is read
- * takes a page of memory and some microseconds.
+ * because a hostile process can claim any number of meta bytes, and to read a page of meta bytes
+ * costs a page of memory and some microseconds.
  */
 uint64_t layout_max_meta_bytes(size_t n_sites)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What counting inside costs on this machine, measured on two sites of our own process. */
+/* What counting inside costs on this machine, measured on two sites in our own process. */
 #ifndef CHANGE_INSIDE_OWN_COST_H
 #define CHANGE_INSIDE_OWN_COST_H
 

@@ -366,9 +366,9 @@ static size_t xsave_bytes(uint64_t features)
 }
 
 /*
- * Put the XSAVE area at TO. It has the size that the kernel uses for the thread: AMX tiles are
- * included only if the thread uses them. Return false if the area is incomplete or larger than
- * ROOM.
+ * Write the XSAVE area to TO, and set *BYTES to its size. The area has the size that the kernel
+ * uses for the thread: AMX tiles are included only if the thread uses them. Return false if the
+ * area is incomplete or larger than ROOM.
  */
 static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t room, size_t *bytes)
 {

@@ -293,8 +293,9 @@ static void unmap_all_of(struct stop *stop, uint64_t inode)
 }
 
 /*
- * Remove orphans. No thread can be in one: the magic number is written before the first site, parts
- * are removed after the last site was restored, and stop_work() looks for running routines.
+ * Remove orphans. No thread can be in the code of an orphan: the magic number is written before the
+ * first site, parts are unmapped after the last site was restored, and stop_work() looks for
+ * running routines.
  */
 void stop_remove_orphans(struct stop *stop)
 {

@@ -9,8 +9,8 @@
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
 /*
- * Code that is being written, and the values for its holes: addresses for the holes that have TO in
- * their names, otherwise numbers.
+ * Code that is being written, and the values for its holes. Holes with TO in their names get
+ * addresses, all other holes get numbers.
  */
 struct assembly {
 	uint8_t *code; /* the next byte to write */
@@ -42,7 +42,10 @@ static bool is_distance(uint16_t hole)
 	}
 }
 
-/* Append the template from BEGIN to END, and fill its holes. Return its first byte. */
+/*
+ * Append the template that lies from BEGIN to END, and fill its holes. Return the address of the
+ * first byte appended.
+ */
 static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
 {
 	uint8_t *code = assembly->code;

@@ -509,7 +509,7 @@ asm("	template routine_stop\n"
 
     ".Lstop_found:\n"
     "	mov	%rax, %rsi\n"
-    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	shr	$32, %rsi\n" /* esi: n in its lower half, next in its upper half */
     "	test	%si, %si\n"
     "	jz	.Lstop_find\n"
     "	lea	SP(%rsp), %rdi\n" /* the routine no longer needs the address of the pair's area */
@@ -527,8 +527,8 @@ asm("	template routine_stop\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	add_time\n"
     /*
-     * Do this last: the slot may be free afterwards. Write all 64 bits, because the next load reads
-     * 64.
+     * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
+     * next load reads 64 bits.
      */
     "	mov	$ONE_MORE, %ecx\n"
     "	shl	$32, %rcx\n"

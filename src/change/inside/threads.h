@@ -26,7 +26,7 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 		     struct templates_process *process);
 
 /*
- * Return true if a thread is in the middle of one of the N sites at ADDRS, which must be ascending.
+ * Return true if a thread is in the middle of one of the N sites at ADDRS. ADDRS must be ascending.
  */
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n);
 

@@ -157,8 +157,8 @@ static size_t writer_next_slice(const struct plan_writer *writer, size_t n_write
 }
 
 /*
- * Prepare to carry out WRITES: call this before the stop. WRITES must stay valid until the next
- * call of this function.
+ * Prepare to carry out the N WRITES. Call this before the stop. WRITES must stay valid until the
+ * next call of this function.
  */
 static int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
