@@ -141,9 +141,8 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
  * process (the same user, or CAP_SYS_PTRACE). To see files that the process maps later (plugins),
  * open the process again. Free *OUT with ocp_process_free().
  *
- * PID may be the caller's own process. An update of this process stops no thread: sites are
- * switched one after the other, and other threads may run them meanwhile. At any moment each site
- * is either on or off.
+ * PID may be the caller's own. An update then stops no thread: it switches one byte after the
+ * other, and other threads may run the sites meanwhile. Each site is on or off at any moment.
  */
 OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
 OCP_API void ocp_process_free(struct ocp_process *proc);
@@ -160,8 +159,8 @@ OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pi
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 /*
  * The thread group id: the pid that the kernel and samples use for the process. It differs from
- * ocp_process_pid() only for a process whose main thread has exited: the caller has then opened the
- * process by the id of another of its threads.
+ * ocp_process_pid() if the main thread has exited; such a process is opened by the id of another
+ * thread.
  */
 OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
 /*
@@ -468,9 +467,9 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
  * one of these stops. With OCP_ATOMICALLY there is only one stop.
  *
  * A journal file records the update and its progress, so that ocp_process_diagnose() and
- * ocp_process_repair() can undo or complete the update if the caller is killed. If the journal file
- * cannot be written, the update is done without a journal, and a message is logged (OCP_LOG_INFO).
- * An update of a single probe, or of the caller's own process, has no journal.
+ * ocp_process_repair() can deal with it if the caller is killed. If the journal file cannot be
+ * written, the update is done without a journal, and a message is logged (OCP_LOG_INFO). An update
+ * of a single probe, or of the caller's own process, has no journal.
  */
 OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 			       unsigned int flags);
@@ -534,7 +533,7 @@ OCP_API size_t ocp_findings_count(const struct ocp_findings *findings);
 OCP_API const struct ocp_finding *ocp_findings_get(const struct ocp_findings *findings,
 						   size_t finding);
 
-/* What ocp_process_repair() has changed. */
+/* The result of a repair. */
 struct ocp_repaired {
 	size_t probes;		    /* probes that were changed */
 	size_t sites_on, sites_off; /* sites that were switched on, and off */

@@ -118,8 +118,8 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  * Measure only hits for which EXPR is true. This applies to counts, histograms, printed hits and
  * the starts of pairs. A stop is ignored if its start was rejected. EXPR consists of comparisons:
  *
- * 	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
- * 	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
+ *	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
+ *	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
  *
  * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
  * false if its argument cannot be read, or has another type than the literal (number or string);
@@ -185,11 +185,11 @@ enum ocp_value_kind {
 /* A value. Later versions may add members at the end. */
 struct ocp_value {
 	enum ocp_value_kind kind;
-	unsigned int tag;  /* the tag of an OCP_BLOCK */
+	unsigned int tag;  /* the tag of a block */
 	bool is_cut;	   /* some bytes or items were not recorded */
 	size_t n_items;	   /* items that were recorded */
-	int64_t number;	   /* the value, if the kind is an integer */
-	double real;	   /* the value, if the kind is OCP_FLOAT */
+	int64_t number;	   /* the value of an integer */
+	double real;	   /* the value of a float */
 	const char *bytes; /* the recorded bytes of a string; no NUL follows them */
 	size_t n_bytes;
 	uint64_t size; /* the full number of bytes, fields or elements; 0 for a list */
@@ -247,9 +247,9 @@ OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
  * Find the sites to measure and load the BPF programs. No process is changed. Returns -ENOENT if a
  * probe does not exist or there is nothing to measure.
  *
- * If a program has no probes yet, because its plugins bring the probes, a warning is logged. The
- * probes are then measured from the first ocp_meter_refresh() after a plugin was loaded. If the
- * program has neither probes nor a dynamic loader, the error is -ENOENT.
+ * If a program has no probes yet, because it loads them with plugins, a warning is logged, and the
+ * probes are measured from the first ocp_meter_refresh() after they are loaded. If the program has
+ * neither probes nor a dynamic loader, the error is -ENOENT.
  */
 OCP_API int ocp_meter_open(struct ocp_meter *meter);
 
@@ -297,10 +297,7 @@ OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
  */
 OCP_API int ocp_meter_forget_ended(struct ocp_meter *meter);
 
-/*
- * The numbers of probes, sites and processes that are measured. If the number of processes is 0,
- * METER measures all processes of a program.
- */
+/* The number of probes, sites and processes that are measured; 0 processes means any number. */
 OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
@@ -423,11 +420,11 @@ struct ocp_pair {
 	uint64_t sum_ns;	  /* the sum of the times of completed pairs */
 	uint64_t min_ns, max_ns;  /* 0 if count is 0 */
 	uint64_t starts;
-	uint64_t orphan_starts; /* starts that will have no stop; see the comment on this struct */
-	uint64_t orphan_stops;	/* stops that found no open start, or that have no key */
-	uint64_t map_full;	/* starts that were not timed because the kernel's table was full */
-	uint64_t not_keyed;	/* starts whose argument cannot be a key */
-	uint64_t open;		/* starts that no stop has ended yet */
+	uint64_t orphan_starts;	 /* starts that will have no stop; see above */
+	uint64_t orphan_stops;	 /* stops without a start, or without a key */
+	uint64_t map_full;	 /* starts for which there was no room */
+	uint64_t not_keyed;	 /* starts whose argument cannot be a key */
+	uint64_t open;		 /* starts that have not stopped yet */
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* starts and stops are matched by an argument, not by thread */
 	/*
@@ -554,9 +551,9 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 /*
- * The number of hits at sites that the kernel single-steps. Each costs
- * ocp_costs.cost_per_stepped_hit_ns. The sites of hits that a filter rejected are not known: the
- * function assumes that the same share of these hits was single-stepped as of all other hits.
+ * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. For
+ * hits that a filter rejected, the sites are not known: the function assumes that the same share of
+ * them was single-stepped.
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
 /*
@@ -608,11 +605,11 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
  * (`attach --engine inside`): NAME is searched for in all processes that the caller may trace. Such
  * a meter ends with its process. The errors are:
  *
- * 	-ENOENT   there is no pinned meter NAME
- * 	-EBADMSG  the pinned meter is incomplete, or its maps have changed
- * 	-EEXIST   different processes have different meters of this name
- * 	-EPROTO   another version of this library pinned the meter
- * 	-EPERM    a user other than root and the caller could have changed the meter
+ *	-ENOENT   there is no pinned meter NAME
+ *	-EBADMSG  the pinned meter is incomplete, or its maps have changed
+ *	-EEXIST   different processes have different meters of this name
+ *	-EPROTO   another version of this library pinned the meter
+ *	-EPERM    a user other than root and the caller could have changed the meter
  */
 OCP_API int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 

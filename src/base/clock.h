@@ -22,7 +22,10 @@ static inline int64_t clock_ms(void)
 	return clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
-/* Return the CPU time that all threads of process PID have used so far, or -1 if PID has ended. */
+/*
+ * Return the CPU time that the threads of PID have used so far, as the kernel counts it, or -1 if
+ * PID has ended.
+ */
 static inline int64_t clock_process_cpu_ns(pid_t pid)
 {
 	struct timespec ts;

@@ -16,7 +16,7 @@ struct ocp_ctx {
 	void *log_data;
 	enum ocp_log_level log_level;
 	bool gigatext_allowed;
-	const struct file_rules *file_rules; /* NULL: any file may be read */
+	const struct file_rules *file_rules; /* NULL: no rules */
 	char error[ERROR_BYTES];
 	char hint[HINT_BYTES];
 };

@@ -41,8 +41,8 @@ struct file_rules {
 };
 
 /*
- * Make RULES the rules of CTX. RULES is not copied, so it must outlive CTX. If RULES is NULL (the
- * default), there are no rules.
+ * Set the rules of CTX to RULES, which is not copied. If RULES is NULL (the default), there are no
+ * rules.
  */
 void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 /* Return the result of the callback `admit`, or FILE_UNKNOWN if there is no callback. */

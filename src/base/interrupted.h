@@ -14,7 +14,7 @@
 
 /* The attempts of one system call so far; initialize with { 0 }. */
 struct interruptions {
-	unsigned int n; /* the number of interruptions that followed each other within 1 ms */
+	unsigned int n; /* interruptions in a row, less than 1 ms apart */
 	int64_t last_ns;
 };
 
@@ -22,8 +22,8 @@ enum { MAX_INTERRUPTIONS = 1000 };
 
 /*
  * Return true if the call that has just failed was interrupted by a signal and should be repeated.
- * Return false, with errno EINTR, at interruption number MAX_INTERRUPTIONS, counting only
- * interruptions that followed each other within a millisecond.
+ * After MAX_INTERRUPTIONS interruptions in a row that are less than a millisecond apart, return
+ * false, with errno EINTR.
  */
 static inline bool is_interrupted(struct interruptions *so_far)
 {

@@ -29,8 +29,8 @@ static inline void populate(void *start, size_t bytes)
 }
 
 /*
- * Populate the BYTES bytes at START if they are many: the allocator is likely to reuse small
- * memory, which is populated already. Return START, which may be NULL.
+ * Populate the memory at START if it is large; small memory is likely to be populated already.
+ * Return START, which may be NULL.
  */
 static inline void *populate_if_large(void *start, size_t bytes)
 {

@@ -129,8 +129,8 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 		fputc('[', t->out);
 	if (set['^'] && !any_before_caret)
 		/*
-		 * SET is {'-', '^'}: nothing else comes before '^', and translate_set() writes a
-		 * set of '^' alone as an escape. So '-' comes first.
+		 * Only '-' and '^' are left: translate_set() writes a set of '^' alone as an
+		 * escape.
 		 */
 		fputs("-^", t->out);
 	else

@@ -5,9 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/*
- * Longer words are not compared: nobody types such a word, so it was pasted without typing errors.
- */
+/* Longer words are not compared: they are pasted, not typed. */
 enum { LONGEST_WORD = 128, MOST_MISTAKES = 3 };
 
 static size_t least(size_t a, size_t b)

@@ -28,15 +28,11 @@ struct bpf_object_sizes {
 		marks, processes;
 	/* Not used for BPF_MULTI and BPF_PERF: */
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
-	/* the size of `prints`: a power of 2 of whole pages; 0: as declared */
-	uint32_t print_bytes;
-	/* Only for BPF_STACKS and bpf/profile.bpf.c; `walks` also for bpf/memprof.bpf.c: */
-	/* `walks`: how many stacks can be walked at the same time */
-	uint32_t walked_processes, walks;
-	uint32_t waits; /* only for bpf/profile.bpf.c; 0: as declared there */
-	/*
-	 * Only for BPF_BY. The map by_times gets config.by_max_times + MEASURE_MAX_PAIRS entries.
-	 */
+	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
+	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
+	uint32_t walked_processes, walks; /* walks: room for walks at the same time */
+	uint32_t waits;			  /* only for bpf/profile.bpf.c; 0: as declared there */
+	/* only for BPF_BY; by_times has config.by_max_times + MEASURE_MAX_PAIRS entries */
 	uint32_t by_hits, by_probes;
 };
 

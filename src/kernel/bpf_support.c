@@ -190,10 +190,7 @@ static int explain_old_kernel(struct ocp_ctx *ctx)
 
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 {
-	/*
-	 * Without CAP_PERFMON, the verifier does not let the program use pointers as it does:
-	 * EINVAL.
-	 */
+	/* Without CAP_PERFMON, the verifier rejects the program's use of pointers with EINVAL. */
 	if (code == -EINVAL && lacks_capabilities())
 		return explain_no_permission(ctx);
 	switch (code) {

@@ -23,7 +23,7 @@ struct bpf_support {
 	 */
 	int idle_prog_fd;
 	bool has_uprobe_multi;
-	/* The kernel filters links by process. If false, it filters by the main thread only. */
+	/* The kernel's pid filter selects the process, not only one of its threads. */
 	bool pid_filter_is_sound;
 };
 

@@ -7,7 +7,7 @@
  * number for any file, in any mount namespace, is the fdinfo of an inotify instance that watches
  * the file:
  *
- * 	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
+ *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *
  * If no inotify instance can be made (each user has a limit), the numbers of stat(2) are used.
  *

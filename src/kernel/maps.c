@@ -48,7 +48,7 @@ int map_read_all(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_byt
 		 void **keys, void **values, size_t *n)
 {
 	LIBBPF_OPTS(bpf_map_batch_opts, opts);
-	uint64_t position = 0; /* where the batch ends: opaque, and the kernel uses only 4 bytes */
+	uint64_t position = 0; /* opaque; the kernel uses 4 bytes of it */
 	bool is_first = true;
 	int err = 0;
 

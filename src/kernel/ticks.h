@@ -11,9 +11,8 @@
 bool ticks_are_clock(void);
 
 /*
- * Set *NS_PER_TICK to the nanoseconds per tick as a 32.32 fixed-point number. The rate is the
- * kernel's or, if the kernel does not show one, is measured in 20 ms. Returns 0, or -ENOTSUP with a
- * message if the counter is not usable as a clock.
+ * Set *NS_PER_TICK to the nanoseconds per tick as a 32.32 fixed-point number: from the kernel, or
+ * measured in 20 ms. Returns 0, or -ENOTSUP with a message if the counter is not usable as a clock.
  */
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 

@@ -17,8 +17,8 @@
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
  * bisection with links that are closed at once. The BPF program of these links does nothing, so the
  * counts do not change. Closing such a link takes up to 60 ms (the kernel waits for its RCU
- * readers), so the number of attempts is limited. Once the limit is reached, the semaphores of all
- * sites in the remaining ranges are not used.
+ * readers), so the number of attempts is limited. Beyond the limit, whole ranges of sites do
+ * without the semaphore.
  *
  * If the note has no semaphore for tracers (provider `ocaml` of the oldest compilers, where raising
  * the semaphore would run the handler), our uprobe must not maintain one. If another tracer's
@@ -130,10 +130,7 @@ static int try_link(struct link_request *req, size_t first, size_t n)
 	return 0;
 }
 
-/*
- * For the N sites from index FIRST on: clear some of their ref_ctrs, until the kernel accepts all N
- * sites in one link.
- */
+/* Clear the ref_ctrs of some of the N sites from FIRST on until the kernel accepts them. */
 static int drop_conflicts(struct link_request *req, size_t first, size_t n)
 {
 	int err;

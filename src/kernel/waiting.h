@@ -25,9 +25,8 @@ int waiting_open(struct ocp_ctx *ctx, const struct waiting_map *maps, size_t n,
 void waiting_close(struct waiting *waiting);
 
 /*
- * Record the waiting threads of PID. TGID is the id by which BPF programs know the process; if
- * HAS_NAMESPACE, this is its id in its own pid namespace. The recording of thread switches must
- * have begun before the call, so that no thread is missed.
+ * Record the waiting threads of PID, which BPF programs know as TGID. HAS_NAMESPACE: TGID is the id
+ * of PID in PID's pid namespace. The recording of thread switches must have begun before the call.
  */
 int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace);
 

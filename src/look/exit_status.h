@@ -7,10 +7,9 @@
 #include <sys/types.h>
 
 /*
- * Get the status of process PID, which has ended, encoded as by waitpid(2). PIDFD is a pidfd of the
- * process. From Linux 6.15 on, the kernel reports the status through PIDFD; until the parent has
- * waited for the process, it also reports the status through /proc. Returns false if the status
- * cannot be found.
+ * Get the status of process PID, which has ended, encoded as by waitpid(2). The kernel reports the
+ * status through PIDFD from Linux 6.15 on, and through /proc until the parent has waited for the
+ * process. Returns false if the status is not known.
  */
 bool exit_status_read(int pidfd, pid_t pid, int *status);
 

@@ -163,9 +163,9 @@ static bool runs(const struct known_process *process, const struct stat *file)
 }
 
 /*
- * Return true if PROCESS hides its executable, but may run a file called BASE, because its name is
- * BASE. The processes of other users hide their executables, but not their names. There may be
- * hundreds of them, so only those with this name are reported.
+ * Return true if PROCESS hides its executable, but may run a file called BASE. Processes of other
+ * users hide their executables, but not their names. There may be hundreds of them, so only those
+ * with this name are reported.
  */
 static bool may_run(const struct known_process *process, const char *base)
 {

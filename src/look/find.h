@@ -55,8 +55,8 @@ void find_memory_expire(struct find_memory *memory);
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory);
 
 /*
- * Return true if it is PID's turn to be inspected in round number ROUND. N processes take turns,
- * and about A_ROUND of them are inspected in each round.
+ * Return true if it is PID's turn in ROUND, when N processes take turns, about A_ROUND in each
+ * round.
  */
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);
 

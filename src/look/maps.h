@@ -45,7 +45,7 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
 
 /*
  * Open the file of M, a mapping of PID, for reading. Returns the descriptor, or -errno without a
- * message: -ENOEXEC if the file is not a regular one.
+ * message; -ENOEXEC: the file is not a regular one.
  */
 int maps_open_file(pid_t pid, const struct mapping *m);
 

@@ -68,8 +68,8 @@ bool memory_is_alive(const struct memory *memory)
 	char byte;
 
 	/*
-	 * mem_rw() (fs/proc/base.c) returns 0 if no process uses the address space any more, and
-	 * -EIO for an address that is not mapped. The address here is never mapped.
+	 * mem_rw() (fs/proc/base.c) returns 0 when the address space has no users left, and -EIO
+	 * for an address that is not mapped, such as this one.
 	 */
 	return pread(memory->fd, &byte, 1, 0) != 0;
 }

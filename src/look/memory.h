@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room look: reading other processes. Nothing in this room alters a process. In: a pid. Out: copies
- * of memory, mappings, containers, statuses; the reason if the kernel refuses. Callers: all rooms
- * above.
+ * Room look: reading other processes. Nothing here alters one.
+ * In: a pid.
+ * Out: copies of memory, mappings, containers, statuses; the reason if the kernel refuses.
+ * Callers: all rooms above.
  */
 /* Reading many small pieces of another process's memory. For writing, see patch.h. */
 #ifndef LOOK_MEMORY_H

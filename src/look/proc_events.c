@@ -35,7 +35,7 @@ static int request_events(int fd)
 }
 
 /*
- * Read the next event into *EVENT. On failure, return false with errno set: EAGAIN if no event is
+ * Read the next event into *EVENT. Returns false, with errno set, on failure; EAGAIN: no event is
  * waiting.
  */
 static bool receive_event(int fd, struct proc_event *event)

@@ -20,7 +20,7 @@ enum {
 	 * with a path of 4 KiB. The maps of an ordinary process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
-	/* Of /proc/PID/stat: see proc_pid_stat(5). */
+	/* For /proc/PID/stat, see proc_pid_stat(5). */
 	STAT_BYTES = 1024,
 	STATE_FIELD = 3,
 	FLAGS_FIELD = 9,

@@ -52,8 +52,7 @@ struct proc_status {
 	pid_t parent_pid; /* 0: the process has no parent, or one outside of our pid namespace */
 	pid_t tracer_pid; /* 0: not traced */
 	uid_t real_uid, effective_uid;
-	/* threads of the process, including exited threads that nobody has waited for */
-	unsigned long threads;
+	unsigned long threads; /* of the process; includes exited threads that are not reaped */
 };
 
 /*
@@ -81,7 +80,7 @@ bool is_kernel_thread(pid_t pid);
  */
 bool proc_has_memory(pid_t pid);
 
-/* The auxiliary vector that the kernel gave a process: see getauxval(3). */
+/* The auxiliary vector that the kernel gave a process: getauxval(3), /proc/PID/auxv. */
 
 /*
  * Set *VALUE to the value of TYPE (AT_...) in the auxiliary vector of process PID; 0 if the vector

@@ -18,8 +18,8 @@ struct code_image {
 	int fd;
 	struct elf_file *elf;
 	struct functions *functions;
-	char *path;    /* the path of the file as the process sees it */
-	uint64_t bias; /* load bias: add it to a link-time address, modulo 2^64; 0: no process */
+	char *path;    /* as the process sees it */
+	uint64_t bias; /* load bias: add to a link-time address, modulo 2^64; 0 without a process */
 	bool is_library;
 };
 

@@ -48,13 +48,9 @@ struct gc_reader {
 	struct runtime runtime;
 	uint64_t bias;
 	char *exe;
-	struct gc_words last; /* the sums of the most recent read */
-	/*
-	 * OCaml 4: the value of the variable Caml_state, which the program sets once; 0: not read
-	 * yet
-	 */
-	uint64_t caml_state;
-	struct gc_domains *domains; /* OCaml 5; NULL for OCaml 4 */
+	struct gc_words last; /* the sums of the last read */
+	uint64_t caml_state;  /* OCaml 4: the value of Caml_state, set once; 0: not read yet */
+	struct gc_domains *domains; /* OCaml 5; otherwise NULL */
 };
 
 /* Pieces of memory, to be read in the order of the array. */
@@ -342,8 +338,8 @@ struct gc_domains {
 /* ---- finding the domains --------------------------------------------------------------------- */
 
 /*
- * Return true if STATE is the address of the structure of the domain in slot ID. In this case the
- * structure has a heap whose owner is STATE.
+ * Return true if STATE is the address of the structure of the domain in slot ID, with a heap whose
+ * owner is STATE.
  */
 static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 {
@@ -498,8 +494,7 @@ static int copy_before(const struct gc_reader *r, struct shared_copy *shared)
 }
 
 /*
- * Copy the structures and heaps of the domains. A domain that has ended has no heap: copy its
- * structure a second time instead.
+ * Copy the domains' structures and heaps. An ended domain has no heap: copy its structure instead.
  */
 static int copy_domains(const struct gc_reader *r)
 {
@@ -702,9 +697,8 @@ enum {
 };
 
 /*
- * Return true if a sum is lower than in the most recent read. Then this read fell between two
- * stores of the collector, or a domain was about to end and for a moment its figures were in no
- * structure.
+ * Return true if a sum has decreased since the last read. Then the read was between two stores of
+ * the collector, or a domain was about to end and its figures were in no structure for a moment.
  */
 static bool has_decreased(const struct gc_reader *r, const struct gc_gauges *gauges)
 {
@@ -736,8 +730,8 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 				 "%d attempts to read them",
 				 (int)r->pid, r->exe, MAX_READS);
 	/*
-	 * The previous read may have seen more of the minor heap than this one. Both values are
-	 * lower bounds of the true one: keep the higher.
+	 * The last successful read may have seen more of the minor heap. Both values are lower
+	 * bounds: keep the higher one.
 	 */
 	if (gauges->words.minor < r->last.minor && !gauges->lacks_ended_domains)
 		gauges->words.minor = r->last.minor;

@@ -6,11 +6,11 @@
  * (uprobe_multi) and of a link to a perf event (perf). It shows nothing about perf events without a
  * BPF link.
  *
- * 	link_type:	uprobe_multi		link_type:	perf
- * 	pid:	677				name:	/srv/bin/service
- * 	path:	/srv/bin/service		offset:	0x5b9e9
- * 	cookie	 offset	 ref_ctr_offset		event_type:	uprobe
- * 	8589934592	 0x5b9e9	 0x120a48
+ *	link_type:	uprobe_multi		link_type:	perf
+ *	pid:	677				name:	/srv/bin/service
+ *	path:	/srv/bin/service		offset:	0x5b9e9
+ *	cookie	 offset	 ref_ctr_offset		event_type:	uprobe
+ *	8589934592	 0x5b9e9	 0x120a48
  */
 #include "process/holders.h"
 

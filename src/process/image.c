@@ -24,10 +24,10 @@
  * take any, because OCaml's symbols contain the name of the compilation unit, and a process has
  * each unit only once.
  *
- * 	symbols that the plugin's GOT refers to		external_list
- * 	-> where other images define them		dynsym_each
- * 	-> the bytes there				in that image's file
- * 	-> sites in the plugin				dormant_read_external
+ *	symbols that the plugin's GOT refers to		external_list
+ *	-> where other images define them		dynsym_each
+ *	-> the bytes there				in that image's file
+ *	-> sites in the plugin				dormant_read_external
  *
  * Such a site is switched and counted like any dormant site. Its counter is the one in the marker,
  * which an inlined [%probe_is_enabled] reads, too.
@@ -66,8 +66,8 @@ static int compare_external_name(const void *name, const void *external)
 }
 
 /*
- * If a marker can be at VA of the definer, read its bytes into EXTERNAL. Markers are in the
- * writable data of OCaml, so nothing is read elsewhere. Return 0 whether there is a marker or not.
+ * If a marker can be at VA of the definer, read its bytes into EXTERNAL. Markers are in writable
+ * OCaml data. Return 0 also if there is no marker.
  */
 static int read_marker_bytes(const struct external_search *search, uint64_t va,
 			     struct object_external *external)
@@ -173,10 +173,7 @@ static int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 
 	for (size_t i = 0; i < list->n; i++) {
 		const struct image *image = &list->images[i];
-		/*
-		 * An executable contains all units that it calls, so it does not refer to symbols
-		 * of other images.
-		 */
+		/* An executable contains all units that it calls, so it has no externals. */
 		bool may_be_in = strcmp(image->path, list->exe_path) != 0;
 		int err = may_be_in ? external_may_be_in(ctx, image->prog->elf, &may_be_in) : 0;
 

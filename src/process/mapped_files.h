@@ -49,8 +49,8 @@ int mapped_files_check_exec(struct ocp_ctx *ctx, pid_t pid, const struct mapping
 int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m);
 
 /*
- * Set *BIAS to the load bias of the file ELF, whose code is mapped at M. To add the bias to a
- * link-time address, add modulo 2^64. Returns false if M belongs to no executable segment of ELF.
+ * Set *BIAS to the load bias of the file ELF, whose code is mapped at M: add it to a link-time
+ * address, modulo 2^64. Returns false if M belongs to no executable segment.
  */
 bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint64_t *bias);
 

@@ -246,8 +246,8 @@ static bool runs_file_of(const struct ocp_process *proc, const struct ocp_progra
 }
 
 /*
- * IS_OF returns true if the program A of an image is B. If this is so for B = PROG and at least one
- * image, remove all other images from LIST. Return the number of images that are PROG's.
+ * IS_OF decides whether an image is PROG's. If any image is, remove all other images from LIST.
+ * Return the number of PROG's images.
  */
 static size_t keep_images(struct image_list *list, const struct ocp_program *prog,
 			  bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))

@@ -31,10 +31,7 @@ static int compare_semaphores(const void *a, const void *b)
 	return COMPARE(*x, *y);
 }
 
-/*
- * Add the sites and semaphores of PART, one image's probe, to PROBE. PROBE must be the last one for
- * which LIVE has got sites and semaphores.
- */
+/* Add the sites and semaphores of one image's probe to the live probe at the end of the arrays. */
 static void add_part(const struct image_list *images, const struct part *part, struct live *live,
 		     struct live_probe *probe)
 {
@@ -56,8 +53,8 @@ static void add_part(const struct image_list *images, const struct part *part, s
 			probe->n_sites++;
 		}
 		/*
-		 * Omit the semaphore if the previous site has the same one, which is often so.
-		 * unique_semaphores() removes the other duplicates.
+		 * Often the previous site has the same semaphore. unique_semaphores() removes the
+		 * other duplicates.
 		 */
 		if (!sites[i].semaphore_va ||
 		    (probe->n_semaphores &&

@@ -54,9 +54,8 @@ struct snapshot {
 	const struct live *live;
 	uint8_t *code; /* each site has site->n_bytes bytes, at its code_at */
 	uint16_t *semaphores;
-	bool leads_out; /* some site calls code outside of its program */
-	/* the trampolines of the process; not read unless leads_out is set */
-	struct trampolines trampolines;
+	bool leads_out;			/* a site calls code outside of its program */
+	struct trampolines trampolines; /* empty unless leads_out is set */
 };
 
 /*

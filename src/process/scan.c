@@ -123,10 +123,7 @@ static bool is_executable(pid_t pid, const struct mapping *m)
 	return stat(path, &st) == 0 && st.st_ino == m->inode;
 }
 
-/*
- * Return true if ERR means that this tool lacks a resource, so that ERR says nothing about the
- * file.
- */
+/* Return true if ERR is a lack of resources, which says nothing about the file. */
 static bool is_our_trouble(int err)
 {
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
