@@ -72,9 +72,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 	if (now == SITE_NOW_FOREIGN)
 		return 0;
 	/*
-	 * The displacement is the original one, so the site is restored already. Exception: if a
-	 * tool was killed between the writes of the displacement and of the opcode, the opcode is
-	 * missing.
+	 * The displacement is the original one already. So nothing is written, unless a tool was
+	 * killed between the write of the displacement and the write of the opcode.
 	 */
 	if (now == SITE_NOW_ORIGINAL &&
 	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
@@ -83,9 +82,9 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 }
 
 /*
- * Record in the block what the detach will do, so that another tool can complete it: which sites
- * are restored (to the opcode `store`), and the new values of their private gates. If PATCHED is
- * BLOCK_UNPATCHED, the detach has done all this: delete the record.
+ * Record in the block what restore_sites() is about to do, so that another tool can complete it:
+ * which sites are restored (to the opcode `store`), and the new values of their private gates. If
+ * PATCHED is BLOCK_UNPATCHED, all this is done: delete the record.
  */
 static int note_plan(struct stop *stop, struct inside *inside, enum block_patched patched)
 {
@@ -135,10 +134,9 @@ static int write_sites(struct stop *stop, const struct inside *inside,
 }
 
 /*
- * Give our sites their original displacement back, and the opcode that their gates require: the one
- * for on if the gate is not 0 and no other tool has switched the site off, otherwise the one for
- * off. Leave sites alone that another tool has changed, and set *N_FOREIGN to the number of such
- * sites.
+ * Give our sites their original displacement back, and the opcode that their gates require: on if
+ * the gate is not 0 and no other tool has switched the site off. Leave the sites of other tools
+ * alone, and set *N_FOREIGN to their number.
  */
 static int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 {
@@ -184,8 +182,7 @@ static bool is_there(const struct stop *stop, const struct inside *inside)
 
 struct detach {
 	struct inside *inside;
-	/* the block stays: a thread may be in its code, though no other tool uses a site */
-	bool is_in_use;
+	bool is_in_use; /* a thread may be in the block's code, and no other tool uses a site */
 };
 
 /*
@@ -210,7 +207,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 	err = restore_sites(stop, inside, &n_foreign);
 	if (err)
 		return err;
-	/* No site counts any more, so the counts are final: copy them. */
+	/* The counts are final now: copy them. */
 	err = inside_refresh(inside, true);
 	if (err)
 		return err;

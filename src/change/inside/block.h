@@ -156,7 +156,7 @@ struct block_header {
 enum {
 	PAIRS_DEPTH = 32,    /* how many starts a thread can have open in a pair; a power of 2 */
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
-	PAIRS_WINDOW = 16,   /* how many slots, from a thread's first one on, the thread may use */
+	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
 	PAIRS_KEYS_A_THREAD = 8, /* for each slot, the number of entries for open starts by key */
 	PAIRS_BUCKET_KEYS = 16,

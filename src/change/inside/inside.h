@@ -64,7 +64,7 @@ struct inside_spec {
 	size_t n_pairs;
 	unsigned int depth; /* the number of starts that one thread can have open in one pair */
 	size_t max_threads; /* the number of threads that can time pairs at the same time */
-	/* Data, in pieces, that the block keeps for inside_find(), and does not interpret. */
+	/* Opaque data that the block keeps for inside_find(), in pieces. */
 	const struct iovec *meta;
 	size_t n_meta, meta_bytes; /* n_meta: the number of pieces; meta_bytes: their total size */
 };
@@ -135,8 +135,8 @@ int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
 /*
- * Find the processes that have a block and that this process may inspect, only through /proc. Set
- * *PIDS to an array of their *N pids, ascending. The caller frees *PIDS, also after an error.
+ * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
+ * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
  */
 int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 

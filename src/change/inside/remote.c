@@ -233,7 +233,7 @@ enum {
 	/* This is no mode of sigaltstack(2), so the kernel leaves the alternate stack as it is. */
 	NO_ALTERNATE_STACK = 0x7f,
 
-	SW_RESERVED_OFF = 464, /* an offset in the legacy region of XSAVE */
+	SW_RESERVED_OFF = 464, /* in the legacy region of XSAVE; the header of XSAVE follows it */
 	XSAVE_HEADER_OFF = 512,
 	XSAVE_EXTENDED_OFF = 576,
 	XFEATURE_TILE_DATA = 18, /* AMX tiles, which a thread can use only with a permission */
@@ -581,7 +581,7 @@ struct remote {
 	pid_t tid;
 	struct thread_state before;
 	struct signal_frame frame;
-	bool has_run; /* the thread has left the stop in which tracee_run_stopped() put it */
+	bool has_run; /* the thread has left the stop in which it was found */
 	bool has_run_code;
 	bool is_lost; /* the thread has ended, or does not stop */
 };
@@ -797,8 +797,7 @@ static int set_registers(const struct remote *remote, uint64_t rip, long number,
 	regs.rip = rip;
 	regs.rsp = remote->frame.addr;
 	regs.rax = (uint64_t)number;
-	/* the thread is in no system call, so the kernel restarts none */
-	regs.orig_rax = (uint64_t)-1;
+	regs.orig_rax = (uint64_t)-1; /* not in a system call: there is nothing to restart */
 	regs.eflags &= ~(uint64_t)(TRAP_FLAG | DIRECTION_FLAG);
 	regs.rdi = args[0];
 	regs.rsi = args[1];

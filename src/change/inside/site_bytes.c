@@ -289,8 +289,8 @@ static bool read_piece(const struct memory *memory, struct holes *holes, uint64_
 	if (memory_try_read(memory, addr, buf, bytes))
 		return true;
 	/*
-	 * Remember that the page cannot be read. But if the piece extends to the next page, do not:
-	 * the next page may be the one that cannot be read.
+	 * Remember the page, unless the piece extends to the next page: then the next page may be
+	 * the one that cannot be read.
 	 */
 	if ((addr + bytes - 1) / PAGE_BYTES == page)
 		holes->page = page;

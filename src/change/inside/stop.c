@@ -20,9 +20,7 @@
 #include "look/memfd_file.h"
 #include "look/proc_file.h"
 
-/*
- * How long to wait for a routine. It takes microseconds, but its thread may have to wait for a CPU.
- */
+/* A routine takes microseconds, but its thread may have to wait for a CPU. */
 enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };
 
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
@@ -77,7 +75,7 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 
 /*
  * Return true if a thread is about to make a system call for a killed tool (remote.h). If that call
- * is a munmap(2), it could unmap a block that this tool maps in this stop.
+ * is a munmap(2), it could unmap what this tool maps in this stop.
  */
 static bool makes_a_call(const struct stop *stop)
 {
@@ -386,7 +384,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* Make the process create the memfd. The name of the memfd must be in the memory of the process. */
+/* Make the process create the memfd. Write NAME to the memory of the process first. */
 static int create(struct stop *stop, const char *name, int *theirs)
 {
 	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,

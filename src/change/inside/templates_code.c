@@ -90,7 +90,7 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(ESRCH, 3)
     NUMBER(RSEQ_CS_BYTES, 32)
     NUMBER(RSEQ_SIGNATURE, 0x53053053)
-    NUMBER(HOLE, 0x11223344)	/* needs 32 bits, like the value that replaces it */
+    NUMBER(HOLE, 0x11223344)	/* has 32 bits, like the value that replaces it */
     TEMPLATE_HOLES(NUMBER));
 
 /* Macros that make the labels and the table of holes. */
@@ -318,7 +318,7 @@ asm(".macro add_time lock\n"
     "	raise	\\lock, MAX_NS\n"
     "	not	%rdx\n"
     "	raise	\\lock, MIN_NS_NOT\n"
-    "	not	%rdx\n" /* the total is the complement of the smallest time: back to nanoseconds */
+    "	not	%rdx\n" /* undo the complement: rdx has nanoseconds again */
 
     /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
     "	mov	%rdx, %rax\n"
@@ -361,8 +361,7 @@ asm("	template routine_start\n"
     ".Lstart:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
-    /* 0 while the C library has no id for the thread, at its begin or end */
-    "	test	%ecx, %ecx\n"
+    "	test	%ecx, %ecx\n"			/* the thread has no id yet, or no longer */
     "	jz	.Lcollision\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
@@ -405,8 +404,8 @@ asm("	template routine_start\n"
     "	ret\n"
 
     /*
-     * All places of the ring are taken: replace the oldest start. A signal handler can only run
-     * before or after the xadd, so two starts never get the same place.
+     * All places are taken: replace the oldest start. A signal handler runs before or after the
+     * xadd.
      */
     ".Lfull:\n"
     "	incq	ORPHAN_STARTS(%rdx)\n"
@@ -414,7 +413,7 @@ asm("	template routine_start\n"
     "	xadd	%si, NEXT(%rdx)\n"		/* si: the place of our start */
     "	jmp	.Lwrite\n"
 
-    /* Look for a slot of this thread at the other places of the window. */
+    /* Look for a slot of this thread in the window. */
     ".Lfind:\n"
     "	mov	%ecx, %esi\n"
     ".Lfind_next:\n"

@@ -68,7 +68,7 @@ enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
 struct template_hole {
 	uint32_t off;	/* offset of the hole's four bytes from templates_text */
 	uint16_t value; /* HOLE_... */
-	uint16_t after; /* number of bytes of the instruction behind the hole */
+	uint16_t after; /* number of the instruction's bytes after the hole */
 };
 
 /* In ascending order of `off`; the end is at templates_holes_end. */

@@ -22,7 +22,7 @@
 enum {
 	RED_ZONE_BYTES = 128,
 	CHUNK_BYTES = 256 * 1024,
-	MAX_STACK_BYTES = 64 << 20, /* a mapping that is larger is not the stack of a C thread */
+	MAX_STACK_BYTES = 64 << 20, /* a larger mapping is not a C stack */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
 	/* In words: sp, ip, flags, cs are neighbours in struct sigcontext_64 (asm/sigcontext.h). */

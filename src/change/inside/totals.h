@@ -35,10 +35,10 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 bool gone_threads_are_known(pid_t pid);
 
 /*
- * Return the number of starts of pair number PAIR that totals_pair() counts as open, although no
- * stop can come. If the pair is matched by thread, these are the starts of threads that have ended,
- * except those whose slot another thread has taken. If the pair is matched by key, these are the
- * starts of processes that have ended. BLOCK is the first byte of the block.
+ * Return the number of starts of pair number PAIR that totals_pair() counts as open, but that are
+ * orphans. If the pair is matched by thread, these are the starts of threads that have ended,
+ * except those whose slot another thread has taken. If it is matched by key, these are the starts
+ * of processes that have ended. BLOCK is the first byte of the block.
  */
 uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
 

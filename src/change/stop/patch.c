@@ -112,7 +112,7 @@ static bool start_worker(struct patcher *patcher)
 
 	if (patcher->has_worker)
 		return true;
-	/* Block all signals, so that the caller's signal handlers never run in this thread. */
+	/* Block all signals, so that the caller's signal handlers never run in the worker. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	patcher->has_worker = pthread_create(&patcher->worker, NULL, worker_main, patcher) == 0;
@@ -193,9 +193,9 @@ static void undo_shares(const struct patcher *patcher, const struct share *share
 }
 
 /*
- * Carry out one phase. Two threads share many writes to sites: the process is stopped, so its CPU
- * is free for the second thread, and the two hardly ever wait for the same lock of the kernel. Fill
- * SHARES. If a thread fails, set `err` of its share. Tests: the_second_thread_writes_its_half,
+ * Carry out one phase. Many writes to sites are shared by two threads: the process is stopped, so
+ * its CPU is free, and the two threads hardly ever wait for the same lock of the kernel. Fill
+ * SHARES. If a thread fails, `err` of its share is set. Tests: the_second_thread_writes_its_half,
  * signals_while_the_second_thread_writes.
  */
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,

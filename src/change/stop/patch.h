@@ -35,9 +35,9 @@ int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
 void patcher_close(struct patcher *patcher);
 
 /*
- * Carry out the N WRITES, phase by phase, in any order within a phase. If a write fails, undo the
- * earlier ones. The process must be stopped, and the caller must have read the `old` values during
- * this stop.
+ * Carry out the writes, phase by phase, in any order within a phase. If a write fails, undo the
+ * earlier writes. The process must be stopped, and the caller must have read the `old` values from
+ * it.
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 

@@ -346,7 +346,7 @@ static int run_to_loaded(struct spawn *spawn)
 static int start_child(struct spawn *spawn, int go_fd, int error_fd)
 {
 	const char *path = spawn->path;
-	/* The kernel must kill a half started program, with an int3 in it, if this process ends. */
+	/* A half started program, with an int3 in it, must not outlive us. */
 	uintptr_t options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 	int err;
 

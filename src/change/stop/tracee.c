@@ -66,7 +66,7 @@
 
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* limit of the time until all threads are stopped */
-	BUSY_TIMEOUT_MS = 20000,  /* the same limit while a thread waits for a CPU */
+	BUSY_TIMEOUT_MS = 20000,  /* limit for a thread that waits for a CPU */
 	TRACED_TIMEOUT_MS = 1000, /* limit of the time that one other tracer may take */
 	TURNS_TIMEOUT_MS = 10000, /* limit of the time for all other tracers, one after another */
 	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
@@ -79,7 +79,7 @@ enum {
 
 struct thread {
 	pid_t tid;
-	int signal;   /* the signal at which the thread is stopped, for the detach; 0: none */
+	int signal;   /* the signal at which it is stopped, passed on at the detach; 0: none */
 	bool stopped; /* false: the thread was interrupted, but has not been seen to stop */
 };
 
@@ -455,7 +455,7 @@ static void detach_thread(const struct tracee *tracee, struct thread *thread)
 {
 	int status;
 
-	/* The thread may have stopped after wait_all() gave up. */
+	/* The thread may have stopped after the wait was given up. */
 	if (!thread->stopped && take_status(tracee, thread->tid, &status) == thread->tid &&
 	    note_status(thread, status))
 		return;
@@ -474,7 +474,7 @@ static void detach_all(struct tracee *tracee)
 	tracee->n = 0;
 }
 
-/* Return the pid of the process that traces our process now; 0 if no process does. */
+/* Return the pid of the process's other tracer; 0 if it is no longer traced. */
 static pid_t other_tracer(struct tracee *tracee)
 {
 	struct proc_status status;
@@ -485,7 +485,7 @@ static pid_t other_tracer(struct tracee *tracee)
 /* The wait until other tracers have finished. */
 struct tracer_wait {
 	int64_t start_ms;
-	int64_t turn_start_ms; /* when `tracer` became the tracer */
+	int64_t turn_start_ms; /* when `tracer` was seen first */
 	pid_t tracer;	       /* the tracer that was seen most recently; 0: none */
 };
 

@@ -20,9 +20,7 @@
 
 struct tracee;
 
-/*
- * Prepare TRACEE, by which PID can be stopped any number of times. Does not touch the process yet.
- */
+/* Prepare to stop PID, any number of times. Does not touch the process yet. */
 int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 
 /*

@@ -288,7 +288,7 @@ static void report_inside(struct process_examiner *e)
 			       plural(e->n_inside_probes));
 }
 
-/* Report each probe that a killed tool has switched and should have switched back later. */
+/* Report each probe that a killed tool has switched and would have switched back later. */
 static void diagnose_promise(struct process_examiner *e, const struct snapshot *snapshot,
 			     const struct stale_journal *journal)
 {
@@ -409,10 +409,7 @@ static bool same_findings(const struct ocp_findings *a, const struct ocp_finding
 	return true;
 }
 
-/*
- * Find the source lines of the probes if there are damaged sites: the reports of these have the
- * lines.
- */
+/* Find the source lines only if there are damaged sites, whose reports name them. */
 static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
 {
 	for (size_t i = 0; i < ocp_sites_count(sites); i++)

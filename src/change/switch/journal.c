@@ -703,8 +703,7 @@ enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* enough for 100 000 names of 300 characters */
 	MAX_FILES = 4096, /* the largest number of journals that are read in one directory */
 	/*
-	 * A temporary file that is older than this is abandoned: to write a journal takes
-	 * milliseconds.
+	 * A temporary file of this age counts as abandoned: writing a journal takes milliseconds.
 	 */
 	OLD_SECONDS = 60,
 };

@@ -90,7 +90,7 @@ struct stale_journal {
 	char *dir, *file;
 	uid_t owner;
 	size_t progress_at; /* the offset of the progress line in the file */
-	bool settled;	    /* the actions are being undone or completed; set by the caller */
+	bool settled;	    /* set by the caller that undoes or completes the actions */
 };
 
 struct stale_journals {

@@ -241,8 +241,8 @@ size_t plan_write_site(struct plan *plan, const struct live_site *site, bool on)
 	if (!t)
 		return write_opcode(plan, site, on);
 	/*
-	 * Even while the site is off, it keeps calling its trampoline, so that hits are counted. So
-	 * its opcode must be the one for on, which differs only if another tool wrote it.
+	 * The site keeps calling its trampoline while it is off, so that hits are counted. Its
+	 * opcode is the one for on, unless another tool has written another opcode.
 	 */
 	return write_opcode(plan, site, true) + write_gate(plan, t, on);
 }
@@ -405,8 +405,8 @@ void plan_free(struct plan *plan)
  * which is private, makes the kernel copy the whole page: that takes seconds, and needs a second
  * GiB of memory, which may not be free. /proc/PID/smaps has the page size of each mapping:
  *
- * 	start-end perms ...
- * 	KernelPageSize:  1048576 kB
+ *	start-end perms ...
+ *	KernelPageSize:  1048576 kB
  *
  * Reading smaps makes the kernel walk the page tables of the whole process. So /proc/PID/maps,
  * which costs little, is read first. Nearly always it shows that no mapping with code to be written

@@ -66,8 +66,9 @@ struct plan {
  * two forms, and call its trampoline or a wrapper in the program's code (-EILSEQ); a semaphore must
  * not overflow or fall below zero (-ERANGE); and the names in ACTIONS must exist (-ENOENT).
  *
- * The order of the writes (see patch.h) makes an interruption visible afterwards: while a semaphore
- * is not 0, all sites are on; so if a semaphore is 0 and sites are on, an update was interrupted.
+ * The writes have an order (see patch.h) in which an interruption leaves a known state: if a
+ * semaphore is not 0, all sites are on; if a semaphore is 0 and sites are on, an update was
+ * interrupted.
  */
 int plan_make(struct ocp_ctx *ctx, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, bool force, struct plan *plan);
@@ -79,8 +80,8 @@ int plan_make(struct ocp_ctx *ctx, const struct ocp_actions *actions,
 int plan_renew(const struct plan *plan, size_t first, size_t n, struct plan *renewed);
 
 /*
- * Make an empty plan with room for the writes to every probe, site and semaphore, one write to
- * each.
+ * Make an empty plan with room for every probe, site and semaphore: each can be in a plan at most
+ * once.
  */
 int plan_init(struct ocp_ctx *ctx, const struct snapshot *snapshot, bool force, struct plan *plan);
 /*

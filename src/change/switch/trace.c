@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Start a program whose probes are enabled before its first instruction runs. */
+/* Start a program with probes enabled from its first instruction. */
 #include <errno.h>
 #include <stddef.h>
 
