@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include "ocaml_probes.h"
 
-/* A file, and how it came to be read. */
+/* The origin of a file. */
 struct file_origin {
 	const char *name; /* the name of the file for messages */
 	pid_t pid;	  /* a process that has the file mapped; 0: unknown */

@@ -71,10 +71,7 @@ static size_t distance_below(const char *word, const char *candidate, size_t lim
 	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= limit)
 		return limit;
 	d = distance(word, word_bytes, candidate, bytes);
-	/*
-	 * If every letter would have to be changed, the words are not similar, however short they
-	 * are.
-	 */
+	/* If every letter has to be changed, the words are not close, even if they are short. */
 	return d < limit && d < (word_bytes > bytes ? word_bytes : bytes) ? d : limit;
 }
 

@@ -17,10 +17,7 @@
 #define ATTACH_UPROBE_MULTI ((enum bpf_attach_type)48)
 
 struct bpf_support {
-	/*
-	 * A program that does nothing, for links that are made only to see whether the kernel makes
-	 * them.
-	 */
+	/* A program that does nothing, for links that are only tried out. */
 	int idle_prog_fd;
 	bool has_uprobe_multi;
 	/* The kernel's pid filter selects the process, not only one of its threads. */

@@ -12,9 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/*
- * Places in a file for uprobes. The arrays have N entries each; entry I of each is about place I.
- */
+/* Places in a file for uprobes, as parallel arrays of N entries. */
 struct uprobe_places {
 	const char *path;
 	const unsigned long *offsets; /* file offsets of instructions */

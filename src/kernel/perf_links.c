@@ -81,10 +81,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	int event =
 		open_event(type, spec, uprobe->off, uprobe->no_semaphore ? 0 : uprobe->ref_ctr_off);
 
-	/*
-	 * Another tracer has a uprobe on this site that does not use the semaphore: see
-	 * uprobe_link.c.
-	 */
+	/* Another tracer has a uprobe without the semaphore on this site: see uprobe_link.c. */
 	if (event == -EINVAL && uprobe->ref_ctr_off && !uprobe->no_semaphore) {
 		event = open_event(type, spec, uprobe->off, 0);
 		uprobe->no_semaphore = event >= 0;

@@ -38,8 +38,7 @@ enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
 	MAX_ATTEMPTS = 128,
 	MAX_NAMED_SITES = 4,
-	/* an errno that is internal to the kernel, which uprobes return nevertheless */
-	KERNEL_ENOTSUPP = 524,
+	KERNEL_ENOTSUPP = 524, /* an errno internal to the kernel, but uprobes return it */
 };
 
 /* The uprobes of a spec in the form that the system call takes: as parallel arrays. */

@@ -33,10 +33,9 @@
 #include "look/proc_file.h"
 
 enum {
-	/* for a pod that is defined by a file: its UID is a hash of the file */
-	FILE_POD_BYTES = 32,
-	POD_BYTES = 36,	    /* for any other pod */
-	FILE_BYTES = 16384, /* about 14 lines, each with a path of less than 4096 bytes */
+	FILE_POD_BYTES = 32, /* the UID of a pod that is defined by a file: a hash of the file */
+	POD_BYTES = 36,	     /* any other pod's UID */
+	FILE_BYTES = 16384,  /* about 14 lines, each with a path of less than 4096 bytes */
 };
 
 /* A part of a text; not NUL-terminated. */

@@ -82,10 +82,7 @@ static int gc_read_one(const struct gc_reader *r, uint64_t addr, void *to, size_
 	return memory_read_in_order(r->memory, &remote, 1, to, bytes);
 }
 
-/*
- * Return the member at OFFSET of COPY, a copied structure, as an integer or (the second function)
- * as a double.
- */
+/* Return the member at OFFSET of a copied structure, as an integer or as a double. */
 static uint64_t gc_word_at(const uint8_t *copy, uint16_t offset)
 {
 	uint64_t word;

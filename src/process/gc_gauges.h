@@ -35,10 +35,9 @@ struct gc_gauges {
 	struct gc_words words; /* of the program, including domains that have ended */
 	/* The numbers of minor collections, major cycles and compactions since the start. */
 	uint64_t minor_collections, major_collections, compactions;
-	bool has_compactions; /* false: this runtime cannot compact (5.1) */
-	/* true for a stripped file: `words` lacks the words of ended domains */
-	bool lacks_ended_domains;
-	struct gc_domain *domains; /* OCaml 5: the running domains, sorted by slot */
+	bool has_compactions;	   /* false: the runtime does not compact (5.1) */
+	bool lacks_ended_domains;  /* stripped file: the words of ended domains are missing */
+	struct gc_domain *domains; /* the running domains, by slot; OCaml 5 */
 	size_t n_domains;
 };
 

@@ -48,10 +48,10 @@ struct holders {
 };
 
 /*
- * Find the processes that hold those sites in SITES that have an int3. SITES were read from PROC.
- * Only processes that the caller may inspect are found: /proc/PID/fdinfo shows where their links
- * are (Linux 6.16). The caller itself is not found. A child that only has copies of its parent's
- * descriptors is left out. The caller frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
+ * Find the processes that hold sites with an int3 in SITES, which were read from PROC. Only other
+ * processes that the caller may inspect are found: /proc/PID/fdinfo shows where their links are
+ * (Linux 6.16). A child that only has copies of its parent's descriptors is left out. The caller
+ * frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
  */
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
 

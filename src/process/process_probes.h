@@ -86,9 +86,9 @@ const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 					     const struct live_site *site);
 
 /*
- * Read the sites (the first function) or the semaphores (the second) of PROBES[0..N) again, into
- * the same snapshot. Set *CHANGED to whether any of them has changed. The first byte of a site does
- * not count, since a uprobe may have been added or removed there.
+ * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. Set *CHANGED to
+ * whether any of them has changed. The first byte of a site does not count, since a uprobe may have
+ * been added or removed there.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const size_t *probes,
 			  size_t n, struct snapshot *snapshot, bool *changed);

@@ -2,9 +2,8 @@
 /*
  * Make the list of all sites of a process: each note, joined with the state of its site in memory.
  *
- * The live sites (process_probes.h) are only those that can be switched. This list has all notes,
- * also the notes of a probe whose sites were all optimised away, and the tracers' semaphore of each
- * site.
+ * Unlike the live sites (process_probes.h), which are switched, this list has all notes: also the
+ * notes of a probe whose sites were all optimised away, and the tracers' semaphore of each site.
  */
 #include <stdio.h>
 #include <stdlib.h>
