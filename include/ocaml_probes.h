@@ -78,18 +78,18 @@ struct ocp_findings;
 /* ---- ctx ---------------------------------------------------------------------------------- */
 
 enum ocp_log_level {
-	OCP_LOG_WARN,  /* the result differs from the request; show it to the user */
+	OCP_LOG_WARN,  /* something in the result is not as requested; show the line to the user */
 	OCP_LOG_INFO,  /* progress, one line per step */
 	OCP_LOG_DEBUG, /* details for debugging */
 };
 
 /*
  * A log callback. LINE does not end with a newline and is valid only during the call. The library
- * may call the function from one of its own threads while the caller's thread waits.
+ * may call the callback from one of its own threads, while the thread of the caller waits.
  */
 typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *line);
 
-/* Create a ctx. It logs nothing. Returns NULL and sets errno if memory is short. */
+/* Create a ctx. A new ctx logs nothing. Returns NULL and sets errno if memory is short. */
 OCP_API struct ocp_ctx *ocp_ctx_new(void);
 OCP_API void ocp_ctx_free(struct ocp_ctx *ctx);
 
@@ -102,13 +102,13 @@ OCP_API void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data,
 
 /* The message of the last error in this ctx; "" if there was none. Valid until the next error. */
 OCP_API const char *ocp_error(const struct ocp_ctx *ctx);
-/* Advice on the last error, or NULL. Valid until the next error. */
+/* Advice on the last error; NULL if there is none. Valid until the next error. */
 OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
 
 /*
- * Allow or forbid updates of code that is mapped on 1 GiB pages. The first write to such a page
- * makes the kernel copy all of it. By default, such updates are forbidden: they fail with
- * -EOVERFLOW before anything is written.
+ * Allow or forbid updates of code that is mapped on 1 GiB pages. The first write to a page makes
+ * the kernel copy the whole page: 1 GiB. By default, updates of such code are forbidden: they fail
+ * with -EOVERFLOW before anything is written.
  */
 OCP_API void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow);
 
@@ -125,12 +125,12 @@ OCP_API int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_p
 OCP_API void ocp_program_free(struct ocp_program *prog);
 
 /*
- * The number of probes, and the name of probe number PROBE. Probes are numbered from 0, sorted by
- * name (strcmp).
+ * Return the number of probes, and the name of probe number PROBE. Probes are numbered from 0 in
+ * the order of their names (strcmp).
  */
 OCP_API size_t ocp_program_probe_count(const struct ocp_program *prog);
 OCP_API const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe);
-/* The number of sites of a probe. It is 0 if the compiler optimised all of them away. */
+/* Return the number of sites of a probe: 0 if the compiler optimised all of them away. */
 OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe);
 
 /* ---- the probes of a live process --------------------------------------------------------- */
@@ -139,7 +139,7 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
  * Open process PID: find the ELF files that it maps, read their notes, and locate every site and
  * semaphore in its memory. The process is not stopped. The caller needs the right to ptrace the
  * process (the same user, or CAP_SYS_PTRACE). To see files that the process maps later (plugins),
- * open it again. Free *OUT with ocp_process_free().
+ * open the process again. Free *OUT with ocp_process_free().
  *
  * PID may be the caller's own. An update then stops no thread: it switches one byte after the
  * other, and other threads may run the sites meanwhile. Each site is on or off at any moment.
@@ -148,10 +148,10 @@ OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process 
 OCP_API void ocp_process_free(struct ocp_process *proc);
 
 /*
- * Find the processes that run the file PATH; another file of the same name does not count. *PIDS is
- * set to an array of *N pids in ascending order; the caller frees it with free(). Processes that
- * the caller may not inspect are left out; a warning is logged if their names suggest that they run
- * PATH. Returns -ESRCH if no process is found.
+ * Find the processes that run the file PATH; a file of the same name elsewhere is not PATH. *PIDS
+ * is set to an array of *N pids in ascending order; the caller frees it with free(). Processes that
+ * the caller may not inspect are left out; a warning is logged if the name of such a process
+ * suggests that it runs PATH. Returns -ESRCH if no process is found.
  */
 OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
 
@@ -169,8 +169,9 @@ OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
  */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
 /*
- * The id of the container of the process, and the id of its pod (the UID in Kubernetes, the id in
- * podman), taken from the names of the process's cgroups. NULL if the names contain no such id.
+ * The id of the container of the process, and the id of the pod of this container (the UID in
+ * Kubernetes, the id in podman), taken from the names of the process's cgroups. NULL if these names
+ * contain no such id.
  */
 OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
@@ -179,7 +180,10 @@ OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
  */
 OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
 
-/* The probes of all files of the process, numbered from 0 and sorted by name (strcmp). */
+/*
+ * Return the number of probes in all files of the process, the name of probe number PROBE, and the
+ * number of its sites. Probes are numbered from 0 in the order of their names (strcmp).
+ */
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
 OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
 OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);
@@ -187,16 +191,16 @@ OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t pr
 enum ocp_state {
 	OCP_DISABLED,
 	OCP_ENABLED,
-	OCP_MIXED, /* the sites and semaphores of the probe disagree */
+	OCP_MIXED, /* some sites or semaphores of the probe are on, and others are off */
 };
 
 /* Flags for reading and updating. They can be or-ed. */
 enum {
-	/* Do everything while the process is stopped once. */
+	/* Read or update everything during one single stop of the process. */
 	OCP_ATOMICALLY = 1 << 0,
-	/* Update: set semaphores to 1 (enable) or 0 (disable), whatever they were. */
+	/* For updates: set semaphores to 1 (enable) or 0 (disable), whatever their values were. */
 	OCP_FORCE = 1 << 1,
-	/* Update: verify everything, but neither stop the process nor write. */
+	/* For updates: verify everything, but neither stop the process nor write to it. */
 	OCP_DRY_RUN = 1 << 2,
 };
 
@@ -208,8 +212,9 @@ OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags
 				    enum ocp_state *states);
 
 /*
- * Stop all threads of PROC until ocp_process_release(). For the process, all reads and updates that
- * the caller makes until then happen at one moment. If the caller dies, the process resumes.
+ * Stop all threads of PROC until ocp_process_release(). The reads and updates that the caller makes
+ * in between then happen at one moment as seen by the process. If the caller dies, the process
+ * resumes.
  */
 OCP_API int ocp_process_hold(struct ocp_process *proc);
 
@@ -234,25 +239,28 @@ enum {
 /*
  * Restrict PROC to the images of PROG, and ignore the probes of all other files. An image belongs
  * to PROG if it maps the file that PROG was read from, under any name and even if the file has been
- * deleted. If no image does, images of copies of this file are accepted instead, unless FLAGS has
- * OCP_NO_COPIES; a copy is a file with the same probes at the same addresses. Returns -ESRCH if no
- * image is accepted, unless PROG has no probes and PROC runs its file. Call it before other objects
- * are made from PROC.
+ * deleted. If there is no such image, images of copies of this file are accepted instead, unless
+ * FLAGS has OCP_NO_COPIES; a copy is a file with the same probes at the same addresses. Returns
+ * -ESRCH if no image is accepted, unless PROG has no probes and PROC runs its file. Call this
+ * function before other objects are made from PROC.
  */
 OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
 				 unsigned int flags);
 
 /* ---- the processes of the machine ---------------------------------------------------------- */
 
-/* The processes that a scan could not read. Later versions may add members at the end. */
+/*
+ * The numbers of processes that a scan could not read. Later versions may add members at the end.
+ */
 struct ocp_scan_summary {
 	size_t denied; /* processes that the caller may not inspect */
-	size_t failed; /* processes that could not be read for other reasons, which are logged */
+	/* processes that could not be read for another reason; the log has the reason */
+	size_t failed;
 };
 
 /*
- * A scan callback. PROC is valid only during the call. If the function returns a value other than
- * 0, the scan ends and returns that value.
+ * A scan callback. PROC is valid only during the call. If the callback returns a value other than
+ * 0, ocp_scan() ends and returns this value.
  */
 typedef int (*ocp_scan_fn)(void *data, struct ocp_process *proc);
 
@@ -266,7 +274,9 @@ OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
 
 /* ---- the sites of a live process ---------------------------------------------------------- */
 
-/* The type of an argument, as far as literals and annotations in the source show it. */
+/*
+ * The type of an argument, as far as literals and annotations in the source of the program show it.
+ */
 enum ocp_arg_type {
 	OCP_ARG_ANY, /* unknown */
 	OCP_ARG_BOOL,
@@ -277,34 +287,36 @@ enum ocp_arg_type {
 };
 
 /*
- * The names and types of a probe's arguments are a text, `arg_names` of struct ocp_site and of
- * struct ocp_hit, such as "id,customer:string,price:float". Copy the name of the argument ARG to
- * NAME, "" if it has none, and return its type.
+ * Copy the name of argument number ARG to NAME, or "" if this argument has no name, and return its
+ * type. ARG_NAMES has the names and types of the arguments of a probe, for example
+ * "id,customer:string,price:float"; it is a member of struct ocp_site and struct ocp_hit.
  */
 enum { OCP_ARG_NAME_BYTES = 64 };
 OCP_API enum ocp_arg_type ocp_arg_name(const char *arg_names, size_t arg,
 				       char name[OCP_ARG_NAME_BYTES]);
-/* "int", "string" and so on; "" for OCP_ARG_ANY. */
+/* Return the name of TYPE: "int", "string" and so on; "" for OCP_ARG_ANY. */
 OCP_API const char *ocp_arg_type_name(enum ocp_arg_type type);
 
 enum ocp_site_state {
 	OCP_SITE_OFF,
 	OCP_SITE_ON,
-	OCP_SITE_ABSENT,  /* optimised away: the program tests the semaphore instead */
-	OCP_SITE_DAMAGED, /* its bytes are neither on nor off: see fault */
+	/* the compiler removed the site: the program tests the semaphore instead */
+	OCP_SITE_ABSENT,
+	OCP_SITE_DAMAGED, /* the bytes of the site are neither on nor off: see `fault` */
 };
 
 /*
- * A site. Each site is described by a note, except in a program that was built with probes but not
- * post-linked: such a program has no notes, and its sites are found in its code. They have the abi
- * "dormant". A dormant site is a load, a comparison and a conditional jump; the jump is what is
- * switched. Later versions may add members at the end.
+ * A site. Each site is described by a note. An exception is a program that was built with probes
+ * but not post-linked: it has no notes, and its sites are found in its code. These sites are
+ * "dormant", which is also the value of `abi`. A dormant site is a load, a comparison and a
+ * conditional jump; switching changes the jump. Later versions may add members at the end.
  */
 struct ocp_site {
-	size_t probe;	    /* the number of its probe in the process */
-	const char *image;  /* the path of the ELF file as the process sees it */
-	size_t image_index; /* distinguishes images with the same path */
-	const char *abi;    /* "v0", "transitional", "v1", "v2" or "dormant" */
+	size_t probe;	   /* the number, in the process, of the probe that the site belongs to */
+	const char *image; /* the path of the ELF file as the process sees it */
+	/* a number for each image; differs even for images with the same path */
+	size_t image_index;
+	const char *abi; /* "v0", "transitional", "v1", "v2" or "dormant" */
 	/*
 	 * The locations of the probe's arguments as SystemTap operands, or "". The notes of the
 	 * forked compilers have wrong locations for arguments on the stack; `args` has the
@@ -312,45 +324,50 @@ struct ocp_site {
 	 * SystemTap, an operand can read memory several times: 8@24(16(%rsp)).
 	 */
 	const char *args;
-	bool has_code;	     /* if false, addr, va, code and symbol have no meaning */
-	uint64_t addr;	     /* the address of its first byte in the process */
-	uint64_t va;	     /* the same address in the ELF file, as linked */
-	const char *symbol;  /* the function that contains it; NULL if unknown or not requested */
-	uint64_t symbol_off; /* the offset of its first byte in that function */
+	bool has_code; /* false: the site has no code; addr, va, code and symbol have no meaning */
+	uint64_t addr; /* the address of the first byte of the site in the process */
+	uint64_t va;   /* the link-time address of the first byte of the site in the ELF file */
+	/* the function that contains the site; NULL if unknown or not requested */
+	const char *symbol;
+	uint64_t symbol_off; /* the offset of the first byte of the site in that function */
 	/*
-	 * n_code bytes. code[opcode_at] is the byte that is switched. A site that is not dormant
-	 * has 6 bytes: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
+	 * The n_code bytes of the site. Switching changes code[opcode_at]. A site that is not
+	 * dormant has 6 bytes: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
 	 */
 	const uint8_t *code;
 	uint8_t n_code, opcode_at;
 	enum ocp_site_state state;
-	const char *fault;		/* why the site is damaged; NULL if it is not */
-	bool has_int3;			/* its first byte has a uprobe or breakpoint of a tracer */
-	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: no counter */
-	int semaphore;			/* value of that counter; -1 if the linker has dropped it */
-	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0: no counter */
-	int tracer_semaphore;		/* value of that counter; -1: this ABI lacks it */
+	const char *fault; /* why the site is damaged; NULL if it is not damaged */
+	bool has_int3;	   /* the first byte of the site is a uprobe or breakpoint of a tracer */
+	/* the address of the 16-bit counter that OCaml reads; 0: no counter */
+	uint64_t semaphore_addr;
+	int semaphore; /* the value of that counter; -1 if the linker has dropped the counter */
+	/* the address of the counter that tracers raise; 0: no counter */
+	uint64_t tracer_semaphore_addr;
+	int tracer_semaphore; /* the value of that counter; -1 if the ABI lacks this counter */
 	/*
-	 * The position of the probe in the source, also if it was inlined: the file as it was given
-	 * to the compiler, the line, from 1, and the column in bytes, from 0. NULL, 0 and 0 if the
-	 * position is uncertain or not requested.
+	 * The position of the probe in the source, even if the function around it was inlined
+	 * elsewhere: the file as it was given to the compiler, the line, from 1, and the column in
+	 * bytes, from 0. NULL, 0 and 0 if the position is uncertain or not requested.
 	 */
 	const char *source;
 	int line, column;
-	const char *args_fault; /* why some locations of arguments are unknown; NULL if none are */
-	const char *arg_names;	/* the names and types of the arguments: see ocp_arg_name() */
+	/* why the locations of some arguments are unknown; NULL: all are known */
+	const char *args_fault;
+	const char *arg_names; /* the names and types of the arguments: see ocp_arg_name() */
 	/*
 	 * The site calls a trampoline, which counts the hits inside the process, and runs the
-	 * handler if STATE is on. If code[opcode_at] is the opcode of a site that is off, another
-	 * tool has written this byte, and hits are not counted.
+	 * handler if STATE is on. If code[opcode_at] is the opcode for off, another tool has
+	 * written this opcode: the trampoline is not called, and hits are not counted.
 	 */
 	bool has_trampoline;
 };
 
 /* Flags of ocp_sites_read(). They can be or-ed with OCP_ATOMICALLY. */
 enum {
-	OCP_SITES_SYMBOLS = 1 << 8, /* read the symbol tables of the files */
-	OCP_SITES_SOURCE = 1 << 9,  /* find the positions of the probes in the source */
+	OCP_SITES_SYMBOLS = 1 << 8, /* read the symbol tables of the files, for `symbol` */
+	/* find the positions of the probes in the source, for `source` */
+	OCP_SITES_SOURCE = 1 << 9,
 };
 
 /*
@@ -385,7 +402,10 @@ OCP_API int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, cha
 OCP_API struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx);
 OCP_API void ocp_actions_free(struct ocp_actions *actions);
 
-/* Enable or disable the probe NAME. -EINVAL if NAME was already added, alone or in a pair. */
+/*
+ * Enable or disable the probe NAME. Returns -EINVAL if NAME was already added to ACTIONS, alone or
+ * in a pair.
+ */
 OCP_API int ocp_actions_enable(struct ocp_actions *actions, const char *name);
 OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 
@@ -406,41 +426,45 @@ OCP_API int ocp_actions_disable_pair(struct ocp_actions *actions, const char *st
 /*
  * Enable or disable each probe whose name matches RE, a regular expression in the syntax of OCaml's
  * Str. As with Str.string_match, the match begins at the start of the name and may end anywhere in
- * it. -EINVAL if RE is invalid. A probe that several actions enable is enabled once, and a probe
- * that several actions disable is disabled once. Probes that are off already are not disabled.
+ * the name. Returns -EINVAL if RE is invalid. A probe that several actions enable is enabled once,
+ * and a probe that several actions disable is disabled once. Probes that are off already are not
+ * disabled.
  */
 OCP_API int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re);
 OCP_API int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *re);
 
-/* A predicate: returns true if the probe NAME is to be switched. DATA is the caller's. */
+/*
+ * A predicate: returns true if the probe NAME is to be switched. DATA is the pointer that was given
+ * to ocp_actions_enable_if() or ocp_actions_disable_if().
+ */
 typedef bool (*ocp_predicate_fn)(void *data, const char *name);
 
 /*
- * Enable or disable each probe for which FN(DATA, name) is true. It is no error if FN is true for
- * no probe. FN is called when the actions are applied to a process. It may be called several times
- * for a probe and must return the same value each time. Probes that are off already are not
+ * Enable or disable each probe for which FN(DATA, name) is true. It is not an error if FN is true
+ * for no probe. FN is called when the actions are applied to a process. It may be called several
+ * times for a probe and must return the same value each time. Probes that are off already are not
  * disabled.
  */
 OCP_API int ocp_actions_enable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
 OCP_API int ocp_actions_disable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
 
 /*
- * Enable or disable all probes. -EINVAL if ACTIONS has other actions. Probes that are off already
- * are not disabled.
+ * Enable or disable all probes. Returns -EINVAL if ACTIONS has other actions. Probes that are off
+ * already are not disabled.
  */
 OCP_API int ocp_actions_enable_all(struct ocp_actions *actions);
 OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1. A probe
- * is on while its semaphore is above 0. If the linker has dropped the semaphore of a probe, the
- * updates of this probe are not counted: one disable switches the probe off. FLAGS is 0 or any of
+ * is on while its semaphore is above 0. If the linker has dropped the semaphore of a probe, nothing
+ * counts how often the probe was enabled: one disable switches the probe off. FLAGS is 0 or any of
  * OCP_ATOMICALLY, OCP_FORCE and OCP_DRY_RUN.
  *
  * The update is done completely or not at all. It is verified before the first byte is written, and
  * a failure undoes what was written. All threads of the process are stopped while bytes are
  * written. A large update needs several stops of a few milliseconds; each probe is switched within
- * one of them. With OCP_ATOMICALLY there is one stop.
+ * one of these stops. With OCP_ATOMICALLY there is only one stop.
  *
  * A journal file records the update and its progress, so that ocp_process_diagnose() and
  * ocp_process_repair() can deal with it if the caller is killed. If the journal file cannot be
@@ -470,28 +494,31 @@ OCP_API int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const ar
 /* ---- finding and repairing inconsistencies -------------------------------------------------- */
 
 enum ocp_finding_kind {
-	OCP_SITES_ON,	      /* sites are on while every semaphore of the probe is 0 */
-	OCP_SITES_OFF,	      /* sites are off while a semaphore is not 0 */
-	OCP_OUT_OF_STEP,      /* the semaphores of the probe differ */
-	OCP_DAMAGED_SITE,     /* the bytes of a site have neither of its forms */
-	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but no tracer is on the sites */
-	OCP_LEFT_SWITCHED,    /* a tool was killed before it undid its completed update */
-	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints on sites; no inconsistency */
-	OCP_NO_SEMAPHORE,     /* the linker has dropped the semaphore; no inconsistency */
-	OCP_INTERRUPTED,      /* a tool was killed during its update */
-	OCP_COUNTED_INSIDE,   /* sites call trampolines; no inconsistency */
-	OCP_UNCOUNTED,	      /* another tool has stopped sites from calling their trampolines */
+	OCP_SITES_ON,	  /* sites are on, but every semaphore of the probe is 0 */
+	OCP_SITES_OFF,	  /* sites are off, but a semaphore of the probe is not 0 */
+	OCP_OUT_OF_STEP,  /* the semaphores of the probe have different values */
+	OCP_DAMAGED_SITE, /* the bytes of a site are neither those for on nor those for off */
+	/* the semaphore for tracers is raised, but no tracer is on the sites */
+	OCP_TRACER_SEMAPHORE,
+	OCP_LEFT_SWITCHED, /* a tool was killed after an update that it should have undone later */
+	OCP_HELD_SITES, /* a tracer has uprobes or breakpoints on sites; this is no inconsistency */
+	OCP_NO_SEMAPHORE,   /* the linker has dropped the semaphore; this is no inconsistency */
+	OCP_INTERRUPTED,    /* a tool was killed in the middle of an update */
+	OCP_COUNTED_INSIDE, /* sites call trampolines; this is no inconsistency */
+	/* another tool has changed sites so that they no longer call their trampolines */
+	OCP_UNCOUNTED,
 };
 
-/* Later versions may add members at the end. */
+/* A finding of ocp_process_diagnose(). Later versions may add members at the end. */
 struct ocp_finding {
 	enum ocp_finding_kind kind;
-	const char *name;     /* the name of the kind for machines, for example "sites-on" */
-	const char *probe;    /* the name of the probe; NULL: the finding concerns the process */
+	const char *name; /* the name of the kind for use by programs, for example "sites-on" */
+	/* the name of the probe; NULL if the finding is about the whole process */
+	const char *probe;
 	char *what;	      /* a description with numbers and addresses */
 	const char *cause;    /* the likely cause, and the remedy if repairing does not help */
-	bool is_disagreement; /* false: informational */
-	bool is_repairable;   /* ocp_process_repair() corrects it */
+	bool is_disagreement; /* true: an inconsistency; false: only information */
+	bool is_repairable;   /* ocp_process_repair() can correct the inconsistency */
 };
 
 /*
@@ -538,18 +565,18 @@ OCP_API int ocp_process_repair(struct ocp_process *proc, unsigned int flags,
 
 /*
  * Like ocp_process_update(), but also set *UNDO to an object that can undo the update. The journal
- * file keeps a record of the update until it is undone, so that `ocaml-probes doctor --fix` can
- * undo it if the caller is killed. Free *UNDO with ocp_undo_free() before PROC.
+ * file keeps its record of the update until the update is undone, so that `ocaml-probes doctor
+ * --fix` can undo the update if the caller is killed. Free *UNDO with ocp_undo_free() before PROC.
  */
 OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
 					unsigned int flags, struct ocp_undo **undo);
 
 /*
- * Undo the update. Probes get back the state they had before it. There is an exception if another
- * tool has since switched a probe of the update: for this probe, and for the probes that were
- * switched in the same stop, this function only takes back what the update did. It disables what
- * the update enabled, and enables what it disabled, and the other tool's changes stay in effect.
- * Does nothing if the process has ended or has executed another program. Call this at most once.
+ * Undo the update that made UNDO. Probes get back the state they had before the update. There is an
+ * exception if another tool has since switched a probe of the update: for this probe, and for the
+ * probes that were switched in the same stop, this function disables what the update enabled, and
+ * enables what the update disabled, and the changes of the other tool stay in effect. Does nothing
+ * if the process has ended or has executed another program. Call this function at most once.
  */
 OCP_API int ocp_undo_run(struct ocp_undo *undo);
 

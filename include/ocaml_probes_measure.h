@@ -21,11 +21,11 @@ extern "C" {
 /* ---- measuring ----------------------------------------------------------------------------- */
 
 /*
- * Create a meter. It counts the hits of probes and times pairs of probes in the kernel. No handler
- * runs for it, and no process is stopped. Use it in this order: ocp_meter_add_process() or
+ * Create a meter. A meter counts the hits of probes and times pairs of probes, in the kernel. It
+ * runs no handlers and stops no process. Use it in this order: ocp_meter_add_process() or
  * ocp_meter_add_program(), the functions that choose what to measure, ocp_meter_open(),
- * ocp_meter_attach(), any number of ocp_meter_read(), ocp_meter_detach(), ocp_meter_free().
- * Returns NULL if memory is short.
+ * ocp_meter_attach(), any number of ocp_meter_read(), ocp_meter_detach(), ocp_meter_free(). Returns
+ * NULL if memory is short.
  *
  * Measuring needs Linux 6.6, CAP_BPF and CAP_PERFMON. On Linux 5.15, a caller with CAP_SYS_ADMIN
  * can count and time the probes of single processes, at a higher cost per hit; programs, children
@@ -41,23 +41,23 @@ OCP_API int ocp_meter_check(struct ocp_ctx *ctx);
 OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
 /*
- * Measure in PROC, which must outlive the meter. A process that gets the same pid after the end of
- * PROC is not measured. On kernels before 6.6 or without BTF, such a process is measured until the
- * next ocp_meter_refresh().
+ * Measure in PROC, which must outlive the meter. If a later process gets the pid of PROC, it is not
+ * measured. On kernels before 6.6 or without BTF, such a later process is measured until the next
+ * ocp_meter_refresh().
  *
- * If PROC executes the same file again, it is still measured. There is one exception: PROC is the
- * only process and a thread other than its main thread calls exec. This ends the kernel's filter,
- * and nothing is counted any more.
+ * If PROC executes the same file again, it is still measured. There is one exception: if PROC is
+ * the only process of the meter, and a thread other than its main thread calls exec, the kernel's
+ * filter no longer matches, and nothing is counted from then on.
  */
 OCP_API int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc);
 
 /*
- * Measure in every process that runs the file PATH now or later; another file of the same name does
- * not count. Cannot be combined with ocp_meter_add_process().
+ * Measure in every process that runs the file PATH now or later; a file of the same name elsewhere
+ * is not PATH. Cannot be combined with ocp_meter_add_process().
  */
 OCP_API int ocp_meter_add_program(struct ocp_meter *meter, const char *path);
 
-/* Also measure in the children of the processes. */
+/* Also measure in the child processes of the measured processes. */
 OCP_API void ocp_meter_follow_children(struct ocp_meter *meter);
 
 /*
@@ -69,7 +69,7 @@ OCP_API int ocp_meter_count(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re);
 OCP_API int ocp_meter_count_all(struct ocp_meter *meter);
 
-/* How counts are split. */
+/* By what the counts are split. */
 enum ocp_split {
 	OCP_BY_PROBE,
 	OCP_BY_SITE,
@@ -81,24 +81,25 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 
 /*
  * Measure the time from a hit of the probe START to a hit of the probe STOP in the same thread, or
- * with the same key (see ocp_meter_set_key()). A stop ends the newest open start of its thread that
- * has the same stack pointer: the same call of a function passed both. Open starts that are newer
- * than this start have lost their stops to an exception; they become orphan starts. If no open
- * start has the stack pointer of the stop, the stop ends the newest open start. -EINVAL if the
+ * with the same key (see ocp_meter_set_key()). An open start is a hit of START that no stop has
+ * ended yet. A stop ends the newest open start of its thread that has the same stack pointer,
+ * because then the same call of a function has passed both probes. Open starts that are newer than
+ * the ended one have lost their stops to an exception; they become orphan starts. If no open start
+ * has the stack pointer of the stop, the stop ends the newest open start. Returns -EINVAL if the
  * names are equal or there are more than 64 pairs.
  *
  * If STOP is NULL, START is a function ("fn:Service.find", "c:caml_alloc_shr"), and its calls are
- * timed: from the entry to any exit, each call by its own frame. A call that an exception ends has
- * no exit; it becomes an orphan start when the next call has the same frame, or when the thread
- * ends. ocp_meter_set_depth() has no effect on calls of functions.
+ * timed, from the entry to any exit. The frame on the stack identifies the call. A call that an
+ * exception ends has no exit; it becomes an orphan start when a later call has the same frame, or
+ * when the thread ends. ocp_meter_set_depth() has no effect on calls of functions.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
 /*
  * Set the number of starts of one pair that a thread can have open at the same time: 1 to
- * OCP_MAX_DEPTH, which is the default. If a thread that has this number open hits a further start,
- * its oldest open start becomes an orphan start. Use 1 for pairs that are not nested and whose
- * stops may be skipped by exceptions: each start then replaces the previous one.
+ * OCP_MAX_DEPTH, which is the default. If a thread with this number of open starts hits START once
+ * more, its oldest open start becomes an orphan start. Use 1 for pairs that are not nested and
+ * whose stops may be skipped by exceptions: each start then replaces the previous one.
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
@@ -107,56 +108,59 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
 
 /*
  * The arguments of a probe are called arg0, arg1 ... arg15, or by the names that the program gives
- * them (see ocp_arg_name()). Reading them needs Linux 6.6. If a probe lacks a requested argument,
- * or has it in a location that cannot be read, ocp_meter_open() leaves out the probe and logs a
- * warning that names the probe. ocp_meter_open() fails with -EINVAL if no probe remains, or if the
- * probe is part of a pair that needs the argument.
+ * them (see ocp_arg_name()). Reading arguments needs Linux 6.6. If a probe lacks a requested
+ * argument, or has it in a location that cannot be read, ocp_meter_open() leaves out the probe and
+ * logs a warning that names the probe. ocp_meter_open() fails with -EINVAL if no probe remains, or
+ * if the probe is part of a pair that needs the argument.
  */
 
 /*
  * Measure only hits for which EXPR is true. This applies to counts, histograms, printed hits and
- * the starts of pairs. A stop whose start was rejected is ignored. EXPR consists of comparisons:
+ * the starts of pairs. A stop is ignored if its start was rejected. EXPR consists of comparisons:
  *
  *	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
  *	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
  *
  * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
  * false if its argument cannot be read, or has another type than the literal (number or string);
- * see `filter_mismatches` in struct ocp_losses. If EXPR gives an argument by its name, and the
+ * see `filter_mismatches` in struct ocp_losses. If EXPR refers to an argument by its name, and the
  * program declares a type for this argument that excludes the comparison, ocp_meter_open() leaves
- * out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more
- * than 32 comparisons and operators.
+ * out the probe. Returns -EINVAL if EXPR is invalid (the message gives the column), and -E2BIG if
+ * EXPR has more than 32 comparisons and operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
 /*
- * Match the starts and stops of all pairs by the argument ARG ("arg0") of both probes instead of by
- * thread. The argument is an integer or a string. Starts and stops match within one process. If a
- * start has the same value as an open start, it replaces the open start, which becomes an orphan
- * start. Strings are compared by a hash of their length and first 64 bytes.
+ * Match the starts and stops of all pairs by the argument ARG (for example "arg0") of both probes
+ * instead of by thread. The argument is an integer or a string. Starts and stops match only within
+ * the same process. If a start has the same value as an open start, it replaces the open start,
+ * which becomes an orphan start. Strings are compared by a hash of their length and first 64 bytes.
  */
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * For each counted probe that has the argument ARG ("arg0"), make one histogram of those values of
- * the argument that are integers, and one of those that are floats. A counted probe without this
- * argument has no histogram; a warning is logged for each such probe.
+ * For each counted probe that has the argument ARG (for example "arg0"), make a histogram of the
+ * integers among the values of the argument, and a histogram of the floats among them. A counted
+ * probe without this argument has no histogram; a warning is logged for each such probe.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
 /*
- * Record the hits of the probe NAME, or of the probes whose names match RE, with their arguments,
- * for ocp_meter_take_hits().
+ * Record the hits of the probe NAME, or of the probes whose names match RE, with their arguments.
+ * ocp_meter_take_hits() then passes the recorded hits to the caller.
  */
 OCP_API int ocp_meter_print(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re);
 /*
- * Set the number of hits that are printed per second. The default is 1000; 0 means no limit. Hits
- * above the limit are counted in `prints_limited` of struct ocp_losses.
+ * Set the number of hits that are recorded for printing per second. The default is 1000; 0 means no
+ * limit. Hits above the limit are counted in `prints_limited` of struct ocp_losses.
  */
 OCP_API void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits);
 
-/* The kind of a value, as far as OCaml's memory shows it. A kind can stand for several types. */
+/*
+ * The kind of a value, as far as the bytes in OCaml's memory show it. Several OCaml types can have
+ * the same kind.
+ */
 enum ocp_value_kind {
 	OCP_INT,   /* also a bool, a char or a constant constructor */
 	OCP_C_INT, /* an argument of a C probe, which is not an OCaml value */
@@ -165,14 +169,14 @@ enum ocp_value_kind {
 	OCP_NATIVEINT,
 	OCP_FLOAT,
 	OCP_STRING,
-	OCP_BLOCK,  /* a tuple, record, array or constructor; the items are its fields */
+	OCP_BLOCK,  /* a tuple, record, array or constructor; its fields are the items */
 	OCP_LIST,   /* a value that looks like a list of at least one element */
 	OCP_FLOATS, /* an array or record of unboxed floats */
-	OCP_FORCED, /* a lazy value that was forced; its item is the result */
+	OCP_FORCED, /* a lazy value that was forced; its only item is the result */
 	OCP_LAZY,
 	OCP_CLOSURE,
 	OCP_OBJECT,
-	OCP_CUSTOM, /* bytes are its identifier, or empty if it is unknown */
+	OCP_CUSTOM, /* a custom block; `bytes` is its identifier, or empty if unknown */
 	OCP_ABSTRACT,
 	OCP_UNREADABLE,
 	OCP_UNSUPPORTED, /* the argument is in a location that the library does not read */
@@ -190,18 +194,18 @@ struct ocp_value {
 	size_t n_bytes;
 	uint64_t size; /* the full number of bytes, fields or elements; 0 for a list */
 	const void *record;
-	unsigned int node; /* record and node are private to the library */
+	unsigned int node; /* `record` and `node` are private to the library */
 };
 
 /* A hit. Later versions may add members at the end. */
 struct ocp_hit {
-	int64_t time_ns; /* since the attach */
+	int64_t time_ns; /* the time from ocp_meter_attach() to the hit */
 	pid_t pid, tid;	 /* in the caller's pid namespace */
 	const char *probe;
-	const char *image; /* the path of the file */
-	uint64_t va;	   /* the address of the site, as linked */
+	const char *image; /* the path of the file that contains the site */
+	uint64_t va;	   /* the link-time address of the site */
 	size_t n_args;
-	size_t n_left_out;     /* number of arguments beyond the 16th */
+	size_t n_left_out;     /* the number of arguments after the 16th, which are not recorded */
 	const void *record;    /* private to the library */
 	const void *stack;     /* private to the library */
 	const char *arg_names; /* the names and types of the arguments: see ocp_arg_name() */
@@ -213,33 +217,35 @@ typedef void (*ocp_hit_fn)(void *data, const struct ocp_hit *hit);
 
 /*
  * Call FN(DATA, hit) for each recorded hit, in the order of time. Call this function about every 20
- * ms: the buffer has a fixed size, and hits for which it has no room are dropped and counted. While
- * the meter is attached, the newest hits are left for the next call, so that the order is right.
+ * ms: the buffer for hits has a fixed size, and hits that find the buffer full are dropped and
+ * counted. While the meter is attached, this function leaves the newest hits for the next call, so
+ * that the order stays right.
  */
 OCP_API int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data);
 
 /*
- * The argument ARG of a hit, and the item ITEM of a value. ARG must be less than hit->n_args, and
- * ITEM less than value->n_items.
+ * Return the argument number ARG of a hit, or the item number ITEM of a value. ARG must be less
+ * than hit->n_args, and ITEM less than value->n_items.
  */
 OCP_API struct ocp_value ocp_hit_arg(const struct ocp_hit *hit, size_t arg);
 OCP_API struct ocp_value ocp_value_item(const struct ocp_value *value, size_t item);
 
-/* The name of a kind: "int", "string" and so on. */
+/* Return the name of KIND: "int", "string" and so on. */
 OCP_API const char *ocp_value_kind_name(enum ocp_value_kind kind);
 
 /*
  * Write all arguments of HIT to OUT in the syntax of OCaml, with a space before each: 42 "abc" 3.14
- * 7L (1, "x") [1; 2]. Known names are written, and known types decide the form: id=7 ok=true.
- * Values that were cut end with "...". Characters that are not printable are escaped.
+ * 7L (1, "x") [1; 2]. If the name of an argument is known, it is written as name=value; if the type
+ * is known, the value is written in the form for this type: id=7 ok=true. Values that were cut end
+ * with "...". Characters that are not printable are escaped.
  */
 OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
 
 /* ---- open, attach --------------------------------------------------------------------------- */
 
 /*
- * Find the sites to measure and load the BPF programs. No process is changed. -ENOENT if a probe
- * does not exist or there is nothing to measure.
+ * Find the sites to measure and load the BPF programs. No process is changed. Returns -ENOENT if a
+ * probe does not exist or there is nothing to measure.
  *
  * If a program has no probes yet, because it loads them with plugins, a warning is logged, and the
  * probes are measured from the first ocp_meter_refresh() after they are loaded. If the program has
@@ -247,45 +253,47 @@ OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
  */
 OCP_API int ocp_meter_open(struct ocp_meter *meter);
 
-/* Start measuring. All probes start to be measured at the same moment. */
+/* Start measuring all probes, at the same moment. */
 OCP_API int ocp_meter_attach(struct ocp_meter *meter);
 
 /*
  * Find new processes and newly loaded files with probes, and measure them too. *N_SITES is set to
- * the number of sites added. Call it about every second, and at least every 45 s
+ * the number of sites added. Call this function about every second, and at least every 45 s
  * (/proc/sys/fs/lease-break-time): a program that overwrites a measured file in place (`cp new
  * app`) is blocked until this function notices it. From then on the overwritten file is no longer
  * measured. Its counts remain, and all other files are still measured, but this and all later calls
  * return -ESTALE. If a file is replaced (rename), the meter continues to measure the processes that
- * run the old file; the caller can find this out with stat(2).
+ * run the old file; the caller can detect the replacement with stat(2).
  *
  * A loaded file that was deleted and that no process maps any more, such as a private copy of a
  * plugin, is dropped after some calls; its counts remain. A file with more sites than there is room
- * for is not measured. Each call tries it again and returns -E2BIG while there is no room.
+ * for is not measured. Each call tries to add such a file again, and returns -E2BIG while there is
+ * no room.
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
 /*
- * List the measured processes as of the last ocp_meter_refresh(), or of ocp_meter_open() before
- * that. *PIDS is set to an array of *N ids that ocp_process_open() accepts; the caller frees it
- * with free(). *COMPLETE is false if other processes may be measured too: processes that the caller
- * may not inspect, and children.
+ * List the measured processes as of the last ocp_meter_refresh(), or as of ocp_meter_open() if
+ * there was no refresh yet. *PIDS is set to an array of *N ids that ocp_process_open() accepts; the
+ * caller frees it with free(). *COMPLETE is false if other processes may be measured too: processes
+ * that the caller may not inspect, and children.
  */
 OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n,
 				bool *complete);
 
 /*
- * Stop or resume counting the probe NAME. Before the attach, this decides whether the probe is
- * attached at all. A probe that is off costs nothing: the meter has no uprobe on its sites. The
- * counts of the probe remain. The counts of all other probes stay exact. The call takes up to 0.1
- * s. -ENOENT if the probe is not measured; -EINVAL if it is part of a pair or printed.
+ * Stop (ON is false) or resume counting the probe NAME. Before the attach, this decides whether the
+ * probe is attached at all. A probe that is not counted costs nothing: the meter has no uprobe on
+ * its sites. The hits counted so far are kept. The counts of all other probes stay exact. The call
+ * takes up to 0.1 s. Returns -ENOENT if the probe is not measured, and -EINVAL if it is part of a
+ * pair or printed.
  */
 OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
 
 /*
  * If hits are split by process or thread, remove the rows of processes and threads that have ended,
- * to make room for others. Their hits are added to a row of their probe with pid and tid 0, so that
- * the sums remain the same.
+ * to make room for new ones. The hits of a removed row are added to a row of the same probe with
+ * pid and tid 0, so that the sums remain the same.
  */
 OCP_API int ocp_meter_forget_ended(struct ocp_meter *meter);
 
@@ -301,14 +309,17 @@ OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
  */
 struct ocp_estimate {
 	size_t n_sites;
-	/* of n_sites: the kernel single-steps their instruction; a hit costs ten times as much */
+	/*
+	 * The number of sites whose instruction the kernel single-steps, included in n_sites. A hit
+	 * of such a site costs ten times as much as a hit of another site.
+	 */
 	size_t n_stepped;
 	double cost_per_hit_ns, cost_per_stepped_hit_ns;
 };
 
 /*
- * Estimate the cost before the attach. This takes up to 30 ms if sites are single-stepped; less, if
- * ocp_meter_expect_estimate() was called before the meter was opened.
+ * Estimate the cost of hits before the attach. This takes up to 30 ms if sites are single-stepped,
+ * and less if ocp_meter_expect_estimate() was called before the meter was opened.
  */
 OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
 OCP_API void ocp_meter_expect_estimate(struct ocp_meter *meter);
@@ -318,27 +329,30 @@ OCP_API bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OC
 
 /* The cost of measuring on this machine. Later versions may add members at the end. */
 struct ocp_costs {
-	double cost_per_hit_ns; /* the time that a hit takes from the process */
-	double empty_pair_ns;	/* the time measured for an empty pair; 0 without pairs */
+	double cost_per_hit_ns; /* the time by which a hit delays the process */
+	/* the time measured for a pair with nothing in between; 0 without pairs */
+	double empty_pair_ns;
 	/*
-	 * cost_per_hit_ns and empty_pair_ns at sites whose instruction the kernel single-steps
-	 * (dormant probes, most exits of functions) instead of emulating it. 0: there was no such
-	 * site at the attach.
+	 * The same as cost_per_hit_ns and empty_pair_ns, but for sites whose instruction the kernel
+	 * single-steps (dormant probes, most exits of functions) instead of emulating it. 0 if
+	 * there was no such site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
-	/* like cost_per_hit_ns, for a hit that begins or ends a pair; 0: the same */
+	/*
+	 * Like cost_per_hit_ns, for a hit that begins or ends a pair. 0: equal to cost_per_hit_ns.
+	 */
 	double cost_per_paired_hit_ns;
 };
 
 /*
  * Read the cost of measuring. After the attach, a thread of the library measures the cost on sites
- * in the library itself; this function waits for the thread, about 40 ms for each meter that the
- * caller attached at the same time. Returns -ENODATA and sets all members to 0 if the cost could
- * not be measured.
+ * in the library itself. This function waits until that thread has finished: about 40 ms for each
+ * meter that the caller attached at the same time. Returns -ENODATA and sets all members to 0 if
+ * the cost could not be measured.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
 /*
- * Like ocp_meter_costs(), without waiting. Returns -EAGAIN and sets all members to 0 while the cost
+ * Like ocp_meter_costs(), but do not wait. Returns -EAGAIN and sets all members to 0 while the cost
  * is unknown.
  */
 OCP_API int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs);
@@ -349,34 +363,34 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /*
- * The hits of a measured probe: the sum over all threads, processes or sites by which they are
- * split. Later versions may add members at the end.
+ * The hits of a measured probe: the sum of its rows (struct ocp_hits), over the threads, processes
+ * or sites by which hits are split. Later versions may add members at the end.
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits;	 /* of all its sites, including sites of files that were dropped */
-	size_t n_sites;	 /* the current number of its sites */
-	bool is_counted; /* chosen by ocp_meter_count, _count_regexp or _count_all */
-	bool is_in_pair; /* chosen by ocp_meter_time */
+	uint64_t hits;	 /* hits of all sites of the probe, including sites of dropped files */
+	size_t n_sites;	 /* the number of sites that the probe has now */
+	bool is_counted; /* the probe was chosen by ocp_meter_count, _count_regexp or _count_all */
+	bool is_in_pair; /* the probe was chosen by ocp_meter_time */
 	/*
-	 * Its uses in the source according to the notes of the measured files, and the number of
-	 * these uses for which the compiler (provider ocaml_2) made no site. Uses without a site
-	 * are not counted when they are executed.
+	 * n_uses is the number of uses of the probe in the source, according to the notes of the
+	 * measured files. n_uses_without_site is the number of those for which the compiler
+	 * (provider ocaml_2) made no site; their executions are not counted.
 	 */
 	size_t n_uses, n_uses_without_site;
 };
 
 /*
- * The hits of one probe, or of one part of it as set by ocp_meter_split(). Later versions may add
- * members at the end.
+ * A row of counts: the hits of one probe or, if ocp_meter_split() has split the hits, of one site,
+ * process or thread of this probe. Later versions may add members at the end.
  */
 struct ocp_hits {
 	const char *probe;
 	uint64_t hits;
-	/* OCP_BY_SITE */
+	/* For OCP_BY_SITE: */
 	const char *image;  /* the path of the file; NULL if not split by site */
-	uint64_t va;	    /* the address of the site, as linked */
-	const char *symbol; /* the function that contains it; NULL if unknown */
+	uint64_t va;	    /* the link-time address of the site */
+	const char *symbol; /* the function that contains the site; NULL if unknown */
 	uint64_t symbol_off;
 	/*
 	 * The position of the probe in the source: the file as it was given to the compiler, and
@@ -385,23 +399,23 @@ struct ocp_hits {
 	 */
 	const char *source;
 	int line;
-	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0 if not split by thread or process */
+	/* For OCP_BY_THREAD and OCP_BY_PROCESS; 0 if not split by thread or process. */
 	pid_t pid, tid;
-	const char *comm; /* the name of the thread at its first hit */
-	int column;	  /* the column of the probe in its line, from 0, in bytes */
+	const char *comm; /* the name that the thread had at its first hit */
+	int column;	  /* the column of the probe in its line, in bytes from 0 */
 };
 
 /*
  * The results of a pair. Each start is counted in exactly one of count, orphan_starts, map_full,
  * not_keyed and open. Later versions may add members at the end.
  *
- * If pairs are matched by thread, an open start becomes an orphan start if a stop ends an earlier
- * start of its thread, if its thread has too many open starts, or if its thread ends. If pairs are
- * matched by a key, an open start becomes an orphan start if a later start has the same key, or if
- * its process ends.
+ * If pairs are matched by thread, an open start becomes an orphan start in three cases: a stop ends
+ * an older open start of the same thread, the thread has too many open starts, or the thread ends.
+ * If pairs are matched by a key, an open start becomes an orphan start if a later start has the
+ * same key, or if the process of the open start ends.
  */
 struct ocp_pair {
-	const char *start, *stop; /* STOP is "" if START is a function whose calls are timed */
+	const char *start, *stop; /* `stop` is "" if `start` is a function whose calls are timed */
 	uint64_t count;		  /* completed pairs */
 	uint64_t sum_ns;	  /* the sum of the times of completed pairs */
 	uint64_t min_ns, max_ns;  /* 0 if count is 0 */
@@ -412,26 +426,33 @@ struct ocp_pair {
 	uint64_t not_keyed;	 /* starts whose argument cannot be a key */
 	uint64_t open;		 /* starts that have not stopped yet */
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
-	bool by_key;		 /* matched by an argument, not by thread */
+	bool by_key;		 /* starts and stops are matched by an argument, not by thread */
 	/*
-	 * Of `count`: pairs whose start and stop have different values of an argument that both
-	 * probes have, so that the stop belongs to another request, and the time is wrong. Only for
-	 * pairs by thread, if the caller has requested this comparison.
+	 * The number of pairs, included in `count`, whose start and stop have different values of
+	 * an argument that both probes have: the stop then belongs to another request, and the time
+	 * is wrong. Counted only for pairs matched by thread, if the caller has requested this
+	 * comparison.
 	 */
 	uint64_t mismatched;
 };
 
-/* Histograms are log-linear: 8 buckets per power of 2, and below 16 one bucket per value. */
+/*
+ * Histograms are log-linear: values below 16 have a bucket each, and each power of 2 above has 8
+ * buckets.
+ */
 enum { OCP_BUCKETS = 496 };
-/* The smallest value of bucket number BUCKET. */
+/* Return the smallest value that belongs to bucket number BUCKET. */
 OCP_API uint64_t ocp_bucket_start(size_t bucket);
 /*
- * Return the quantile QUANTILE (0 to 1) of a histogram of OCP_BUCKETS entries, interpolated within
- * one bucket; 0 if the histogram is empty.
+ * Return the quantile QUANTILE (0 to 1) of a histogram with OCP_BUCKETS entries, interpolated
+ * within the bucket that contains it; 0 if the histogram is empty.
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
-/* The quantile QUANTILE of the times of PAIR in nanoseconds, between its exact min and max. */
+/*
+ * Return the quantile QUANTILE (0 to 1) of the times of PAIR in nanoseconds, at least min_ns and at
+ * most max_ns.
+ */
 OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile);
 
 /*
@@ -439,69 +460,81 @@ OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quanti
  * number OCP_BUCKETS begins at 0.
  */
 enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
-/* The smallest value of bucket number BUCKET; INT64_MAX for the number after the last. */
+/*
+ * Return the smallest value that belongs to bucket number BUCKET; INT64_MAX if BUCKET is the number
+ * of buckets.
+ */
 OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 
 /*
- * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^64, on both
- * sides of 0. There are a bucket for 0.0 and -0.0, a bucket on each side for floats closer to 0
- * than 2^-32, and a bucket on each side for all floats beyond 2^64. Buckets are sorted by value.
+ * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^64, both for
+ * positive and for negative floats. There is one bucket for 0.0 and -0.0, a bucket on each side for
+ * floats closer to 0 than 2^-32, and a bucket on each side for all floats beyond 2^64. Buckets are
+ * sorted by value.
  */
 enum { OCP_FLOAT_BUCKETS = 1541, OCP_FLOAT_ZERO_BUCKET = OCP_FLOAT_BUCKETS / 2 };
-/* The smallest value of bucket number BUCKET; infinity for the number after the last. */
+/*
+ * Return the smallest value that belongs to bucket number BUCKET; infinity if BUCKET is the number
+ * of buckets.
+ */
 OCP_API double ocp_float_bucket_start(size_t bucket);
 
 /* The floats among the values of an argument. Later versions may add members at the end. */
 struct ocp_float_histogram {
-	uint64_t count;		      /* finite floats; sum to max and buckets are about these */
-	uint64_t nan, inf, minus_inf; /* all other floats */
-	double sum, mean;	      /* of all values, rounded once; infinite if too large */
-	double min, max;	      /* 0 if count is 0 */
-	const uint64_t *buckets;      /* OCP_FLOAT_BUCKETS entries */
+	uint64_t count; /* the number of finite floats; only these are in sum to buckets */
+	uint64_t nan, inf, minus_inf; /* the numbers of all other floats */
+	double sum, mean;	 /* of all finite floats, rounded once; infinite if too large */
+	double min, max;	 /* 0 if count is 0 */
+	const uint64_t *buckets; /* OCP_FLOAT_BUCKETS entries */
 };
 
 /* The values of an argument. Later versions may add members at the end. */
 struct ocp_histogram {
 	const char *probe;
-	unsigned int arg; /* its position at the first site that has it */
-	uint64_t count;	  /* hits whose argument was an integer; sum to buckets are about these */
+	unsigned int arg; /* the number of the argument at the first site that has it */
+	uint64_t count;	  /* hits whose argument was an integer; only these are in sum to buckets */
 	uint64_t not_int; /* hits whose argument was not an integer; includes floats */
-	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it does not fit */
+	int64_t sum;	  /* the exact sum; INT64_MIN or INT64_MAX if it is out of range */
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
 	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
-	const char *arg_name;	 /* its name at that site; "" if it has none */
+	const char *arg_name;	 /* the name of the argument at that site; "" if it has no name */
 	uint64_t not_number;	 /* hits whose argument was neither an integer nor a float */
-	/* NULL: no value has been a float so far. The struct belongs to the sample. */
+	/*
+	 * The floats among the values; NULL if no value has been a float so far. Belongs to the
+	 * sample.
+	 */
 	const struct ocp_float_histogram *floats;
 };
 
-/* Hits that were not measured, or only in part. Such hits cost time, too. */
+/* The numbers of hits that were not measured, or only in part. These hits cost time, too. */
 struct ocp_losses {
-	uint64_t passed_over;	 /* hits of processes that are not measured */
-	uint64_t rows_full;	 /* hits without a row by thread or process: no room */
-	uint64_t children_full;	 /* children that were not followed: no room */
-	uint64_t filtered;	 /* hits that the filter rejected */
-	uint64_t prints_dropped; /* hits that were not printed: buffer full */
-	uint64_t prints_limited; /* hits that were not printed: above the limit */
+	uint64_t passed_over;	/* hits in processes that are not measured */
+	uint64_t rows_full;	/* hits whose thread or process got no row: no room for more rows */
+	uint64_t children_full; /* child processes that were not followed: no room for more */
+	uint64_t filtered;	/* hits that the filter rejected */
+	uint64_t prints_dropped; /* hits that were not printed because the buffer was full */
+	/* hits that were not printed because of ocp_meter_set_print_limit() */
+	uint64_t prints_limited;
 	/*
-	 * `filter_mismatches` counts hits in which an argument has another type than the filter
-	 * compares it with, and the comparison may have decided the result. Such a comparison is
-	 * false, even with !=. `filter_mismatch` describes one of these hits, for example "arg0 of
-	 * probe 'work' is an int and is compared with a string". It is NULL if `filter_mismatches`
-	 * is 0, and belongs to the sample.
+	 * `filter_mismatches` counts the hits for which the filter compared an argument with a
+	 * literal of another type, in a comparison that may have decided the result. Such a
+	 * comparison is false, even with !=. `filter_mismatch` describes one of these hits, for
+	 * example "arg0 of probe 'work' is an int and is compared with a string". It is NULL if
+	 * `filter_mismatches` is 0, and belongs to the sample.
 	 */
 	uint64_t filter_mismatches;
 	const char *filter_mismatch;
 	/*
-	 * Slow pairs, if they are reported one by one. `slow` counts all of them; of these,
-	 * slow_limited and slow_dropped were not reported, and slow_unkept were reported without
-	 * the arguments of their start.
+	 * The numbers of slow pairs, if slow pairs are reported one by one. `slow` counts all of
+	 * them, including slow_limited and slow_dropped, which were not reported, and slow_unkept,
+	 * which were reported without the arguments of their start.
 	 */
 	uint64_t slow;
-	uint64_t slow_limited; /* above the limit */
-	uint64_t slow_dropped; /* buffer full */
-	uint64_t slow_unkept;  /* without the start's arguments: no room for them */
+	uint64_t slow_limited; /* not reported: more than the limit per second */
+	uint64_t slow_dropped; /* not reported: the buffer was full */
+	/* reported without the arguments of the start: no room to keep these */
+	uint64_t slow_unkept;
 };
 
 /*
@@ -510,7 +543,10 @@ struct ocp_losses {
  */
 OCP_API int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out);
 OCP_API void ocp_sample_free(struct ocp_sample *sample);
-/* The nanoseconds from the attach to the sample, or to the detach if that was earlier. */
+/*
+ * The time from the attach to the sample (or to the detach, if the meter was detached before), in
+ * nanoseconds.
+ */
 OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
@@ -520,15 +556,18 @@ OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
  * them was single-stepped.
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
-/* The average cost of all hits, in nanoseconds. Without hits, COSTS->cost_per_hit_ns. */
+/*
+ * The average cost of a hit in nanoseconds, over all hits of the sample. COSTS->cost_per_hit_ns if
+ * there are no hits.
+ */
 OCP_API double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample,
 					  const struct ocp_costs *costs);
-/* The hits that were not measured. */
+/* The numbers of hits that were not measured, or only in part. */
 OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
 /* The measured probes, sorted by name. */
 OCP_API size_t ocp_sample_probe_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_probe_hits *ocp_sample_probe(const struct ocp_sample *sample, size_t i);
-/* The counts, sorted by the name of the probe and then by what they are split by. */
+/* The rows of counts, sorted by the name of the probe and then by thread, process or site. */
 OCP_API size_t ocp_sample_hits_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i);
 /* The pairs, in the order of the calls of ocp_meter_time(). */
@@ -550,10 +589,10 @@ OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct o
 /* ---- pinned meters -------------------------------------------------------------------------- */
 
 /*
- * Pin METER, which must be attached: it continues to measure after it is freed and the caller has
- * ended. Its maps and links get names below OCP_PINNED_FOLDER/NAME; bpf/measure.h describes the
- * maps. NAME consists of A-Z a-z 0-9 _ -. -EEXIST if NAME is taken. No process calls
- * ocp_meter_refresh() for a pinned meter: do not overwrite the measured files in place.
+ * Pin METER, which must be attached: it continues to measure after it is freed and after the caller
+ * has ended. Its maps and links get names below OCP_PINNED_FOLDER/NAME; bpf/measure.h describes the
+ * maps. NAME consists of A-Z a-z 0-9 _ -. Returns -EEXIST if NAME is taken. No process calls
+ * ocp_meter_refresh() for a pinned meter, so do not overwrite the measured files in place.
  */
 #define OCP_PINNED_FOLDER "/sys/fs/bpf/ocaml-probes"
 OCP_API int ocp_meter_pin(struct ocp_meter *meter, const char *name);
@@ -561,16 +600,16 @@ OCP_API int ocp_meter_pin(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
- * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
- * ends it and removes its name. A meter can also count inside of a process (`attach --engine
- * inside`): NAME is searched for in all processes that the caller may trace. Unlike pinned maps,
- * such a meter ends with its process. The errors are:
+ * Open the pinned meter NAME to read its counts. ocp_meter_free() leaves the meter measuring;
+ * ocp_meter_detach() ends it and removes its name. Also finds a meter that counts inside a process
+ * (`attach --engine inside`): NAME is searched for in all processes that the caller may trace. Such
+ * a meter ends with its process. The errors are:
  *
  *	-ENOENT   there is no pinned meter NAME
- *	-EBADMSG  it is incomplete, or its maps have changed
+ *	-EBADMSG  the pinned meter is incomplete, or its maps have changed
  *	-EEXIST   different processes have different meters of this name
- *	-EPROTO   another version of this library pinned it
- *	-EPERM    a user other than root and the caller could have changed it
+ *	-EPROTO   another version of this library pinned the meter
+ *	-EPERM    a user other than root and the caller could have changed the meter
  */
 OCP_API int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 
@@ -585,9 +624,9 @@ OCP_API int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n);
 
 /* The path of the measured program, or NULL if METER measures single processes. */
 OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
-/* The pid of a measured process. I must be less than ocp_meter_process_count(). */
+/* The pid of measured process number I, which must be less than ocp_meter_process_count(). */
 OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
-/* The split that ocp_meter_split() has set. */
+/* The split that ocp_meter_split() has set for METER. */
 OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
 
 /* ---- bpftrace ------------------------------------------------------------------------------- */
@@ -599,14 +638,16 @@ enum ocp_bpftrace {
 };
 
 /*
- * Write a shell command that makes bpftrace do WHAT with probes of PROC. NAMES is a list of names
- * separated by commas. If NAMES contains other characters than names and commas do, it is a regular
- * expression as in ocp_actions_enable_regexp(). The caller frees *SCRIPT with free().
+ * Write a shell command that makes bpftrace do WHAT with probes of PROC. NAMES is a list of probe
+ * names separated by commas. If NAMES contains characters that are neither commas nor allowed in
+ * probe names, it is a regular expression as in ocp_actions_enable_regexp(). The caller frees
+ * *SCRIPT with free().
  */
 OCP_API int ocp_process_bpftrace(struct ocp_process *proc, enum ocp_bpftrace what,
 				 const char *names, char **script);
 /*
- * Like ocp_process_bpftrace(), for every process that runs the file PATH, from which PROG was read.
+ * Like ocp_process_bpftrace(), but for every process that runs the file PATH. PROG was read from
+ * PATH.
  */
 OCP_API int ocp_program_bpftrace(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
 				 const char *names, char **script);

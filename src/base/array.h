@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Growing arrays. The owner of an array keeps a pointer and N, the number of elements, but not the
- * capacity. array_add() relies on a capacity of at least 8 elements, and of at least N rounded up
- * to a power of two. So only array_add() and array_grow() may allocate these arrays. Elements can
- * be removed.
+ * capacity. array_add() and array_grow() derive the capacity from N: it is at least 8, and at least
+ * N rounded up to a power of two. So only these two may allocate the arrays. Elements can be
+ * removed.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrays for finding objects by name. Each element is the number of an object; the elements are
- * sorted by the names of these objects.
+ * Arrays of object numbers, sorted by the names of the objects, so that an object can be found by
+ * its name.
  */
 #ifndef BASE_BY_NAME_H
 #define BASE_BY_NAME_H
@@ -16,8 +16,8 @@
 typedef const char *(*by_name_fn)(const void *table, uint32_t number);
 
 /*
- * Return the index of NAME in NUMBERS[0..N). If NAME is not there, return the index at which to
- * insert it. Set *FOUND to whether NAME is there.
+ * Return the index of the object called NAME in NUMBERS[0..N). If there is no such object, return
+ * the index at which to insert its number. Set *FOUND to whether there is one.
  */
 static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn name_of,
 				   const void *table, const char *name, bool *found)

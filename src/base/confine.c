@@ -43,7 +43,8 @@ int confine_drop_capabilities(struct ocp_ctx *ctx)
 		return fail(ctx, "prctl(PR_SET_NO_NEW_PRIVS)");
 	/*
 	 * Dropping capabilities from the bounding set needs CAP_SETPCAP. Without CAP_SETPCAP these
-	 * calls fail, which does no harm: NO_NEW_PRIVS is enough.
+	 * calls fail. That does no harm: NO_NEW_PRIVS alone prevents programs from gaining
+	 * capabilities.
 	 */
 	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

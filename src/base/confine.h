@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How a child process gives up its descriptors and capabilities before it reads untrusted files. */
+/*
+ * Functions by which a child process gives up its descriptors and capabilities before it reads
+ * untrusted files.
+ */
 #ifndef BASE_CONFINE_H
 #define BASE_CONFINE_H
 

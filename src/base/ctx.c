@@ -99,7 +99,7 @@ const char *ocp_version(void)
 
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)
 {
-	/* An operand may be ctx->error itself, so format into another buffer first. */
+	/* Format into a separate buffer, because an operand may be ctx->error itself. */
 	char text[ERROR_BYTES];
 	va_list ap;
 

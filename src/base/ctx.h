@@ -6,9 +6,9 @@
  * Callers: all rooms.
  */
 /*
- * The context (ctx): functions of the library record error messages in it, and pass it their log
- * lines. The library never prints: the owner of the ctx reads the messages, and installs a callback
- * for the log lines.
+ * The context (ctx): functions of the library record error messages in the ctx, and send their log
+ * lines to it. The library never prints: the owner of the ctx reads the messages, and installs a
+ * callback for the log lines.
  */
 #ifndef BASE_CTX_H
 #define BASE_CTX_H
@@ -30,12 +30,12 @@
 	})
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Record a hint: what the user can do about the error that was just recorded. */
+/* Record a hint: what the user can do about the last recorded error. */
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Put "PREFIX: " before the recorded message. For callers that know which object the error
- * concerns.
+ * Put "PREFIX: " before the recorded message, where PREFIX is FMT formatted. For callers that know
+ * which object the error is about.
  */
 void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

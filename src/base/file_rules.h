@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rules that restrict which files are read as programs. They are not needed if the user names the
- * files. A monitor of all programs needs them, because it reads files of unknown users.
+ * Rules that restrict which files are read as programs. A monitor of all programs needs the rules,
+ * because it reads files of unknown users. If the user names the files, no rules are needed.
  */
 #ifndef BASE_FILE_RULES_H
 #define BASE_FILE_RULES_H
@@ -13,7 +13,7 @@
 
 /* The origin of a file. */
 struct file_origin {
-	const char *name; /* for messages */
+	const char *name; /* the name of the file for messages */
 	pid_t pid;	  /* a process that has the file mapped; 0: unknown */
 	bool is_library;  /* the file is mapped, but is not the executable */
 };
@@ -26,17 +26,17 @@ enum file_verdict {
 
 struct file_rules {
 	/*
-	 * Called before the file of FD is read. Returns an enum file_verdict, or a negative errno
-	 * with a message in the ctx: -EAGAIN: the file may not be read yet; -EFBIG: the file
-	 * exceeds the limits.
+	 * Called before the file that is open as FD is read. Returns an enum file_verdict, or a
+	 * negative errno with a message in the ctx: -EAGAIN if the file may not be read yet; -EFBIG
+	 * if the file exceeds the limits.
 	 */
 	int (*admit)(void *data, int fd, const struct file_origin *origin);
-	/* Called when the file exceeds the limits; the ctx has the message. */
+	/* Called when the file exceeds a limit. The ctx then has the message. */
 	void (*exceeds)(void *data, int fd, const struct file_origin *origin);
 	void *data;
-	size_t max_sites;	  /* limit for an executable; 0: no limit */
-	size_t max_library_sites; /* limit for a library; 0: no limit */
-	/* Read the code of a file only if its owner is trusted, see measure/meter_code.c. */
+	size_t max_sites;	  /* the limit for an executable; 0: no limit */
+	size_t max_library_sites; /* the limit for a library; 0: no limit */
+	/* Read the code of a file only if its owner is trusted: see measure/meter_code.c. */
 	bool check_owners;
 };
 
@@ -49,7 +49,7 @@ void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 bool file_rules_check_owners(const struct ocp_ctx *ctx);
-/* Return the largest number of sites that a file of ORIGIN may have; 0: any number. */
+/* Return the largest number of sites that a file of ORIGIN may have, or 0 if there is no limit. */
 size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin);
 
 #endif

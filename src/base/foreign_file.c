@@ -41,7 +41,7 @@ int foreign_file_find(const char *path, struct stat *st)
 	return err ? err : found;
 }
 
-/* O_NONBLOCK, because open(2) could otherwise wait for a lease that the file's owner has taken. */
+/* O_NONBLOCK: without it, open(2) could wait for a lease that the file's owner has taken. */
 int foreign_file_open(int found, int access)
 {
 	char path[32];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repeating a system call after EINTR, but not forever. Signals interrupt a waiting call from time
- * to time. A seccomp filter, a tracer or a broken file system can make the same call fail with
- * EINTR each time; that must not hang the tool. Tests: tests/e2e/eintr.sh.
+ * Repeating a system call after EINTR, but not forever. Normally a signal interrupts a waiting call
+ * only now and then. But a seccomp filter, a tracer or a broken file system can make a call fail
+ * with EINTR each time; the tool must not repeat this call forever. Tests: tests/e2e/eintr.sh.
  */
 #ifndef BASE_INTERRUPTED_H
 #define BASE_INTERRUPTED_H
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-/* The state of the attempts of one call; initialize with { 0 }. */
+/* The attempts of one system call so far; initialize with { 0 }. */
 struct interruptions {
 	unsigned int n; /* interruptions in a row, less than 1 ms apart */
 	int64_t last_ns;

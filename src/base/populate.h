@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Populate memory that will soon be written completely. One call makes the kernel provide all pages
- * of the memory; otherwise the first write to each page causes a fault.
+ * of the memory. Without this call, the first write to each page causes a page fault.
  */
 #ifndef BASE_POPULATE_H
 #define BASE_POPULATE_H
@@ -17,8 +17,8 @@
 #endif
 
 /*
- * Populate the pages of the BYTES bytes at START. Linux before 5.14 refuses this call; then each
- * page causes a fault, which is only slower.
+ * Populate the pages of the BYTES bytes at START. Linux before 5.14 refuses this call: the memory
+ * stays usable, but the first write to each page causes a page fault.
  */
 static inline void populate(void *start, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Make untrusted text safe for a terminal: replace the characters that would control it. */
+/* Make untrusted text safe for a terminal by replacing the characters that control terminals. */
 #ifndef BASE_SANITIZE_H
 #define BASE_SANITIZE_H
 
@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 /*
- * Return the number of bytes of the character at AT if it controls a terminal instead of being
- * shown; 0 if it is shown, or at the end of the text. The characters that control a terminal are
- * the control characters, including C1 in UTF-8 (U+009B equals ESC [), and the characters that
- * change the direction of text.
+ * Return the number of bytes of the character at AT if a terminal would obey this character instead
+ * of showing it; 0 if the terminal shows the character, or at the end of the text. Characters that
+ * a terminal obeys are the control characters, including C1 in UTF-8 (U+009B equals ESC [), and the
+ * characters that change the direction of text.
  */
 static inline size_t unsafe_bytes(const char *at)
 {
@@ -32,12 +32,12 @@ static inline size_t unsafe_bytes(const char *at)
 }
 
 /*
- * Replace each character that would control a terminal by '?', in place, so that a message stays
- * one line. Operands of messages come from untrusted files, processes and clients.
+ * Replace each character that would control a terminal by '?', in place, so that a message stays on
+ * one line. Parts of messages come from untrusted files, processes and clients.
  */
 void make_one_line(char *text);
 
-/* Write TEXT to F, with the replacements that make_one_line() makes. */
+/* Write TEXT to F, with the same replacements as in make_one_line(). */
 void put_one_line(FILE *f, const char *text);
 
 #endif

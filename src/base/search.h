@@ -5,13 +5,13 @@
 
 #include <stddef.h>
 
-/* Compare two numbers of any type: below 0, 0, or above 0, like a comparator of qsort(3). */
+/* Compare two numbers of any type. The result is below 0, 0, or above 0, as qsort(3) expects it. */
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /*
- * Evaluate to the first index I in [0, N) for which the expression IS_BEFORE is false, or to N if
- * there is none. IS_BEFORE refers to the index by the name I. It must be true for all indexes up to
- * some index, and false for all others.
+ * Evaluate to the first index in [0, N) for which the expression IS_BEFORE is false, or to N if
+ * IS_BEFORE is true for all of them. In IS_BEFORE, the name given as I stands for the index.
+ * IS_BEFORE must be true for all indexes below some index, and false from that index on.
  */
 #define SEARCH(i, n, is_before)                                                                    \
 	({                                                                                         \

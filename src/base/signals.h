@@ -5,8 +5,8 @@
 #include <signal.h>
 
 /*
- * Add SIGNAL to SET unless the process ignores SIGNAL (nohup): sigwait(2) would return even an
- * ignored signal.
+ * Add SIGNAL to SET unless the process ignores SIGNAL, as after nohup: sigwait(2) would return even
+ * a signal that is ignored.
  */
 static inline void signals_add_unless_ignored(sigset_t *set, int signal)
 {

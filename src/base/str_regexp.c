@@ -40,10 +40,11 @@ struct str_regexp {
 struct translation {
 	const char *at;
 	FILE *out;
-	const char *why; /* what is wrong with the pattern; NULL: no error so far */
+	const char *why; /* what is wrong with the pattern; NULL: nothing so far */
 	unsigned int n_groups, n_open;
-	uint16_t open[LONGEST_PATTERN / 2]; /* the numbers of the open groups: a stack */
-	bool is_closed[LAST_REFERENCE + 1]; /* groups to which \1 to \9 can refer */
+	uint16_t open[LONGEST_PATTERN / 2]; /* the numbers of the open groups, as a stack */
+	/* for each of \1 to \9: whether it may refer to its group */
+	bool is_closed[LAST_REFERENCE + 1];
 };
 
 /*
@@ -71,8 +72,8 @@ static void put_repetition(struct translation *t)
 }
 
 /*
- * Write ASSERTION and its repetition. Repeating an assertion has no effect. With * or ? the
- * assertion may be absent, so it is left out.
+ * Write ASSERTION and the repetition after it, if any. Repeating an assertion has no effect, so the
+ * repetition is not written. After * or ? the assertion need not hold, so nothing is written.
  */
 static void put_assertion(struct translation *t, const char *assertion)
 {
@@ -91,8 +92,8 @@ static void put_literal(struct translation *t, char c)
 }
 
 /*
- * Write, as ranges, the bytes of SET that are literal anywhere in a bracket expression. Return the
- * number of ranges.
+ * Write the bytes of SET that have no special meaning in a bracket expression, as ranges. Return
+ * the number of ranges.
  */
 static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
 {
@@ -137,7 +138,7 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 	fputc(']', t->out);
 }
 
-/* Read a set, whose '[' has been read. Set SET[C] for each byte C that it contains. */
+/* Read a set, after its '[' was read. Set SET[C] for each byte C that the set contains. */
 static void read_set(struct translation *t, bool set[N_BYTES])
 {
 	bool complement = *t->at == '^';
@@ -171,7 +172,7 @@ static void translate_set(struct translation *t)
 	for (int c = 1; c < N_BYTES; c++)
 		n += set[c];
 	if (n == 0)
-		fputs("[^\001-\377]", t->out); /* matches no byte of a text */
+		fputs("[^\001-\377]", t->out); /* an empty set: matches no byte of a text */
 	else if (n == 1 && set['^'])
 		fputs("\\^", t->out);
 	else
@@ -210,7 +211,7 @@ static void refer_to_group(struct translation *t, char digit)
 	put_repetition(t);
 }
 
-/* Translate an escape; its backslash has been read. */
+/* Translate an escape, after its backslash was read. */
 static void translate_escape(struct translation *t)
 {
 	char c = *t->at;
@@ -233,7 +234,7 @@ static void translate_escape(struct translation *t)
 	}
 }
 
-/* Translate one item and the operators after it. */
+/* Translate one item of the pattern and the operators after it. */
 static void translate_item(struct translation *t)
 {
 	char c = *t->at++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regular expressions in the syntax of OCaml's Str library: `\(` `\)` `\|` group and alternate,
- * ( ) | { } are literal, * + ? repeat, [set] ^ $ . \b \1 are special, and a backslash quotes any
- * other character.
+ * Regular expressions in the syntax of OCaml's Str library: `\(` `\)` group, `\|` separates
+ * alternatives, ( ) | { } are literal, * + ? repeat, [set] ^ $ . \b \1 are special, and a backslash
+ * quotes any other character.
  */
 #ifndef BASE_STR_REGEXP_H
 #define BASE_STR_REGEXP_H

@@ -41,7 +41,7 @@ void strbuf_str(struct strbuf *buf, const char *string)
 }
 
 /*
- * Write VALUE in decimal, with at least N_LEAST digits, so that the last digit is before END.
+ * Write VALUE in decimal, with at least N_LEAST digits, so that the last digit is just before END.
  * Return the address of the first digit.
  */
 static char *write_digits(char *end, uint64_t value, unsigned int n_least)
@@ -78,7 +78,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 {
 	const double power = (double)powers_of_10[decimals];
 
-	/* Written so that NaN, which compares false, becomes 0. */
+	/* NaN compares false, so this condition makes it 0, too. */
 	if (!(value > 0))
 		value = 0;
 	if (value * power < 0x1p63)
@@ -117,7 +117,7 @@ size_t utf8_character_bytes(const char *text)
 	return n;
 }
 
-/* Characters that no format escapes. */
+/* The characters that are copied unchanged in all formats. */
 static const bool is_plain[256] = {
 	[' ' ... '!'] = true,
 	['#' ... '['] = true,
@@ -125,8 +125,8 @@ static const bool is_plain[256] = {
 };
 
 /*
- * Add STRING. ESCAPE returns the text that replaces an ASCII character, or NULL if the character is
- * copied unchanged.
+ * Add STRING, with some characters replaced. ESCAPE returns the replacement of an ASCII character,
+ * or NULL if the character is copied unchanged.
  */
 static void add_escaped(struct strbuf *buf, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))

@@ -31,7 +31,7 @@ static bool same_letter(char a, char b)
 
 /*
  * Return the number of letters to insert, remove, replace, or swap with their neighbour to turn A
- * into B (the optimal string alignment distance). Keeps three rows of the matrix.
+ * into B (the optimal string alignment distance). Only three rows of the matrix are kept in memory.
  */
 static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
@@ -58,8 +58,8 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
 }
 
 /*
- * Return the distance of CANDIDATE from WORD. Return LIMIT if the distance is LIMIT or more, if one
- * of the words is too long, or if every letter has to be changed.
+ * Return the distance of CANDIDATE from WORD, or LIMIT if the distance is LIMIT or more. Also
+ * return LIMIT if one of the words is too long, or if every letter would have to be changed.
  */
 static size_t distance_below(const char *word, const char *candidate, size_t limit)
 {
@@ -67,7 +67,7 @@ static size_t distance_below(const char *word, const char *candidate, size_t lim
 
 	if (word_bytes > LONGEST_WORD || bytes > LONGEST_WORD)
 		return limit;
-	/* The difference in length is a cheap lower bound. */
+	/* The difference of the lengths is a lower bound of the distance that costs little. */
 	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= limit)
 		return limit;
 	d = distance(word, word_bytes, candidate, bytes);

@@ -8,13 +8,14 @@
 struct suggestion {
 	const char *word;
 	const char *best; /* NULL: no candidate is close */
-	size_t distance;  /* of `best`; if `best` is NULL: a candidate must be closer than this */
+	/* the distance of `best`; if `best` is NULL: a candidate must be closer than this */
+	size_t distance;
 };
 
-/* Start a search for WORD. */
+/* Start a search for the candidate closest to WORD. */
 struct suggestion suggestion_for(const char *word);
 
-/* The number of candidates to keep. */
+/* The number of candidates that a `struct suggestions` keeps. */
 enum { SUGGESTIONS = 3 };
 
 struct suggestions {
@@ -26,14 +27,15 @@ struct suggestions {
 struct suggestions suggestions_for(const char *word);
 
 /*
- * Compare CANDIDATE, which is not copied, and keep it if it is one of the closest so far, the
- * closest one first. A candidate that is offered twice is kept once.
+ * Compare CANDIDATE, which is not copied, with the word. Keep it if it is among the SUGGESTIONS
+ * closest candidates so far; these are sorted, the closest first. A candidate that is offered twice
+ * is kept once.
  */
 void suggestions_offer(struct suggestions *suggestions, const char *candidate);
 
 /*
- * Compare CANDIDATE, which is not copied, and keep it if it is closer than all candidates so far.
- * Of equally close candidates the first one is kept.
+ * Compare CANDIDATE, which is not copied, with the word. Keep it if it is closer than all
+ * candidates before it. So of equally close candidates, the first one is kept.
  */
 void suggestion_offer(struct suggestion *suggestion, const char *candidate);
 

@@ -6,8 +6,8 @@
  * Callers: the engines, profiler, stack walker and change/inside (for the time stamp counter).
  */
 /*
- * Loads BPF programs and their maps into the kernel: all but bpf/waiting.bpf.c, which waiting.c
- * loads.
+ * Load BPF programs and their maps into the kernel: all programs except bpf/waiting.bpf.c, which
+ * waiting.c loads.
  */
 #ifndef KERNEL_BPF_OBJECT_H
 #define KERNEL_BPF_OBJECT_H
@@ -21,12 +21,12 @@
 #include "measure_by.h"
 #include "samples.h"
 
-/* The number of entries of the maps; 0 counts as 1. */
+/* The numbers of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
-	uint32_t hits; /* the sum over all CPUs */
+	uint32_t hits; /* the number for all CPUs together */
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
 		marks, processes;
-	/* not for BPF_MULTI and BPF_PERF */
+	/* Not used for BPF_MULTI and BPF_PERF: */
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
@@ -36,10 +36,10 @@ struct bpf_object_sizes {
 	uint32_t by_hits, by_probes;
 };
 
-/* The settings that the programs are loaded with. */
+/* What a variant of the programs is loaded with. */
 struct bpf_object_setup {
 	struct measure_config config;
-	const struct filter *filter; /* NULL: none; not for BPF_MULTI and BPF_PERF */
+	const struct filter *filter; /* NULL: no filter; not used for BPF_MULTI and BPF_PERF */
 	struct bpf_object_sizes sizes;
 };
 
@@ -47,8 +47,12 @@ struct bpf_object {
 	void *skel;
 	void (*destroy)(void *skel);
 	volatile struct measure_gate *gate;
-	const volatile __u32 *has_floats; /* see measure_floats.bpf.h; NULL: not in the variant */
-	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
+	/* see measure_floats.bpf.h; NULL if the variant lacks it */
+	const volatile __u32 *has_floats;
+	/*
+	 * The descriptors of programs and maps, which bpf_object_unload() closes. -1 if the variant
+	 * lacks the program or map.
+	 */
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
 		process_hits, losses, marks, serials, bss;
@@ -63,7 +67,7 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF
 
 /*
  * Load VARIANT into the kernel with SETUP, and fill in OBJECT. Return 0, or the kernel's negative
- * errno; then there is nothing to unload.
+ * errno; after an error there is nothing to unload.
  */
 int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
 		    struct bpf_object *object);
@@ -73,14 +77,16 @@ struct profile_bpf;
 struct memprof_bpf;
 
 /*
- * Load bpf/profile.bpf.c with CONFIG and SIZES (walked_processes, walks, waits). Return 0 and set
- * *SKEL, for which the caller calls profile_bpf__destroy(), or return a negative errno.
+ * Load bpf/profile.bpf.c with CONFIG and three members of SIZES: walked_processes, walks and waits.
+ * Return 0 and set *SKEL, which the caller destroys by profile_bpf__destroy(), or return a negative
+ * errno.
  */
 int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
 		     const struct bpf_object_sizes *sizes, struct profile_bpf **skel);
 /*
- * Load bpf/memprof.bpf.c with SIZES (sites, site_args, print_bytes, walks). Return 0 and set *SKEL,
- * for which the caller calls memprof_bpf__destroy(), or return a negative errno.
+ * Load bpf/memprof.bpf.c with four members of SIZES: sites, site_args, print_bytes and walks.
+ * Return 0 and set *SKEL, which the caller destroys by memprof_bpf__destroy(), or return a negative
+ * errno.
  */
 int bpf_memprof_load(struct ocp_ctx *ctx, const struct bpf_object_sizes *sizes,
 		     struct memprof_bpf **skel);

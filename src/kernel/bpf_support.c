@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Counting needs uprobe_multi links (Linux 6.6), CAP_BPF and CAP_PERFMON. On kernels without these
- * links (from Linux 5.15 on), it uses perf events instead, and needs CAP_SYS_ADMIN: see
- * perf_links.c. It does not need the kernel's BTF (the counting program reads no kernel type),
- * tracefs, bpffs, or a raised RLIMIT_MEMLOCK (since Linux 5.11, BPF memory is charged to the
+ * links (from Linux 5.15 on), counting uses perf events instead, and needs CAP_SYS_ADMIN: see
+ * perf_links.c. Counting does not need the kernel's BTF (the counting program reads no kernel
+ * type), tracefs, bpffs, or a raised RLIMIT_MEMLOCK (since Linux 5.11, BPF memory is charged to the
  * cgroup).
  *
  * Features are tested by system calls, not by the version of the kernel, because distributions
@@ -11,9 +11,9 @@
  *
  *   - The kernel never makes a link for the path "/". EBADF means that the kernel looked at the
  *     path, so it supports uprobe_multi. EINVAL means that it does not support uprobe_multi.
- *   - Before Linux 6.10 (and its stable backports), the pid of a link selected one thread, the main
- *     thread. The fix also made the kernel reject negative pids with EINVAL before it looks at the
- *     path. Earlier kernels look at the path and return EBADF.
+ *   - Before Linux 6.10 (and its stable backports), the pid of a link selected only one thread, the
+ *     main thread. The commit that corrected this also made the kernel reject negative pids with
+ *     EINVAL before it looks at the path. Earlier kernels look at the path first, and return EBADF.
  */
 #include "kernel/bpf_support.h"
 
@@ -30,12 +30,12 @@
 #include "kernel/link.h"
 
 /*
- * The bits of capabilities. Debian 12's linux/capability.h has them, but its names clash with those
- * of libcap.
+ * The numbers of capabilities. linux/capability.h of Debian 12 has them, but its other names clash
+ * with names in the header of libcap.
  */
 enum { SYS_PTRACE_BIT = 19, SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
 
-/* The fields of /proc/self/status that matter for bpf() and for inspecting processes. */
+/* The fields of /proc/self/status that decide about bpf() and about inspecting processes. */
 struct privileges {
 	unsigned long long effective;
 	unsigned int fsuid, fsgid;
@@ -43,15 +43,18 @@ struct privileges {
 	bool has_ids, has_effective;
 };
 
-/* Read the last of the four ids after "Uid:" or "Gid:": real, effective, saved, file system. */
+/*
+ * Read the fourth of the ids in a line "Uid:" or "Gid:", the one for the file system. The four are:
+ * real, effective, saved, file system.
+ */
 static bool read_fs_id(const char *line, unsigned int *id)
 {
 	return sscanf(line, "%*[^:]: %*u %*u %*u %u", id) == 1;
 }
 
 /*
- * Read the privileges of this process. Return 0 or a negative errno. Members that could not be read
- * are 0.
+ * Read the privileges of this process. Return 0 or a negative errno. A member whose field could not
+ * be read is 0.
  */
 static int read_privileges(struct privileges *privileges)
 {
@@ -102,7 +105,10 @@ int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config)
 	return 0;
 }
 
-/* Return the names of the missing capabilities, or NULL. CAP_SYS_ADMIN includes both. */
+/*
+ * Return the names of the capabilities that EFFECTIVE lacks, or NULL if it lacks none.
+ * CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON.
+ */
 static const char *missing_capabilities(unsigned long long effective)
 {
 	bool admin = effective >> SYS_ADMIN_BIT & 1;
@@ -197,15 +203,18 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 	case -ENOMEM:
 		return ctx_error(ctx, code, "measuring: no memory for %s", doing);
 	default:
-		/* -EINVAL is reserved for invalid requests of the caller. */
+		/*
+		 * Do not return -EINVAL: the library's callers take it for an invalid request of
+		 * theirs.
+		 */
 		return ctx_error(ctx, code == -EINVAL ? -EIO : code, "measuring: %s: %s", doing,
 				 strerror(-code));
 	}
 }
 
 /*
- * Load a program that does nothing. Return its descriptor or a negative errno. Use the plain system
- * call: libbpf's wrapper would raise RLIMIT_MEMLOCK, and print if it cannot.
+ * Load a program that does nothing. Return its descriptor or a negative errno. Call bpf(2)
+ * directly: libbpf's wrapper would raise RLIMIT_MEMLOCK, and print a message if it cannot.
  */
 static int load_idle_program(enum bpf_attach_type attach_type)
 {
@@ -227,7 +236,10 @@ static int load_idle_program(enum bpf_attach_type attach_type)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Return the errno with which the kernel rejects a link for the path "/" and PID. */
+/*
+ * Return the errno with which the kernel rejects a link for the path "/" and PID: see the top of
+ * this file.
+ */
 static int refusal_of_root_path(int prog_fd, pid_t pid)
 {
 	static const unsigned long offset;
@@ -240,8 +252,8 @@ static int refusal_of_root_path(int prog_fd, pid_t pid)
 }
 
 /*
- * Test for uprobe_multi links. Return -EINVAL if the kernel lacks them: it rejects an unknown
- * program type or attach type with EINVAL.
+ * Test for uprobe_multi links. Return -EINVAL if the kernel lacks these links: it then rejects the
+ * program type or attach type, which it does not know, with EINVAL.
  */
 static int probe_multi(struct bpf_support *support)
 {
@@ -268,7 +280,7 @@ int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support)
 		return bpf_support_explain(ctx, err, "loading a BPF program");
 	if (!err)
 		return 0;
-	/* Perf events always filter by process, on all kernels. */
+	/* Perf events filter by process on all kernels. */
 	fd = load_idle_program(0);
 	if (fd == -EINVAL)
 		return explain_old_kernel(ctx);

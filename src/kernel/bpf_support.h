@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests whether this kernel lets this process measure, and what is missing. The test uses a small
- * program before the real one is loaded, so that the result does not depend on the real one.
+ * Tests whether this kernel lets this process measure, and what is missing. The tests load a small
+ * program of their own, so that their result does not depend on the real programs.
  */
 #ifndef KERNEL_BPF_SUPPORT_H
 #define KERNEL_BPF_SUPPORT_H
@@ -13,7 +13,7 @@
 #include "base/ctx.h"
 #include "measure.h"
 
-/* The attach type of uprobe_multi links. Debian 12's linux/bpf.h does not have it. */
+/* The attach type of uprobe_multi links, which linux/bpf.h of Debian 12 lacks. */
 #define ATTACH_UPROBE_MULTI ((enum bpf_attach_type)48)
 
 struct bpf_support {
@@ -32,15 +32,16 @@ struct bpf_support {
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
 
 /*
- * If this process lacks CAP_SYS_PTRACE, set in CONFIG that a hit counts only in a process that this
+ * If this process lacks CAP_SYS_PTRACE, set in CONFIG that hits count only in processes that this
  * process may inspect (bpf/measure_access.bpf.h). If it has CAP_SYS_PTRACE, leave CONFIG as it is:
- * all hits count. Return 0, or a negative errno with a message if our own ids cannot be read.
+ * all hits count. Return 0, or a negative errno with a message if the ids of this process cannot be
+ * read.
  */
 int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config);
 
 /*
- * Set the message for CODE, the negative errno of a bpf() call that failed while DOING something.
- * Return the errno for the caller, which may differ from CODE.
+ * Record the message for CODE, the negative errno of a bpf() call that failed. DOING says in words
+ * what was attempted. Return the errno that the caller should return, which may differ from CODE.
  */
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing);
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
  * Finds the device and inode numbers by which the kernel identifies a file. The numbers in stat(2)
- * may differ from those of the kernel's inode. btrfs has a device number for each subvolume, and
- * overlayfs one for each layer if the layers are on different file systems; the inode has the
- * number of its superblock. The only place that shows the superblock's number for any file, in any
- * mount namespace, is the fdinfo of an inotify instance that watches the file:
+ * may differ from those in the kernel's inode: in stat(2), btrfs has a device number for each
+ * subvolume, and overlayfs one for each layer if the layers are on different file systems; the
+ * kernel's inode always has the device number of its superblock. The only place that shows this
+ * number for any file, in any mount namespace, is the fdinfo of an inotify instance that watches
+ * the file:
  *
  *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *
- * If no inotify instance can be made (each user has a limit), the numbers of stat are used.
+ * If no inotify instance can be made (each user has a limit), the numbers of stat(2) are used.
  *
- * A uprobe on a file of an overlayfs is a uprobe on the file of the lower layer. Other overlays
- * (the containers of one image) run this file as well.
+ * A uprobe on a file of an overlayfs is a uprobe on the file in the lower layer. Other overlays
+ * (the containers of one image) can run the same file of the lower layer.
  */
 #include "kernel/kernel_file.h"
 

@@ -7,7 +7,7 @@
 
 #include "kernel/bpf_support.h"
 
-/* BPF_F_UPROBE_MULTI_RETURN of linux/bpf.h. Older headers lack it. */
+/* BPF_F_UPROBE_MULTI_RETURN of linux/bpf.h, which older headers lack. */
 enum { MULTI_RETURN = 1 << 0 };
 
 int link_uprobes(int prog, const struct uprobe_places *places)
@@ -48,7 +48,7 @@ int link_open_next(uint32_t *id)
 		err = bpf_link_get_next_id(*id, id);
 		if (err)
 			return err;
-		/* -ENOENT: the link was closed meanwhile. */
+		/* -ENOENT here means that link *ID was closed meanwhile: try the next id. */
 		fd = bpf_link_get_fd_by_id(*id);
 	}
 	return fd;

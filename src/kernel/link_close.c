@@ -5,26 +5,26 @@
  * The kernel removes the uprobes of a link in the task that closes the last descriptor of the link.
  * If a fatal signal is pending for this task, the kernel cannot get at the pages of the measured
  * process. It gives up with EINTR, prints "failed to unregister, leaking uprobe", and leaves the
- * int3 and the raised semaphore for the life of the process. On Linux 6.18, 38 of 40 SIGKILLs
- * during a close of 10 000 sites did this.
+ * int3 and the raised semaphore in the process for the rest of its life. On Linux 6.18, this
+ * happened at 38 of 40 SIGKILLs during a close of 10 000 sites.
  *
  * No fatal signal is pending in a task that exits: the kernel clears the SIGKILL that it handles,
  * and a dying process receives no more signals. So we fork a child process, which gets copies of
- * the descriptors, and let it close the last copies by dying:
+ * the descriptors. The child dies, and by dying closes the last copies:
  *
  *   - The child closes all descriptors except those of the links and a pipe, and waits.
  *   - The tool closes its descriptors of the links, which are not the last ones, and releases the
  *     child by a byte in the pipe.
- *   - The child sends itself SIGKILL. (A SIGKILL of another process could stay pending during
- *     _exit(), if it came before the kernel marks the process as dying.)
+ *   - The child sends SIGKILL to itself. (If another process sent the SIGKILL while the child calls
+ *     _exit(), before the kernel marks the child as dying, the signal could stay pending.)
  *
- * If the tool is killed, the child reads the end of the pipe, and kills itself. Both processes are
- * dying then, so it does not matter which of them closes the last descriptor. A leak needs two
- * kills: one of the child, then one of the tool.
+ * If the tool is killed, the child reads the end of the pipe, and kills itself. The tool and the
+ * child are both dying then, so it does not matter which of them closes the last descriptor. A leak
+ * needs two kills: first of the child, then of the tool.
  *
  * The exit signal of the child is 0: programs that use the library get no SIGCHLD, and their wait()
  * does not return the child. Other threads may hold locks when the child is forked, so the child
- * makes system calls only.
+ * only makes system calls.
  *
  * Test: uprobe_leaks.sh: test_a_kill_while_uprobes_are_removed.
  */
@@ -62,8 +62,8 @@ static void close_from_to(unsigned int first, unsigned int last)
 }
 
 /*
- * Run the child: close all descriptors except the N in KEPT, which is sorted. Then wait until a
- * byte or the end can be read from RELEASE, and die.
+ * Run the child: close all descriptors except the N descriptors in KEPT, which is sorted. Then wait
+ * until a byte or the end of the pipe can be read from RELEASE, and die.
  */
 __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int release)
 {
@@ -79,10 +79,13 @@ __attribute__((noreturn)) static void hold_links(const int *kept, size_t n, int 
 	while (read(release, &byte, 1) < 0 && errno == EINTR)
 		;
 	kill(getpid(), SIGKILL);
-	_exit(0); /* the first process of a pid namespace survives its own SIGKILL */
+	_exit(0); /* only process 1 of a pid namespace gets here: it survives its own SIGKILL */
 }
 
-/* Start the child, which waits for a byte from the pipe RELEASE. Return its pid, or -1. */
+/*
+ * Start the child, which holds the descriptors FDS of N links and waits for a byte from the pipe
+ * RELEASE. Return the child's pid, or -1.
+ */
 static pid_t start_holder(const int *fds, size_t n, const int release[2])
 {
 	int *kept = calloc(n + 1, sizeof(*kept));
@@ -107,7 +110,7 @@ void links_close(const int *fds, size_t n)
 
 	if (!n)
 		return;
-	/* If no pipe can be made, close the links in this process. */
+	/* If no pipe can be made, close the links in this process, without a child. */
 	if (pipe2(release, O_CLOEXEC)) {
 		close_all(fds, n);
 		return;
@@ -115,8 +118,9 @@ void links_close(const int *fds, size_t n)
 	pid = start_holder(fds, n, release);
 	close_all(fds, n);
 	/*
-	 * Write a byte, since a process that another thread forks may have the pipe open. The read
-	 * end is still open here, so that there is no SIGPIPE if the child was killed.
+	 * Write a byte instead of only closing the pipe: another thread may have forked a process
+	 * that keeps the pipe open. The read end is still open in this process, so write(2) causes
+	 * no SIGPIPE even if the child was killed.
 	 */
 	if (write(release[1], "", 1) < 0)
 		errno = 0;

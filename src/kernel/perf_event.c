@@ -14,7 +14,8 @@ int perf_event(struct perf_event_attr *attr, pid_t pid, int cpu)
 }
 
 /*
- * The mapped page of an event contains the kernel's own rate: see time_mult in perf_event_open(2).
+ * The mapped page of an event contains the rate that the kernel uses: see time_mult in
+ * perf_event_open(2).
  */
 bool perf_event_tick_rate(uint64_t *ns_per_tick)
 {

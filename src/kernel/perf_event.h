@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 /*
- * Open an event of process PID (-1: of all processes), on CPU (-1: on all). Return its descriptor
- * or a negative errno.
+ * Open an event of process PID (-1: of all processes) on CPU number CPU (-1: on all CPUs). Return
+ * its descriptor or a negative errno.
  */
 int perf_event(struct perf_event_attr *attr, pid_t pid, int cpu);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes the uprobes on kernels before Linux 6.6, where each uprobe is a perf event. Only the cost
- * differs from uprobe_multi: attaching takes 0.2 to 1 ms per site, and detaching takes 80 to 125 ms
- * per site (the kernel waits for several RCU grace periods), also when the kernel does it at the
- * exit of a killed tool. CAP_BPF and CAP_PERFMON are not enough: perf requires CAP_SYS_ADMIN for
- * uprobes.
+ * Makes the uprobes on kernels before Linux 6.6, where each uprobe is a perf event. Compared with
+ * uprobe_multi, only the cost differs: attaching takes 0.2 to 1 ms per site, and detaching takes 80
+ * to 125 ms per site, because the kernel waits for several RCU grace periods. After a kill of the
+ * tool, the detach by the kernel takes as long. CAP_BPF and CAP_PERFMON are not enough: perf
+ * requires CAP_SYS_ADMIN for uprobes.
  *
  * Each event gets a BPF link. The descriptor of the event can then be closed at once, because the
  * link keeps the event. The descriptor of the link stays open: one per site. So the soft limit on
@@ -22,10 +22,10 @@
 #include "kernel/perf_event.h"
 
 enum {
-	DETACH_MS = 100,	/* per site: see above */
+	DETACH_MS = 100,	/* time of the detach per site: see above */
 	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
 	IS_RETPROBE = 1,	/* /sys/bus/event_source/devices/uprobe/format/retprobe */
-	SPARE_DESCRIPTORS = 64, /* descriptors for other uses */
+	SPARE_DESCRIPTORS = 64, /* number of descriptors left for other uses */
 };
 
 #define UPROBE_PMU_TYPE "/sys/bus/event_source/devices/uprobe/type"
@@ -98,7 +98,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	return *fd < 0 ? report_link_error(ctx, spec, uprobe->off, *fd) : 0;
 }
 
-/* Count all open descriptors, including those of the library's caller. */
+/* Count all open descriptors of this process, including those of the library's caller. */
 static size_t count_descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -113,8 +113,8 @@ static size_t count_descriptors(void)
 
 /*
  * Raise the soft limit on descriptors so that one descriptor per uprobe of SPEC can be opened. A
- * new descriptor gets the lowest free number, and all numbers must be below the limit: so add the
- * number of uprobes to the number of open descriptors.
+ * new descriptor gets the lowest free number, and each number must be below the limit. So the limit
+ * must be at least the number of open descriptors plus the number of uprobes.
  */
 static int raise_descriptor_limit(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
 {

@@ -9,7 +9,7 @@
 
 #include "kernel/kernel_file.h"
 
-/* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
+/* The inode number of the initial pid namespace: PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
 
 int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *ns)
@@ -31,7 +31,7 @@ int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *n
 	return 0;
 }
 
-/* Set *OWN to the id that process PID has in the innermost of its pid namespaces. */
+/* Set *OWN to the id of process PID in its own pid namespace, the innermost one that it is in. */
 static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
 {
 	char path[64], line[256];

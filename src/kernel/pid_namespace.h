@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses the pid namespace whose process ids the BPF programs use, and converts process ids to it.
- * In the initial namespace, all processes have an id. In any other namespace, a BPF program can get
- * the id of a process only if it is the process's own namespace.
+ * Chooses the pid namespace whose process ids the BPF programs use, and converts process ids to ids
+ * of this namespace. In the initial namespace, every process has an id. In any other namespace, a
+ * BPF program can get the id of a process only if this namespace is the process's own.
  */
 #ifndef KERNEL_PID_NAMESPACE_H
 #define KERNEL_PID_NAMESPACE_H
@@ -13,19 +13,19 @@
 #include "base/ctx.h"
 
 struct pid_namespace {
-	uint64_t dev; /* in the kernel's format, see kernel_file.h */
-	uint64_t ino; /* 0: the initial namespace */
+	uint64_t dev; /* the device of the namespace's file, in the format of kernel_file_dev() */
+	uint64_t ino; /* the inode of the namespace's file; 0: the initial namespace */
 };
 
 /*
- * Set *NS to the initial namespace if we are in it. Otherwise set *NS to the namespace of process
- * PID, or to our own namespace if PID is 0.
+ * Set *NS to the initial namespace if this process is in it. Otherwise set *NS to the namespace of
+ * process PID, or to the namespace of this process if PID is 0.
  */
 int pid_namespace_choose(struct ocp_ctx *ctx, pid_t pid, struct pid_namespace *ns);
 
 /*
- * Set *ID to the id by which BPF programs that use the namespace NS see process PID. Return -EINVAL
- * if NS is not the initial namespace and PID is not in NS.
+ * Set *ID to the id that process PID has in NS: BPF programs that use NS see the process under this
+ * id. Return -EINVAL if NS is not the initial namespace and PID is not in NS.
  */
 int pid_namespace_id(struct ocp_ctx *ctx, const struct pid_namespace *ns, pid_t pid, __u32 *id);
 

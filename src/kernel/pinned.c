@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Before an object is used, its type is checked. BPF_OBJ_GET returns a descriptor of whatever has
- * the name: a map, a program or a link. BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the
- * type of the object, but does not report the type. So fdinfo is read first, which has "map_type"
- * for a map and "link_type" for a link.
+ * Before an object is used, its type is checked. BPF_OBJ_GET opens whatever has the name: a map, a
+ * program or a link. BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the type of the object,
+ * but does not report the type. So fdinfo is read first: it has "map_type" for a map and
+ * "link_type" for a link.
  */
 #include "kernel/pinned.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From linux/bpf.h. Older headers lack some of these. */
+/* Types of links, from linux/bpf.h. Older headers lack some of them. */
 enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
 
 bool pin_name_is_valid(const char *name)
@@ -33,7 +33,7 @@ int pin_object(struct ocp_ctx *ctx, int fd, const char *path)
 	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
-/* Returns 1 if the fdinfo of FD has a line FIELD, 0 if not, or a negative errno. */
+/* Returns 1 if the fdinfo of FD has a line with the name FIELD, 0 if not, or a negative errno. */
 static int has_field(int fd, const char *field)
 {
 	char path[64], line[256];
@@ -42,7 +42,7 @@ static int has_field(int fd, const char *field)
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	f = fopen(path, "re");
-	/* -ENOENT is reserved for a missing pinned meter. */
+	/* Do not return -ENOENT: callers take it for a missing pinned meter. */
 	if (!f)
 		return errno == ENOENT ? -EIO : -errno;
 	while (!found && fgets(line, sizeof(line), f))
@@ -53,7 +53,7 @@ static int has_field(int fd, const char *field)
 	return found;
 }
 
-/* Return how the map differs from SHAPE, as part of a message, or NULL if it does not differ. */
+/* Return how the map INFO differs from SHAPE, as part of a message, or NULL if they agree. */
 static const char *fault_of(const struct bpf_map_info *info, const struct map_shape *shape)
 {
 	const __u32 most_bytes =
@@ -105,7 +105,7 @@ int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shap
 	return err ? err : fd;
 }
 
-/* Return 1 if FD is a link of a type that we make, 0 if not, or a negative errno. */
+/* Return 1 if FD is a link of a type that this library makes, 0 if not, or a negative errno. */
 static int is_link_of_ours(int fd)
 {
 	int found = has_field(fd, "link_type:");
@@ -119,7 +119,7 @@ static int is_link_of_ours(int fd)
 		info.type == LINK_UPROBE_MULTI);
 }
 
-/* Check only the type of the link, not of its program, which only CAP_SYS_ADMIN may read. */
+/* Check only the type of the link, not the program of the link: only CAP_SYS_ADMIN may read it. */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 {
 	int fd = bpf_obj_get(path), found;

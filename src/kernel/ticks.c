@@ -3,9 +3,9 @@
  * The time stamp counter is a clock if its rate does not depend on the clock rate of the processor
  * (constant_tsc), if it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all
  * CPUs agree. The kernel compares the counters, and removes tsc from its list of clock sources if
- * they do not agree. On a virtual machine with another clock source (kvm-clock,
- * hyperv_clocksource_tsc_page), tsc may be missing from this list for another reason. So if tsc is
- * missing, ticks_agree() compares the counter of each CPU with CLOCK_MONOTONIC.
+ * they do not agree. But on a virtual machine with another clock source (kvm-clock,
+ * hyperv_clocksource_tsc_page), tsc may be missing from this list although the counters agree. So
+ * if tsc is missing, ticks_agree() compares the counter of each CPU with CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <sched.h>
@@ -22,10 +22,10 @@
 enum {
 	CALIBRATION_NS = 20000000,
 	TRIES = 8,
-	MAX_CPUS = 8192, /* the kernel's limit: NR_CPUS on x86-64 */
+	MAX_CPUS = 8192, /* the kernel's limit of the number of CPUs: NR_CPUS on x86-64 */
 	AGREEMENT_NS = 1000,
 	/*
-	 * The relative error of a rate that is measured over CALIBRATION_NS is below 1 /
+	 * A rate that is measured over CALIBRATION_NS is wrong by less than 1 part in
 	 * RATE_ERRORS_PER_NS: 200 ns in 20 ms.
 	 */
 	RATE_ERRORS_PER_NS = 100000,
@@ -36,7 +36,7 @@ uint64_t ticks_now(void)
 	return __rdtsc();
 }
 
-/* Return true if the first line of PATH that begins with PREFIX has WORD among its words. */
+/* Return true if WORD is a word of the first line of PATH that begins with PREFIX. */
 static bool line_has_word(const char *path, const char *prefix, const char *word)
 {
 	FILE *file = fopen(path, "re");
@@ -105,8 +105,8 @@ static bool is_clock_source(void)
 }
 
 /*
- * Return true if the counter, at the rate NS_PER_TICK, and CLOCK_MONOTONIC have advanced by the
- * same time from BEGIN to END, within the tolerated error.
+ * Return true if, from BEGIN to END, the counter at the rate NS_PER_TICK has advanced by the same
+ * time as CLOCK_MONOTONIC, within the tolerated error.
  */
 static bool on_one_line(const struct tick_moment *begin, const struct tick_moment *end,
 			uint64_t ns_per_tick)
@@ -131,7 +131,7 @@ bool ticks_agree(uint64_t ns_per_tick)
 
 			CPU_ZERO_S(bytes, one);
 			CPU_SET_S((size_t)cpu, bytes, one);
-			/* The CPU is offline, or this process may not use it. */
+			/* If this fails, the CPU is offline, or this process may not use it. */
 			if (sched_setaffinity(0, bytes, one) != 0)
 				continue;
 			moment = ticks_moment();
@@ -144,7 +144,10 @@ bool ticks_agree(uint64_t ns_per_tick)
 	return agree;
 }
 
-/* Find the rate. Return NULL, or why the counter is not usable as a clock. */
+/*
+ * Find the rate. Return NULL on success; otherwise the reason why the counter is not usable as a
+ * clock.
+ */
 static const char *find_rate(uint64_t *ns_per_tick)
 {
 	if (!is_steady())

@@ -17,9 +17,9 @@ bool ticks_are_clock(void);
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
 /*
- * Return true if the counter agrees with CLOCK_MONOTONIC within a microsecond, at the rate
- * NS_PER_TICK (32.32), on each CPU that this process may use. The calling thread visits each CPU;
- * its affinity is restored.
+ * Return true if, on each CPU that this process may use, the counter at the rate NS_PER_TICK
+ * (32.32) agrees with CLOCK_MONOTONIC within a microsecond. The calling thread visits each CPU; its
+ * affinity is restored.
  */
 bool ticks_agree(uint64_t ns_per_tick);
 
@@ -27,12 +27,12 @@ uint64_t ticks_now(void);
 
 struct tick_moment {
 	uint64_t ticks;
-	int64_t ns; /* CLOCK_MONOTONIC */
+	int64_t ns; /* the time of CLOCK_MONOTONIC */
 };
 
 /*
- * Read both clocks at nearly the same moment. Of several readings, return the one that took the
- * least time.
+ * Read the counter and CLOCK_MONOTONIC at nearly the same moment: read both several times, and
+ * return the reading that took the least time.
  */
 struct tick_moment ticks_moment(void);
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes a uprobe_multi link, also if other tracers use the same sites.
+ * Makes a uprobe_multi link, even if other tracers use the same sites.
  *
- * The kernel has one uprobe for a place (file, offset) in the whole machine, for all processes.
- * This uprobe either maintains a semaphore (ref_ctr) or does not. The first user decides; a later
- * user whose request differs in this gets EINVAL. So, for a site whose note has a semaphore for
+ * For a place (file, offset) the kernel has one uprobe in the whole machine, for all processes.
+ * This uprobe either maintains a semaphore (ref_ctr) or does not. Its first user decides which; a
+ * later user who requests the opposite gets EINVAL. So, for a site whose note has a semaphore for
  * tracers:
  *
  *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do, so that there is no
- *     conflict with these. An OCaml site is hit without the semaphore, too, but if our uprobe did
- *     not have it, such a tracer could not attach after us.
- *   - If another tracer has a uprobe without semaphore there (bpftrace's uprobe:, perf probe with
- *     an address, tracefs), our uprobe has none, either. The hits are the same.
+ *     conflict with these. An OCaml site is hit even if the semaphore is 0. But if our uprobe did
+ *     not maintain the semaphore, such a tracer could not attach after us.
+ *   - If another tracer already has a uprobe without semaphore there (bpftrace's uprobe:, perf
+ *     probe with an address, tracefs), we ask for a uprobe without semaphore. The hits do not
+ *     differ.
  *
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
  * bisection with links that are closed at once. The BPF program of these links does nothing, so the
@@ -20,8 +21,8 @@
  * without the semaphore.
  *
  * If the note has no semaphore for tracers (provider `ocaml` of the oldest compilers, where raising
- * the semaphore would run the handler), our uprobe must not have one. If another tracer's uprobe
- * there has one, we cannot attach.
+ * the semaphore would run the handler), our uprobe must not maintain one. If another tracer's
+ * uprobe there maintains a semaphore, we cannot attach.
  */
 #include "kernel/uprobe_link.h"
 
@@ -40,7 +41,7 @@ enum {
 	KERNEL_ENOTSUPP = 524, /* an errno internal to the kernel, but uprobes return it */
 };
 
-/* The uprobes of a spec as parallel arrays, as the system call takes them. */
+/* The uprobes of a spec in the form that the system call takes: as parallel arrays. */
 struct link_request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
@@ -51,7 +52,7 @@ struct link_request {
 	unsigned int attempts_left;
 };
 
-/* Make a link for the N sites from FIRST on. Returns a descriptor or a negative errno. */
+/* Make a link for the N sites from index FIRST on. Returns a descriptor or a negative errno. */
 static int request_link(const struct link_request *req, int prog_fd, size_t first, size_t n)
 {
 	const struct uprobe_places places = {
@@ -97,8 +98,9 @@ static int explain_refused_site(const struct link_request *req, size_t site)
 			  "with and without its semaphore",
 			  req->spec->name, req->offsets[site]);
 		/*
-		 * The kernel's record of a uprobe identifies the file by the address of the inode
-		 * in memory. The inode of a new file can get this address.
+		 * The kernel's record of a uprobe identifies the file by the address of the file's
+		 * inode in memory. After that inode is freed, the inode of another file can get the
+		 * same address, and then the old record applies to this file.
 		 */
 		ctx_hint(req->ctx,
 			 "the kernel may have a record of a uprobe that a killed tool left "
@@ -155,8 +157,8 @@ static int drop_conflicts(struct link_request *req, size_t first, size_t n)
 }
 
 /*
- * Record and log the sites whose semaphore is not used, except those for which this was known
- * before.
+ * Record and log the sites whose semaphore is not used. Leave out sites for which the caller had
+ * set this already.
  */
 static void note_dropped(const struct link_request *req)
 {
@@ -190,7 +192,9 @@ static void free_request(struct link_request *req)
 	free(req->cookies);
 }
 
-/* Fill in REQ from SPEC. Return false if memory is short. The caller frees REQ in any case. */
+/*
+ * Fill in REQ from SPEC. Return false if memory is short. The caller frees REQ also in this case.
+ */
 static bool init_request(struct link_request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {

@@ -11,35 +11,35 @@
 
 struct uprobe {
 	uint64_t off;	      /* file offset of the instruction */
-	uint64_t ref_ctr_off; /* file offset of the semaphore to raise; 0: none */
+	uint64_t ref_ctr_off; /* file offset of the semaphore to raise; 0: the site has none */
 	uint64_t cookie;
-	bool no_semaphore; /* do not use its semaphore; also set if it could not be used */
+	bool no_semaphore; /* do not use the semaphore; also set if it could not be used */
 };
 
 struct uprobe_link_spec {
-	int prog_fd;	  /* runs at each hit */
-	int idle_prog_fd; /* runs at each hit while conflicts are searched for */
+	int prog_fd;	  /* the program that runs at each hit */
+	int idle_prog_fd; /* the program for hits while conflicts are searched for; does nothing */
 	const char *path; /* the file; for example /proc/self/fd/N */
 	const char *name; /* the name of the file for messages */
 	struct uprobe *uprobes;
 	size_t n;
-	pid_t pid;	/* the process to measure; 0: all */
-	bool is_return; /* the uprobes are return probes */
+	pid_t pid;	/* the process to measure; 0: all processes */
+	bool is_return; /* make return probes: uprobes at the return of a function */
 };
 
 /*
  * Make all uprobes of SPEC, raise their semaphores, and set *FD to their uprobe_multi link. If
- * another tracer uses a place without its semaphore (see uprobe_link.c), the link does not use this
- * semaphore either, and a warning is logged. Closing *FD removes the uprobes and waits until no hit
- * is being handled.
+ * another tracer has a uprobe at one of the places that does not use the semaphore (see
+ * uprobe_link.c), the link does not use the semaphore of this place either, and a warning is
+ * logged. Closing *FD removes the uprobes and waits until no hit is being handled.
  */
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 
 /*
- * perf_links.c: like uprobe_link_create(), but make one perf event per uprobe, for kernels without
- * uprobe_multi links. spec->idle_prog_fd is not used. Log the expected duration of the detach
- * first. FDS has room for one descriptor per uprobe; closing the descriptors removes the uprobes.
- * On failure no descriptor is left open.
+ * Do the same as uprobe_link_create(), but by one perf event per uprobe, for kernels without
+ * uprobe_multi links. Before that, log how long the detach will take. spec->idle_prog_fd is not
+ * used. FDS has room for one descriptor per uprobe; closing the descriptors removes the uprobes. On
+ * failure no descriptor is left open. Defined in perf_links.c.
  */
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds);
 

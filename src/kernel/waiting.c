@@ -64,7 +64,7 @@ void waiting_close(struct waiting *w)
 	free(w);
 }
 
-/* Run the BPF program of LINK for each thread, by reading from an iterator. */
+/* Run the BPF program of LINK for each thread, by reading from the link's iterator to the end. */
 static int run_iterator(int link)
 {
 	struct interruptions interruptions = { 0 };

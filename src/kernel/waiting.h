@@ -14,7 +14,7 @@
 
 struct waiting;
 
-/* A map of bpf/profile.bpf.c that bpf/waiting.bpf.c shares. */
+/* A map that bpf/waiting.bpf.c shares with bpf/profile.bpf.c. */
 struct waiting_map {
 	const char *name;
 	int fd;

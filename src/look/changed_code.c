@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The code of each function is read from the file and from the memory of the process, and compared.
- * Functions lie close together, so one read covers several of them. Nearly always the two copies
- * are equal, or differ only in int3s.
+ * Functions lie close together, so one read covers several of them. Nearly always the code in the
+ * file and the code in memory are equal, or differ only in int3s.
  */
 #include "look/changed_code.h"
 
@@ -16,8 +16,9 @@
 #include "look/memory.h"
 
 enum {
-	PIECE_BYTES = 1 << 20, /* the most that is read at once, unless one function is larger */
-	GAP_BYTES = 4096,      /* the largest gap between functions that are read at once */
+	/* the most bytes that one read covers, unless a single function is larger */
+	PIECE_BYTES = 1 << 20,
+	GAP_BYTES = 4096, /* the largest gap between functions that are read at once */
 	CALL = 0xe8,
 	CALL_BYTES = 5,
 };
@@ -28,7 +29,7 @@ struct function_range {
 	size_t site;
 };
 
-/* The byte of a site that changes when its probe is switched. */
+/* The byte of a site that changes when the probe of the site is switched. */
 struct switched {
 	uint64_t va;
 	const struct site *site;
@@ -40,11 +41,11 @@ struct compare {
 	const struct ocp_program *prog;
 	uint64_t bias;
 	struct memory *memory;
-	struct function_range *ranges; /* sorted by va */
+	struct function_range *ranges; /* the functions that contain the sites, sorted by va */
 	size_t n_ranges;
 	struct switched *switched; /* sorted by va; NULL: not listed yet */
 	size_t n_switched;
-	struct maps maps; /* empty: not read yet */
+	struct maps maps; /* the mappings of the process; empty: not read yet */
 	uint8_t *file_bytes, *memory_bytes;
 	size_t room;
 };
@@ -74,7 +75,7 @@ static int find_switched(struct compare *c)
 	return 0;
 }
 
-/* Return true if BYTE, at VA, is the on or off opcode of a probe's site. */
+/* Return true if VA is the opcode of a probe's site, and BYTE is the opcode for on or off. */
 static bool is_switched(const struct compare *c, uint64_t va, uint8_t byte)
 {
 	const struct switched key = { .va = va };
@@ -121,7 +122,7 @@ static bool is_changed(const struct compare *c, const struct function_range *ran
 
 /*
  * List the switched bytes and read the maps, unless this was done before. The checks for allowed
- * differences need both.
+ * differences need the list and the maps.
  */
 static int learn_allowed(struct compare *c)
 {
@@ -161,7 +162,8 @@ static int read_both(struct compare *c, uint64_t va, size_t bytes)
 }
 
 /*
- * Return how many ranges from FIRST on can be read at once. *BYTES is the number of bytes to read.
+ * Return how many ranges, from index FIRST on, one read can cover. *BYTES is set to the number of
+ * bytes to read.
  */
 static size_t ranges_at_once(const struct compare *c, size_t first, size_t *bytes)
 {

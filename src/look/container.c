@@ -38,7 +38,7 @@ enum {
 	FILE_BYTES = 16384,  /* about 14 lines, each with a path of less than 4096 bytes */
 };
 
-/* A part of the text. */
+/* A part of a text; not NUL-terminated. */
 struct span {
 	const char *text;
 	size_t n;
@@ -87,7 +87,7 @@ static bool is_uid(const char *text)
 
 /*
  * Return true if SPAN ends with PREFIX and N more bytes, and PREFIX is at the start of SPAN or
- * after a '-'. Then *AT is the start of the N bytes.
+ * after a '-'. In this case set *AT to the start of the N bytes.
  */
 static bool has_tail(struct span span, const char *prefix, size_t n, const char **at)
 {
@@ -124,8 +124,8 @@ static bool take_pod(struct span part, char *pod)
 }
 
 /*
- * If PART is ID or RUNTIME-ID, perhaps followed by ".scope", copy the id and return true. Return
- * false for a container's monitor (conmon-ID), which is not a container.
+ * If PART is ID or RUNTIME-ID, with or without ".scope" at the end, copy ID to *ID and return true.
+ * Return false for the monitor of a container (conmon-ID), which is not a container.
  */
 static bool take_id(struct span part, char *id)
 {
@@ -160,7 +160,7 @@ static void parse_path(struct span path, struct container *container)
 	}
 }
 
-/* Return the part of LINE after the second ':'. */
+/* Return the path in LINE, a line of /proc/PID/cgroup: the part after the second ':'. */
 static struct span path_of(struct span line)
 {
 	for (int i = 0; i < 2; i++) {

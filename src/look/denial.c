@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel returns EPERM whatever the reason for a refusal is, so this file finds the reason. The
- * rules are those of ptrace(2), "Ptrace access mode checking". The kernel compares the users of the
- * two processes. If the users differ, or the process to trace is not dumpable, the tracer needs
- * CAP_SYS_PTRACE in the user namespace of that process. In all cases the security modules may
- * refuse, too.
+ * The kernel returns EPERM for every refusal, whatever the reason, so this file finds the reason.
+ * The rules are those of ptrace(2), "Ptrace access mode checking". The kernel compares the users of
+ * the two processes. If the users differ, or the process to trace is not dumpable, the tracer needs
+ * CAP_SYS_PTRACE in the user namespace of the process to trace. In all cases the security modules
+ * can refuse, too.
  */
 #include "look/denial.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <linux/capability.h>
 
-enum { YAMA_NO_ATTACH = 3 }; /* Documentation/admin-guide/LSM/Yama.rst */
+enum { YAMA_NO_ATTACH = 3 }; /* value of ptrace_scope; see Documentation/admin-guide/LSM/Yama.rst */
 
 /* Read the first line of PATH into TEXT. TEXT becomes "" if the file is empty or cannot be read. */
 static void read_first_line(const char *path, char *text, size_t bytes)
@@ -30,7 +30,9 @@ static void read_first_line(const char *path, char *text, size_t bytes)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* Return the number in BASE that FIELD of /proc/self/status has; 0 if the field is missing. */
+/*
+ * Return the number after FIELD in /proc/self/status, written in base BASE; 0 if FIELD is missing.
+ */
 static unsigned long long own_status(const char *field, int base)
 {
 	const size_t n = strlen(field);
@@ -47,8 +49,8 @@ static unsigned long long own_status(const char *field, int base)
 }
 
 /*
- * Return true if this process is in a user namespace other than the initial one, which maps all ids
- * to themselves. Another namespace with the same map is not recognized.
+ * Return true if this process is in a user namespace other than the initial one. The initial one
+ * maps all ids to themselves; another namespace that also does this is taken for the initial one.
  */
 static bool in_user_namespace(void)
 {
@@ -87,7 +89,7 @@ const char *denial_remedy(const struct denial *d)
 	return "with CAP_SYS_PTRACE (e.g. sudo)";
 }
 
-/* Explain why the kernel refuses although this process has CAP_SYS_PTRACE. */
+/* Explain why the kernel refuses even though this process has CAP_SYS_PTRACE. */
 static int explain_in_spite(struct ocp_ctx *ctx, const struct denial *d)
 {
 	if (d->in_user_namespace) {
@@ -121,8 +123,8 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 	if (d->has_capability)
 		return explain_in_spite(ctx, d);
 	/*
-	 * The process to trace was started by the same user, but its program is setuid, so that its
-	 * effective uid is another one.
+	 * The same user started the process to trace, but its program is setuid: its effective uid
+	 * is another user's.
 	 */
 	if (d->our_uid != 0 && d->real_uid == d->our_real_uid && d->effective_uid != d->our_uid) {
 		ctx_error(ctx, -EPERM, "pid %d (%s): runs as uid %u (setuid), you are uid %u",

@@ -27,7 +27,10 @@ _Static_assert(sizeof(struct pidfd_info_0) == 64, "the kernel's PIDFD_INFO_SIZE_
 
 #define GET_INFO _IOWR(0xFF, 11, struct pidfd_info_0) /* PIDFD_GET_INFO */
 
-/* Read the status of a process whose parent has waited for it. Return false if it is not known. */
+/*
+ * Read the exit status of a process whose parent has waited for it, by PIDFD. Return false if the
+ * kernel does not show the status.
+ */
 static bool read_by_pidfd(int pidfd, int *status)
 {
 	struct pidfd_info_0 info = { .mask = INFO_EXIT };
@@ -39,8 +42,8 @@ static bool read_by_pidfd(int pidfd, int *status)
 }
 
 /*
- * Read the status of a zombie from the last field of /proc/PID/stat. The kernel shows this field
- * only to users who may inspect the process.
+ * Read the exit status of the zombie PID from the last field of /proc/PID/stat. The kernel shows
+ * this field only to users who may inspect the process.
  */
 static bool read_of_zombie(pid_t pid, int *status)
 {
@@ -65,7 +68,8 @@ static bool read_of_zombie(pid_t pid, int *status)
 bool exit_status_read(int pidfd, pid_t pid, int *status)
 {
 	/*
-	 * Try the pidfd again: the parent may wait for the process between the first two attempts.
+	 * Try the pidfd again: the parent may have waited for the process after the first attempt,
+	 * so that the process was no zombie at the second.
 	 */
 	return read_by_pidfd(pidfd, status) || read_of_zombie(pid, status) ||
 	       read_by_pidfd(pidfd, status);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Finding the processes that run a file. Device and inode identify the file: /proc/PID/exe leads to
- * the inode that was executed, across mount namespaces and after a rename. A file that has replaced
- * the executed file at its path is another file.
+ * the inode that was executed, across mount namespaces and after a rename. If another file has
+ * taken the place of the executed file at its path, it has another inode.
  */
 #include "look/find.h"
 
@@ -23,8 +23,8 @@
 
 enum {
 	/*
-	 * Number of equal inspections after which a process counts as no longer new. A process that
-	 * will make an exec, such as a shell's child, does so soon after its start.
+	 * After this number of inspections with the same result, a process no longer counts as new.
+	 * A process that will make an exec, such as a shell's child, does so soon after its start.
 	 */
 	YOUNG_LOOKS = 16,
 	LOOKS_A_ROUND = 256,
@@ -51,8 +51,8 @@ bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
 }
 
 /*
- * Read the name of process PID. Until the process changes its name, this is the beginning of the
- * name of the file that it runs. NAME becomes "" if it cannot be read.
+ * Read the name of process PID. Unless the process has changed its name, this is the beginning of
+ * the name of the file that it runs. NAME becomes "" if the name cannot be read.
  */
 static void read_name(pid_t pid, char *name)
 {
@@ -89,7 +89,8 @@ static void inspect_process(struct known_process *process, unsigned int round)
 }
 
 /*
- * Return what MEMORY knows about PID. The search starts at index *AT: all pids before it are lower.
+ * Return what MEMORY knows about PID. The search starts at index *AT, and leaves *AT at the place
+ * of PID; so call this function for ascending pids.
  */
 static struct known_process recall_process(const struct find_memory *memory, pid_t pid, size_t *at)
 {
@@ -111,7 +112,7 @@ static int add_known_process(struct ocp_ctx *ctx, struct find_memory *memory,
 	return 0;
 }
 
-/* recall_process() requires ascending pids. /proc lists the processes in this order. */
+/* /proc lists the processes with ascending pids, as recall_process() requires. */
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
@@ -128,7 +129,7 @@ int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		process = recall_process(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
-		/* Process 1 always exists: if it is not listed, /proc hides processes. */
+		/* Process 1 always exists: if /proc does not list it, /proc hides processes. */
 		now.sees_all |= process.pid == 1;
 		if (process.looks < YOUNG_LOOKS ||
 		    find_is_its_turn(process.pid, memory->n, LOOKS_A_ROUND, now.round))

@@ -21,14 +21,14 @@
 #include "look/proc_file.h"
 
 /*
- * Parse a number in BASE, which must be followed by the character AFTER. Return the text after
- * AFTER, or NULL if TEXT is NULL or does not match.
+ * Parse a number in BASE that is followed by the character AFTER. Return the text behind this
+ * character, or NULL if TEXT is NULL or does not match.
  */
 static const char *parse_field(const char *text, int base, char after, uint64_t *value)
 {
 	char *end;
 
-	/* strtoull(3) would accept white space and a sign. */
+	/* Check the first character: strtoull(3) would accept white space and a sign. */
 	if (!text || !((*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f')))
 		return NULL;
 	errno = 0;
@@ -57,7 +57,7 @@ static bool parse_line(char *line, struct mapping *m)
 		return false;
 	m->dev_major = (unsigned int)dev_major;
 	m->dev_minor = (unsigned int)dev_minor;
-	/* A mapping without a path may end right after the inode. */
+	/* If the mapping has no path, the line may end right after the inode. */
 	m->path = strchr(pos, ' ');
 	if (m->path)
 		pos = parse_field(pos, 10, ' ', &m->inode);

@@ -12,12 +12,13 @@
 /* One line of /proc/PID/maps. */
 struct mapping {
 	uint64_t start, end; /* addresses; end is exclusive */
-	uint64_t off;	     /* offset in the file */
+	uint64_t off;	     /* the offset in the file at which the mapping starts */
 	unsigned int dev_major, dev_minor;
 	uint64_t inode; /* 0: no file */
 	bool readable, writable, executable;
-	bool shared;	  /* MAP_SHARED: writes change the file */
-	const char *path; /* as the kernel writes it, e.g. with " (deleted)"; "": no path */
+	bool shared; /* MAP_SHARED: writes change the file */
+	/* the path as the kernel writes it, e.g. with " (deleted)"; "": no path */
+	const char *path;
 };
 
 struct maps {
@@ -26,7 +27,7 @@ struct maps {
 	char *text; /* the paths of the mappings point into this text */
 };
 
-/* Read the mappings of PID. Returns 0, or -ESRCH, -EPERM, ... with a message. */
+/* Read the mappings of PID. Returns 0, or -ESRCH, -EPERM or another errno with a message. */
 int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
 void maps_free(struct maps *maps);
 
@@ -36,7 +37,7 @@ void maps_free(struct maps *maps);
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 
-/* Remove the mappings that lie in [START, END), a range that has been unmapped. */
+/* Remove from MAPS the mappings in [START, END), a range that has been unmapped. */
 void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
 
 /* Return the mapping that contains ADDR, or NULL. */

@@ -14,8 +14,8 @@
 #endif
 
 /*
- * Get the device of memfds: all memfds without huge pages are in one file system of the kernel,
- * whose files have no path.
+ * Get the device number of memfds: all memfds without huge pages are in one file system inside the
+ * kernel. This file system has no path, so make a memfd to find its device number.
  */
 static int file_system_of_memfds(dev_t *dev)
 {
@@ -33,10 +33,10 @@ static int file_system_of_memfds(dev_t *dev)
 }
 
 /*
- * Return 0 if the file is a memfd and, unless ACCESS is O_RDONLY, its mode lets other users write
- * to it; else -EINVAL. The mode matters because any process that has a descriptor of the memfd,
- * even a read-only one, could then open it for writing. So this tool writes only to files to which
- * such a process could write itself.
+ * Return 0 if the file with the status ST is a memfd and, if ACCESS includes writing, its mode lets
+ * other users write to it; else -EINVAL. Without the second condition, a process that has only a
+ * read-only descriptor of a memfd could make this tool write to the file for it. With it, the
+ * process could open the file for writing itself.
  */
 static int check_memfd(const struct stat *st, int access)
 {

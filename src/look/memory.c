@@ -3,10 +3,11 @@
  * Most of the kernel's work for a read is to look up the page. So the pieces are sorted by address,
  * and pieces on the same page or on adjacent pages are read together (100 000 sites: 1000 pages).
  *
- * process_vm_readv(2) reads up to IOV_MAX pieces per call, but it takes a pid: after an exec it
- * reads the new program. /proc/PID/mem refers to the address space at the time of open(2), and
- * reads nothing once that address space is gone. So process_vm_readv(2) reads the pieces, and a
- * read of /proc/PID/mem afterwards shows whether they came from the right address space.
+ * process_vm_readv(2) reads up to IOV_MAX pieces per call, but the call takes a pid: after an exec
+ * it reads the memory of the new program. /proc/PID/mem refers to the address space that the
+ * process had at open(2), and a read returns nothing once that address space is gone. So
+ * process_vm_readv(2) reads the pieces, and a read of /proc/PID/mem afterwards shows whether they
+ * came from the right address space.
  */
 #include "look/memory.h"
 
@@ -98,7 +99,7 @@ static int read_one(const struct memory *memory, const struct memory_piece *piec
 
 /*
  * Sort PIECES by address, with a radix sort that skips digits which are equal in all pieces.
- * Returns the array with the result: PIECES or SPARE.
+ * Returns the sorted array, which is either PIECES or SPARE.
  */
 static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memory_piece *spare,
 					size_t n)
@@ -132,7 +133,7 @@ static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memo
 
 /*
  * A batch: the runs of memory that one call reads. A run has one or more pieces and the bytes
- * between them, but no page without a piece: if the pieces are readable, so is the run.
+ * between them, but no page without a piece. So if all pieces are readable, the run is readable.
  */
 struct memory_batch {
 	size_t first_run, n_runs, first_piece, n_pieces, bytes;
@@ -141,12 +142,12 @@ struct memory_batch {
 enum { BATCH_BYTES = 64 * 1024 };
 
 struct memory_plan {
-	struct memory_piece *pieces; /* sorted by address: the caller's array, or `spare` */
+	struct memory_piece *pieces; /* sorted by address: the caller's array or `spare` */
 	struct memory_piece *owned, *spare;
 	struct iovec *runs;
 	struct memory_batch *batches;
 	size_t n_runs, n_batches;
-	char *buf; /* BATCH_BYTES bytes, for the runs of one batch */
+	char *buf; /* BATCH_BYTES bytes that receive the runs of one batch */
 };
 
 /*
@@ -197,8 +198,8 @@ static void make_batches(struct memory_plan *plan, size_t n)
 }
 
 /*
- * Copy one piece. For a site (6 bytes) or a semaphore (2 bytes), the constant size saves a call of
- * memcpy(3).
+ * Copy one piece. For the usual sizes, 6 bytes (a site) and 2 bytes (a semaphore), the size is a
+ * constant, so that the compiler needs no call of memcpy(3).
  */
 static void copy_piece(char *to, const char *from, size_t bytes)
 {
@@ -233,7 +234,10 @@ static int batch_read(const struct memory *memory, const struct memory_plan *pla
 				   pieces[i].bytes);
 			continue;
 		}
-		/* A piece is not readable: read the pieces one by one, to find out which. */
+		/*
+		 * At least one piece is not readable: read the pieces one by one, to find out
+		 * which.
+		 */
 		err = read_one(memory, &pieces[i], buf + pieces[i].to);
 		if (err)
 			return err;
@@ -282,13 +286,16 @@ static struct memory_plan *plan_alloc(size_t n)
 }
 
 /*
- * Sort PIECES, and divide them into batches. The result is in PIECES or in the spare array, so
- * PIECES must stay valid as long as PLAN.
+ * Sort PIECES, and divide them into batches. The sorted pieces are in PIECES or in the spare array,
+ * so PIECES must stay valid as long as PLAN.
  */
 static int plan_fill(const struct memory *memory, struct memory_plan *plan,
 		     struct memory_piece *pieces, size_t n)
 {
-	/* A hostile file may give any address. batch_add() requires that no piece wraps around. */
+	/*
+	 * Addresses can come from a hostile file, so a piece may wrap around; batch_add() requires
+	 * that none does.
+	 */
 	for (size_t i = 0; i < n; i++)
 		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr)
 			return cannot_read(memory, &pieces[i]);

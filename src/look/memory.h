@@ -18,8 +18,8 @@
 
 /*
  * The address space that process PID had at memory_open(). After an exec, memory_read() and
- * memory_plan_read() fail with -ESRCH. memory_read_in_order() and memory_try_read() may then read
- * from the new address space: memory_check_alive() shows this.
+ * memory_plan_read() fail with -ESRCH. memory_read_in_order() and memory_try_read() do not notice
+ * the exec, and may read from the new address space: call memory_check_alive() after them.
  */
 struct memory;
 
@@ -28,22 +28,22 @@ void memory_close(struct memory *memory);
 
 pid_t memory_pid(const struct memory *memory);
 
-/* Return true if the process still uses this address space. */
+/* Return true if the process still uses the address space of MEMORY. */
 bool memory_is_alive(const struct memory *memory);
 
 struct memory_piece {
 	uint64_t addr;
 	uint16_t bytes;
-	uint32_t to; /* offset in the buffer; memory_read() sets it */
+	uint32_t to; /* the offset of the piece in the buffer; memory_read() sets this member */
 };
 
-/* Read the pieces into BUF, one directly after the other. Changes the order of PIECES. */
+/* Read the N PIECES into BUF, one directly after the other. Changes the order of PIECES. */
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
 
 /*
- * A plan for pieces that are read several times: they are sorted and grouped once. Each piece is
- * put at offset `to` of the buffer. PIECES comes from malloc(3) and belongs to the plan, also after
- * an error. Returns -EFAULT, with a message, if the end of a piece exceeds the address range.
+ * A plan for pieces that are read several times: the pieces are sorted and grouped once. Each piece
+ * is read to offset `to` of the buffer. PIECES comes from malloc(3) and belongs to the plan, also
+ * after an error. Returns -EFAULT, with a message, if the end of a piece exceeds the address range.
  */
 struct memory_plan;
 int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
@@ -60,21 +60,21 @@ const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
 int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
 
 /*
- * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
- * microseconds. Use this for values that change while they are read. BYTES is the total size of the
- * pieces. The caller must call memory_check_alive() after its last read: if this fails, the bytes
- * may come from another address space.
+ * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in the order of the array,
+ * within microseconds. Use this for values that change while they are read. BYTES is the total size
+ * of the pieces. The caller must call memory_check_alive() after its last read: if this fails, the
+ * bytes may come from another address space.
  */
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);
 
 /*
  * Read BYTES bytes at ADDR. Return false, without a message, if they cannot be read. Use this for
- * many reads: it does not find out why a read fails.
+ * many reads: it spends no time on finding out why a read fails.
  */
 bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size_t bytes);
 
-/* Return 0, or -ESRCH, with a message, if the address space is gone. */
+/* Return 0 if the process still uses the address space of MEMORY, else -ESRCH with a message. */
 int memory_check_alive(const struct memory *memory);
 
 #endif

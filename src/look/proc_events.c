@@ -50,7 +50,7 @@ static bool receive_event(int fd, struct proc_event *event)
 			continue;
 		if (n < 0)
 			return false;
-		/* Older kernels have fewer members at the end. */
+		/* An older kernel sends a shorter event, without the last members: these stay 0. */
 		*event = (struct proc_event){ 0 };
 		left = n > HEAD_BYTES ? (size_t)n - HEAD_BYTES : 0;
 		if (!left)
@@ -61,9 +61,9 @@ static bool receive_event(int fd, struct proc_event *event)
 }
 
 /*
- * Wait until the kernel acknowledges the request. In a namespace other than the initial one, the
- * kernel never acknowledges it, but may still send events, because another process listens. So an
- * event does not extend the deadline.
+ * Wait until the kernel acknowledges the request for events. In a namespace other than the initial
+ * one, the kernel never acknowledges the request. It may still send events, because another process
+ * has requested them, so an event does not extend the deadline.
  */
 static int await_answer(int fd)
 {
@@ -89,7 +89,7 @@ int proc_events_open(void)
 
 	if (fd < 0)
 		return -errno;
-	/* This needs a privilege; without it, the buffer keeps its default size. */
+	/* Setting the size needs a privilege; without it, the buffer keeps its default size. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
 	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : request_events(fd);
 	if (!err)

@@ -20,13 +20,13 @@ enum proc_event_kind {
 struct proc_event_seen {
 	enum proc_event_kind kind;
 	pid_t pid, parent;
-	bool has_status; /* the main thread of PID has ended, so `status` is set */
-	int status;	 /* of PID if its main thread ended last, as waitpid(2) encodes it */
+	bool has_status; /* `status` is set, because the main thread of PID has ended */
+	int status; /* the status of PID, as encoded by waitpid(2), if its main thread ended last */
 };
 
 /* Return a descriptor that polls as readable when there are events, or a negative errno. */
 int proc_events_open(void);
-/* Take the next event of the descriptor, without waiting. */
+/* Take the next event from the descriptor FD, without waiting. */
 struct proc_event_seen proc_events_take(int fd);
 
 #endif

@@ -16,8 +16,8 @@
 enum {
 	FIRST_READ_BYTES = 16384,
 	/*
-	 * The owner of a process decides how long its maps are: up to 65 530 mappings, each with a
-	 * path of 4 KiB. The maps of a real process take a few MiB.
+	 * The owner of a process can make the maps of the process long: up to 65 530 mappings, each
+	 * with a path of 4 KiB. The maps of an ordinary process take a few MiB.
 	 */
 	MAX_READ_BYTES = 16 << 20,
 	/* For /proc/PID/stat, see proc_pid_stat(5). */
@@ -103,7 +103,8 @@ int proc_open_exe(pid_t pid)
 }
 
 /*
- * Read the link to the executable: the kernel then checks ptrace access to PID, and nothing else.
+ * Read the link to the executable: for this read the kernel checks ptrace access to PID, and
+ * nothing else.
  */
 bool proc_may_inspect(pid_t pid)
 {
@@ -162,8 +163,8 @@ static const char *read_stat(pid_t pid, char text[STAT_BYTES])
 }
 
 /*
- * Return the address of field number WANTED. STATE is field 3, as returned by read_stat(), or NULL.
- * Return NULL if there are fewer fields.
+ * Return the address of field number WANTED of /proc/PID/stat, or NULL if there are fewer fields.
+ * STATE is the address of field 3, as returned by read_stat(), or NULL.
  */
 static const char *stat_field(const char *state, int wanted)
 {
@@ -198,8 +199,8 @@ bool proc_has_memory(pid_t pid)
 }
 
 /*
- * Return the text after "FIELD:" and white space, up to the end of the line; NULL if the field is
- * missing.
+ * Return the value of FIELD in TEXT: the text after "FIELD:" and white space, up to the end of the
+ * line; NULL if FIELD is missing.
  */
 static const char *status_field(const char *text, const char *field)
 {
@@ -212,8 +213,8 @@ static const char *status_field(const char *text, const char *field)
 }
 
 /*
- * IDS are the ids of a thread in each pid namespace, from ours to the thread's own. Return the last
- * one.
+ * IDS are the ids of a thread in each pid namespace, from ours to the thread's own, separated by
+ * white space. Return the last id.
  */
 static pid_t innermost_pid(const char *ids)
 {
@@ -264,8 +265,8 @@ void proc_status_parse(const char *text, struct proc_status *status)
 }
 
 /*
- * This function must not use proc_file_read(), which calls proc_why_no_access(), which calls this
- * function.
+ * This function must not use proc_file_read(): proc_file_read() calls proc_why_no_access(), which
+ * calls this function.
  */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
@@ -342,7 +343,9 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 		return ctx_error(ctx, -ESRCH,
 				 "pid %d (%s): is a kernel thread, which has no program", (int)pid,
 				 status.name);
-	/* If a thread of this process is the tracer, it is not the reason for the refusal. */
+	/*
+	 * If the tracer is a thread of this process, the tracer is not the reason for the refusal.
+	 */
 	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
 		return why_not_permitted(ctx, pid, &status);
 	if (err == ENOENT || err == ESRCH)

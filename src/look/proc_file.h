@@ -12,16 +12,16 @@
 enum { PROC_PATH_BYTES = 96 };
 
 /*
- * Set PATH to the path of NAME, which is short, below /proc/PID. If PID is the calling process, the
- * path is below /proc/self: in the /proc of another pid namespace, our pid may denote another
- * process.
+ * Set PATH to the path of the file NAME below /proc/PID. NAME must be short. If PID is the calling
+ * process, the path is below /proc/self: if /proc belongs to another pid namespace, our pid may
+ * denote another process there.
  */
 void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name);
 
 /*
- * Read all of /proc/PID/NAME into *TEXT (NUL-terminated, freed by the caller), and its length into
- * *BYTES if that is not NULL. Returns -EFBIG if the file has more than 16 MiB; no file of a real
- * process has as much.
+ * Read all of /proc/PID/NAME into *TEXT (NUL-terminated, freed by the caller). Set *BYTES to the
+ * length of the text, unless BYTES is NULL. Returns -EFBIG if the file has more than 16 MiB; no
+ * such file of a real process is that large.
  */
 int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes);
 
@@ -36,9 +36,9 @@ bool proc_may_inspect(pid_t pid);
 
 /*
  * Like proc_file_read(), for a file that shows memory: maps, smaps, auxv. Linux 6.13 and later let
- * CAP_PERFMON read these files of any process. A tool that has this file capability must not pass
- * their contents on to a user who may not inspect the process, so this function also requires the
- * access that ptrace(2) calls PTRACE_MODE_READ_FSCREDS.
+ * CAP_PERFMON read such files of any process. If our executable has the file capability
+ * CAP_PERFMON, it must not pass their contents on to a user who may not inspect the process. So
+ * this function also requires the access that ptrace(2) calls PTRACE_MODE_READ_FSCREDS.
  */
 int proc_memory_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text,
 			  size_t *bytes);
@@ -48,22 +48,26 @@ struct proc_status {
 	char name[64];
 	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
 	pid_t tgid;	  /* the process that the thread belongs to */
-	pid_t ns_pid;	  /* the thread's id in its own pid namespace */
-	pid_t parent_pid; /* 0: none, or outside of our pid namespace */
+	pid_t ns_pid;	  /* the id of the thread in its own pid namespace */
+	pid_t parent_pid; /* 0: the process has no parent, or one outside of our pid namespace */
 	pid_t tracer_pid; /* 0: not traced */
 	uid_t real_uid, effective_uid;
 	unsigned long threads; /* of the process; includes exited threads that are not reaped */
 };
 
-/* Parse the text of /proc/PID/status. If a field is missing, its member is 0; the state is '?'. */
+/*
+ * Parse TEXT, the contents of /proc/PID/status. If a field is missing, its member becomes 0, or '?'
+ * for the state.
+ */
 void proc_status_parse(const char *text, struct proc_status *status);
 
 /* Read the status of thread PID. Returns -ESRCH if there is no such thread. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);
 
 /*
- * Get the start time of process PID, in clock ticks since boot. Together with the pid it identifies
- * a process. Returns -ESRCH, without a message, if the process does not exist or is a zombie.
+ * Get the start time of process PID, in clock ticks since boot. The pid and the start time together
+ * identify a process. Returns -ESRCH, without a message, if the process does not exist or is a
+ * zombie.
  */
 int proc_start_time(pid_t pid, uint64_t *start_time);
 
@@ -84,7 +88,10 @@ bool proc_has_memory(pid_t pid);
  */
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
 
-/* Return the value of TYPE in BYTES, the contents of /proc/PID/auxv; 0 if TYPE is missing. */
+/*
+ * Return the value of TYPE in the auxiliary vector at BYTES, the contents of /proc/PID/auxv,
+ * N_BYTES long; 0 if TYPE is missing.
+ */
 uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type);
 
 /*

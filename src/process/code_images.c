@@ -29,8 +29,8 @@ void code_images_free(struct code_images *images)
 }
 
 /*
- * Read the functions of the file of FD into IMAGE, which then owns FD. After an error, FD is
- * closed.
+ * Read the functions of the file that is open as FD into IMAGE, which then owns FD. After an error,
+ * FD is closed.
  */
 static int read_file_functions(struct ocp_ctx *ctx, int fd, const char *path,
 			       struct code_image *image)
@@ -71,8 +71,8 @@ int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *
 }
 
 /*
- * Append the file of FD, which is mapped at M, to IMAGES. Return -ENODATA, and append nothing, if
- * the file has no OCaml functions.
+ * Append the file of FD, whose code is mapped at M, to IMAGES. Return -ENODATA, and append nothing,
+ * if the file has no OCaml functions.
  */
 static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		       struct code_images *images)
@@ -90,8 +90,8 @@ static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 }
 
 /*
- * Append the executable of PID to IMAGES. Return -ENODATA, with a message, if it has no OCaml
- * functions.
+ * Append the executable of PID, which is mapped at EXE, to IMAGES. Return -ENODATA, with a message,
+ * if it has no OCaml functions.
  */
 static int read_exe_functions(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
 			      struct code_images *images)
@@ -125,7 +125,7 @@ static int read_all_images(struct ocp_ctx *ctx, pid_t pid, const struct mapped_f
 {
 	int err;
 
-	/* At most one image per mapping. */
+	/* There is at most one image per mapping. */
 	images->images = calloc(files->maps.n + 1, sizeof(*images->images));
 	err = images->images ? read_exe_functions(ctx, pid, files->exe, images)
 			     : ctx_no_memory(ctx);

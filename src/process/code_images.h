@@ -24,9 +24,9 @@ struct code_image {
 };
 
 struct code_images {
-	struct code_image *images; /* the executable first, then by address */
+	struct code_image *images; /* the executable first, then the other files by address */
 	size_t n;
-	char *exe_path; /* NULL without a process */
+	char *exe_path; /* the path of the process's executable; NULL: no process */
 };
 
 /* Read the file PATH as the only image. Returns -ENODATA if it has no OCaml functions. */

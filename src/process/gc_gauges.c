@@ -5,17 +5,18 @@
  * One process_vm_readv(2) copies the same structures several times, one after the other. The kernel
  * copies in the given order. Each figure that is a sum has two parts. The second part (the used
  * part of the minor heap; the words allocated since the last slice) grows all the time. Now and
- * then the collector adds it to the first part, and resets it to zero. If the first part is equal
- * before and after the second part was copied, the two belong together. But the collector's two
- * stores are not simultaneous: up to a few hundred nanoseconds pass between the stores if they wait
- * for memory that we read. A read between the two stores is noticed in other ways: OCaml 4 sets a
- * flag during minor collections, and the second part of the major words must not be lower when
- * another system call copies it once more. If the copies do not belong together, everything is read
- * again.
+ * then the collector adds the second part to the first, and resets the second to zero. If the first
+ * part is equal before and after the second part was copied, the two copies belong together.
+ *
+ * But the collector's two stores are not simultaneous: up to a few hundred nanoseconds pass between
+ * them if they wait for memory that we read. A read between the two stores is noticed in other
+ * ways: OCaml 4 sets a flag during minor collections, and the second part of the major words must
+ * not be lower when another system call copies it once more. If the copies do not belong together,
+ * everything is read again.
  *
  * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the value
- * of the code's last call of the runtime. So minor_words may lack what was allocated since that
- * call.
+ * that it had when the code last called the runtime. So minor_words may lack what was allocated
+ * since that call.
  */
 #include "process/gc_gauges.h"
 
@@ -30,14 +31,15 @@
 
 /* ---- words of the process -------------------------------------------------------------------- */
 
-/* What the readers for OCaml 4 and for OCaml 5 share. */
+/* Definitions that the readers for OCaml 4 and for OCaml 5 share. */
 
 enum {
-	STATE_BYTES = 512, /* bytes copied of a domain's structure: up to the last member used */
-	COPIES = 3,	   /* copies of this structure, made one after the other */
+	/* bytes copied of a domain's structure: up to the last member that is read */
+	STATE_BYTES = 512,
+	COPIES = 3, /* how often the structure is copied, one copy after the other */
 };
 
-struct gc_domains; /* of OCaml 5 */
+struct gc_domains; /* the domains of OCaml 5 */
 
 struct gc_reader {
 	struct ocp_ctx *ctx;
@@ -51,7 +53,7 @@ struct gc_reader {
 	struct gc_domains *domains; /* OCaml 5; otherwise NULL */
 };
 
-/* Pieces of memory, to be read in this order. */
+/* Pieces of memory, to be read in the order of the array. */
 struct gc_pieces {
 	struct iovec remote[IOV_MAX];
 	size_t n, bytes;
@@ -98,8 +100,8 @@ static double gc_double_at(const uint8_t *copy, uint16_t offset)
 }
 
 /*
- * Set a message. gc_not_started() returns -EAGAIN and gc_not_plausible() returns -EBADMSG, but both
- * return -ESRCH if the process has ended.
+ * Record a message, and return its error code. gc_not_started() returns -EAGAIN and
+ * gc_not_plausible() returns -EBADMSG, but both return -ESRCH if the process has ended.
  */
 static int gc_not_started(const struct gc_reader *r)
 {
@@ -124,8 +126,8 @@ static int gc_not_plausible(const struct gc_reader *r, const char *what)
 
 /*
  * Set *WORDS to the size of the used part of the minor heap, which is filled from its end
- * downwards. Return false if the values in COPY contradict each other: the minor heap is being
- * replaced.
+ * downwards. Return false if the values in COPY contradict each other, because the collector is
+ * just replacing the minor heap.
  */
 static bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t *words)
 {
@@ -146,14 +148,14 @@ static bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint6
  */
 
 struct copy_4 {
-	uint64_t allocated_words; /* copied before the state */
+	uint64_t allocated_words; /* copied before the copies of the state */
 	uint8_t state[STATE_BYTES];
 };
 
 struct read_4 {
 	uint64_t caml_state;
 	struct copy_4 copies[COPIES];
-	struct copy_4 later; /* made by a second system call */
+	struct copy_4 later; /* a copy that a second system call makes */
 };
 
 static void add_copy_4(const struct gc_reader *r, struct gc_pieces *pieces)
@@ -179,15 +181,18 @@ static int copy_4(const struct gc_reader *r, struct read_4 *to)
 	return gc_pieces_read(r, &pieces, &to->later);
 }
 
-/* Return true if VALUE can be a sum. Sums are stored as doubles, and are whole numbers. */
+/*
+ * Return true if VALUE can be a sum of words: the sums are stored as doubles, and are whole
+ * numbers.
+ */
 static bool is_sum(double value)
 {
 	return value >= 0 && value < 0x1p63 && (double)(uint64_t)value == value;
 }
 
 /*
- * If the copies belong together, fill GAUGES and return true. The used part of the minor heap and
- * the words allocated since the last slice are those of the middle copy.
+ * If the copies in READ belong together, fill GAUGES and return true. The used part of the minor
+ * heap and the words allocated since the last slice are taken from the middle copy.
  */
 static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read,
 			    struct gc_gauges *gauges)
@@ -225,8 +230,8 @@ static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read
 }
 
 /*
- * Try to read the gauges. Returns 1; 0 if the values changed meanwhile; or a negative errno. The
- * caller must check that the process still has the same address space.
+ * Try to read the gauges once. Returns 1 on success; 0 if the values changed during the read; or a
+ * negative errno. The caller must check that the process still has the same address space.
  */
 static int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
 {
@@ -248,7 +253,8 @@ static int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
 	    !is_sum(gauges->words.major))
 		return gc_not_plausible(r, "the sums of its collector are not numbers");
 	/*
-	 * Return 0 if the heap has just grown and the runtime has not yet updated the largest size.
+	 * Return 0 if the heap has just grown, and the runtime has not yet updated the largest
+	 * size.
 	 */
 	return gauges->words.heap <= gauges->words.top_heap;
 }
@@ -256,10 +262,11 @@ static int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges)
 /* ---- OCaml 5 --------------------------------------------------------------------------------- */
 
 /*
- * Read the figures of OCaml 5. An array of slots points to the structures of the domains, one for
- * each domain. Neither the array nor the structures are ever freed. A domain that ends adds its
- * figures to the common figures of all ended domains. The common figures are copied before and
- * after the domains' own, and must be equal. The top of this file describes the method.
+ * Read the figures of OCaml 5. An array of slots points to the structures of the domains, one
+ * structure for each domain. Neither the array nor the structures are ever freed. A domain that
+ * ends adds its figures to the common figures of all ended domains. So the common figures are
+ * copied before and after the figures of the running domains, and both copies must be equal. The
+ * top of this file describes the method.
  */
 
 enum {
@@ -287,14 +294,14 @@ struct alloc_stats {
 	uint64_t minor_words, promoted_words, major_words, forced_major_collections;
 };
 
-/* The start of struct dom_internal of OCaml 5 (runtime/domain.c): a slot for a domain. */
+/* The start of struct dom_internal of OCaml 5 (runtime/domain.c), which is a slot of the array. */
 struct slot_copy {
 	int32_t id;
 	int32_t padding;
 	uint64_t state;
 };
 
-/* The figures that all domains of OCaml 5 share. */
+/* A copy of the figures that all domains of OCaml 5 share. */
 struct shared_copy {
 	struct alloc_stats ended_words;
 	struct heap_stats ended_heap;
@@ -312,15 +319,17 @@ struct later_copy {
 };
 
 struct gc_domains {
-	uint64_t table; /* the array of slots; 0: not found yet */
+	uint64_t table; /* address of the array of slots; 0: not found yet */
 	uint64_t slot_bytes;
-	uint64_t *states; /* addresses of the domain structures of the slots used so far */
+	/* the addresses of the domains' structures, one for each slot used so far */
+	uint64_t *states;
 	uint64_t *heaps;
 	size_t n_slots;
 	struct domain_copy *copies;
-	struct later_copy *later; /* one for each slot; after the last one, the shared figures */
-	struct gc_domain *kept;	  /* the domains of the last successful read */
-	struct gc_domain *trial;  /* the domains of the next read, until it has succeeded */
+	struct later_copy *later; /* one for each slot, then one for the shared figures */
+	struct gc_domain *kept;	  /* the domains as of the most recent successful read */
+	/* receives the domains during a read, until the read has succeeded */
+	struct gc_domain *trial;
 };
 
 /* ---- finding the domains --------------------------------------------------------------------- */
@@ -345,14 +354,14 @@ static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 
 /*
  * Return true if there is an array of slots at TABLE, and find the size of a slot. The first domain
- * never ends, so slot 0 must have a domain. Each slot contains its number, which shows the size of
- * slots, unless there is only one slot.
+ * never ends, so slot 0 must have a domain. Each slot contains its number, so the place of number 1
+ * shows the size of a slot, unless there is only one slot.
  */
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
 	/*
-	 * The size of a slot in 5.3, and the size in 5.1 and 5.2, where a condition variable also
-	 * has a pointer to its mutex.
+	 * The first size is that of 5.3, the second that of 5.1 and 5.2, where a condition variable
+	 * also has a pointer to its mutex.
 	 */
 	static const uint16_t sizes[] = { 264, 280 };
 	struct slot_copy slot;
@@ -375,8 +384,9 @@ static bool is_table(struct gc_reader *r, uint64_t table)
 }
 
 /*
- * Find the array of slots, from the variable that is the array itself (5.1, 5.2) or a pointer to it
- * (5.3). Ignore errors of single reads: for a stripped file, some candidates are other variables.
+ * Find the array of slots, from the variable that is the array itself (5.1, 5.2) or a pointer to
+ * the array (5.3). Ignore errors of single reads: in a stripped file, some candidates for the
+ * variable are other variables.
  */
 static int find_slot_array(struct gc_reader *r)
 {
@@ -396,7 +406,10 @@ static int find_slot_array(struct gc_reader *r)
 	return gc_not_started(r);
 }
 
-/* Find slots that have come into use. The runtime uses slots in order, and reuses them. */
+/*
+ * Find the slots that have come into use since the last call. The runtime uses slots in order, and
+ * reuses the slots of ended domains.
+ */
 static int find_slots(struct gc_reader *r)
 {
 	struct gc_domains *d = r->domains;
@@ -406,7 +419,10 @@ static int find_slots(struct gc_reader *r)
 		struct slot_copy slot;
 		int32_t id;
 
-		/* Behind the last slot there may be other data, or unmapped memory. */
+		/*
+		 * Behind the last slot, there may be other data or unmapped memory: check the
+		 * contents.
+		 */
 		if (gc_read_one(r, at, &slot, sizeof(slot)) != 0 || slot.id != (int)d->n_slots ||
 		    slot.padding || !slot.state || slot.state % 8 ||
 		    gc_read_one(r, slot.state + r->runtime.layout.id, &id, sizeof(id)) != 0 ||
@@ -421,8 +437,8 @@ static int find_slots(struct gc_reader *r)
 /* ---- the figures --------------------------------------------------------------------------- */
 
 /*
- * Add the variable at VA to PIECES. If its address is unknown (VA is 0), add the state of a domain
- * as a filler.
+ * Add the variable at link-time address VA to PIECES. If VA is 0, because the address is unknown,
+ * add the state of a domain instead, so that the number of pieces stays the same.
  */
 static void add_variable(const struct gc_reader *r, struct gc_pieces *pieces, uint64_t va,
 			 size_t bytes)
@@ -453,7 +469,7 @@ static void remove_unknown(const struct gc_reader *r, struct shared_copy *shared
 		shared->compactions = 0;
 }
 
-/* Copy the figures that all domains share, and the pointer to the heap of each slot. */
+/* Copy the figures that all domains share, and for each slot the pointer to its heap. */
 static int copy_before(const struct gc_reader *r, struct shared_copy *shared)
 {
 	uint64_t buf[sizeof(*shared) / 8 + MAX_SLOTS];
@@ -494,7 +510,7 @@ static int copy_domains(const struct gc_reader *r)
 	return gc_pieces_read(r, &pieces, r->domains->copies);
 }
 
-/* Copy the domains' structures once more, and then the figures that they share. */
+/* Copy the structures of the domains once more, and then the figures that all domains share. */
 static int copy_after(const struct gc_reader *r, struct shared_copy *shared)
 {
 	struct gc_pieces pieces;
@@ -512,7 +528,10 @@ static int copy_after(const struct gc_reader *r, struct shared_copy *shared)
 	return 0;
 }
 
-/* Fill DOMAIN with the figures of slot I. Returns false if its copies do not belong together. */
+/*
+ * Fill DOMAIN with the figures of slot I. Returns false if the copies of the slot do not belong
+ * together.
+ */
 static bool take_domain(const struct gc_reader *r, size_t i, struct gc_domain *domain)
 {
 	const struct runtime_layout *layout = &r->runtime.layout;
@@ -568,7 +587,10 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 
 		if (!take_domain(r, i, domain))
 			return 0;
-		/* A domain that is ending can still have figures after its heap was freed. */
+		/*
+		 * A domain that is ending can still have figures after its heap was freed: add
+		 * them.
+		 */
 		add_words(&gauges->words, &domain->words);
 		last_id = domain->unique_id > last_id ? domain->unique_id : last_id;
 		gauges->n_domains += r->domains->heaps[i] != 0;
@@ -591,7 +613,7 @@ static int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges)
 		err = copy_before(r, &before);
 	if (!err)
 		err = copy_domains(r);
-	/* EFAULT: a domain has ended meanwhile, and its heap was freed. Try again. */
+	/* EFAULT: a domain has ended meanwhile, and its heap was unmapped. Try again. */
 	if (err == -EFAULT)
 		return 0;
 	if (!err)
@@ -628,7 +650,7 @@ static int gc_domains_new(struct gc_reader *r)
 	d->states = calloc(MAX_SLOTS, sizeof(*d->states));
 	d->heaps = calloc(MAX_SLOTS, sizeof(*d->heaps));
 	d->copies = calloc(MAX_SLOTS, sizeof(*d->copies));
-	/* The shared figures follow the last domain. */
+	/* One more than slots: the shared figures come after the last domain. */
 	d->later = calloc(MAX_SLOTS + 1, sizeof(*d->later));
 	d->kept = calloc(MAX_SLOTS, sizeof(*d->kept));
 	d->trial = calloc(MAX_SLOTS, sizeof(*d->trial));
@@ -651,8 +673,8 @@ static void gc_domains_free(struct gc_domains *d)
 }
 
 /*
- * Call this after a successful read, so that the next read does not overwrite the domains just
- * found.
+ * Keep the domains of the read that has just succeeded, so that the next read does not overwrite
+ * them.
  */
 static void gc_domains_keep(struct gc_domains *d)
 {
@@ -665,9 +687,10 @@ static void gc_domains_keep(struct gc_domains *d)
 /* ---- gauges ---------------------------------------------------------------------------------- */
 
 enum {
-	MAX_READS = 64,	   /* attempts to read consistent values */
-	QUICK_READS = 32,  /* the first attempts, which do not wait */
-	WAIT_NS = 1000000, /* before each later attempt: the program may have been preempted */
+	MAX_READS = 64,	  /* attempts to read consistent values */
+	QUICK_READS = 32, /* the number of attempts that follow each other without waiting */
+	/* the wait before each later attempt: the program may have been preempted */
+	WAIT_NS = 1000000,
 };
 
 /*

@@ -26,14 +26,14 @@ struct gc_words {
 };
 
 struct gc_domain {
-	int id;		    /* the number of its slot; a later domain can have the same slot */
-	uint64_t unique_id; /* as Domain.self () returns it */
+	int id;		    /* the number of the domain's slot, which a later domain can reuse */
+	uint64_t unique_id; /* the number that Domain.self () returns in the domain */
 	struct gc_words words;
 };
 
 struct gc_gauges {
 	struct gc_words words; /* of the program, including domains that have ended */
-	/* The numbers so far of minor collections, major cycles and compactions. */
+	/* The numbers of minor collections, major cycles and compactions since the start. */
 	uint64_t minor_collections, major_collections, compactions;
 	bool has_compactions;	   /* false: the runtime does not compact (5.1) */
 	bool lacks_ended_domains;  /* stripped file: the words of ended domains are missing */
@@ -44,7 +44,7 @@ struct gc_gauges {
 struct gc_reader;
 
 /*
- * Prepare to read the gauges of process PID. Returns -ENODATA if it is not an OCaml program,
+ * Prepare to read the gauges of process PID. Returns -ENODATA if PID is not an OCaml program,
  * -EPROTONOSUPPORT if its runtime is not known, -ESRCH, -EPERM, ...
  */
 int gc_reader_open(struct ocp_ctx *ctx, pid_t pid, struct gc_reader **out);
@@ -54,9 +54,9 @@ const struct runtime *gc_reader_runtime(const struct gc_reader *reader);
 const char *gc_reader_exe(const struct gc_reader *reader);
 
 /*
- * Read the gauges. GAUGES->domains belongs to READER and is valid until its next successful read.
- * Returns -ESRCH if the process has ended or runs another program now, -EAGAIN if its values
- * changed during each of several reads, or its runtime has not started yet.
+ * Read the gauges. GAUGES->domains belongs to READER and is valid until the next successful read
+ * with READER. Returns -ESRCH if the process has ended or runs another program now. Returns -EAGAIN
+ * if the values changed during each of several reads, or if the runtime has not started yet.
  */
 int gc_reader_read(struct gc_reader *reader, struct gc_gauges *gauges);
 

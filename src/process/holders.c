@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Holders, the processes with uprobes on sites, are found by their descriptors: those of all
- * processes are examined. Since Linux 6.16, /proc/PID/fdinfo shows the file and the offsets of a
- * BPF link to uprobes: of a link to many uprobes (uprobe_multi) and of a link to a perf event
- * (perf). It shows nothing about other perf events.
+ * Holders are the processes with uprobes on sites. They are found by their descriptors: the
+ * descriptors of all processes are examined. Since Linux 6.16, /proc/PID/fdinfo shows, for a
+ * descriptor of a BPF link, the file and the offsets of its uprobes, both of a link to many uprobes
+ * (uprobe_multi) and of a link to a perf event (perf). It shows nothing about perf events without a
+ * BPF link.
  *
  *	link_type:	uprobe_multi		link_type:	perf
  *	pid:	677				name:	/srv/bin/service
@@ -31,8 +32,9 @@
 struct holder_search {
 	struct ocp_process *proc;
 	struct holders *holders;
-	bool has_silent_events; /* the process has perf events whose place is not known */
-	/* A cache: the arguments and the result of the last call of is_path_of(). */
+	/* the process has perf events, and the kernel does not show where */
+	bool has_silent_events;
+	/* A cache: the arguments and the result of the most recent call of is_path_of(). */
 	int fd;
 	char path[PATH_MAX];
 	bool is_same;
@@ -47,7 +49,7 @@ static const char *base_of(const char *path)
 
 /* ---- one descriptor ------------------------------------------------------------------------- */
 
-/* Return the value of LINE if it is "FIELD:\tVALUE", else NULL. */
+/* Return the value in LINE if LINE is "FIELD:\tVALUE", else NULL. */
 static const char *field_value(const char *line, const char *field)
 {
 	const size_t n = strlen(field);
@@ -85,8 +87,8 @@ void holders_parse(char *text, holder_offset_fn fn, void *data)
 
 /*
  * Return true if PATH, as the kernel shows it to the caller, is the file of PLACE. If the caller
- * has no file at PATH, because the file is in another mount namespace or was removed, compare the
- * paths.
+ * has no file at PATH, because the file is in another mount namespace or was removed, compare PATH
+ * with the path of PLACE instead.
  */
 static bool is_file_of(const struct holder_place *place, const char *path)
 {
@@ -108,7 +110,7 @@ static bool is_path_of(struct holder_search *s, const struct holder_place *place
 	return s->is_same;
 }
 
-/* Return the index of the first site at or after OFFSET. The sites are sorted by offset. */
+/* Return the index of the first site at OFFSET or later. The sites are sorted by offset. */
 static size_t first_at(const struct holders *holders, uint64_t offset)
 {
 	return SEARCH(i, holders->n_sites, holders->sites[i].offset < offset);
@@ -157,7 +159,7 @@ static void look_at_descriptors(struct holder_search *s, pid_t pid)
 		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
 		n = readlink(path, to, sizeof(to) - 1);
 		to[n > 0 ? n : 0] = '\0';
-		/* The name is "bpf-link" up to Linux 5.8. */
+		/* The name of such a link is "bpf-link" up to Linux 5.8. */
 		if (strcmp(to, "anon_inode:bpf_link") == 0 ||
 		    strcmp(to, "anon_inode:bpf-link") == 0)
 			look_at_link(s, pid, entry->d_name);
@@ -169,8 +171,8 @@ static void look_at_descriptors(struct holder_search *s, pid_t pid)
 }
 
 /*
- * Set the parent and the name of HOLDER, which is process PID. The name is that of the program in
- * the command line of PID or, if there is no command line, the kernel's name for PID.
+ * Set the parent and the name of HOLDER, which is process PID. The name is the program's name in
+ * the command line of PID or, if PID has no command line, the kernel's name for PID.
  */
 static void describe_holder(struct ocp_ctx *ctx, pid_t pid, struct holder *holder)
 {
@@ -206,8 +208,9 @@ static int add_holder(struct holder_search *s, pid_t pid, const char *name, bool
 }
 
 /*
- * Look at the descriptors of PID, and add PID to the holders if it holds sites. NAME is its name.
- * If NAME is NULL, find the name with describe_holder(), and add PID also if it may hold sites.
+ * Look at the descriptors of PID, and add PID to the holders if it holds sites. NAME is the name
+ * for PID. If NAME is NULL, find the name with describe_holder(), and add PID even if it is only
+ * possible that PID holds sites.
  */
 static int inspect_holder(struct holder_search *s, pid_t pid, const char *name)
 {
@@ -342,7 +345,8 @@ int holders_find_at(struct ocp_process *proc, const struct holder_place *places,
 	err = look_at_all(&search);
 	drop_children(holders);
 	/*
-	 * A debugger's breakpoints are in no BPF link, so the process's tracer may hold sites, too.
+	 * A debugger's breakpoints are in no BPF link, so the process that traces PROC may hold
+	 * sites, too.
 	 */
 	if (!err && proc_status_read(proc->ctx, proc->pid, &status) == 0 && status.tracer_pid)
 		err = add_holder(&search, status.tracer_pid, NULL, true);

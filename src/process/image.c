@@ -20,34 +20,37 @@
 /*
  * Code that was inlined into a plugin can contain probes of the host (dormant/external.c). The
  * marker of such a probe is in the file that defines the marker's symbol: the host, or another
- * plugin. The dynamic linker takes the first of several definitions; this search may take any,
- * because OCaml's symbols contain the name of the compilation unit, and a process has each unit
- * once.
+ * plugin. If there are several definitions, the dynamic linker takes the first. This search may
+ * take any, because OCaml's symbols contain the name of the compilation unit, and a process has
+ * each unit only once.
  *
  *	symbols that the plugin's GOT refers to		external_list
  *	-> where other images define them		dynsym_each
  *	-> the bytes there				in that image's file
  *	-> sites in the plugin				dormant_read_external
  *
- * Such a site is switched and counted like any dormant one. Its counter is the one in the marker,
- * which the inlined [%probe_is_enabled] reads too.
+ * Such a site is switched and counted like any dormant site. Its counter is the one in the marker,
+ * which an inlined [%probe_is_enabled] reads, too.
  */
 
-/* A program with plugins exports all its symbols; 100 000 symbols take about 6 MB. */
+/*
+ * Limit of a symbol table. A program with plugins exports all its symbols; 100 000 of them take
+ * about 6 MB.
+ */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
 enum {
 	WORD = 8,
-	/* The longest marker, with its header and padding. */
+	/* The size of the longest marker, with its header and padding. */
 	MAX_MARKER_BYTES = 4096 + 64,
 };
 
 /* The search, in the other images, for the symbols that one image refers to. */
 struct external_search {
 	struct ocp_ctx *ctx;
-	const struct image *in;	      /* the image that refers to the externals */
-	const struct image *definer;  /* the image that is searched */
-	struct object_external **all; /* sorted by symbol */
+	const struct image *in;	      /* the image that refers to the symbols */
+	const struct image *definer;  /* the image in which the symbols are now searched for */
+	struct object_external **all; /* the symbols, sorted by name */
 	size_t n;
 };
 
@@ -102,7 +105,7 @@ static int take_definition(void *data, const char *name, uint64_t va)
 		bsearch(name, search->all, search->n, sizeof(struct object_external *),
 			compare_external_name);
 
-	/* Take the first definition; see the comment at the top. */
+	/* Take the first definition found: see the comment above MAX_TABLE_BYTES. */
 	return found && !(*found)->bytes ? read_marker_bytes(search, va, *found) : 0;
 }
 
@@ -201,8 +204,9 @@ static int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 /* ---- images ---------------------------------------------------------------------------------- */
 
 /*
- * Read the probes of the file of FD, which is mapped at M. Leave IMAGE->prog NULL if the file has
- * no probes, unless it is a library into which probes of other files may have been inlined.
+ * Read the probes of the file of FD, which is mapped at M. If the file has no probes, leave
+ * IMAGE->prog NULL. Exception: a library into which probes of other files may have been inlined
+ * gets a PROG without probes.
  */
 static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		      const struct file_origin *origin, struct image *image)
@@ -264,7 +268,10 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 	if (fd < 0)
 		return 0;
 	err = read_image(ctx, fd, m, &origin, image);
-	/* A file that exceeds the limits is reported once for all processes that map it. */
+	/*
+	 * A file that exceeds the limits (-EFBIG) was reported already, once for all processes that
+	 * map it.
+	 */
 	if (err && err != -EAGAIN && err != -EFBIG)
 		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid, ocp_error(ctx));
 	list->n += !err && image->prog;
@@ -272,8 +279,8 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 }
 
 /*
- * Read all mapped files but the executable. Return -EAGAIN if some files may not be read yet; the
- * other files have been read.
+ * Read all mapped files except the executable. Return -EAGAIN if some files may not be read yet;
+ * all other files have then been read.
  */
 static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
 		       struct image_list *list)
@@ -297,7 +304,7 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	*list = (struct image_list){ 0 };
 	if (err)
 		return err;
-	/* At most one image per mapping. */
+	/* There is at most one image per mapping. */
 	list->images = calloc(files.maps.n + 1, sizeof(*list->images));
 	err = list->images ? 0 : ctx_no_memory(ctx);
 	if (!err)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * When an int3 is written, the kernel gives the process its own copy of the page. /proc/PID/pagemap
- * shows which pages are copies, and only these are compared with the file.
+ * When an int3 is written into code, the kernel gives the process its own copy of the page.
+ * /proc/PID/pagemap shows which pages are copies, and only these are compared with the file.
  *
- * Not every new byte 0xcc is an int3: another tool may have written a call that contains this byte.
- * But an int3 is a change of one byte only, so the bytes beside it must be the same as in the file.
- * In the sites of probes, only the first byte can be an int3.
+ * A byte that is new and equals 0xcc need not be an int3: another tool may have written a call that
+ * contains this byte. But an int3 is a change of one byte only, so the bytes beside it must be the
+ * same as in the file. In the sites of probes, only the first byte can be an int3.
  */
 #include "process/int3s.h"
 
@@ -25,7 +25,7 @@
 
 enum { PAGE_BYTES = 4096, PAGES_AT_ONCE = 512 };
 
-/* Bits of an entry of pagemap. */
+/* Bits in an entry of /proc/PID/pagemap. */
 #define PAGE_PRESENT (1ULL << 63)
 #define PAGE_SWAPPED (1ULL << 62)
 #define PAGE_OF_FILE (1ULL << 61)
@@ -38,7 +38,7 @@ struct int3_search {
 	struct maps maps;
 	int pagemap;
 	const struct mapping *mapping; /* the mapping that is being searched */
-	int fd;			       /* of the mapping's file; -1: not opened yet */
+	int fd;			       /* the file of `mapping`; -1: not opened yet */
 };
 
 /* ---- sites ---------------------------------------------------------------------------------- */
@@ -76,8 +76,8 @@ static const struct ocp_site *site_at(const struct int3_search *s, uint64_t addr
 }
 
 /*
- * Return the file offset of the tracers' semaphore of SITE if it is raised, and in the file of the
- * mapping; else 0.
+ * Return the file offset of the tracers' semaphore of SITE if this semaphore is raised and is in
+ * the file of s->mapping; else 0.
  */
 static uint64_t raised_ref_ctr(const struct int3_search *s, const struct ocp_site *site)
 {
@@ -94,7 +94,7 @@ static uint64_t raised_ref_ctr(const struct int3_search *s, const struct ocp_sit
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Append the file of the mapping to the list of files, which then owns the descriptor. */
+/* Append the file of s->mapping to the list of files, which then owns the descriptor. */
 static int add_int3_file(struct int3_search *s)
 {
 	struct int3s *to = s->int3s;
@@ -132,10 +132,10 @@ static int add_int3(struct int3_search *s, uint64_t addr, const struct ocp_site 
 }
 
 /*
- * An int3 outside all sites is taken for a uprobe only if the bytes beside it are unchanged,
- * because a uprobe changes only its own byte. Return true if byte I, which is beside such an int3,
- * agrees with this: it equals the byte in the file, is itself an int3, or belongs to a site. A byte
- * in another page is not checked.
+ * A byte 0xcc outside all sites is taken for an int3 only if the bytes beside it are unchanged,
+ * because an int3 changes only one byte. Return true if byte I, which is beside the 0xcc, allows
+ * this: byte I equals the byte in the file, is itself an int3, or belongs to a site. A byte in
+ * another page is not checked.
  */
 static bool is_neighbour(const struct int3_search *s, uint64_t page, const uint8_t *in_file,
 			 const uint8_t *in_memory, size_t i)
@@ -163,7 +163,9 @@ static int compare_page(struct int3_search *s, uint64_t page, const uint8_t *in_
 	return err;
 }
 
-/* Find the int3s in one page. Skip the page if the file or memory cannot be read. */
+/*
+ * Find the int3s in the page at address PAGE. Skip the page if the file or memory cannot be read.
+ */
 static int look_at_page(struct int3_search *s, uint64_t page)
 {
 	uint8_t in_file[PAGE_BYTES] = { 0 }, in_memory[PAGE_BYTES];

@@ -11,18 +11,18 @@
 
 struct int3 {
 	uint64_t addr;
-	uint64_t offset; /* of the int3 in the file */
-	size_t file;	 /* index in int3s.files */
+	uint64_t offset; /* the offset of the int3 in the file */
+	size_t file;	 /* the index of the file in int3s.files */
 	/*
-	 * If the int3 is on a site whose tracers' semaphore is raised: the offset of this semaphore
-	 * in the file. Otherwise 0.
+	 * If the int3 is on a site whose tracers' semaphore is raised: the file offset of this
+	 * semaphore. Otherwise 0.
 	 */
 	uint64_t ref_ctr_off;
 };
 
 struct int3_file {
 	int fd;
-	char *path; /* as the process sees it */
+	char *path; /* the path of the file as the process sees it */
 };
 
 struct int3s {
@@ -33,11 +33,11 @@ struct int3s {
 };
 
 /*
- * Find the int3s in the private code mappings of PROC where the file has another byte: in probes,
- * functions, and anywhere else. SITES are the sites of PROC. Inside a site, only an int3 on the
- * first byte counts. Outside of sites, an int3 counts only if the bytes beside it are as in the
- * file, or are int3s, too: otherwise the code was replaced. The caller frees INT3S, also after an
- * error.
+ * Find the int3s in the private code mappings of PROC: the bytes 0xcc where the file has another
+ * byte, in probes, functions, and anywhere else. SITES are the sites of PROC. Inside a site, only
+ * an int3 on the first byte counts. Outside of sites, a byte 0xcc counts only if each byte beside
+ * it is as in the file, or is an int3, too; otherwise the code was replaced. The caller frees
+ * INT3S, also after an error.
  */
 int int3s_read(struct ocp_process *proc, const struct ocp_sites *sites, struct int3s *int3s);
 void int3s_free(struct int3s *int3s);

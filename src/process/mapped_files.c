@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * /proc/PID/maps has the start address of each mapping, and the offset of the mapped piece in the
- * file. The program headers give the link-time address for that offset. The load bias is the start
- * address minus this link-time address. Only the first executable mapping of each file is used.
- * mprotect(2) and patching may have split it, which does not change the bias.
+ * /proc/PID/maps has the start address of each mapping, and the file offset that is mapped there.
+ * The program headers give the link-time address of this offset. The load bias is the start address
+ * minus the link-time address. Only the first executable mapping of each file is used: mprotect(2)
+ * and patching may have split the mapping, but that does not change the bias.
  *
  * The executable is the file that holds the program's entry point (AT_ENTRY). Device and inode
  * cannot identify it: on some file systems (overlayfs, btrfs) /proc/PID/exe and maps show different
- * numbers for the same file. It is opened through /proc/PID/exe, which also works if the file was
- * deleted, replaced or is in another mount namespace. Other files are opened through map_files,
- * which needs a privilege, or below the root directory of the process, where the inode must be the
- * mapped one.
+ * numbers for the same file. The executable is opened through /proc/PID/exe, which also works if
+ * the file was deleted, was replaced or is in another mount namespace. Other files are opened
+ * through map_files, which needs a privilege, or else by their path below the root directory of the
+ * process; the inode found there must be the mapped one.
  */
 #include "process/mapped_files.h"
 
@@ -83,8 +83,8 @@ int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 }
 
 /*
- * Return true if M, whose file could not be read, is still mapped. The process may have ended or
- * made an exec.
+ * Return true if M, whose file could not be read, is still mapped in PID. If it is not, the process
+ * has unmapped it, has ended, or has made an exec.
  */
 static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m)
 {
@@ -134,7 +134,10 @@ bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint
 
 		if (segment->executable && m->off >= first &&
 		    m->off < segment->off + segment->file_bytes) {
-			/* The bias may wrap around; adding it to an address wraps back. */
+			/*
+			 * The bias may wrap around below 0; adding the bias to an address wraps
+			 * around back.
+			 */
 			*bias = m->start - (segment->va - segment->off + m->off);
 			return true;
 		}

@@ -36,15 +36,15 @@ bool mapped_files_is_first(const struct maps *maps, size_t i);
 int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
 
 /*
- * Correct ERR, the result of reading the executable of PID; M is a mapping of this executable. If
- * ERR is -EBADMSG and M has gone, the process has executed another program, or has ended: return
- * -ESRCH with a message. Else return ERR.
+ * Correct ERR, the result of reading the executable of PID, which was mapped at M. If ERR is
+ * -EBADMSG and M is no longer mapped, the process has executed another program or has ended: return
+ * -ESRCH with a message. Otherwise return ERR.
  */
 int mapped_files_check_exec(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, int err);
 
 /*
- * Open the file of M, a mapping of PID. Returns a negative errno if the file cannot be read, and
- * logs a warning if M is still mapped.
+ * Open the file of M, a mapping of PID. If the file cannot be read, return a negative errno, and
+ * log a warning unless M was unmapped meanwhile.
  */
 int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m);
 

@@ -62,7 +62,10 @@ pid_t ocp_process_tgid(const struct ocp_process *proc)
 {
 	struct proc_status status;
 
-	/* If /proc belongs to another pid namespace, only our own id is known to be right. */
+	/*
+	 * For our own process, do not read /proc: it may belong to another pid namespace, in which
+	 * our id denotes another process.
+	 */
 	if (proc->is_self || proc_status_read(proc->ctx, proc->pid, &status) != 0 || !status.tgid)
 		return proc->pid;
 	return status.tgid;
@@ -155,9 +158,9 @@ void ocp_process_release(struct ocp_process *proc)
 }
 
 /*
- * Return -EBADMSG if PATH is a program whose end is missing: the kernel would start it, and a
- * signal would kill it when it touches the missing part. Return 0 otherwise: the kernel itself
- * reports all other defects of a file.
+ * Return -EBADMSG if PATH is a program whose end is missing: the kernel would start this program,
+ * and a signal would kill it when it touches the missing part. Otherwise return 0: the kernel
+ * itself reports all other defects of a file.
  */
 static int check_complete(struct ocp_ctx *ctx, const char *path)
 {
@@ -201,10 +204,10 @@ int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 
 /*
  * Finding the images of a process that belong to one program. An image belongs to a program if
- * device and inode of the open files are the same, as in find.c. The program may also be a copy of
- * the image, such as the file from which the image was installed; one of the two may be stripped. A
- * copy has the same probes at the same addresses, and the same notes; the notes of the image are
- * used.
+ * device and inode of the two open files are the same, as in find.c. The program may also be a copy
+ * of the image, such as the file from which the image was installed; one of the two may be
+ * stripped. A copy has the same probes at the same addresses, and the same notes. The notes of the
+ * image are the ones that are used.
  */
 
 static bool is_same_stat(const struct stat *a, const struct stat *b)
@@ -230,8 +233,8 @@ static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
 }
 
 /*
- * Return true if PROC executes the file of PROG. This also works if the file has no probes, and so
- * no image.
+ * Return true if PROC executes the file of PROG. Unlike a comparison with images, this also works
+ * if the file has no probes, because such a file has no image.
  */
 static bool runs_file_of(const struct ocp_process *proc, const struct ocp_program *prog)
 {

@@ -5,7 +5,7 @@
  * Out: images, sites with their present bytes, states of probes, figures of the collector.
  * Callers: change/switch, and all rooms that show or measure processes.
  */
-/* The members of struct ocp_process, for the other modules of the library. */
+/* The members of struct ocp_process, for the other files of the library. */
 #ifndef PROCESS_PROCESS_H
 #define PROCESS_PROCESS_H
 
@@ -29,7 +29,10 @@ struct ocp_process {
 	struct container container;
 };
 
-/* sites.c: find the source lines of the probes of SITES, read from PROC: see OCP_SITES_SOURCE. */
+/*
+ * Find the source lines of the probes of SITES, which were read from PROC: see OCP_SITES_SOURCE.
+ * Defined in sites.c.
+ */
 int sites_place(const struct ocp_process *proc, struct ocp_sites *sites);
 
 #endif

@@ -30,8 +30,8 @@ static enum program_kind kind_of_fd(struct ocp_ctx *ctx, int fd, const char *pat
 }
 
 /*
- * Return the kind of the first library of PID that is not foreign, or PROGRAM_FOREIGN if all are: a
- * program in C may have loaded a library that is written in OCaml.
+ * Return the kind of the first library of PID that is not foreign (written in another language than
+ * OCaml), or PROGRAM_FOREIGN if all are: a program in C may have loaded a library in OCaml.
  */
 static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid)
 {

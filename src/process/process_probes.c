@@ -9,7 +9,7 @@
 #include "base/populate.h"
 #include "base/search.h"
 
-/* One probe of one image. Parts with the same name are merged into one live probe. */
+/* One probe of one image. The parts with the same name form one live probe. */
 struct part {
 	const char *name;
 	uint32_t image;
@@ -128,7 +128,7 @@ int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live 
 				.probe = &prog->probes[j],
 			};
 	}
-	/* One image's probes are sorted already. */
+	/* The probes of one image are sorted already. */
 	if (images->n > 1)
 		qsort(parts, n_parts, sizeof(*parts), compare_parts);
 	merge_parts(images, parts, n_parts, live);
@@ -166,7 +166,10 @@ static const struct elf_file *elf_of(const struct live *live, const struct live_
 	return live->images->images[site->image].prog->elf;
 }
 
-/* Return the address, in SNAPSHOT, of the value of PROBE's semaphore at ADDR, or NULL. */
+/*
+ * Return the place in SNAPSHOT of the value of PROBE's semaphore that is at ADDR in the process, or
+ * NULL if PROBE has no semaphore there.
+ */
 static const uint16_t *semaphore_at(const struct snapshot *snapshot, const struct live_probe *probe,
 				    uint64_t addr)
 {
@@ -208,7 +211,7 @@ enum site_form snapshot_form(const struct snapshot *snapshot, const struct live_
 	return trampoline_site_form(site->site, code, gate);
 }
 
-/* Return true if any site calls outside of its program. */
+/* Return true if any site calls code outside of its program. */
 static bool leads_out(const struct snapshot *snapshot)
 {
 	const struct live *live = snapshot->live;
@@ -220,7 +223,10 @@ static bool leads_out(const struct snapshot *snapshot)
 	return false;
 }
 
-/* Read the trampolines again. Set *CHANGED to true if they, or their gates, have changed. */
+/*
+ * Read the trampolines of SNAPSHOT again. Set *CHANGED to true if any trampoline or gate has
+ * changed.
+ */
 static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
 			    struct snapshot *snapshot, bool *changed)
 {
@@ -271,8 +277,8 @@ static int read_snapshot_once(struct ocp_ctx *ctx, const struct memory *memory,
 }
 
 /*
- * Return true if a site calls a trampoline that was not found, or another place outside of its
- * program.
+ * Return true if a site calls a trampoline that was not found, or any other place outside of the
+ * code of its program.
  */
 static bool has_lost_site(const struct snapshot *snapshot)
 {
@@ -286,8 +292,8 @@ static bool has_lost_site(const struct snapshot *snapshot)
 
 /*
  * While the process runs, a tool may stop counting inside the process: it restores the sites and
- * then removes the trampolines. If that happens between the reading of the sites and of the
- * trampolines, read both again.
+ * then removes the trampolines. If it does so after the sites were read here and before the
+ * trampolines are read, the trampolines of some sites are not found: read both again.
  */
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot)
@@ -296,7 +302,9 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	int err = read_snapshot_once(ctx, memory, live, snapshot);
 
 	for (int i = 1; !err && i < TRIES && has_lost_site(snapshot); i++) {
-		/* While there are trampolines, the tool may still be restoring sites. */
+		/*
+		 * As long as there are trampolines, that tool may still be restoring sites: wait.
+		 */
 		if (snapshot->trampolines.n)
 			usleep(WAIT_US);
 		else if (i == TRIES_WITHOUT)
@@ -315,12 +323,12 @@ void snapshot_free(struct snapshot *snapshot)
 	*snapshot = (struct snapshot){ 0 };
 }
 
-/* The two parts of a snapshot. */
+/* The two kinds of memory in a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
 /*
- * Fill PIECES, which may be NULL, with the memory of PROBES[0..N). Returns the number of pieces;
- * *N_BYTES is their total size.
+ * Fill PIECES with the pieces of memory of PROBES[0..N), either the sites or the semaphores. If
+ * PIECES is NULL, only count. Returns the number of pieces; *N_BYTES is their total size.
  */
 static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
 			  enum part_kind kind, struct memory_piece *pieces, size_t *n_bytes)
@@ -351,9 +359,9 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 }
 
 /*
- * Copy the new BYTES of the sites of P into the snapshot. Set *CHANGED to true if they differ from
- * the old ones; the first byte of a site does not count, since a uprobe may put an int3 there.
- * Return the number of bytes copied.
+ * Copy BYTES, the new bytes of the sites of P, into the snapshot. Set *CHANGED to true if they
+ * differ from the old bytes; the first byte of a site does not count, since a uprobe may put an
+ * int3 there. Return the number of bytes copied.
  */
 static size_t take_code(const struct live_probe *p, const uint8_t *bytes, struct snapshot *snapshot,
 			bool *changed)

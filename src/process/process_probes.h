@@ -14,17 +14,18 @@
 #include "look/memory.h"
 
 struct live_site {
-	uint64_t addr; /* of its first byte */
+	uint64_t addr; /* the address of the first byte of the site */
 	const struct site *site;
 	uint32_t image;
-	uint32_t probe;	  /* index in struct live's probes */
-	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
+	uint32_t probe;	  /* the index of its probe in the array `probes` of struct live */
+	uint32_t code_at; /* the offset of its bytes in the array `code` of struct snapshot */
 };
 
 struct live_probe {
 	const char *name;
-	size_t first_site, n_sites;	      /* the sites that have code */
-	size_t first_semaphore, n_semaphores; /* no duplicates; none if the linker dropped them */
+	size_t first_site, n_sites; /* the sites of the probe that have code */
+	/* each semaphore once; none if the linker dropped them */
+	size_t first_semaphore, n_semaphores;
 };
 
 struct live {
@@ -32,7 +33,7 @@ struct live {
 	struct live_probe *probes; /* sorted by name */
 	size_t n_probes;
 	struct live_site *sites;
-	size_t n_sites, n_code_bytes; /* n_code_bytes: of all sites together */
+	size_t n_sites, n_code_bytes; /* n_code_bytes: the sum over all sites */
 	/*
 	 * The addresses of the counters that OCaml code reads. A probe has one counter in each
 	 * image that contains the probe or, with the ABI v0, in each compilation unit.
@@ -58,7 +59,8 @@ struct snapshot {
 };
 
 /*
- * Return the bytes of SITE in SNAPSHOT, or (snapshot_opcode) the one byte that switching changes.
+ * Return the bytes of SITE in SNAPSHOT; snapshot_opcode() returns only the byte that switching
+ * changes.
  */
 static inline const uint8_t *snapshot_code(const struct snapshot *snapshot,
 					   const struct live_site *site)
@@ -71,7 +73,7 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 	return snapshot->code[site->code_at + site->site->opcode_at];
 }
 
-/* Read all bytes. LIVE must outlive SNAPSHOT. */
+/* Read the bytes of all sites and semaphores of LIVE. LIVE must outlive SNAPSHOT. */
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /* Return the form of SITE. A site that calls a trampoline is on only if the gate is not 0. */
@@ -101,7 +103,7 @@ void snapshot_free(struct snapshot *snapshot);
  */
 uint16_t snapshot_count(const struct snapshot *snapshot, size_t probe);
 
-/* Return the state of one probe, by its sites and its semaphores. */
+/* Return the state of one probe, which depends on its sites and its semaphores. */
 enum ocp_state snapshot_state(const struct snapshot *snapshot, size_t probe);
 
 #endif

@@ -26,7 +26,7 @@
 #include "look/proc_file.h"
 #include "process/process.h"
 
-/* A file that was read. */
+/* What is known of a file that was read. */
 struct seen_file {
 	unsigned int dev_major, dev_minor;
 	uint64_t inode;
@@ -34,7 +34,7 @@ struct seen_file {
 	bool has_probes;
 };
 
-/* The files seen: a hash table with open addressing. */
+/* The state of a scan. The files seen are in a hash table with open addressing. */
 struct process_scan {
 	struct ocp_ctx *ctx;
 	struct seen_file *slots;
@@ -90,7 +90,10 @@ static int grow_slots(struct process_scan *scan)
 	return 0;
 }
 
-/* Open the file of M, by the mapping or as the process's executable. Returns -errno on failure. */
+/*
+ * Open the file of M, a mapping of PID: by the mapping or, if that fails, as the executable of PID.
+ * Returns -errno on failure.
+ */
 static int open_mapped_file(pid_t pid, const struct mapping *m)
 {
 	int fd = maps_open_file(pid, m), err = 0;
@@ -127,7 +130,7 @@ static bool is_our_trouble(int err)
 }
 
 /*
- * Return 1 if the file of M has probes, 0 if not, or a negative errno if it cannot be determined.
+ * Return 1 if the file of M has probes, 0 if not, or a negative errno if this cannot be determined.
  */
 static int has_probes(const struct process_scan *scan, pid_t pid, const struct mapping *m)
 {
@@ -154,7 +157,7 @@ static int has_probes(const struct process_scan *scan, pid_t pid, const struct m
 	return err;
 }
 
-/* Do the same as has_probes(), but read each file only once. */
+/* Do the same as has_probes(), but remember the result, so that each file is read only once. */
 static int look_at_file(struct process_scan *scan, pid_t pid, const struct mapping *m)
 {
 	struct seen_file *slot;
@@ -182,7 +185,8 @@ static int look_at_file(struct process_scan *scan, pid_t pid, const struct mappi
 }
 
 /*
- * Return 1 if one of the files that PID runs code from has probes, 0 if not, or a negative errno.
+ * Return 1 if a file from which PID runs code has probes, 0 if no such file has, or a negative
+ * errno.
  */
 static int look_at_process(struct process_scan *scan, pid_t pid)
 {
@@ -200,8 +204,8 @@ static int look_at_process(struct process_scan *scan, pid_t pid)
 }
 
 /*
- * Count a process that cannot be inspected because of ERR. Return 0, or -ENOMEM, which ends the
- * scan.
+ * Count PID as a process that could not be inspected because of ERR. Return 0, or -ENOMEM, which
+ * ends the scan.
  */
 static int count_failure(const struct process_scan *scan, pid_t pid, int err)
 {

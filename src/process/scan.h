@@ -9,8 +9,8 @@
 
 struct scan_finder {
 	/*
-	 * Return true to open PID, which has a file with probes. If `wants` is NULL, all processes
-	 * that have such a file are opened.
+	 * Return true if PID, which has a file with probes, is to be opened. If `wants` is NULL,
+	 * all processes that have such a file are opened.
 	 */
 	bool (*wants)(void *data, pid_t pid);
 	ocp_scan_fn found;

@@ -9,7 +9,10 @@
 #include "base/search.h"
 #include "change/inside/blocks.h"
 
-/* Return true if the call at a site, whether on or off, leads into the program's code. */
+/*
+ * Return true if the call at a site leads into the program's code. The site may be on or off: the
+ * displacement is the same.
+ */
 static bool calls_code(const struct elf_file *elf, const struct site *site, const uint8_t *code)
 {
 	const struct elf_segment *seg;
@@ -21,7 +24,8 @@ static bool calls_code(const struct elf_file *elf, const struct site *site, cons
 }
 
 /*
- * Return true if a dormant site is as in the file, except for its first byte and the opcode byte.
+ * Return true if the bytes of a dormant site are as in the file, apart from the first byte and the
+ * opcode byte.
  */
 static bool is_as_in_file(const struct site *site, const uint8_t *code)
 {
@@ -81,12 +85,12 @@ const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_C
 /* ---- trampolines ----------------------------------------------------------------------------- */
 
 /*
- * Limit of attempts to read the blocks. An attempt fails if a tool removes a block meanwhile, so
+ * Limit of attempts to read the blocks. An attempt fails if a tool removes a block during it, so
  * each block can make only one attempt fail.
  */
 enum { TRIES = 100 };
 
-/* The state while the sites of a block are read. */
+/* What is needed to read the sites of one block. */
 struct block_reader {
 	struct ocp_ctx *ctx;
 	const struct memory *memory;
@@ -117,7 +121,10 @@ static int add_block_sites(const struct block_reader *block, struct trampolines 
 	return 0;
 }
 
-/* Add the sites of a complete block. Add none if the block describes a site that cannot exist. */
+/*
+ * Add the sites of the complete block BLOCK to TO. If the block describes a site that cannot exist,
+ * add none of its sites.
+ */
 static int read_block(struct block_reader *block, struct trampolines *to)
 {
 	const struct block_header *h = block->header;
@@ -166,7 +173,10 @@ static int compare_trampolines(const void *a, const void *b)
 	return order ? order : COMPARE(x->addr, y->addr);
 }
 
-/* Read the trampolines once. Return -EFAULT if a tool has removed a block meanwhile. */
+/*
+ * Try once to read the trampolines of all blocks. Return -EFAULT if a tool has removed a block
+ * meanwhile.
+ */
 static int read_blocks_once(struct ocp_ctx *ctx, const struct memory *memory,
 			    struct trampolines *found)
 {
@@ -202,7 +212,10 @@ int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 		trampolines_free(found);
 		err = read_blocks_once(ctx, memory, found);
 	}
-	/* The mappings may be those of another program, after an exec. */
+	/*
+	 * If the process has made an exec, the mappings may be those of the new program: check
+	 * this.
+	 */
 	if (!err)
 		err = memory_check_alive(memory);
 	if (err)

@@ -19,12 +19,12 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
-	const struct site **from; /* for each element of `sites`, the site of its program */
+	const struct site **from; /* for each element of `sites`: the same site in its program */
 	uint8_t *bytes;		  /* the memory that was read */
 	size_t n;
-	bool leads_out; /* a site calls outside of its program's code */
-	char **names;	/* symbol names, one buffer per image */
-	char **sources; /* names of source files, one buffer per image */
+	bool leads_out; /* some site calls code outside of its program */
+	char **names;	/* the names of symbols: one buffer per image */
+	char **sources; /* the names of source files: one buffer per image */
 	size_t n_images;
 };
 
@@ -76,7 +76,7 @@ static void describe_site(const struct image *image, size_t image_index, size_t 
 }
 
 /*
- * Collect all sites, ordered by probe, image and address; sites without code follow those with
+ * Collect all sites, ordered by probe, image and address. Sites without code follow the sites with
  * code.
  */
 static int list_process_sites(const struct ocp_process *proc, struct ocp_sites *sites)
@@ -133,9 +133,9 @@ static enum site_form set_form(const struct ocp_process *proc, const struct site
 }
 
 /*
- * If SITE calls a trampoline, the trampoline's gate decides whether the site is on. The process
- * may write anything into the block, so trust a gate only if it is the site's own semaphore or a
- * private gate.
+ * If SITE calls a trampoline, the trampoline's gate decides whether the site is on. The process may
+ * write anything into the block, so trust a gate only if it is private or the semaphore of the
+ * site.
  */
 static void set_trampoline(const struct trampolines *trampolines, const struct site *from,
 			   struct ocp_site *site)
@@ -197,7 +197,10 @@ static void add_piece(struct memory_piece *pieces, size_t *n, uint32_t *n_bytes,
 	*n_bytes += bytes;
 }
 
-/* Plan to read the code, the semaphore and the tracers' semaphore of each site that has them. */
+/*
+ * Plan to read, for each site, its code, its semaphore and its tracers' semaphore, as far as the
+ * site has them.
+ */
 static int plan_reading(const struct ocp_process *proc, struct ocp_sites *sites,
 			struct memory_plan **plan)
 {
@@ -248,8 +251,8 @@ static int read_sites_once(const struct ocp_process *proc, struct ocp_sites *sit
 }
 
 /*
- * If the process runs, a tool may restore the sites and remove the trampolines during the reading:
- * see snapshot_read().
+ * Read the memory of all sites. If the process runs, a tool may restore the sites and remove the
+ * trampolines during the reading: see snapshot_read().
  */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
@@ -270,13 +273,13 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 /* The sites of one image that have code. */
 struct of_image {
 	size_t image;
-	size_t *sites; /* their indexes in struct ocp_sites */
+	size_t *sites; /* the indexes of these sites in struct ocp_sites */
 	size_t n;
 };
 
 /*
- * Find the symbols at the sites of OF. If the symbol table is damaged, only warn, since nothing
- * depends on symbols.
+ * Find the symbols at the sites of OF. If the symbol table is damaged, only log a warning, because
+ * nothing depends on symbols.
  */
 static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		      const struct of_image *of)
@@ -413,7 +416,7 @@ int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name,
 	if (err)
 		return err;
 	*tracer = status.tracer_pid;
-	/* The tracer may have ended; it then has no name. */
+	/* If the tracer has just ended, it has no name. */
 	if (!status.tracer_pid || proc_status_read(proc->ctx, status.tracer_pid, &of_tracer) != 0)
 		of_tracer.name[0] = '\0';
 	if (name_bytes)

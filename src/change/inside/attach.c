@@ -49,10 +49,10 @@ enum {
 };
 
 /*
- * Return the opcode with which to restore a site: on if its gate is not 0, otherwise off.
- * Exception: a foreign tool that switches a site off also lowers its semaphore, but does not know a
- * private gate. So a site with a private gate that was switched off stays off, unless a detach has
- * begun: note_plan() has then set the gate to the wanted state.
+ * Return the opcode with which to restore a site: the one for on if its gate is not 0, otherwise
+ * the one for off. Exception: another tool that switches a site off also lowers its semaphore, but
+ * does not know a private gate. So a site with a private gate that was switched off stays off,
+ * unless a detach has begun: note_plan() has then set the gate to the wanted state.
  */
 static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
 			   enum site_now now)
@@ -63,7 +63,7 @@ static uint8_t ours_wanted(const struct block_site *site, const struct site_byte
 	return bytes->gate ? SITE_ON : SITE_OFF;
 }
 
-/* Return the opcode to restore SITE with, or 0 to leave SITE alone. */
+/* Return the opcode with which to restore SITE, or 0 if SITE is to be left alone. */
 static uint8_t wanted_opcode(const struct block_site *site, const struct site_bytes *bytes)
 {
 	const enum site_now now = site_now(site, bytes);
@@ -82,9 +82,9 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 }
 
 /*
- * Record the plan in the block, so that another tool can complete it: which sites are restored (to
- * the opcode `store`), and the new values of their private gates. If PATCHED is BLOCK_UNPATCHED,
- * the plan was carried out: forget it.
+ * Record in the block what restore_sites() is about to do, so that another tool can complete it:
+ * which sites are restored (to the opcode `store`), and the new values of their private gates. If
+ * PATCHED is BLOCK_UNPATCHED, all this is done: delete the record.
  */
 static int note_plan(struct stop *stop, struct inside *inside, enum block_patched patched)
 {
@@ -115,9 +115,10 @@ static int note_plan(struct stop *stop, struct inside *inside, enum block_patche
 }
 
 /*
- * Write to those sites of INSIDE whose `store` is not 0; N_CHANGED is their number. BYTES are the
- * present bytes of all sites. If there are many, the process writes them itself: it reads `store`
- * in the block, so this needs a mapping of the block that the process shares.
+ * Write to those sites of INSIDE whose `store` is not 0; N_CHANGED is the number of such sites.
+ * BYTES are the present bytes of all sites. If there are many sites, the process writes to them
+ * itself: it reads `store` in the block, so INSIDE must have a mapping of the block that the
+ * process shares.
  */
 static int write_sites(struct stop *stop, const struct inside *inside,
 		       const struct site_bytes *bytes, size_t n_changed, enum stores_kind kind)
@@ -163,7 +164,7 @@ static int restore_sites(struct stop *stop, struct inside *inside, size_t *n_for
 	return err;
 }
 
-/* Return true if the block of INSIDE is still mapped in the process. */
+/* Return true if the process still has the block of INSIDE mapped. */
 static bool is_there(const struct stop *stop, const struct inside *inside)
 {
 	struct block_found *blocks;
@@ -186,8 +187,8 @@ struct detach {
 
 /*
  * Restore the sites. Then remove the block, unless another tool uses a site or a thread may be in
- * the block's code. A block that cannot be removed is no error: the next attach or detach tries
- * again.
+ * the block's code. It is not an error if the block cannot be removed: the next attach or detach
+ * tries again.
  */
 static int detach_stopped(struct stop *stop, void *arg)
 {
@@ -225,7 +226,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 
 /*
  * Try once more to remove the block, some time after its sites were restored: by now, threads that
- * were in its code have mostly left it. Return -EAGAIN if a thread may still be there.
+ * were in its code have probably left it. Return -EAGAIN if a thread may still be in its code.
  */
 static int remove_stopped(struct stop *stop, void *arg)
 {
@@ -256,7 +257,7 @@ int inside_detach(struct inside *inside)
 	 */
 	inside_read_sites(inside, &(struct site_bytes *){ NULL });
 	/*
-	 * Without a plan for remote calls, the sites are restored, but the memory cannot be
+	 * If remote calls cannot be planned, the sites are still restored, but the memory is not
 	 * removed.
 	 */
 	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
@@ -281,14 +282,14 @@ struct attach {
 	struct inside *inside;
 	struct build build;
 	struct stop stop;
-	const uint64_t *addrs; /* addresses of the sites, ascending */
+	const uint64_t *addrs; /* the addresses of the sites, ascending */
 	/*
-	 * [0]: the layout for a process without struct rseq, [1]: for a process with it. Stop A
-	 * finds out which of the two applies.
+	 * Two possible layouts: [0] for a process without struct rseq, [1] for a process with it.
+	 * Stop A finds out which one is right.
 	 */
 	struct block_header layouts[2];
-	dev_t dev;   /* device of the memfd */
-	ino_t inode; /* 0: there is no memfd yet */
+	dev_t dev;   /* the device of the memfd */
+	ino_t inode; /* the inode of the memfd; 0: there is no memfd yet */
 	uint64_t ns_per_tick;
 };
 
@@ -327,8 +328,9 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Make both layouts before stop A. If the layout with shards is too large, that is not an error
- * yet: choose_layout() makes it again, and reports the error, if the process has struct rseq.
+ * Make both layouts before stop A. If the layout with shards is too large, do not fail yet: if the
+ * process turns out to have struct rseq, choose_layout() makes this layout again, and reports the
+ * error.
  */
 static int prepare_layouts(struct attach *attach)
 {
@@ -403,7 +405,7 @@ static int map_at(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, in
 	uint64_t got;
 	int err = stop_call(stop, "mmap", SYS_mmap, args, &got);
 
-	/* Linux before 4.17 ignores MAP_FIXED_NOREPLACE, and takes the address as a hint. */
+	/* Linux before 4.17 ignores MAP_FIXED_NOREPLACE and may map at another address. */
 	if (!err && got != addr) {
 		stop_unmap(stop, got, got + bytes);
 		err = ctx_error(stop->ctx, -ENOTSUP,
@@ -427,7 +429,7 @@ static int map_part(struct stop *stop, const struct block_header *header,
 	return err;
 }
 
-/* Map all parts. On failure, none stays mapped. */
+/* Map all parts. On failure, unmap those that were mapped. */
 static int map_parts(struct stop *stop, const struct block_header *header, int fd)
 {
 	struct block_header mapped = *header;
@@ -456,8 +458,8 @@ static bool has_parts(const struct attach *attach, const struct maps *maps)
 }
 
 /*
- * Check that our memfd was mapped. During the mmap the descriptor may have referred to another
- * file: see struct memfd.
+ * Check that the process has mapped our memfd. At the moment of the mmap the descriptor may have
+ * referred to another file: see struct memfd.
  */
 static int check_parts(struct attach *attach)
 {
@@ -497,9 +499,9 @@ static int map_block(struct attach *attach)
 
 /*
  * Remove the blocks that a detach had to leave, and the blocks of tools that were killed before
- * they wrote a site. Check again that no site calls a block, and fail otherwise: another tool may
- * have attached since do_attach() checked this, and its block must stay even if no thread is in its
- * code.
+ * they wrote a site. Check again that no site calls a block, and fail if one does: another tool may
+ * have attached after do_attach() made this check, and the block of that tool must stay even if no
+ * thread is in its code.
  */
 static int remove_old(struct stop *stop)
 {
@@ -512,8 +514,9 @@ static int remove_old(struct stop *stop)
 	if (n)
 		err = check_not_counted(stop->ctx, stop->pid);
 	/*
-	 * Find all blocks that threads may use before the first remote call, which changes the
-	 * registers of a thread. With n_parts = 0, stop_unmap_block() leaves such a block mapped.
+	 * Find all blocks that threads may use. Do this before the first remote call, because it
+	 * changes the registers of a thread. With n_parts = 0, stop_unmap_block() leaves such a
+	 * block mapped.
 	 */
 	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
@@ -553,8 +556,8 @@ static int stop_a(struct stop *stop, void *arg)
 /* ---- stop B --------------------------------------------------------------------------------- */
 
 /*
- * Update site I from BYTES, its current code and gate. Another tool may have switched the site
- * since it was read; everything else must be unchanged.
+ * Update site I from BYTES, its present code and gate. Another tool may have switched the site
+ * since it was read first; everything else must be unchanged.
  */
 static int take_current(struct attach *attach, size_t i, const struct site_bytes *bytes)
 {
@@ -596,8 +599,8 @@ static int stop_b(struct stop *stop, void *arg)
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
 	/*
-	 * The process may have changed the sites in its block. This tool does not read these sites,
-	 * but the stores routine does.
+	 * The process may have changed the sites in its block. This tool reads its own copy of the
+	 * sites, but the stores routine reads those in the block: both must be equal.
 	 */
 	if (memcmp(inside->block + header->sites_off, sites, header->n_sites * sizeof(*sites)) != 0)
 		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
@@ -617,8 +620,8 @@ static int stop_b(struct stop *stop, void *arg)
 }
 
 /*
- * Undo a failed attach: restore the sites and remove the block. If another tool has changed a site,
- * or a thread may be in the block's code, the block stays.
+ * Undo a failed attach: restore the sites and remove the block. The block stays if another tool has
+ * changed a site, or if a thread may be in the block's code.
  */
 static int stop_undo(struct stop *stop, void *arg)
 {
@@ -642,8 +645,8 @@ static int stop_undo(struct stop *stop, void *arg)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /*
- * Run WORK in a stop. If it returns -EAGAIN, try again in a later stop: no thread could be used for
- * remote calls, or a thread was inside a site.
+ * Run WORK in a stop. WORK returns -EAGAIN if no thread could be used for remote calls, or a thread
+ * was inside a site: in this case, run WORK again in a later stop.
  */
 static int run_again(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
@@ -706,7 +709,7 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	err = memory_open(ctx, pid, &attach.inside->memory);
 	if (!err)
 		err = do_attach(&attach);
-	/* A process that has ended yields misleading errors: report its end instead. */
+	/* If the process has ended, report this: the errors that its end causes are misleading. */
 	gone = err && attach.stop.memory ? stop_check_alive(&attach.stop) : 0;
 	err = gone ? gone : err;
 	if (err && attach.inode && attach.inside->block) {

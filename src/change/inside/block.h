@@ -27,11 +27,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BLOCK_NAME "ocaml-probes-inside"	     /* name of the memfd */
+#define BLOCK_NAME "ocaml-probes-inside"	     /* the name of the memfd */
 #define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* the memfd's name in /proc/PID/maps */
 /*
- * Name of the memfd that holds a routine of own_stores.h. The memfd is mapped only until the end of
- * the routine. If the tool is killed before the routine begins, the mapping stays until another
+ * The name of the memfd that holds a routine of own_stores.h. The memfd is mapped only until the
+ * routine ends. If the tool is killed before the routine begins, the mapping stays until another
  * tool removes it.
  */
 #define STORES_NAME "ocaml-probes-stores"
@@ -40,7 +40,7 @@
 
 enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 
-/* What decides whether the handler of a site runs. */
+/* What decides whether a trampoline runs the handler of its site. */
 enum block_gate {
 	/*
 	 * The two bytes of the site's semaphore. Used for the providers ocaml_1 and ocaml_2, whose
@@ -62,49 +62,58 @@ enum block_gate {
 enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 
 struct block_site {
-	uint64_t addr; /* address of the nop, in the process */
-	/* address in the process that the site calls: the entry of its trampoline */
+	uint64_t addr; /* the address of the nop of the site, in the process */
+	/* the address that the site calls, in the process: the entry of its trampoline */
 	uint64_t trampoline;
-	/* address of the gate's two bytes in the process; a private gate is in the first part */
+	/*
+	 * the address of the gate's two bytes in the process; private gates are in the first part
+	 */
 	uint64_t gate_addr;
-	uint32_t displacement; /* the original displacement, which leads to the wrapper */
-	uint8_t opcode;	       /* the original opcode: 0x3d (off) or 0xe8 (on) */
-	uint8_t gate;	       /* enum block_gate */
-	uint8_t is_patched;    /* enum block_patched: set before the site is written */
-	uint8_t store; /* the opcode that a routine of own_stores.h writes; 0: skip the site */
+	/* the original displacement of the site, which leads to the wrapper of the handler */
+	uint32_t displacement;
+	uint8_t opcode;	    /* the original opcode of the site: 0x3d (off) or 0xe8 (on) */
+	uint8_t gate;	    /* the kind of the gate: enum block_gate */
+	uint8_t is_patched; /* enum block_patched: set before the site is written */
+	uint8_t store;	    /* the opcode that a routine of own_stores.h writes; 0: skip the site */
 };
 
 struct block_part {
-	/* address of the data in the process; the code is at addr + block_header.code_off */
+	/*
+	 * the address of the data in the process; the code of the part is at addr + code_off of
+	 * struct block_header
+	 */
 	uint64_t addr;
-	/* offset of the code in the memfd: right behind the previous part's code */
+	/* the offset of the part's code in the memfd: the end of the previous part's code */
 	uint64_t code_off;
-	uint64_t code_bytes; /* whole pages */
+	uint64_t code_bytes; /* the size of the part's code, in whole pages */
 };
 
 struct block_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t header_bytes;
-	uint64_t bytes; /* size of the whole block */
-	uint64_t addr;	/* address of the first part in the process */
+	uint64_t bytes; /* the size of the whole block */
+	uint64_t addr;	/* the address of the first part in the process */
 	/*
-	 * offset of the code, a multiple of the page size; all offsets are from the start of the
-	 * header
+	 * The offset of the code, a multiple of the page size. This and all other offsets are from
+	 * the start of the header.
 	 */
 	uint64_t code_off;
-	uint64_t code_bytes; /* code of all parts */
+	uint64_t code_bytes; /* the size of the code of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
 	uint32_t n_shards;
-	uint32_t n_threads;    /* slots of each pair: a power of 2 */
-	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
-	uint32_t maker;	       /* process id of the tool, in the tool's own pid namespace */
-	uint64_t shard_stride; /* number of counters from one shard to the next */
-	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
-	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
-	uint64_t start_ticks;  /* the time stamp counter at the attach */
+	uint32_t n_threads; /* the number of slots of each pair: a power of 2 */
+	/* the number of starts that a thread can have open in a pair: 1 to PAIRS_DEPTH */
+	uint32_t depth;
+	/* the process id of the tool that made the block, in the tool's own pid namespace */
+	uint32_t maker;
+	/* the number of counters from the start of a shard to the start of the next */
+	uint64_t shard_stride;
+	uint64_t ns_per_tick; /* length of a tick, 32.32 fixed point; 0: pairs are not timed */
+	int64_t start_ns;     /* the time of CLOCK_MONOTONIC at the attach */
+	uint64_t start_ticks; /* the value of the time stamp counter at the attach */
 	uint64_t n_parts;
 	struct block_part parts[BLOCK_MAX_PARTS]; /* in ascending order of their addresses */
 };
@@ -145,62 +154,72 @@ struct block_header {
  */
 
 enum {
-	PAIRS_DEPTH = 32,    /* number of starts that one thread can have open; a power of 2 */
+	PAIRS_DEPTH = 32,    /* how many starts a thread can have open in a pair; a power of 2 */
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
 	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
-	PAIRS_KEYS_A_THREAD = 8, /* entries for open starts by key, for each slot */
+	PAIRS_KEYS_A_THREAD = 8, /* for each slot, the number of entries for open starts by key */
 	PAIRS_BUCKET_KEYS = 16,
 	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
 };
 
 struct pairs_start {
-	uint64_t ticks; /* of the time stamp counter */
-	uint64_t sp;	/* the stack pointer at the site */
+	uint64_t ticks; /* the value of the time stamp counter at the start */
+	uint64_t sp;	/* the stack pointer at the site that started */
 };
 
 struct pairs_slot {
-	/* tid, n and next are one word, so that they can be exchanged at once. */
-	uint32_t tid; /* thread of the open starts; 0: never used */
-	/* number of open starts; 0: the slot is free, otherwise it belongs to thread tid */
+	/* tid, n and next form one word, so that one instruction can exchange all three. */
+	uint32_t tid; /* the thread that made the open starts; 0: the slot was never used */
+	/*
+	 * The number of open starts. If it is 0, the slot is free; otherwise the slot belongs to
+	 * the thread tid.
+	 */
 	uint16_t n;
-	uint16_t next; /* index in `ring` for the next start, modulo PAIRS_DEPTH */
+	uint16_t next; /* the index in `ring`, modulo PAIRS_DEPTH, for the next start */
 
 	uint64_t starts;
 	uint64_t sum_ns;
-	uint64_t min_ns_not; /* ~ of the smallest duration, so that 0 means none yet */
+	/* the complement (~) of the smallest duration, so that 0 means: none yet */
+	uint64_t min_ns_not;
 	uint64_t max_ns;
 	uint64_t orphan_starts;
 	uint64_t unused[2];
 	struct pairs_start ring[PAIRS_DEPTH];
-	/* histogram of the durations; the sum of the buckets is the count of pairs */
+	/* A histogram of the durations. The sum of the buckets is the number of completed pairs. */
 	uint64_t buckets[PAIRS_BUCKETS];
-	uint64_t unused_too[8]; /* makes the size whole cache lines, but not a power of 2 */
+	/* makes the size a number of whole cache lines that is not a power of 2 */
+	uint64_t unused_too[8];
 };
 
-/* The data that the threads of a pair share. They change rarely, by locked instructions. */
+/*
+ * Data that the threads of a pair share. Threads change these members rarely, by locked
+ * instructions.
+ */
 struct pairs_shared {
 	uint64_t orphan_stops;
 	uint64_t collisions;
 	/*
-	 * The stack page that the trampolines' code examined last: the page below it is mapped,
-	 * too. Only that code uses this member, and only in the first pair.
+	 * The stack page that the code of the trampolines examined most recently: the page below it
+	 * is mapped, too. Only this code uses this member, and only that of the first pair.
 	 */
 	uint64_t stack_page;
 	uint64_t not_keyed; /* starts whose argument is not an int */
-	uint64_t is_keyed;  /* 1: matched by key */
+	uint64_t is_keyed;  /* 1: starts and stops are matched by key; 0: by thread */
 	uint64_t unused[3];
 	/*
-	 * A bit for each slot that was ever taken. A reader touches the memory of these slots only.
+	 * A bit for each slot, set when a thread takes the slot for the first time. A reader
+	 * touches the memory of these slots only.
 	 */
 	uint64_t used[];
 };
 
-/* An open start of a pair by key. */
+/* An open start of a pair that is matched by key. */
 struct pairs_keyed_start {
-	uint32_t pid; /* 0: free */
+	uint32_t pid; /* the process of the start; 0: the entry is free */
 	uint32_t unused;
-	uint64_t key; /* the int as OCaml has it, 2 * N + 1; 0: not written yet, or taken out */
+	/* the key, an int in OCaml's form 2 * N + 1; 0: not written yet, or taken out */
+	uint64_t key;
 	uint64_t ticks;
 	uint64_t unused_too;
 };
@@ -212,15 +231,15 @@ struct pairs_keyed_start {
 uint32_t pairs_n_slots(size_t max_threads);
 
 /*
- * Return the distance in bytes from the beginning of a pair's area to its slots, or to the area of
- * the next pair. Both are whole cache lines.
+ * Return the distance in bytes from the beginning of a pair's area to its slots or, for the second
+ * function, to the area of the next pair. Both distances are whole cache lines.
  */
 uint64_t pairs_slots_off(uint32_t n_threads);
 uint64_t pairs_stride(uint32_t n_threads);
 
 /*
- * Return the offset of the area of pair number PAIR in the block. The initial state of all areas is
- * all zeros.
+ * Return the offset in the block of the area of pair number PAIR. Initially, all bytes of all areas
+ * are zero.
  */
 static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
 {
@@ -228,9 +247,9 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 }
 
 /*
- * For a pair by key, return the number of its entries, the offset of the entries, and the offset of
- * the words of the pid cache behind them. Both offsets are from the pair's slots. A word of the
- * cache has the pid in its upper half and the thread id in its lower half.
+ * For a pair that is matched by key: return the number of its entries, the offset of the entries,
+ * and the offset of the words of the pid cache behind the entries. Both offsets are from the pair's
+ * slots. A word of the cache has the pid in its upper half and the thread id in its lower half.
  */
 uint32_t pairs_n_keys(uint32_t n_threads);
 uint64_t pairs_keys_off(void);

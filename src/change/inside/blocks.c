@@ -19,8 +19,8 @@ static bool is_power_of_2(uint64_t number)
 }
 
 /*
- * Return true if the counts of H are within their bounds, so that no sum in layout_offsets()
- * exceeds 64 bits.
+ * Return true if the counts in H are within their bounds. Then no sum in layout_offsets() exceeds
+ * 64 bits.
  */
 static bool has_sound_counts(const struct block_header *h)
 {
@@ -45,7 +45,7 @@ static bool has_sound_offsets(const struct block_header *h)
 	       h->code_off == made.code_off;
 }
 
-/* Return true if the parts' code ranges adjoin, and have room for all sites. */
+/* Return true if the code ranges of the parts adjoin, and all together have room for all sites. */
 static bool has_sound_code(const struct block_header *h)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -99,13 +99,13 @@ int block_check(const struct block_header *header, uint64_t bytes)
 /* ---- the sites ------------------------------------------------------------------------------ */
 
 /*
- * How far the check has come in each part. The trampolines of a part lie in the order of their
- * sites.
+ * How far the check of the sites has come in each part. The trampolines of a part lie in the order
+ * of the sites.
  */
 struct block_order {
 	/*
-	 * for each part: the lowest valid address that the next site of this part may call, as an
-	 * offset from the address of the part
+	 * For each part: the lowest address at which the next trampoline may lie, as an offset from
+	 * the address of the part.
 	 */
 	uint64_t next[BLOCK_MAX_PARTS];
 };
@@ -126,8 +126,8 @@ static bool has_sound_gate(const struct block_header *h, size_t i, const struct 
 }
 
 /*
- * Return true if TRAMPOLINE lies in the code of a part, behind the trampolines of the earlier sites
- * of that part.
+ * Return true if TRAMPOLINE lies in the code of a part, behind the trampolines of those sites of
+ * the same part that were checked before.
  */
 static bool has_sound_trampoline(struct block_order *order, const struct block_header *h,
 				 uint64_t trampoline)
@@ -149,7 +149,10 @@ static bool has_sound_trampoline(struct block_order *order, const struct block_h
 	return false;
 }
 
-/* Check the sites from FIRST to END. Call this for adjoining ranges of sites in ascending order. */
+/*
+ * Check the sites with the numbers FIRST to END - 1. Call this for adjoining ranges of sites, in
+ * ascending order.
+ */
 static int check_sites(struct block_order *order, const struct block_header *header,
 		       const struct block_site *sites, size_t first, size_t end)
 {
@@ -197,7 +200,9 @@ int block_copy(const struct memory *memory, const struct block_header *header, u
 	return 0;
 }
 
-/* Copy SHARED, and keep the compiler from reading SHARED again where the copy is used. */
+/*
+ * Copy from SHARED, and keep the compiler from reading SHARED a second time where the copy is used.
+ */
 static void copy_once(void *to, const void *shared, size_t bytes)
 {
 	memcpy(to, shared, bytes);
@@ -239,15 +244,15 @@ bool blocks_are_in(const struct mapping *m)
 }
 
 /*
- * Limit of the blocks of one process. Normally one block counts, and a few wait for their removal.
- * But the owner of a process can make any number of blocks, and each one is compared with all
- * others.
+ * Limit of the number of blocks of one process. Normally one block counts, and a few more wait to
+ * be removed. But the owner of a process can make any number of blocks, and each block is compared
+ * with all others.
  */
 enum { MAX_BLOCKS = 256 };
 
 /*
- * Add the mapping M of a block. An offset of 0 means data: code is never at the beginning of the
- * memfd. Return false if there are too many blocks.
+ * Add M, a mapping of a block, to the list. Offset 0 shows that M maps data: code is never at the
+ * beginning of the memfd. Return false if there are too many blocks.
  */
 static bool add_block_mapping(struct block_found *blocks, size_t *n, const struct mapping *m)
 {
@@ -299,12 +304,12 @@ static void classify_block(const struct memory *memory, const struct maps *maps,
 	const struct block_header *header = &block->header;
 	bool is_sound;
 
-	/* Read the header once: all checks below use this copy. */
+	/* Read the header once into block->header: all checks below use this copy. */
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
 	if (block->is_gone)
 		return;
-	/* No mapping of the data was found: treat the block as one without a magic number. */
+	/* If no mapping of the data was found, treat the block as one without a magic number. */
 	if (!block->end)
 		block->header = (struct block_header){ 0 };
 	is_sound = block_check(header, header->bytes) == 0;

@@ -18,9 +18,12 @@
 #include "look/memory.h"
 
 struct block_found {
-	/* a mapping of the block's data; this range is its name in /proc/PID/map_files */
+	/*
+	 * The addresses of a mapping of the block's data. The mapping has this range as its name in
+	 * /proc/PID/map_files.
+	 */
 	uint64_t start, end;
-	uint64_t inode;	  /* inode of the memfd */
+	uint64_t inode;	  /* the inode of the memfd */
 	bool is_gone;	  /* the header cannot be read: the block has just been unmapped */
 	bool is_complete; /* the header is valid, and all parts of the block are mapped */
 	/*
@@ -52,7 +55,7 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
  */
 bool blocks_has(const struct maps *maps, const struct block_header *header, uint64_t inode);
 
-/* Return true if M is a mapping of a block. */
+/* Return true if M maps a block. */
 bool blocks_are_in(const struct mapping *m);
 
 /*
@@ -64,23 +67,24 @@ bool blocks_are_in(const struct mapping *m);
 int block_check(const struct block_header *header, uint64_t bytes);
 
 /*
- * Check all sites of the block with this HEADER, which block_check() must have accepted. Return 0,
+ * Check all SITES of the block with this HEADER, which block_check() must have accepted. Return 0,
  * or -EBADMSG without a message.
  */
 int block_check_sites(const struct block_header *header, const struct block_site *sites);
 
 /*
- * Copy BYTES bytes, from offset OFF of the block, to TO. HEADER is a copy that block_check() has
- * accepted, here and below; the range must lie below header->bytes. Return 0, -EFAULT or -ESRCH.
+ * Copy BYTES bytes, from offset OFF of the block, to TO. HEADER, here and below, is a copy of the
+ * header that block_check() has accepted. The range must lie below header->bytes. Return 0, -EFAULT
+ * or -ESRCH.
  */
 int block_copy(const struct memory *memory, const struct block_header *header, uint64_t off,
 	       uint64_t bytes, void *to);
 
 /*
- * Copy the sites to SITES: out of the process, or, if SHARED is not NULL, out of our own mapping of
- * the block. Check each site after it was copied, and return -EBADMSG, without a message, at the
- * first bad one. So the work is in proportion to the sites that the owner of the block has filled,
- * and not to the number in the header.
+ * Copy the sites of the block to SITES. If SHARED is NULL, copy them out of the process; otherwise
+ * SHARED is our own mapping of the block. Check each site after it was copied, and return -EBADMSG,
+ * without a message, at the first bad one. So the work is in proportion to the number of sites that
+ * the owner of the block has filled in, whatever number is in the header.
  */
 int block_copy_sites(const struct memory *memory, const struct block_header *header,
 		     const void *shared, struct block_site *sites);

@@ -16,7 +16,10 @@ static int site_error(struct ocp_ctx *ctx, const struct block_site *site, int er
 	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
 }
 
-/* Find the mapping of ADDR. *LAST caches the previous result, which mostly contains ADDR, too. */
+/*
+ * Find the mapping of ADDR. *LAST is a cache: the mapping found most recently, which usually
+ * contains the next address, too.
+ */
 static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr,
 					  const struct mapping **last)
 {
@@ -36,7 +39,10 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 		return site_error(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
-	/* MAPS may be older than the site's bytes: it may lack the block that the site calls. */
+	/*
+	 * MAPS may have been read before the site's bytes, so the block that the site calls may be
+	 * missing in MAPS.
+	 */
 	if (!m || !m->inode || blocks_are_in(m))
 		return site_error(ctx, site, -EBUSY, "another tool has changed it");
 	if (!m->executable)
@@ -74,7 +80,7 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 		struct block_site *site = &sites[i];
 
 		err = take_bytes(inside->ctx, maps, &bytes[i], site, &last);
-		/* A semaphore that disagrees with its site cannot be the gate. */
+		/* If the semaphore disagrees with the site, it cannot be the gate. */
 		if (site->gate == BLOCK_GATE_SEMAPHORE &&
 		    !bytes[i].gate != (site->opcode == SITE_OFF)) {
 			site->gate = BLOCK_GATE_PRIVATE;
@@ -87,8 +93,8 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 /* ---- the block ------------------------------------------------------------------------------ */
 
 /*
- * Set *VIEW to a copy of HEADER in which `addr` is the address of the data in PART, since the code
- * of PART uses the data there.
+ * Set *VIEW to a copy of HEADER in which `addr` is the address of the data of PART: the code of a
+ * part uses the data of the same part.
  */
 static void look_from(const struct block_header *header, size_t part, struct block_header *view)
 {
@@ -96,13 +102,16 @@ static void look_from(const struct block_header *header, size_t part, struct blo
 	view->addr = header->parts[part].addr;
 }
 
-/* Return the code of PART in our mapping of the block. */
+/* Return the address of the code of PART in our mapping of the block. */
 static uint8_t *code_of(const struct inside *inside, size_t part)
 {
 	return inside->block + inside->header.parts[part].code_off;
 }
 
-/* Assemble the trampoline of site I. VIEW is the header as PART sees it. */
+/*
+ * Assemble the trampoline of site I, which is in PART. VIEW is the header made by look_from() for
+ * PART.
+ */
 static int write_trampoline(struct inside *inside, const struct build *build, size_t i, size_t part,
 			    const struct block_header *view)
 {
@@ -180,7 +189,7 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
 }
 
-/* Mark the pairs that are matched by key: readers find their totals in slot 0. */
+/* Mark the pairs that are matched by key: readers find the totals of these pairs in slot 0. */
 static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 {
 	const struct block_header *header = &inside->header;

@@ -21,16 +21,16 @@ struct build {
 };
 
 /*
- * Set up the sites of INSIDE from SPEC and from their bytes in the process (gate_addr is 0 if the
- * gate is private), and make inside->reader. Return -EINVAL with a message if a site does not have
- * the code of a probe, or -EBUSY if another tool has changed it.
+ * Set up the sites of INSIDE from SPEC and from the bytes of the sites in the process, and make
+ * inside->reader. The gate_addr of a private gate becomes 0. Return -EINVAL with a message if a
+ * site does not have the code of a probe, or -EBUSY if another tool has changed the site.
  */
 int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps);
 
 /* Write the whole block except its header, and set the trampolines of the sites of INSIDE. */
 int build_block(struct inside *inside, const struct build *build);
 
-/* Give site I a private gate, and assemble its trampoline again. */
+/* Give site I a private gate, and assemble the trampoline of the site again. */
 int build_private_gate(struct inside *inside, const struct build *build, size_t i);
 
 #endif

@@ -81,8 +81,8 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 }
 
 /*
- * Copy one pair. Skip slots that no thread has used, because reading them would allocate memory for
- * them.
+ * Copy one pair. Skip slots that no thread has used: reading such a slot would make the kernel
+ * allocate memory for it.
  */
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
@@ -102,13 +102,16 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 	return err;
 }
 
-/* Copy the meta bytes into inside->block. No tool changes them after the block was made. */
+/*
+ * Copy the meta bytes of the block into inside->block. No tool changes these bytes after the block
+ * was made.
+ */
 static int copy_meta(struct inside *inside)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	const uintptr_t start = (uintptr_t)(inside->block + inside->header.meta_off);
 
-	/* Huge pages save page faults, each of which takes microseconds under a hypervisor. */
+	/* Use huge pages: each page fault takes microseconds under a hypervisor. */
 	madvise((void *)(start & -page), inside->header.meta_bytes, MADV_HUGEPAGE);
 	return copy_part(inside, inside->header.meta_off, inside->header.meta_bytes);
 }
@@ -120,7 +123,7 @@ int inside_refresh(struct inside *inside, bool with_pairs)
 
 	if (inside->is_shared || inside->is_detached)
 		return 0;
-	/* Copy gates and counters. Header and sites of the copy are not used. */
+	/* Copy gates and counters only: the header and the sites in inside->block are not used. */
 	err = copy_part(inside, header->gates_off, header->pairs_off - header->gates_off);
 	for (uint32_t i = 0; with_pairs && !err && i < header->n_pairs; i++)
 		err = copy_pair(inside, i);
@@ -143,8 +146,8 @@ static struct block_site *shared_sites(const struct inside *inside)
 }
 
 /*
- * Read is_patched of all sites, for a block that this tool made: other tools change nothing else in
- * the sites.
+ * Read is_patched of all sites of a block that this tool made. Other tools change nothing else in
+ * the sites of such a block.
  */
 static void take_patched(struct inside *inside)
 {
@@ -185,9 +188,8 @@ void inside_put_sites(const struct inside *inside)
 /* ---- totals and states ---------------------------------------------------------------------- */
 
 /*
- * Add to the orphans of PAIR the open starts of threads and processes that have ended. Add at most
- * as many as PAIR has open starts: a start that was made and orphaned after PAIR was read is not in
- * PAIR.
+ * Add to the orphans of PAIR the open starts of threads and processes that have ended, but at most
+ * as many as PAIR has open starts: if such a start was made after PAIR was read, it is not in PAIR.
  */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {
@@ -217,7 +219,7 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 	return 0;
 }
 
-/* Fill in the private gates: they are words of the block, which is mapped or copied here. */
+/* Fill in the private gates, which are words of inside->block. */
 static void take_private_gates(const struct inside *inside, struct site_bytes *bytes)
 {
 	const struct block_site *sites = inside->sites;
@@ -284,9 +286,9 @@ enum { FIND_TRIES = 10 };
 
 /*
  * Map the memfd of BLOCK, which needs CAP_CHECKPOINT_RESTORE. Return false if that is not possible.
- * If the file shrank, an access would end us with SIGBUS, so the file must have the seal that
- * prevents shrinking. Inode, seals and size are checked on the opened file: in its mount namespace,
- * the process may have mapped any file that has the path of a memfd.
+ * If the file shrank, an access would end this tool with SIGBUS, so the file must have the seal
+ * that prevents shrinking. Inode, seals and size are checked on the opened file: in its own mount
+ * namespace, the process may have mapped any file under a path that looks like the memfd's.
  */
 static bool map_shared(struct inside *inside, const struct block_found *block)
 {
@@ -323,7 +325,7 @@ static int map_copy(struct inside *inside)
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	/* Copy the sites first: a bad site ends the copy before all counters are read. */
+	/* Copy the sites first: if one is bad, the copy ends before all counters are read. */
 	err = take_sites(inside);
 	if (!err)
 		err = copy_meta(inside);
@@ -360,8 +362,8 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 
 /*
  * Set *OUT to the newest block that counts, or to the newest block if none counts. Return 1, or 0
- * if there is no block. Several blocks may seem to count: a killed tool may have written a part of
- * a site's displacement, and these bytes may fit several blocks. The newest of these blocks is the
+ * if there is no block. Several blocks may seem to count: if a tool was killed while it wrote the
+ * displacement of a site, the mixed bytes may fit several blocks. The newest of these blocks is the
  * right one: a tool makes a block only after all sites of the older blocks have been restored.
  */
 static int choose_block(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
@@ -402,8 +404,8 @@ static int choose_block(struct ocp_ctx *ctx, pid_t pid, const struct block_found
 }
 
 /*
- * Fail if a block is damaged or of another version. Such a block is neither read nor removed, since
- * sites may call it.
+ * Fail if a block is damaged or of another version. Do not read or remove such a block: sites may
+ * call it.
  */
 static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
 			  size_t n)
@@ -449,8 +451,8 @@ static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room, s
 
 /*
  * Try again after -EFAULT: another tool has removed a block while it was read, and there may be a
- * new one by now. Try again also after -EBADMSG: for the same reason, or because another tool is
- * changing the gate of a site, which takes two steps.
+ * new block by now. Try again also after -EBADMSG, which can have the same reason, or another one:
+ * another tool is changing the gate of a site, which takes two steps.
  */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out)
@@ -468,8 +470,8 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 }
 
 /*
- * A process counts in a block if the block was made for it, or for a process from which it was
- * forked.
+ * Return true if PID has the block mapped: the block was made for PID, or for a process from which
+ * PID was forked.
  */
 
 bool inside_is_in(const struct inside *inside, pid_t pid)
@@ -488,7 +490,7 @@ bool inside_is_in(const struct inside *inside, pid_t pid)
 
 /* ---- processes that have a block ------------------------------------------------------------ */
 
-/* Only the beginning of longer maps is read: see proc_file.c. */
+/* The limit of what is read of the maps of a process: see proc_file.c. */
 enum { MAX_MAPS_BYTES = 16 << 20 };
 
 /*
@@ -521,7 +523,10 @@ static bool has_block(pid_t pid)
 	}
 	free(line);
 	fclose(file);
-	/* CAP_PERFMON opens the maps of any process: so check the right to inspect it, too. */
+	/*
+	 * With CAP_PERFMON, this tool can open the maps of any process, so check the right to
+	 * inspect PID, too.
+	 */
 	return found && proc_may_inspect(pid);
 }
 

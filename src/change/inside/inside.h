@@ -22,10 +22,10 @@
 #include "base/ctx.h"
 
 enum inside_place_kind {
-	/* number: the processor's number of the register: rax is 0, r15 is 15; not rsp */
+	/* `number` is the processor's number of the register: rax is 0, r15 is 15; not rsp. */
 	INSIDE_REGISTER,
-	INSIDE_STACK,	 /* number: offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
-	INSIDE_CONSTANT, /* number: the value */
+	INSIDE_STACK, /* `number` is the offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
+	INSIDE_CONSTANT, /* `number` is the value */
 };
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
@@ -44,11 +44,11 @@ struct inside_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_keyed;
-	struct inside_place key; /* if is_keyed: where the key is at the site */
+	struct inside_place key; /* where the key is at the site, if is_keyed */
 };
 
 struct inside_site {
-	uint64_t addr; /* address of its first byte, the nop, in the process */
+	uint64_t addr; /* the address, in the process, of the first byte of the site, the nop */
 	/*
 	 * The address of the two bytes that count who enabled the handler. 0 if there are none, or
 	 * if they cannot be the gate, because tracers raise them too (provider `ocaml`).
@@ -62,11 +62,11 @@ struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
 	size_t n_pairs;
-	unsigned int depth; /* number of starts that one thread can have open in one pair */
-	size_t max_threads; /* number of threads that can time pairs at the same time */
-	/* opaque data that the block keeps for inside_find(), in pieces */
+	unsigned int depth; /* the number of starts that one thread can have open in one pair */
+	size_t max_threads; /* the number of threads that can time pairs at the same time */
+	/* Opaque data that the block keeps for inside_find(), in pieces. */
 	const struct iovec *meta;
-	size_t n_meta, meta_bytes; /* meta_bytes: sum of all pieces */
+	size_t n_meta, meta_bytes; /* n_meta: the number of pieces; meta_bytes: their total size */
 };
 
 /*
@@ -77,18 +77,21 @@ struct inside_spec {
 struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, collisions, not_keyed;
-	uint64_t buckets[496]; /* measure_bucket_of() of bpf/measure.h */
+	uint64_t buckets[496]; /* a histogram: measure_bucket_of() of bpf/measure.h */
 };
 
-/* The state of the sites. */
+/* The numbers of sites in each state. */
 struct inside_state {
 	size_t n_patched; /* sites that count */
-	/* sites that another tool has switched off: the opcode is 0x3d, hits are not counted */
+	/*
+	 * Sites that another tool has switched off: their opcode is 0x3d, so their hits are not
+	 * counted.
+	 */
 	size_t n_switched;
-	size_t n_foreign; /* their code is neither ours nor the original one */
+	size_t n_foreign; /* sites whose code is neither ours nor the original one */
 };
 
-/* A process whose sites count, or counted, inside. */
+/* A process whose sites count inside, or counted inside before a detach. */
 struct inside;
 
 /*
@@ -121,10 +124,13 @@ struct inside_room {
 	uint64_t sites, bytes;
 };
 
-/* Enough for several large programs; reading this much takes about a second. */
+/* Enough for several large programs. To read this many sites and bytes takes about a second. */
 enum { INSIDE_ROOM_SITES = 500000, INSIDE_ROOM_BYTES = 256 << 20 };
 
-/* Like inside_find(), within ROOM, which may be NULL. Returns -E2BIG if ROOM does not suffice. */
+/*
+ * Like inside_find(), but with the budget ROOM; NULL: no limit. Returns -E2BIG if ROOM does not
+ * suffice.
+ */
 int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
@@ -135,8 +141,8 @@ int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 
 /*
- * Return the bytes of inside_spec.meta that the attach stored in the block; they are valid until
- * inside_close(). The process can write to them at any moment: copy them, and check the copy.
+ * Return the bytes of inside_spec.meta that the attach stored in the block. The bytes are valid
+ * until inside_close(). The process can write to them at any moment: copy them, and check the copy.
  */
 const void *inside_meta(const struct inside *inside, size_t *bytes);
 size_t inside_n_sites(const struct inside *inside);
@@ -156,7 +162,7 @@ pid_t inside_maker(const struct inside *inside);
  */
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
 int inside_state(struct inside *inside, struct inside_state *state);
-/* Return the state that inside_find() saw. */
+/* Return the numbers of sites in each state, as inside_find() found them. */
 struct inside_state inside_state_found(const struct inside *inside);
 /*
  * Return true if process PID has the block of INSIDE mapped: PID is the process that counts, or a

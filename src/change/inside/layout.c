@@ -25,8 +25,8 @@
 #include "change/inside/templates.h"
 
 /*
- * The largest distance between sites of one part: half the reach, so that the semaphores are in
- * reach too.
+ * The largest distance between sites of one part. It is half the reach of a call, so that the
+ * semaphores of the sites are within reach, too.
  */
 static const uint64_t sites_bytes = UINT64_C(1) << 30;
 static const uint64_t shards_bytes = 64 << 20;
@@ -99,7 +99,7 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 
 /*
  * Return the maximum number of shards. With very many sites and CPUs, one shard per CPU would take
- * too much memory. In this case some CPUs have no shard of their own, and count in the last one.
+ * too much memory. In this case some CPUs have no shard of their own, and count in the last shard.
  */
 uint32_t layout_max_shards(size_t n_sites)
 {
@@ -110,8 +110,8 @@ uint32_t layout_max_shards(size_t n_sites)
 
 /*
  * The meta bytes name the sites, so their limit depends on the number of sites. A limit is needed
- * because a hostile process can claim any number of meta bytes, and each page of them that is read
- * takes a page of memory and some microseconds.
+ * because a hostile process can claim any number of meta bytes, and to read a page of meta bytes
+ * costs a page of memory and some microseconds.
  */
 uint64_t layout_max_meta_bytes(size_t n_sites)
 {
@@ -194,7 +194,10 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-/* Add up the trampolines of each part, and round its code up to whole pages. */
+/*
+ * Add up the sizes of the trampolines of each part, and round the code of each part up to whole
+ * pages.
+ */
 static void lay_out_code(const struct inside_spec *spec, const struct layout_parts *parts,
 			 struct block_header *header)
 {
@@ -271,7 +274,7 @@ struct gap {
 	uint64_t start, end;
 };
 
-/* Set *BEST to the part of [START, END) within BOUNDS if that part is larger than *BEST. */
+/* If the part of [START, END) within BOUNDS is larger than *BEST, set *BEST to it. */
 static void consider(uint64_t start, uint64_t end, const struct gap *bounds, struct gap *best)
 {
 	if (start < bounds->start)
@@ -282,7 +285,9 @@ static void consider(uint64_t start, uint64_t end, const struct gap *bounds, str
 		*best = (struct gap){ start, end };
 }
 
-/* Place a part at *FLOOR or above, and set *FLOOR to its end. */
+/*
+ * Place PART, of BYTES bytes, at *FLOOR or above. Set *ADDR to its address and *FLOOR to its end.
+ */
 static int place_part(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_part *part,
 		      uint64_t bytes, uint64_t *floor, uint64_t *addr)
 {

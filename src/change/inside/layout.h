@@ -14,21 +14,26 @@
 
 /* The limits of one block. */
 enum { LAYOUT_MAX_SITES = 4000000 };
-/* The reach of a 32-bit displacement, less a reserve. A block has at most half this size. */
+/* The reach of a 32-bit displacement, minus a reserve. A block has at most half this size. */
 #define LAYOUT_REACH_BYTES ((UINT64_C(1) << 31) - (1 << 20))
 #define LAYOUT_MAX_BYTES   (LAYOUT_REACH_BYTES / 2)
-/* Where a part may lie: neither in the first MiB, nor at a non-canonical address. */
+/*
+ * The addresses at which a part may lie: neither in the first MiB, nor at a non-canonical address.
+ */
 #define LAYOUT_FIRST_ADDR (UINT64_C(1) << 20)
 #define LAYOUT_END_ADDR	  UINT64_C(0x7ffffff00000)
 /* All addresses that a process can use are below this one. */
 #define LAYOUT_ADDRESSES (UINT64_C(1) << 47)
 
-/* The parts of a block, by the addresses of their sites. */
+/* The parts of a block. Each part serves the sites in a range of addresses. */
 struct layout_parts {
 	size_t n;
 	struct layout_part {
-		uint64_t first; /* the lowest address of a site */
-		/* The part must reach this range with 32-bit displacements. */
+		uint64_t first; /* the lowest address of a site of the part */
+		/*
+		 * The code of the part must reach all addresses from `low` to `high` with 32-bit
+		 * displacements.
+		 */
 		uint64_t low, high;
 	} parts[BLOCK_MAX_PARTS];
 };
@@ -74,9 +79,9 @@ void layout_offsets(struct block_header *header);
 uint64_t layout_trampolines_off(const struct block_header *header);
 
 /*
- * Set the addresses of HEADER, which layout_make() has filled for PARTS. Each part is put into the
- * middle of the largest free range from which its code reaches its sites. Returns -ENOTSUP, with a
- * message, if no such range is large enough.
+ * Choose the addresses of the parts, and set them in HEADER, which layout_make() has filled for
+ * PARTS. Each part is put into the middle of the largest free range from which its code reaches its
+ * sites. Returns -ENOTSUP, with a message, if no such range is large enough.
  */
 int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
 		 struct block_header *header);

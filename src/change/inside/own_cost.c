@@ -37,7 +37,7 @@ enum {
 	SITES = 2,
 	N_BATCHES = 40,
 	PASSES_A_BATCH = 500,
-	/* Offsets in the code of the sites. */
+	/* Offsets of the functions in the code of the sites. */
 	OFF_PASS = 0,
 	ON_PASS = 16,
 	OFF_SITES = 32,
@@ -49,13 +49,13 @@ enum {
 };
 
 struct own {
-	struct inside *inside; /* of this process; its block is a writable mapping */
+	struct inside *inside; /* describes this process; its block is a writable mapping */
 	struct build build;
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
-	uint8_t *map;	   /* data rw-, then code r-x; NULL: not mapped */
-	uint64_t code_off; /* offset of the sites' code in the block */
+	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
+	uint64_t code_off; /* the offset, in the block, of the code of the sites */
 };
 
 /* ---- the block ------------------------------------------------------------------------------ */
@@ -164,12 +164,15 @@ static int build(struct own *own)
 	uint8_t *code = own->inside->block + own->code_off;
 	int err;
 
-	/* The trampolines read the address of the block from its header. */
+	/* The trampolines read the address of the block from the header in the block. */
 	memcpy(own->inside->block, header, sizeof(*header));
 	own->inside->sites = calloc(SITES, sizeof(*own->inside->sites));
 	if (!own->inside->sites)
 		return ctx_no_memory(own->inside->ctx);
-	/* The wrapper is the return behind the site. It never runs: all gates are 0. */
+	/*
+	 * The wrapper is the return behind the site. No trampoline jumps to it, because all gates
+	 * are 0.
+	 */
 	for (size_t i = 0; i < SITES; i++)
 		own->inside->sites[i] = (struct block_site){
 			.addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM,
@@ -192,7 +195,9 @@ static int build(struct own *own)
 
 /* ---- the times ------------------------------------------------------------------------------ */
 
-/* Time a batch of calls of the function at OFF, in nanoseconds. */
+/*
+ * Return the duration in nanoseconds of a batch of calls of the function at offset OFF of the code.
+ */
 static double time_batch(const struct own *own, uint64_t off)
 {
 	void (*const pass)(void) = (void (*)(void))(uintptr_t)(own->map + own->code_off + off);
@@ -220,7 +225,10 @@ static void keep_least(double *least, double value, bool is_first)
 		*least = value;
 }
 
-/* Measure all batches. The fastest one counts, since the machine may be busy. */
+/*
+ * Measure all batches. Use the time of the fastest one, because the machine may have been busy in
+ * the others.
+ */
 static void time_all(const struct own *own, struct own_cost *cost)
 {
 	double off_ns = 0, on_ns = 0, pair_ns = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What counting inside costs on this machine, measured on two sites of our own process. */
+/* What counting inside costs on this machine, measured on two sites in our own process. */
 #ifndef CHANGE_INSIDE_OWN_COST_H
 #define CHANGE_INSIDE_OWN_COST_H
 
@@ -8,17 +8,20 @@
 enum own_cost_of { OWN_COST_COUNTING, OWN_COST_TIMING, OWN_COST_TIMING_BY_KEY };
 
 struct own_cost {
-	/* time that a hit takes; when timing, half the time of a start plus a stop */
+	/* The time that a hit takes. When timing: half the time of a start plus a stop. */
 	double hit_ns;
-	/* measured duration of a pair with no work between start and stop; 0 when counting */
+	/*
+	 * The duration that is measured for a pair with no work between start and stop. 0 when
+	 * counting.
+	 */
 	double empty_pair_ns;
 };
 
 /*
- * Measure the cost. Takes about 1 ms, and 20 ms more when timing if the kernel does not report the
- * rate of the time stamp counter. The calling thread runs the same trampolines as a process that is
- * counted; DEPTH is as in inside_spec. Returns 0, or a negative errno with a message, e.g.
- * -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
+ * Measure the cost. This takes about 1 ms and, when timing, 20 ms more if the kernel does not
+ * report the rate of the time stamp counter. The calling thread runs the same trampolines as a
+ * process that is counted; DEPTH is as in inside_spec. Returns 0, or a negative errno with a
+ * message, e.g. -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
  */
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
 		     struct own_cost *cost);

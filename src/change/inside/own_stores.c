@@ -62,18 +62,20 @@ struct stores_range {
 
 struct stores {
 	enum stores_kind kind;
-	const struct stores_range *text; /* whole mappings that are r-x */
+	/* the mappings of the text, which are r-x; each range is a whole mapping */
+	const struct stores_range *text;
 	size_t n_text;
-	/* address of the block_sites, in the process; not for STORES_LIST */
+	/* the address, in the process, of the array of block_site; not used for STORES_LIST */
 	uint64_t sites;
-	const uint64_t *entries; /* for STORES_LIST */
-	size_t n;		 /* number of sites or entries */
+	const uint64_t *entries; /* the entries; only for STORES_LIST */
+	size_t n;		 /* the number of sites or entries */
 };
 
 struct stores_job {
-	uint64_t bytes;		      /* size of the image */
-	uint64_t open_end, close_end; /* ends of the two lists of ranges, as offsets from the job */
-	uint64_t n, list;	      /* number and address of the sites or entries */
+	uint64_t bytes; /* the size of the image */
+	/* the ends of the two lists of ranges, as offsets from the job */
+	uint64_t open_end, close_end;
+	uint64_t n, list; /* the number and the address of the sites or entries */
 };
 
 enum { CLOSE_STEPS = 3 };
@@ -153,7 +155,8 @@ static const uint8_t detach_code[] = {
 };
 
 /*
- * An entry: bits 0 to 46 are the address, bit 47 is set for two bytes, bits 48 to 63 are the value.
+ * The bits of an entry: 0 to 46 are the address, 47 is set if two bytes are stored, 48 to 63 are
+ * the value.
  */
 enum { ADDR_BITS = 47, VALUE_SHIFT = 48 };
 
@@ -251,8 +254,9 @@ static size_t stores_image_bytes(const struct stores *stores)
 
 /*
  * Decode the rbx that the code leaves. stores_open_error() returns the error of the first
- * mprotect(2) that failed to make text writable (nothing was stored then), stores_close_error() the
- * error of the last mprotect(2) that failed to make text read-only. Each is -errno or 0.
+ * mprotect(2) that failed to make text writable; in this case nothing was stored.
+ * stores_close_error() returns the error of the last mprotect(2) that failed to make text
+ * read-only. Both are -errno or 0.
  */
 static int stores_open_error(uint64_t rbx)
 {
@@ -309,8 +313,8 @@ static void stores_write_head(const struct stores *stores, uint64_t addr, uint8_
 /* The mappings whose text is to be written. */
 struct text {
 	const struct stop *stop;
-	bool *marks; /* for each mapping: it is in `ranges` */
-	/* the mapping found last: a cache, since the next address is mostly in it too */
+	bool *marks; /* for each mapping: true if it is in `ranges` */
+	/* a cache: the mapping found most recently, which usually contains the next address, too */
 	const struct mapping *latest;
 	struct stores_range *ranges;
 	size_t n;
@@ -346,7 +350,7 @@ static int no_stores(const struct stop *stop, uint64_t addr, const char *why)
 }
 
 /*
- * Add the mapping of ADDR to the ranges. A shared mapping is refused: the stores would change its
+ * Add the mapping of ADDR to the ranges. Refuse a shared mapping: stores to it would change its
  * file.
  */
 static int add_code_range(struct text *text, uint64_t addr)
@@ -395,8 +399,8 @@ static int fill(const struct stop *stop, int ours, const struct stores *stores, 
 }
 
 /*
- * Check that the memfd was mapped at ADDR. At the moment of the mmap, the descriptor may have
- * referred to another file: see struct memfd.
+ * Check that the process has mapped the memfd at ADDR. At the moment of the mmap, the descriptor
+ * may have referred to another file: see struct memfd.
  */
 static int check_image(const struct stop *stop, const struct memfd *memfd, uint64_t addr)
 {
@@ -444,8 +448,8 @@ static int make_image(struct stop *stop, const struct stores *stores, uint64_t *
 }
 
 /*
- * Warn about text that is still writable, according to the maps. The errors of mprotect(2) do not
- * show this, because text may be read-only even if one of the steps for it has failed.
+ * Log a warning about text that is still writable, according to the maps. The errors of mprotect(2)
+ * do not show this: text can be read-only although one of the three steps for it has failed.
  */
 static void check_closed(const struct stop *stop, const struct stores *stores)
 {
@@ -499,7 +503,7 @@ int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores
 	struct text text;
 	int err = text_begin(stop, &text);
 
-	/* A site can span two mappings: add the mappings of its first and of its last byte. */
+	/* A site can span two mappings, so add the mappings of its first and of its last byte. */
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		for (uint64_t off = 0; !err && sites[i].store && off <= 5; off += 5)
 			err = add_code_range(&text, sites[i].addr + off);
@@ -517,7 +521,7 @@ struct own_stores {
 	struct tracee *tracee;
 	struct patcher *patcher;
 	struct remote_plan *plan;
-	/* The prepared list; entries NULL: none. */
+	/* The list that was prepared. If `entries` is NULL, there is none. */
 	const struct patch_write *writes;
 	size_t n;
 	uint64_t *entries; /* the stores, in the order of the phases */
@@ -612,7 +616,10 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 	if (!err)
 		err = stop_work(&stop, store_prepared, stores);
 	*is_unsure = err && stores->has_begun && err != -ENOTSUP && err != -EAGAIN;
-	/* Forget the list: the caller may later pass other writes at the same address. */
+	/*
+	 * Forget the list, which was prepared here: the caller may later pass other writes at the
+	 * same address.
+	 */
 	if (!is_prepared)
 		own_stores_prepare(stores, NULL, 0);
 	return err;

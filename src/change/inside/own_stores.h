@@ -44,23 +44,23 @@ int own_stores_prepare(struct own_stores *stores, const struct patch_write *writ
 
 /*
  * Carry out WRITES. Call this in the work of tracee_run_stopped(). The `old` values are not
- * compared: the caller must have read them in this stop. After an error, *IS_UNSURE is true if the
- * process may still carry out the writes, or may have carried them out.
+ * compared with the memory: the caller must have read them in this stop. After an error, *IS_UNSURE
+ * is true if the process may still carry out the writes, or may have carried them out.
  */
 int own_stores_apply(struct own_stores *stores, const struct patch_write *writes, size_t n,
 		     bool *is_unsure);
 
 /*
- * Wait until PID has finished the call or routine that a killed tool began in it. Then remove what
- * killed tools left: images of stores; if ALL, also descriptors and orphan blocks. If killed tools
- * left nothing, do not touch the process. Return -EBUSY if something has stopped the process, so
- * that the call or routine cannot end.
+ * Wait until PID has finished the remote call or routine that a killed tool began in it. Then
+ * remove what killed tools left: images of stores; if ALL, also descriptors and orphan blocks. If
+ * killed tools left nothing, do not touch the process. Return -EBUSY if the call or routine cannot
+ * end because something has stopped the process.
  */
 int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
 /*
- * The process itself stores if at least this many sites are to be written: the remote calls for it
- * take as long as this many single writes by the tool.
+ * If at least this many sites are to be written, the process stores the bytes itself. The remote
+ * calls for this take as long as this number of single writes by the tool.
  */
 enum { STORES_MIN = 64 };
 
@@ -72,7 +72,7 @@ enum stores_kind {
 	 */
 	STORES_ATTACH,
 	STORES_DETACH, /* as STORES_ATTACH, but store the original displacement */
-	STORES_LIST,   /* the entries of a list, in their order */
+	STORES_LIST,   /* the entries of a list, one after the other */
 	N_STORES_KINDS,
 };
 

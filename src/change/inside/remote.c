@@ -64,10 +64,10 @@
  * gadget may also be in the middle of other instructions.
  */
 
-/* Addresses in the process. */
+/* Addresses of the gadgets in the process. */
 struct gadgets {
-	uint64_t syscall_ret; /* syscall; ret */
-	uint64_t restorer;    /* mov $15,%rax; syscall: rt_sigreturn(2) */
+	uint64_t syscall_ret; /* address of: syscall; ret */
+	uint64_t restorer;    /* address of: mov $15,%rax; syscall, which calls rt_sigreturn(2) */
 };
 
 enum { CHUNK_BYTES = 1 << 17 };
@@ -96,7 +96,10 @@ static bool is_complete(const struct gadgets *gadgets)
 	return gadgets->syscall_ret && gadgets->restorer;
 }
 
-/* Search the mapping M, in chunks that overlap by the size of the longer gadget. */
+/*
+ * Search the mapping M in chunks, which overlap by the size of the longer gadget so that none is
+ * missed.
+ */
 static void search(pid_t pid, const struct mapping *m, uint8_t *chunk, struct gadgets *gadgets)
 {
 	const uint64_t step = CHUNK_BYTES - sizeof(restorer_code);
@@ -105,7 +108,7 @@ static void search(pid_t pid, const struct mapping *m, uint8_t *chunk, struct ga
 		const size_t n =
 			m->end - addr < CHUNK_BYTES ? (size_t)(m->end - addr) : CHUNK_BYTES;
 
-		/* A page beyond the end of the file cannot be read. */
+		/* If M extends beyond the end of its file, the pages there cannot be read. */
 		if (!read_memory(pid, addr, chunk, n))
 			return;
 		look_for(syscall_ret_code, sizeof(syscall_ret_code), chunk, n, addr,
@@ -202,23 +205,23 @@ static bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)
  * stand here again, under the names of the kernel.
  */
 
-/* Larger than the state of any processor: AMX has 8 KB of tiles. */
+/* More than the size of the state on any processor: AMX has 8 KB of tiles. */
 enum { XSTATE_BYTES = 16384, SIGNAL_FRAME_BYTES = XSTATE_BYTES + 1024 };
 
-/* The state of a stopped thread that a system call or a routine may change. */
+/* The state of a stopped thread, as far as a system call or a routine may change it. */
 struct thread_state {
 	struct user_regs_struct regs;
-	uint64_t mask; /* its blocked signals */
+	uint64_t mask; /* the blocked signals of the thread */
 	size_t xstate_bytes;
 	uint8_t xstate[XSTATE_BYTES]; /* NT_X86_XSTATE */
 };
 
 /*
- * The frame. A thread that executes `ret` with rsp at the frame gets its state back: the first word
- * of the frame is the address of the C signal restorer.
+ * The signal frame. A thread that executes `ret` with rsp at the frame gets its state back: the
+ * first word of the frame is the address of the restorer, which calls rt_sigreturn(2).
  */
 struct signal_frame {
-	uint64_t addr; /* its address in the process; the value for rsp */
+	uint64_t addr; /* the address of the frame in the process, for rsp */
 	size_t bytes;
 	uint8_t image[SIGNAL_FRAME_BYTES];
 };
@@ -227,13 +230,13 @@ enum {
 	UC_FP_XSTATE = 0x1,
 	UC_SIGCONTEXT_SS = 0x2,
 	UC_STRICT_RESTORE_SS = 0x4,
-	/* No mode of sigaltstack(2): the kernel leaves the alternate stack as it is. */
+	/* This is no mode of sigaltstack(2), so the kernel leaves the alternate stack as it is. */
 	NO_ALTERNATE_STACK = 0x7f,
 
 	SW_RESERVED_OFF = 464, /* in the legacy region of XSAVE; the header of XSAVE follows it */
 	XSAVE_HEADER_OFF = 512,
 	XSAVE_EXTENDED_OFF = 576,
-	XFEATURE_TILE_DATA = 18, /* AMX tiles: a thread needs a permission to use them */
+	XFEATURE_TILE_DATA = 18, /* AMX tiles, which a thread can use only with a permission */
 
 	/* include/linux/errno.h of the kernel */
 	ERESTARTSYS = 512,
@@ -250,7 +253,7 @@ struct sigcontext_64 {
 	uint64_t di, si, bp, bx, dx, ax, cx, sp, ip, flags;
 	uint16_t cs, gs, fs, ss;
 	uint64_t err, trapno, oldmask, cr2;
-	uint64_t fpstate; /* address of the XSAVE area */
+	uint64_t fpstate; /* the address of the XSAVE area */
 	uint64_t reserved[8];
 };
 
@@ -288,15 +291,18 @@ static int interrupted_by(const struct user_regs_struct *regs)
 }
 
 /*
- * Return true if the thread was interrupted in a system call that the frame can only end with
- * EINTR.
+ * Return true if the thread was interrupted in a system call that will end with EINTR if the frame
+ * restores the thread.
  */
 static bool signal_frame_ends_call(const struct user_regs_struct *regs)
 {
 	return interrupted_by(regs) == ERESTART_RESTARTBLOCK;
 }
 
-/* Let TO restart an interrupted system call, as arch_do_signal_or_restart() of the kernel does. */
+/*
+ * Set TO so that an interrupted system call starts again, as arch_do_signal_or_restart() of the
+ * kernel does it.
+ */
 static void restart_call(const struct user_regs_struct *regs, struct sigcontext_64 *to)
 {
 	switch (interrupted_by(regs)) {
@@ -343,7 +349,7 @@ static struct sigcontext_64 registers_of(const struct user_regs_struct *regs)
 	return to;
 }
 
-/* Return the size of the XSAVE area with FEATURES, uncompacted. */
+/* Return the size of an XSAVE area with FEATURES, in the uncompacted format. */
 static size_t xsave_bytes(uint64_t features)
 {
 	size_t bytes = XSAVE_EXTENDED_OFF;
@@ -360,9 +366,9 @@ static size_t xsave_bytes(uint64_t features)
 }
 
 /*
- * Put the XSAVE area at TO. It has the size that the kernel uses for the thread: AMX tiles are
- * included only if the thread uses them. Return false if the area is incomplete or larger than
- * ROOM.
+ * Write the XSAVE area to TO, and set *BYTES to its size. The area has the size that the kernel
+ * uses for the thread: AMX tiles are included only if the thread uses them. Return false if the
+ * area is incomplete or larger than ROOM.
  */
 static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t room, size_t *bytes)
 {
@@ -372,7 +378,7 @@ static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t roo
 
 	if (state->xstate_bytes < XSAVE_EXTENDED_OFF)
 		return false;
-	/* ptrace(2) reports here which features the kernel has enabled. */
+	/* ptrace(2) reports at this offset which features the kernel has enabled. */
 	memcpy(&sw.xfeatures, state->xstate + SW_RESERVED_OFF, sizeof(sw.xfeatures));
 	memcpy(&in_use, state->xstate + XSAVE_HEADER_OFF, sizeof(in_use));
 	if (!(in_use >> XFEATURE_TILE_DATA & 1))
@@ -396,7 +402,10 @@ static bool put_xstate(const struct thread_state *state, uint8_t *to, size_t roo
 static bool signal_frame_make(const struct thread_state *state, uint64_t top, uint64_t restorer,
 			      struct signal_frame *frame)
 {
-	/* A multiple of 64, like the address of the frame, so that the XSAVE area is 64-aligned. */
+	/*
+	 * Round up to a multiple of 64. The address of the frame is one, too, so the XSAVE area is
+	 * 64-aligned.
+	 */
 	const size_t fpstate_off = (sizeof(struct rt_sigframe_64) + 63) & ~(size_t)63;
 	struct rt_sigframe_64 head = {
 		.pretcode = restorer,
@@ -443,7 +452,7 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
 enum { STACK_ROOM_BYTES = 32 * 1024 };
 
 enum {
-	RED_ZONE = 512, /* 128 in the ABI, and a reserve */
+	RED_ZONE = 512, /* 128 bytes by the ABI, and a reserve */
 	/*
 	 * More than stack_guard_gap of mm/mmap.c (256 pages): the kernel lets no stack grow closer
 	 * than that to the mapping below it.
@@ -455,11 +464,12 @@ enum {
 	/* Words of Caml_state: domain_state.tbl of OCaml 5.0 to 5.3. */
 	YOUNG_START = 2,
 	YOUNG_END = 3,
-	FIRST_CURRENT_STACK = 4, /* 5.0 */
+	FIRST_CURRENT_STACK = 4, /* index of current_stack in OCaml 5.0 */
 	LAST_CURRENT_STACK = 5,
-	C_STACK_AFTER = 3, /* words from current_stack to c_stack */
+	C_STACK_AFTER = 3, /* distance in words from current_stack to c_stack */
 	CAML_STATE_WORDS = LAST_CURRENT_STACK + C_STACK_AFTER + 1,
-	HANDLER = 2, /* word of struct stack_info: the upper end of the stack */
+	/* index of the word in struct stack_info that has the upper end of the stack */
+	HANDLER = 2,
 };
 
 static bool is_guard(const struct mapping *m)
@@ -478,8 +488,8 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *m, ui
 
 /*
  * Return true if the kernel can grow M, the first thread's stack, until it begins BYTES below SP.
- * The kernel applies the stack limit of the process that writes. We write first, the traced process
- * later: so both limits apply.
+ * The kernel applies the stack limit of the process that writes. First we write to the stack, later
+ * the traced process does, so the limits of both apply.
  */
 static bool can_grow(pid_t pid, const struct maps *maps, const struct mapping *m, uint64_t sp,
 		     uint64_t bytes)
@@ -512,7 +522,7 @@ static uint64_t room_below(pid_t pid, const struct maps *maps, uint64_t sp, uint
 
 /*
  * Return Caml_state->c_stack if the thread runs OCaml 5 code on a fiber's stack; otherwise 0. The
- * checks rule out that r14 holds something else.
+ * checks make sure that r14 has Caml_state.
  */
 static uint64_t fiber_c_stack(pid_t pid, const struct user_regs_struct *regs)
 {
@@ -551,7 +561,7 @@ static uint64_t stack_room_find(pid_t pid, const struct maps *maps,
 /* ---- a process and its thread --------------------------------------------------------------- */
 
 enum {
-	USER_CS_64 = 0x33, /* __USER_CS of arch/x86 */
+	USER_CS_64 = 0x33, /* __USER_CS of arch/x86: the code segment of 64-bit programs */
 	MAX_RESTARTS = 100,
 	MASK_BYTES = 8,
 	SYSCALL_INSN_BYTES = 2,
@@ -595,8 +605,8 @@ static int check_class(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Return why thread TID cannot be called into, according to /proc/TID/status; NULL if that file
- * gives no reason.
+ * Return why remote calls cannot be made in thread TID, according to /proc/TID/status; NULL if this
+ * file gives no reason against it.
  */
 static const char *status_forbids(struct ocp_ctx *ctx, pid_t tid)
 {
@@ -628,8 +638,8 @@ int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out)
 	plan->pid = pid;
 	err = check_class(ctx, pid);
 	/*
-	 * Only the first thread is checked here: the others mostly inherit its seccomp filter and
-	 * shadow stack, and remote_begin() checks the thread that it chooses.
+	 * Check only the first thread here. The other threads usually inherit its seccomp filter
+	 * and shadow stack, and remote_begin() checks the thread that it chooses.
 	 */
 	why = err ? NULL : status_forbids(ctx, pid);
 	if (why)
@@ -653,7 +663,10 @@ void remote_plan_free(struct remote_plan *plan)
 
 struct candidate {
 	pid_t tid;
-	/* what is lost if we are killed: 0 nothing, 1 a signal, 2 a system call (EINTR), 3 both */
+	/*
+	 * What is lost if we are killed: 0 nothing, 1 a signal, 2 a system call (EINTR), 3 a signal
+	 * and a system call.
+	 */
 	int cost;
 	uint64_t top;
 	struct user_regs_struct regs;
@@ -661,8 +674,8 @@ struct candidate {
 
 /*
  * Return true if the thread is in a restartable sequence (rseq(2)), or if its struct rseq cannot be
- * read. If its registers were changed there, the kernel would see a thread that has left the
- * sequence, and would not abort the sequence.
+ * read. Such a thread cannot be used: with the registers changed, the kernel would see a thread
+ * that has left the sequence, and would not abort the sequence.
  */
 static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 {
@@ -684,7 +697,10 @@ static bool is_in_rseq(pid_t pid, pid_t tid, uint64_t rip)
 	       rip - section.start_ip < section.bytes;
 }
 
-/* Make the slower checks. Return why thread C cannot be used, or NULL if it can be. */
+/*
+ * Make those checks of thread C that take longer. Return why C cannot be used, or NULL if C can be
+ * used.
+ */
 static const char *forbids(const struct remote_plan *plan, const struct candidate *c)
 {
 	const char *why = status_forbids(plan->ctx, c->tid);
@@ -706,7 +722,8 @@ static void consider_thread(const struct remote_plan *plan, const struct maps *m
 	const char *no;
 
 	/*
-	 * Skip a thread that is stopped at SIGSTOP, which cannot be blocked and must not be lost.
+	 * Skip a thread that is stopped at SIGSTOP: this signal must not be lost, and cannot be
+	 * blocked.
 	 */
 	if (signal == SIGSTOP || ptrace(PTRACE_GETREGS, tid, NULL, &c.regs) != 0 ||
 	    c.regs.cs != USER_CS_64)
@@ -768,8 +785,8 @@ static int save(struct remote *remote)
 }
 
 /*
- * Set rip and the argument registers. From here on, if we are killed, the frame restores the
- * thread.
+ * Set rip and the argument registers of the thread. From now on, if we are killed, the frame
+ * restores the thread.
  */
 static int set_registers(const struct remote *remote, uint64_t rip, long number,
 			 const uint64_t args[6])
@@ -800,7 +817,9 @@ static int block_signals(const struct remote *remote, uint64_t mask)
 	return 0;
 }
 
-/* Restore the signal mask, then the registers: see the top of this file for the order. */
+/*
+ * Restore first the signal mask, then the registers: the top of this file says why in this order.
+ */
 static int restore(struct remote *remote)
 {
 	struct thread_state *before = &remote->before;
@@ -816,7 +835,10 @@ static int restore(struct remote *remote)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Write the frame of thread C, then point the registers to it. On failure, restore the thread. */
+/*
+ * Write the frame of thread C, then set the registers so that they point to it. On failure, restore
+ * the thread.
+ */
 static int enter(struct remote *remote, struct patcher *patcher, const struct candidate *c)
 {
 	const struct remote_plan *plan = remote->plan;
@@ -886,7 +908,7 @@ static int step_remote(struct remote *remote, enum thread_step to)
 	return err;
 }
 
-/* Run the thread to the end of the next system call that it makes at the `syscall; ret`. */
+/* Run the thread to the end of the system call that it makes next at the `syscall; ret`. */
 static int run_call(struct remote *remote, int64_t *result)
 {
 	const uint64_t end = remote->plan->gadgets.syscall_ret + SYSCALL_INSN_BYTES;
@@ -943,7 +965,10 @@ int remote_end(struct remote *remote)
 
 	if (!remote)
 		return 0;
-	/* A lost thread is restored by the frame, when it returns to the restorer. */
+	/*
+	 * Do not restore a lost thread: the frame does this when the thread returns to the
+	 * restorer.
+	 */
 	if (!remote->is_lost) {
 		if (remote->has_run)
 			err = step_remote(remote, STEP_TO_EVENT_STOP);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * System calls and short routines that a stopped process carries out for us. The process survives
- * our death at any moment: a signal frame on the stack of the thread that makes the call takes this
- * thread back to its state before the call.
+ * if this tool is killed at any moment: a signal frame on the stack of the thread that makes the
+ * call takes this thread back to its state before the call.
  */
 #ifndef CHANGE_INSIDE_REMOTE_H
 #define CHANGE_INSIDE_REMOTE_H
@@ -19,8 +19,9 @@ struct remote;
 struct tracee;
 
 /*
- * Prepare remote calls while PID runs: find the gadgets. Returns -ENOTSUP, with a message, if PID
- * cannot be called into. An exec makes the plan useless: remote_begin() then fails.
+ * Prepare remote calls while PID runs: find the gadgets. Returns -ENOTSUP, with a message, if
+ * remote calls in PID are impossible. After an exec of PID the plan is useless: remote_begin()
+ * fails.
  */
 struct remote_plan;
 int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out);
@@ -29,7 +30,7 @@ void remote_plan_free(struct remote_plan *plan);
 /*
  * Choose a thread of TRACEE, whose threads are all stopped, and put the signal frame on its stack.
  * MAPS must have been read in this stop; they show where the stacks are. Returns -EAGAIN, with
- * nothing changed, if no thread can be used now; in another stop one may be usable.
+ * nothing changed, if no thread can be used in this stop; another stop may find a usable thread.
  *
  * Call this and all functions below from the tracing thread: in the work of tracee_run_stopped(),
  * which must return the error of the first call that fails.
@@ -38,15 +39,16 @@ int remote_begin(const struct remote_plan *plan, struct tracee *tracee, struct p
 		 const struct maps *maps, struct remote **out);
 
 /*
- * Return the address of REMOTE_SCRATCH_BYTES unused bytes on the thread's stack, for the arguments
- * of calls. Write to them with patcher_write_unused().
+ * Return the address of REMOTE_SCRATCH_BYTES unused bytes on the stack of the chosen thread, for
+ * the arguments of calls. Write to these bytes with patcher_write_unused().
  */
 enum { REMOTE_SCRATCH_BYTES = 1024 };
 uint64_t remote_scratch(const struct remote *remote);
 
 /*
- * Make a system call. *RESULT is the kernel's return value, which may be a -errno. The function
- * returns an error if the call was not carried out; after -ETIMEDOUT the call may still be running.
+ * Make the system call NUMBER with ARGS. *RESULT is what the kernel returns, which may be a -errno.
+ * The function itself returns an error if the call was not carried out; after -ETIMEDOUT the call
+ * may still be running.
  */
 int remote_syscall(struct remote *remote, long number, const uint64_t args[6], int64_t *result);
 
@@ -58,7 +60,7 @@ int remote_syscall(struct remote *remote, long number, const uint64_t args[6], i
 int remote_run(struct remote *remote, uint64_t addr, uint64_t arg, uint64_t *result);
 
 /*
- * Restore the registers, so that the thread can be released as if nothing had happened. Frees
+ * Restore the registers of the thread, so that it can be released as if nothing had happened. Frees
  * REMOTE, which may be NULL, also on failure.
  */
 int remote_end(struct remote *remote);

@@ -52,14 +52,14 @@ static void add_write(struct patch_write *writes, size_t *n, uint64_t addr, uint
 		};
 }
 
-/* A change of the five bytes behind the nops of the sites whose `store` is not 0. */
+/* A change of the five bytes behind the nop, in each site whose `store` is not 0. */
 struct site_changes {
 	struct patcher *patcher;
 	const struct block_site *sites;
 	const struct site_bytes *bytes;
 	size_t n;
 	bool to_trampolines;
-	struct patch_write *writes; /* of one step */
+	struct patch_write *writes; /* the writes of one step */
 };
 
 static void add_step(const struct site_changes *changes, size_t i, enum step step, size_t *n)
@@ -112,7 +112,7 @@ int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct 
 		return ctx_no_memory(ctx);
 	for (step = 0; !err && step < N_STEPS; step++)
 		err = write_step(&changes, (enum step)step, false);
-	/* The step that failed has undone itself. */
+	/* The step that failed has undone its own writes: undo those of the steps before it. */
 	if (err && err != -ESRCH)
 		for (step -= 2; step >= 0; step--)
 			write_step(&changes, (enum step)step, true);
@@ -124,9 +124,12 @@ int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct 
 
 struct site_reader {
 	size_t n;
-	uint64_t *addrs, *gates; /* for each site; a gate of 0 is not read */
-	uint64_t *sorted;	 /* addrs, ascending */
-	/* NULL if an address is invalid: the sites are then read one by one */
+	/* for each site: its address, and that of its gate (0: not read) */
+	uint64_t *addrs, *gates;
+	uint64_t *sorted; /* addrs, ascending */
+	/*
+	 * The plan for reading. NULL if an address is invalid: the sites are then read one by one.
+	 */
 	struct memory_plan *plan;
 	struct site_bytes *bytes;
 };
@@ -144,8 +147,8 @@ static int compare_addrs(const void *a, const void *b)
 }
 
 /*
- * Fill reader->sorted. If there is a plan, its pieces are sorted already, so take the addresses of
- * the sites from them in this order.
+ * Fill reader->sorted. If there is a plan, its pieces are sorted already: take the addresses of the
+ * sites from these pieces, in their order.
  */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
@@ -162,8 +165,8 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 }
 
 /*
- * Return true if the gate of site I is read for site I itself. Consecutive sites often share a
- * semaphore, which is read once, for the first of them.
+ * Return true if site I needs a piece of its own for its gate. Consecutive sites often share a
+ * semaphore, which is read once, for the first of these sites.
  */
 static bool has_own_gate(const struct site_reader *reader, size_t i)
 {
@@ -172,7 +175,7 @@ static bool has_own_gate(const struct site_reader *reader, size_t i)
 
 /*
  * Make the plan: each piece goes to its place in the array of struct site_bytes. If an address is
- * invalid, there is no plan, and this is not an error.
+ * invalid, make no plan; this is not an error.
  */
 static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const struct memory *memory)
 {
@@ -264,15 +267,16 @@ const uint64_t *site_reader_addrs(const struct site_reader *reader)
 }
 
 /*
- * The pages that cannot be read. The sites of an unloaded plugin are adjacent and lie on few pages.
- * A hostile process can put each site on another page: after MAX_HOLES failed reads, reading stops.
+ * The pages that could not be read. The sites of an unloaded plugin are adjacent and lie on few
+ * pages. A hostile process can put each site on another page: after MAX_HOLES failed reads, reading
+ * stops.
  */
 struct holes {
-	uint64_t page; /* number of the latest page that could not be read */
+	uint64_t page; /* the number of the page that most recently could not be read */
 	size_t n;
 };
 
-/* 4096 pages are 16 MiB of code. */
+/* 4096 pages of 4096 bytes are 16 MiB of code. */
 enum { PAGE_BYTES = 4096, MAX_HOLES = 4096 };
 
 static bool read_piece(const struct memory *memory, struct holes *holes, uint64_t addr, void *buf,

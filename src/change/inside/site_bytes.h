@@ -17,14 +17,15 @@
 
 struct site_bytes {
 	uint8_t code[SITE_BYTES];
-	uint16_t gate; /* the two bytes at gate_addr; 0 if gate_addr is 0 */
+	uint16_t gate; /* the value of the two bytes at gate_addr; 0 if gate_addr is 0 */
 };
 
 enum site_now {
-	SITE_NOW_ORIGINAL, /* calls its wrapper: the original displacement */
+	SITE_NOW_ORIGINAL, /* the displacement is the original one, which leads to the wrapper */
 	SITE_NOW_COUNTS,
-	SITE_NOW_SWITCHED, /* our displacement, but switched off */
-	/* off, and a mix of both displacements: a tool was killed while it wrote the site */
+	/* the displacement leads to the trampoline, but the opcode is the one for off */
+	SITE_NOW_SWITCHED,
+	/* off, and the displacement is a mix: a tool was killed while it wrote the site */
 	SITE_NOW_CUT,
 	SITE_NOW_FOREIGN,
 };
@@ -39,9 +40,9 @@ static inline uint32_t inside_displacement(const struct block_site *site)
 
 /*
  * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
- * TO_TRAMPOLINES, otherwise the original one; and `store` as the opcode. BYTES are the present
- * bytes of the sites. Write byte by byte, and only bytes that differ. After an error, everything is
- * as before.
+ * TO_TRAMPOLINES, otherwise the original displacement; and `store` as the opcode. BYTES are the
+ * present bytes of the sites. Write byte by byte, and only bytes that differ. After an error, all
+ * sites are as before.
  */
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
 		     const struct site_bytes *bytes, size_t n, bool to_trampolines);
@@ -61,12 +62,12 @@ int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
 void site_reader_free(struct site_reader *reader);
 
 /*
- * Return true if READER was made for the addresses and gates of these SITES. They may have changed:
- * a process can write to its block.
+ * Return true if the addresses and gates of SITES are those for which READER was made. They may
+ * have changed, because a process can write to its block.
  */
 bool site_reader_is_for(const struct site_reader *reader, const struct block_site *sites, size_t n);
 
-/* Return the addresses of the sites, ascending; they belong to READER. */
+/* Return the addresses of the sites in ascending order. The array belongs to READER. */
 const uint64_t *site_reader_addrs(const struct site_reader *reader);
 
 /*

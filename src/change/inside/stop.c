@@ -55,8 +55,8 @@ static bool is_of_stores(const struct mapping *m)
 }
 
 /*
- * Return true if a register of a thread holds an address in M. A routine keeps the address of its
- * image in a register to its end.
+ * Return true if a register of any thread holds an address in M, the image of a routine. A routine
+ * keeps the address of its image in a register until it ends.
  */
 static bool have_address(const struct stop *stop, const struct mapping *m)
 {
@@ -74,8 +74,8 @@ static bool have_address(const struct stop *stop, const struct mapping *m)
 }
 
 /*
- * Return true if a thread is about to make a call for a killed tool (remote.h). If that call is a
- * munmap, it would remove what we map.
+ * Return true if a thread is about to make a system call for a killed tool (remote.h). If that call
+ * is a munmap(2), it could unmap what this tool maps in this stop.
  */
 static bool makes_a_call(const struct stop *stop)
 {
@@ -98,7 +98,9 @@ static bool runs_a_routine(const struct stop *stop)
 	return false;
 }
 
-/* Return what the process still does for a killed tool, as text for a message, or NULL. */
+/*
+ * Return what the process is still doing for a killed tool, as text for a message; NULL if nothing.
+ */
 static const char *busy_with(const struct stop *stop)
 {
 	if (makes_a_call(stop))
@@ -107,8 +109,8 @@ static const char *busy_with(const struct stop *stop)
 }
 
 /*
- * Check that the process is alive. If /proc/PID/maps is empty, the main thread has released the
- * memory: the process is ending, even if its other threads have not released the memory yet.
+ * Check that the process is alive. If /proc/PID/maps is empty, the main thread has released its
+ * memory: the process is ending, even if its other threads still have the memory.
  */
 static int check_alive(const struct stop *stop, const struct maps *maps)
 {
@@ -214,7 +216,7 @@ int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 	const uint64_t args[6] = { start, end - start };
 	int err = stop_call(stop, "munmap", SYS_munmap, args, NULL);
 
-	/* Forget the range: a later mapping there is not ours. */
+	/* Remove the range from the maps: whatever is mapped there later is not ours. */
 	if (!err)
 		maps_drop(&stop->maps, start, end);
 	return err;
@@ -252,8 +254,8 @@ static bool is_ours(const char *path)
 }
 
 /*
- * Find the descriptors of the process that refer to our memfds: a tool that was killed could not
- * close them. Return how many were found; FDS has room for MAX numbers.
+ * Find the descriptors of process PID that refer to our memfds: tools that were killed could not
+ * close these. Return how many were found; FDS has room for MAX descriptors.
  */
 static size_t find_descriptors(pid_t pid, int *fds, size_t max)
 {
@@ -289,8 +291,9 @@ static void unmap_all_of(struct stop *stop, uint64_t inode)
 }
 
 /*
- * Remove orphans. No thread can be in one: the magic number is written before the first site, parts
- * are removed after the last site was restored, and stop_work() looks for running routines.
+ * Remove orphans. No thread can be in the code of an orphan: the magic number is written before the
+ * first site, parts are unmapped after the last site was restored, and stop_work() looks for
+ * running routines.
  */
 void stop_remove_orphans(struct stop *stop)
 {
@@ -298,7 +301,7 @@ void stop_remove_orphans(struct stop *stop)
 	int fds[MAX_FDS];
 	size_t n, n_fds = find_descriptors(stop->pid, fds, MAX_FDS);
 
-	/* Go backwards: stop_unmap() removes mappings from the list. */
+	/* Go backwards, because stop_unmap() removes elements of this array. */
 	for (size_t i = stop->maps.n; i-- > 0;)
 		if (is_of_stores(&stop->maps.mappings[i]))
 			stop_unmap(stop, stop->maps.mappings[i].start, stop->maps.mappings[i].end);
@@ -362,7 +365,10 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	err = stop_open(ctx, pid, &stop);
 	if (err)
 		return err;
-	/* Without a plan for remote calls, wait for running routines, but leave the memory. */
+	/*
+	 * If remote calls cannot be planned, wait for running routines, but leave the memory
+	 * mapped.
+	 */
 	if (remote_plan_make(ctx, pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, remove_orphans, NULL);
@@ -378,7 +384,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* Create the memfd. Its name has to be in the memory of the process. */
+/* Make the process create the memfd. Write NAME to the memory of the process first. */
 static int create(struct stop *stop, const char *name, int *theirs)
 {
 	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,

@@ -25,11 +25,12 @@ struct stop {
 	struct memory *memory;
 	struct patcher *patcher;
 	struct tracee *tracee;
-	struct remote_plan *plan; /* NULL: nothing can be called in this process */
-	struct maps maps;	  /* read in the stop */
-	struct remote *remote;	  /* begun on first use */
+	struct remote_plan *plan; /* NULL: no remote calls can be made in this process */
+	struct maps maps;	  /* the maps of the process, read in the stop */
+	struct remote *remote;	  /* the remote calls; begun when they are first needed */
 	/*
-	 * the process still makes a call or runs a routine for a killed tool: WORK was not called
+	 * The process is still making a call or running a routine for a killed tool, so WORK was
+	 * not called.
 	 */
 	bool is_busy;
 };
@@ -57,17 +58,17 @@ int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void
 /* Return -ESRCH if the process has ended, is ending, or runs another program. */
 int stop_check_alive(const struct stop *stop);
 
-/* Begin the remote calls, unless they have begun. To be called in WORK only. */
+/* Begin the remote calls, unless they have begun already. Call this only in WORK. */
 int stop_begin_calls(struct stop *stop);
 
 /*
- * Make the system call NUMBER; NAME is for the message. *RESULT is set on success only. Returns 0,
- * or the -errno of the call.
+ * Make the system call NUMBER in the process; NAME is its name for a message. *RESULT is set on
+ * success only. Returns 0, or the -errno of the call.
  */
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
 	      uint64_t *result);
 
-/* Unmap START to END. The caller must know that no thread can be there. */
+/* Make the process unmap [START, END). The caller must know that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
 /*
@@ -76,7 +77,10 @@ int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
  */
 bool stop_may_use(const struct stop *stop, const struct block_header *header);
 
-/* Unmap the parts of the block. The caller must know that no thread can be there. */
+/*
+ * Make the process unmap all parts of the block with this HEADER. The caller must know that no
+ * thread can be there.
+ */
 int stop_unmap_block(struct stop *stop, const struct block_header *header);
 
 /*
@@ -92,20 +96,20 @@ void stop_remove_orphans(struct stop *stop);
  * checked.
  */
 struct memfd {
-	int theirs; /* the descriptor in the process */
+	int theirs; /* the number of the descriptor in the process */
 	int ours;
 	dev_t dev;
 	ino_t ino;
 };
 
 /*
- * Have the process make a memfd named NAME, which must fit into remote_scratch(), and open it here
- * for reading and writing. The memfd is new, has BYTES bytes, and cannot shrink: accesses to a
- * mapping of it never fault. On failure, no descriptor stays open.
+ * Make the process create a memfd called NAME, which must fit into remote_scratch(), and open the
+ * memfd here for reading and writing. The memfd is new, has BYTES bytes, and cannot shrink, so that
+ * accesses to a mapping of it never fault. On failure, no descriptor stays open.
  */
 int memfd_make(struct stop *stop, const char *name, size_t bytes, struct memfd *memfd);
 
-/* Have the process close its descriptor, and close ours. */
+/* Make the process close its descriptor of the memfd, and close ours. */
 int memfd_close(struct stop *stop, struct memfd *memfd);
 
 /* Return true if the memfd DEV, INO is mapped at ADDR in MAPS. */

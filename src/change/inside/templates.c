@@ -9,11 +9,11 @@
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
 /*
- * Code that is being written, and the values for its holes: addresses for the holes that have TO in
- * their names, otherwise numbers.
+ * Code that is being written, and the values for its holes. Holes with TO in their names get
+ * addresses, all other holes get numbers.
  */
 struct assembly {
-	uint8_t *code; /* where the next byte is written */
+	uint8_t *code; /* the next byte to write */
 	uint64_t addr; /* the address of that byte in the process */
 	int64_t values[N_HOLES];
 	bool is_too_far;
@@ -42,7 +42,10 @@ static bool is_distance(uint16_t hole)
 	}
 }
 
-/* Append the template from BEGIN to END, and fill its holes. Return its first byte. */
+/*
+ * Append the template that lies from BEGIN to END, and fill its holes. Return the address of the
+ * first byte appended.
+ */
 static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
 {
 	uint8_t *code = assembly->code;
@@ -74,7 +77,7 @@ static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, co
 	return code;
 }
 
-/* Fill the gap behind the code with breakpoints. Nothing jumps there. */
+/* Fill the gap behind the code with breakpoint instructions. Nothing jumps to them. */
 static void align(struct assembly *assembly, size_t bytes, size_t room)
 {
 	memset(assembly->code, BREAKPOINT, room - bytes);
@@ -112,8 +115,7 @@ static size_t gate_bytes(void)
 }
 
 /*
- * Set *BEGIN and *END to the first byte of the template for ROLE and to the byte after its last
- * one.
+ * Set *BEGIN to the first byte of the template for ROLE, and *END to the byte after its last one.
  */
 static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
 {
@@ -199,8 +201,8 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 }
 
 /*
- * Set the values that depend on HEADER and PROCESS. They are set in place, since a copy for each
- * site would take time.
+ * Set the values that depend on HEADER and PROCESS. They are set in ASSEMBLY itself: to copy them
+ * for each site would take time.
  */
 static void set_values(struct assembly *assembly, const struct block_header *header,
 		       const struct templates_process *process)
@@ -264,7 +266,10 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
 }
 
-/* Return the address of PART of count_cpu in the process, where count_cpu begins at ADDR. */
+/*
+ * Return the address in the process of PART, a place in the template count_cpu, if count_cpu begins
+ * at ADDR.
+ */
 static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
 {
 	return addr + template_bytes(templates_count_cpu, part);
@@ -294,8 +299,8 @@ static void put_count(struct assembly *assembly, uint32_t n_shards)
 enum { RAX, RCX, RDX, RSP = 4, RSI = 6, RDI };
 
 /*
- * Return where on the stack a trampoline has saved REG, or -1 if it does not change REG: see enter
- * in templates_code.c.
+ * Return the offset on the stack at which a trampoline has saved REG, or -1 if a trampoline does
+ * not change REG: see enter in templates_code.c.
  */
 static int saved_at(int64_t reg)
 {
@@ -347,8 +352,8 @@ static void load_constant(uint8_t *code, int64_t number)
 }
 
 /*
- * Write the TEMPLATES_KEY_BYTES that load the key from PLACE. Return false if PLACE is out of
- * range.
+ * Write to CODE the TEMPLATES_KEY_BYTES bytes that load the key from PLACE. Return false if PLACE
+ * is out of range.
  */
 static bool put_key(const struct inside_place *place, uint8_t *code)
 {

@@ -20,12 +20,13 @@
 
 enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
 
-/* RSEQ_SIG of sys/rseq.h on x86: the kernel compares it with what the thread has registered. */
+/*
+ * RSEQ_SIG of sys/rseq.h on x86: the kernel compares this number with the one that the thread has
+ * registered.
+ */
 #define TEMPLATES_RSEQ_SIGNATURE 0x53053053
 
-/*
- * What the code has to know of the process. The offsets are from the FS base, and may be negative.
- */
+/* What the code has to know of the process. Offsets are from the FS base, and may be negative. */
 struct templates_process {
 	/*
 	 * Offset of struct rseq. In each thread, this struct is registered with
@@ -33,7 +34,10 @@ struct templates_process {
 	 * unknown, and n_shards must be 1.
 	 */
 	int32_t rseq_off;
-	/* offset of the thread id that the C library keeps; 0: unknown, no pairs are possible */
+	/*
+	 * The offset of the thread id that the C library keeps. 0: unknown, so pairs are
+	 * impossible.
+	 */
 	int32_t tid_off;
 	/*
 	 * The code may make system calls. There are three of them. A start that finds no slot calls
@@ -47,11 +51,13 @@ struct templates_process {
 
 /* A trampoline. All addresses are those in the process. */
 struct templates_site {
-	uint64_t trampoline; /* a multiple of 32; the site calls it + templates_entry_off() */
-	uint64_t counter;    /* the site's counter in shard 0 */
-	uint64_t gate;	     /* the two bytes of the gate */
+	/* a multiple of 32; the site calls this address + templates_entry_off() */
+	uint64_t trampoline;
+	uint64_t counter; /* the counter of the site in shard 0 */
+	uint64_t gate;	  /* the two bytes of the gate */
 	uint64_t wrapper;
-	const struct inside_role *roles; /* carried out in this order */
+	/* what the site does to pairs, in the order of execution */
+	const struct inside_role *roles;
 	size_t n_roles;
 };
 

@@ -65,21 +65,23 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(USED, 64)
     NUMBER(DEPTH_MASK, 31)
     NUMBER(WINDOW, 16)
-    NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT for one more open start */
-    NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
-    NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
+    NUMBER(ONE_MORE, 0x10001)	/* what to add to N_AND_NEXT for one more open start */
+    NUMBER(SP, 64)		/* distance from rsp in a routine to rsp at the site: see enter */
+    NUMBER(NOW, 8)		/* offset from rsp in a routine of the time that enter_stop saved */
     NUMBER(STACK_PAGE, 16)
     NUMBER(NOT_KEYED, 24)
     NUMBER(KEY, 8)
     NUMBER(KEY_TICKS, 16)
     NUMBER(KEYED_BYTES, 32)
     NUMBER(BUCKET_LOG2, 9)
-    NUMBER(IN_BUCKET, 0x1e0)	/* the bits of an entry's offset in its bucket */
+    /* the bits of an entry's offset that say where the entry is in its bucket */
+    NUMBER(IN_BUCKET, 0x1e0)
     NUMBER(BUCKET_BYTES, 512)
     NUMBER(PIDS_MASK, 63)
-    NUMBER(KEY_NOW, 24)		/* NOW in the routines by key, which save two more registers */
+    NUMBER(KEY_NOW, 24) /* like NOW, in the routines by key, which save two more registers */
     NUMBER(KEY_BYTES, 10)
-    NUMBER(IN_LOW_PART, 0xf80)	/* if rsp has none of these bits, the code may use the page below */
+    /* if none of these bits is set in rsp, the code may use the page below */
+    NUMBER(IN_LOW_PART, 0xf80)
     NUMBER(PAGE_MASK, -4096)
     NUMBER(SIGSET_BYTES, 8)
     NUMBER(SYS_GETPID, 39)
@@ -98,7 +100,10 @@ asm(".macro template name\n"
     "templates_\\name:\n"
     ".endm\n"
 
-    /* Record that the last instruction has a hole, followed by AFTER bytes. */
+    /*
+     * Record that the last instruction has a hole for VALUE, followed by AFTER bytes of the
+     * instruction.
+     */
     ".macro hole value, after=0\n"
     ".Lhole\\@:\n"
     "	.pushsection .rodata.templates_holes, \"a\"\n"
@@ -116,7 +121,7 @@ asm(".macro template name\n"
 
 /* ---- trampolines ----------------------------------------------------------------------------- */
 
-/* Count in the only shard. */
+/* Count in shard 0, when it is the only shard. */
 asm("	template count\n"
     "	lock incq HOLE(%rip)\n"
     "		hole TO_COUNTER\n");
@@ -137,7 +142,7 @@ asm("	template count\n"
  */
 asm("	template count_cpu\n"
     "	.skip	RSEQ_CS_BYTES\n"
-    "	.long	RSEQ_SIGNATURE\n"		/* the kernel requires it before .Lmoved */
+    "	.long	RSEQ_SIGNATURE\n" /* the kernel requires the signature before .Lmoved */
     "	template count_cpu_moved\n"
     ".Lmoved:\n"
     "	lock incq HOLE(%rip)\n"
@@ -156,7 +161,7 @@ asm("	template count_cpu\n"
     "	cmp	$HOLE, %eax\n"
     "		hole N_CPUS\n"
     "	jae	.Lmoved\n"
-    "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to this CPU's shard */
+    "	imul	$HOLE, %rax, %rax\n" /* the distance from shard 0 to the shard of this CPU */
     "		hole SHARD_BYTES\n"
     "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
     "		hole TO_BLOCK_ADDR\n"
@@ -207,15 +212,15 @@ asm("	template enter\n"
     "	push	%rdx\n"
     "	push	%rsi\n"
     "	push	%rdi\n"
-    "	push	%rax\n"				/* fills the slot of the time */
+    "	push	%rax\n"				/* makes room for the time */
 
     "	template enter_stop\n"
     "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
-    "	lfence\n"				/* wait for the program's earlier work */
-    "	rdtsc\n"				/* once and early, for all stops of the site */
+    "	lfence\n"				/* wait until the program's earlier work is done */
+    "	rdtsc\n" /* read the time once and early, for all stops of the site */
     "	push	%rsi\n"
     "	push	%rdi\n"
     "	shl	$32, %rdx\n"
@@ -234,7 +239,7 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_STOP\n"
 
-    /* By key: templates.c writes the code that loads the key into rsi. */
+    /* A pair by key: templates.c writes the code that loads the key into rsi. */
     "	template key_start\n"
     "	lea	HOLE(%rip), %rdi\n"
     "		hole TO_PAIR\n"
@@ -252,7 +257,7 @@ asm("	template start\n"
     "		hole TO_KEY_STOP\n"
 
     "	template leave\n"
-    "	pop	%rdi\n"				/* the time */
+    "	pop	%rdi\n"				/* drop the time */
     "	pop	%rdi\n"
     "	pop	%rsi\n"
     "	pop	%rdx\n"
@@ -302,8 +307,9 @@ asm(".macro slot_at_eax\n"
  */
 asm(".macro add_time lock\n"
     "	sub	%rcx, %rax\n"
-    "	mov	$0, %ecx\n"			/* does not change the flags */
-    "	cmovb	%rcx, %rax\n"			/* the counters of two CPUs may differ a little */
+    "	mov	$0, %ecx\n"			/* mov leaves the flags as they are */
+    /* the counters of two CPUs may differ a little: take 0 for a negative time */
+    "	cmovb	%rcx, %rax\n"
     "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
     "		hole TO_NS_PER_TICK\n"
     "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
@@ -312,7 +318,7 @@ asm(".macro add_time lock\n"
     "	raise	\\lock, MAX_NS\n"
     "	not	%rdx\n"
     "	raise	\\lock, MIN_NS_NOT\n"
-    "	not	%rdx\n"			/* nanoseconds again */
+    "	not	%rdx\n" /* undo the complement: rdx has nanoseconds again */
 
     /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
     "	mov	%rdx, %rax\n"
@@ -340,9 +346,9 @@ asm(".macro add_time lock\n"
 
 /* Set rax to the time at which a pair begins. Changes rdx. */
 asm(".macro begin_to_rax\n"
-    "	lfence\n"				/* wait until the work of the start is done */
-    "	rdtsc\n"				/* as late as possible */
-    "	lfence\n"				/* begin the program's work after rdtsc */
+    "	lfence\n"				/* wait until the start has done its work */
+    "	rdtsc\n"				/* read the time as late as possible */
+    "	lfence\n" /* the program's work must not begin before the time is read */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
     ".endm\n");
@@ -360,10 +366,10 @@ asm("	template routine_start\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
-    "	cmp	%ecx, %eax\n"			/* is it the slot of this thread? */
+    "	cmp	%ecx, %eax\n"			/* does the slot belong to this thread? */
     "	jne	.Lfind\n"
 
-    /* Open a start: the slot is free, or the thread's. */
+    /* Open a start: the slot is free, or belongs to this thread. */
     ".Ltake:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"			/* esi: n, and next above it */
@@ -380,11 +386,11 @@ asm("	template routine_start\n"
     "	jne	.Lstart\n"
 
     /*
-     * The slot is ours. Starts that a signal handler opens from here on are above our start in the
-     * ring.
+     * The slot belongs to this thread now. Starts that a signal handler opens from here on come
+     * after our start in the ring.
      */
     ".Lopened:\n"
-    "	shr	$48, %rsi\n"			/* next: one more than the place of our start */
+    "	shr	$48, %rsi\n"			/* next: the place of our start plus 1 */
     "	dec	%esi\n"
     ".Lwrite:\n"
     "	mov	%esi, %eax\n"
@@ -404,10 +410,10 @@ asm("	template routine_start\n"
     ".Lfull:\n"
     "	incq	ORPHAN_STARTS(%rdx)\n"
     "	mov	$1, %esi\n"
-    "	xadd	%si, NEXT(%rdx)\n"		/* si: the place */
+    "	xadd	%si, NEXT(%rdx)\n"		/* si: the place of our start */
     "	jmp	.Lwrite\n"
 
-    /* Look for a slot of this thread at the next places of the window. */
+    /* Look for a slot of this thread in the window. */
     ".Lfind:\n"
     "	mov	%ecx, %esi\n"
     ".Lfind_next:\n"
@@ -440,7 +446,7 @@ asm("	template routine_start\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	push	%rax\n"
-    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%rcx\n"				/* syscall changes rcx and r11 */
     "	push	%rsi\n"
     "	push	%rdi\n"
     "	push	%r11\n"
@@ -462,7 +468,7 @@ asm("	template routine_start\n"
     "	ret\n"
 
     ".Lfree:\n"
-    "	ror	$32, %rax\n"			/* the state again */
+    "	ror	$32, %rax\n" /* restore the state of the slot, which was rotated */
     "	and	$HOLE, %esi\n"
     "		hole SLOT_MASK\n"
     "	lock bts %rsi, USED(%rdi)\n"		/* a bit string: the bit may be in a later word */
@@ -502,10 +508,10 @@ asm("	template routine_stop\n"
 
     ".Lstop_found:\n"
     "	mov	%rax, %rsi\n"
-    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	shr	$32, %rsi\n" /* esi: n in its lower half, next in its upper half */
     "	test	%si, %si\n"
     "	jz	.Lstop_find\n"
-    "	lea	SP(%rsp), %rdi\n"		/* the pair's area is not needed any more */
+    "	lea	SP(%rsp), %rdi\n" /* the routine no longer needs the address of the pair's area */
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"				/* the place of the newest start */
@@ -520,8 +526,8 @@ asm("	template routine_stop\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	add_time\n"
     /*
-     * Do this last: the slot may be free afterwards. Write all 64 bits, because the next load reads
-     * 64.
+     * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
+     * next load reads 64 bits.
      */
     "	mov	$ONE_MORE, %ecx\n"
     "	shl	$32, %rcx\n"
@@ -534,7 +540,7 @@ asm("	template routine_stop\n"
     ".Lframe_next:\n"
     "	cmp	%cx, %si\n"			/* n */
     "	jbe	.Lframe_none\n"
-    "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring holds no more, whatever n says */
+    "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring has no more starts, whatever n is */
     "	ja	.Lframe_none\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
@@ -546,7 +552,7 @@ asm("	template routine_stop\n"
     "	inc	%ecx\n"
     "	jmp	.Lframe_next\n"
 
-    /* an exception skipped the stops of the newer starts */
+    /* add the newer starts to the orphans: an exception has skipped their stops */
     ".Lframe_found:\n"
     "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
@@ -574,13 +580,13 @@ asm("	template routine_stop\n"
     "	jne	.Lstop_not_it\n"
     "	ror	$32, %rax\n"
     "	test	%ax, %ax\n"			/* n */
-    "	ror	$32, %rax\n"			/* does not change this flag */
+    "	ror	$32, %rax\n" /* ror leaves the zero flag as it is */
     "	jnz	.Lstop_found\n"
     ".Lstop_not_it:\n"
     "	next_in_window .Lstop_find_next\n"
 
     /*
-     * Count the stop in the shared data: the thread's slot, if there is one, may belong to another
+     * Count the stop in the data that the threads share, because the slot may belong to another
      * thread by now.
      */
     ".Lorphan:\n"
@@ -677,7 +683,7 @@ asm(".macro enter_key\n"
  */
 asm("	template routine_key_start\n"
     "	enter_key\n"
-    "	test	$1, %sil\n"			/* pointers are even */
+    "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
     "	jz	.Lnot_keyed\n"
     "	process_to_ecx .Lkey_collision\n"
     "	bucket_to_r8\n"
@@ -688,7 +694,7 @@ asm("	template routine_key_start\n"
     "	jmp	.Lkey_opened\n"
 
     ".Lkey_new:\n"
-    "	sub	$BUCKET_BYTES, %r8d\n"		/* the first entry again */
+    "	sub	$BUCKET_BYTES, %r8d\n"		/* back to the first entry of the bucket */
     ".Lkey_free_next:\n"
     "	entry_at_r8\n"
     "	mov	(%rdx), %eax\n"
@@ -718,7 +724,7 @@ asm("	template routine_key_start\n"
 
     /* Set rdx to the word of the pid cache for thread ecx, and store it there. Changes rax. */
     ".Lask_process:\n"
-    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%rcx\n"				/* syscall changes rcx and r11 */
     "	push	%r11\n"
     "	mov	$SYS_GETPID, %eax\n"
     "	syscall\n"
@@ -741,7 +747,7 @@ asm("	template routine_key_stop\n"
     "	bucket_to_r8\n"
     "	take_key_out .Lkey_orphan\n"
     "	mov	KEY_TICKS(%rdx), %rcx\n"
-    "	mov	%r9d, (%rdx)\n"			/* free */
+    "	mov	%r9d, (%rdx)\n"			/* the entry is free now */
     "	lea	HOLE(%rdi), %rsi\n"
     "		hole SLOTS_OFF\n"
     "	mov	KEY_NOW(%rsp), %rax\n"
@@ -767,7 +773,7 @@ asm("	template routine_room\n"
     "	jz	.Lroom_end\n"
     "	mov	%rsp, %rax\n"
     "	and	$PAGE_MASK, %rax\n"
-    "	cmp	HOLE(%rip), %rax\n"		/* the page that was examined last */
+    "	cmp	HOLE(%rip), %rax\n" /* is this the page that was examined most recently? */
     "		hole TO_STACK_PAGE\n"
     "	je	.Lroom_end\n"
     "	movq	%rcx, %mm1\n"
@@ -778,7 +784,7 @@ asm("	template routine_room\n"
     "	mov	$SIGSET_BYTES, %esi\n"
     "	mov	$SYS_RT_SIGPENDING, %eax\n"
     "	syscall\n"
-    "	lea	SIGSET_BYTES(%rdi), %rcx\n"	/* the page again */
+    "	lea	SIGSET_BYTES(%rdi), %rcx\n"	/* the address of the page again */
     "	test	%eax, %eax\n"
     "	jnz	.Lroom_none\n"
     "	mov	%rcx, HOLE(%rip)\n"
@@ -788,9 +794,9 @@ asm("	template routine_room\n"
     "	movq	%mm2, %rsi\n"
     "	movq	%mm3, %rdi\n"
     "	movq	%mm4, %r11\n"
-    "	jz	.Lroom_end\n"			/* movq does not change this flag */
+    "	jz	.Lroom_end\n"			/* movq leaves the flags as they are */
     "	stc\n"
-    /* carry is set only after the stc: all jumps to here leave it clear */
+    /* The carry flag is set only by the stc above; all jumps to here leave it clear. */
     ".Lroom_end:\n"
     "	movq	%mm0, %rax\n"
     "	emms\n"

@@ -66,7 +66,7 @@ enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
 #undef TEMPLATE_HOLE
 
 struct template_hole {
-	uint32_t off;	/* offset of its four bytes from templates_text */
+	uint32_t off;	/* offset of the hole's four bytes from templates_text */
 	uint16_t value; /* HOLE_... */
 	uint16_t after; /* number of the instruction's bytes after the hole */
 };

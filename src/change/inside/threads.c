@@ -25,8 +25,8 @@ enum {
 	MAX_STACK_BYTES = 64 << 20, /* a larger mapping is not a C stack */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
-	FRAME_SP_TO_CS =
-		3, /* words: sp, ip, flags, cs of struct sigcontext_64 (asm/sigcontext.h) */
+	/* In words: sp, ip, flags, cs are neighbours in struct sigcontext_64 (asm/sigcontext.h). */
+	FRAME_SP_TO_CS = 3,
 };
 
 /*
@@ -35,7 +35,10 @@ enum {
  */
 static const uint64_t frame_cs = UINT64_C(0x002b000000000033);
 
-/* Return the address of the thread's struct rseq; 0 if it is not registered, or not known. */
+/*
+ * Return the address of the thread's struct rseq, and set *SIGNATURE; 0 if the thread has
+ * registered none, or if this is not known.
+ */
 static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 {
 	struct __ptrace_rseq_configuration rseq = { 0 };
@@ -47,8 +50,8 @@ static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 }
 
 /*
- * Return 1 if the thread id is at THREADS_TID_OFF, -1 if it is not, or 0 for a thread that begins
- * or ends.
+ * Return 1 if the word at THREADS_TID_OFF is the id of the thread, -1 if it is not, or 0 for a
+ * thread that is just beginning or ending.
  */
 static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t tid,
 			uint64_t fs_base)
@@ -83,7 +86,7 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 		is_seen = is_seen || found > 0;
 		rseq = rseq_addr(tid, &signature);
 		if (!rseq)
-			continue; /* a thread that begins has no struct rseq yet */
+			continue; /* a thread that is just beginning has no struct rseq yet */
 		if (!regs.fs_base || signature != TEMPLATES_RSEQ_SIGNATURE ||
 		    (rseq_off && rseq_off != (int64_t)(rseq - regs.fs_base)))
 			rseq_is_sure = false;
@@ -100,7 +103,7 @@ bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size
 {
 	for (size_t i = 0; i < tracee_n_threads(tracee); i++) {
 		struct user_regs_struct regs;
-		size_t next; /* the first site after rip */
+		size_t next; /* index of the first site after rip */
 		int signal;
 
 		if (ptrace(PTRACE_GETREGS, tracee_tid(tracee, i, &signal), NULL, &regs) != 0)
@@ -127,14 +130,15 @@ static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t e
 struct stacks {
 	const struct memory *memory;
 	const struct maps *maps;
-	uint64_t start, end; /* the code to look for */
+	uint64_t start, end; /* the range of the code whose addresses are looked for */
 	uint64_t *chunk;
 	uint64_t sp[MAX_STACKS];
 	size_t n;
 };
 
 /*
- * Add the stack with the stack pointer SP unless it is known. Return false if there are too many.
+ * Add the stack with the stack pointer SP, unless it was added before. Return false if there are
+ * too many stacks.
  */
 static bool add_thread_stack(struct stacks *stacks, uint64_t sp)
 {
@@ -151,7 +155,8 @@ static bool add_thread_stack(struct stacks *stacks, uint64_t sp)
 
 /*
  * Add the stacks to which signal frames among the N words of the chunk lead. A word that only looks
- * like a frame does no harm. Return false if there are too many stacks.
+ * like part of a frame adds a stack needlessly, which does no harm. Return false if there are too
+ * many stacks.
  */
 static bool follow_frames(struct stacks *stacks, size_t n)
 {

@@ -15,24 +15,24 @@
 #include "look/memory.h"
 #include "change/stop/tracee.h"
 
-/* Offset of the thread id in glibc 2.4 to 2.41, from the FS base. */
+/* The offset, from the FS base, at which glibc 2.4 to 2.41 keeps the thread id. */
 enum { THREADS_TID_OFF = 0x2d0 };
 
 /*
- * Find where the C library keeps the thread id and struct rseq, and verify this in all threads. An
- * offset that is not certain is set to 0.
+ * Find the offsets at which the C library keeps the thread id and struct rseq, and verify them in
+ * all threads. An offset that is not certain is set to 0.
  */
 void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const struct memory *memory,
 		     struct templates_process *process);
 
 /*
- * Return true if a thread is in the middle of one of the N sites at ADDRS, which must be ascending.
+ * Return true if a thread is in the middle of one of the N sites at ADDRS. ADDRS must be ascending.
  */
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n);
 
 /*
- * Return true if a thread may return to the code in [START, END): a register, a word of a stack or
- * the thread's restartable sequence points there, or this cannot be found out.
+ * Return true if a thread may return to the code in [START, END): if a register, a word of a stack
+ * or the thread's restartable sequence points there, or if this cannot be determined.
  */
 bool threads_may_use(const struct tracee *tracee, const struct memory *memory,
 		     const struct maps *maps, uint64_t start, uint64_t end);

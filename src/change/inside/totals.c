@@ -8,8 +8,8 @@
 #include "look/proc_file.h"
 
 /*
- * Load NUMBER while the process may be counting. An aligned load of 64 bits never sees half a
- * change.
+ * Load NUMBER while the process may be counting. An aligned load of 64 bits sees the number either
+ * before or after a change.
  */
 static uint64_t load_count(const uint64_t *number)
 {
@@ -57,8 +57,8 @@ static void raise_maximum(uint64_t *highest, uint64_t value)
 }
 
 /*
- * Add the totals of one slot. Starts are read last: if an event happens meanwhile, parts of it may
- * be missing, but no pair is counted without its start.
+ * Add the totals of SLOT to TOTALS. Read the starts last: if an event happens meanwhile, parts of
+ * the event may be missing, but no pair is counted without its start.
  */
 static void add_slot(const struct pairs_slot *slot, struct inside_pair *totals,
 		     uint64_t *min_ns_not)
@@ -108,8 +108,8 @@ bool gone_threads_are_known(pid_t pid)
 }
 
 /*
- * Return true if thread TID has ended. If a thread of another process has this id by now, return
- * false: the starts of the ended thread stay open.
+ * Return true if thread TID has ended. If another process has a thread with this id by now, return
+ * false: the starts of the ended thread then count as open.
  */
 static bool is_gone(uint32_t tid)
 {
@@ -129,7 +129,7 @@ static uint64_t open_if_gone(const struct pairs_slot *slot)
 	return now.n && is_gone(now.tid) ? now.n : 0;
 }
 
-/* Count the open starts by key of processes that have ended. */
+/* Count the open starts by key whose process has ended. */
 static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
 {
 	const struct pairs_keyed_start *start = starts;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sum up the hits and pairs of a block. The block is either mapped, and may still count, or a copy.
- * Whoever can write to the process can write to the block: HEADER is a copy that block_check() has
- * accepted.
+ * Sum up the hits and pairs of a block. The block is either mapped, and may still be counting, or a
+ * copy. Whoever can write to the process can write to the block, so sizes and offsets are taken
+ * from HEADER, a copy that block_check() has accepted.
  */
 #ifndef CHANGE_INSIDE_TOTALS_H
 #define CHANGE_INSIDE_TOTALS_H
@@ -29,8 +29,8 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 		 struct inside_pair *totals);
 
 /*
- * Return true if PID is in our pid namespace. Only then can kill(2) find out whether one of its
- * threads has ended.
+ * Return true if PID is in our pid namespace. Only then can kill(2) show whether a thread of PID
+ * has ended.
  */
 bool gone_threads_are_known(pid_t pid);
 

@@ -33,7 +33,8 @@
 
 enum {
 	SEMAPHORE_BATCH = 512,
-	PARALLEL_MIN = 256, /* number of writes; waking a thread takes as long as about 50 writes */
+	/* number of writes; to wake a thread takes as long as about 50 writes */
+	PARALLEL_MIN = 256,
 };
 
 static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
@@ -47,13 +48,13 @@ static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 	if (n == bytes)
 		return 0;
 	/*
-	 * If pwrite(2) returns 0, the address space is gone. It never writes a half of a semaphore,
-	 * which is aligned to 2 bytes.
+	 * If pwrite(2) returns 0, the address space is gone. pwrite(2) never writes only half of a
+	 * semaphore, because a semaphore is aligned to 2 bytes.
 	 */
 	return n < 0 ? -errno : -ESRCH;
 }
 
-/* The writes of one phase that one thread carries out, in order. */
+/* The writes of one phase that one thread carries out, in the order of writes[]. */
 struct share {
 	int fd;
 	const struct patch_write *writes;
@@ -70,7 +71,7 @@ struct patcher {
 	bool is_running;
 	pthread_t worker;
 	bool has_worker;
-	struct share *share; /* for the worker; NULL asks the worker to end */
+	struct share *share; /* the share for the worker; NULL tells the worker to end */
 	sem_t work, done;
 };
 
@@ -111,7 +112,7 @@ static bool start_worker(struct patcher *patcher)
 
 	if (patcher->has_worker)
 		return true;
-	/* The caller's signal handlers run in the caller's threads only. */
+	/* Block all signals, so that the caller's signal handlers never run in the worker. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	patcher->has_worker = pthread_create(&patcher->worker, NULL, worker_main, patcher) == 0;
@@ -120,16 +121,17 @@ static bool start_worker(struct patcher *patcher)
 }
 
 /*
- * Semaphores are in ordinary writable data, so process_vm_writev(2) can write many at once. This
- * call identifies the process by its pid, which is safe while the process is stopped and cannot
- * make an exec. Semaphores that the call does not write (in memory that was made read-only, or
- * after an error) are written one by one. Test: semaphores_that_are_read_only.
+ * Semaphores are in ordinary writable data, so process_vm_writev(2) can write many of them at once.
+ * This call identifies the process by its pid. That is safe here, because a stopped process cannot
+ * make an exec. If the call does not write a semaphore (in memory that was made read-only, or after
+ * an error), it is written by pwrite(2). Test: semaphores_that_are_read_only.
  */
 static void write_semaphores(struct patcher *patcher, struct share *share)
 {
 	struct iovec local[SEMAPHORE_BATCH], remote[SEMAPHORE_BATCH];
 	/*
-	 * the index in writes[] of each element of local[]; after the last one, where to continue
+	 * For each element of local[], its index in writes[]. After the last one: the index at
+	 * which to continue.
 	 */
 	size_t index[SEMAPHORE_BATCH + 1];
 
@@ -156,8 +158,8 @@ static void write_semaphores(struct patcher *patcher, struct share *share)
 }
 
 /*
- * If W is a write to a semaphore, undo it by process_vm_writev(2): write_semaphores() may have used
- * this call, which can succeed where pwrite(2) fails. Return true on success.
+ * If W is a write to a semaphore, undo it by process_vm_writev(2): write_semaphores() may have made
+ * the write by this call, which can succeed where pwrite(2) fails. Return true on success.
  */
 static bool undo_semaphore(const struct patcher *patcher, const struct patch_write *w)
 {
@@ -177,7 +179,7 @@ static void undo_write(const struct patcher *patcher, const struct patch_write *
 	ctx_log(patcher->ctx, OCP_LOG_WARN, "cannot undo the write at 0x%" PRIx64, w->addr);
 }
 
-/* Undo the writes of one phase, the last one first. Test: whatever_fails_nothing_is_written. */
+/* Undo the writes of one phase, in reverse order. Test: whatever_fails_nothing_is_written. */
 static void undo_shares(const struct patcher *patcher, const struct share *shares, size_t n_shares,
 			size_t *left)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing single bytes of text and semaphores of another process. SECURITY.md lists the other files
- * that change a process.
+ * Writing single bytes of text, and semaphores, of another process. SECURITY.md lists the other
+ * files that change a process.
  */
 #ifndef CHANGE_STOP_PATCH_H
 #define CHANGE_STOP_PATCH_H
@@ -12,24 +12,24 @@
 #include "base/ctx.h"
 
 /*
- * The order of the writes: sites are switched on before their semaphores are raised, and off after
- * their semaphores are lowered. Test: tests/e2e/eintr.sh: test_order_of_writes.
+ * The order of the writes: sites are switched on before their semaphores are raised, and switched
+ * off after their semaphores are lowered. Test: tests/e2e/eintr.sh: test_order_of_writes.
  */
 enum patch_phase { PATCH_SITES_ON, PATCH_SEMAPHORES, PATCH_SITES_OFF, N_PATCH_PHASES };
 
 struct patch_write {
 	uint64_t addr;
-	uint16_t old, new; /* of `bytes` bytes, little endian */
-	uint8_t bytes;	   /* 1: an opcode; 2: a semaphore */
-	uint8_t phase;	   /* enum patch_phase */
+	uint16_t old, new; /* the values before and after, of `bytes` bytes, little endian */
+	uint8_t bytes;	   /* 1: the write is to an opcode; 2: to a semaphore */
+	uint8_t phase;	   /* one of enum patch_phase */
 };
 
-/* Access to one process's memory, and a second thread for large amounts of writes. */
+/* Access to the memory of one process, and a second thread for large numbers of writes. */
 struct patcher;
 
 /*
  * Open the memory of PID, which requires the permission to trace PID. Writes nothing yet. After an
- * exec of PID, writes fail.
+ * exec of PID, writes by PATCHER fail.
  */
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
 void patcher_close(struct patcher *patcher);
@@ -42,16 +42,16 @@ void patcher_close(struct patcher *patcher);
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 
 /*
- * Write N BYTES at ADDR, in memory that the process does not use, e.g. below the red zone of a
- * stack. Do not use this for text and semaphores. The process must be stopped. Returns -errno,
- * without a message; some of the bytes may then be written.
+ * Write the N bytes at BYTES to ADDR, in memory that the process does not use, e.g. below the red
+ * zone of a stack. Do not use this for text and semaphores. The process must be stopped. Returns
+ * -errno, without a message; some of the bytes may then be written.
  */
 int patcher_write_unused(struct patcher *patcher, uint64_t addr, const void *bytes, size_t n);
 
 /*
  * Declare that the process runs, because it could not be stopped; this is allowed for undoing only.
- * From then on PATCHER writes semaphores one by one, through a descriptor that keeps referring to
- * the memory of the present program if the process makes an exec.
+ * From then on PATCHER writes semaphores one by one, through a descriptor that still refers to the
+ * memory of the old program after an exec, so that the new program is never changed.
  */
 void patcher_set_running(struct patcher *patcher);
 

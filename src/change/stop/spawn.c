@@ -44,16 +44,18 @@
 /*
  * The protocol between dynamic linkers and debuggers (<link.h>). Before and after the linker maps
  * or unmaps files, it sets _r_debug.r_state and calls an empty function, _dl_debug_state. At the
- * start of a program the second call comes when all shared libraries are mapped and relocated, and
- * before any constructor runs. glibc exports both names.
+ * start of a program, the second call comes when all shared libraries are mapped and relocated, and
+ * before any constructor runs. glibc exports the symbols _r_debug and _dl_debug_state.
  *
  * Test: tests/e2e/trace.sh: test_constructors_of_shared_libraries.
  */
 
-/* Addresses in the process. */
+/* Addresses of the dynamic linker in the process. */
 struct rtld {
-	uint64_t notify_addr; /* a function that the linker calls before and after it maps files */
-	uint64_t state_addr;  /* an int, RTLD_CONSISTENT when the list of files is complete */
+	/* the function that the linker calls before and after it maps files */
+	uint64_t notify_addr;
+	/* address of an int: RTLD_CONSISTENT when the list of files is complete */
+	uint64_t state_addr;
 };
 
 enum { RTLD_CONSISTENT = 0 }; /* RT_CONSISTENT of <link.h> */
@@ -80,9 +82,9 @@ static int find_symbols(struct ocp_ctx *ctx, int fd, const char *path, uint64_t 
 }
 
 /*
- * Find the addresses of RTLD in process PID, which is at the start of its program. Return 1 if
- * they are found, 0 if the program has no dynamic linker or the linker does not export the symbols,
- * or a negative errno.
+ * Find the addresses of RTLD in process PID, which is at the start of its program. Return 1 if they
+ * are found; 0 if the program has no dynamic linker, or the linker does not export the symbols; or
+ * a negative errno.
  */
 static int rtld_find(struct ocp_ctx *ctx, pid_t pid, struct rtld *rtld)
 {
@@ -129,8 +131,8 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 }
 
 /*
- * Explain why the exec did not succeed: ERROR_FD has the errno of execv(3), or nothing if the child
- * was killed. Return a negative errno. Tests: program_that_cannot_be_run;
+ * Explain why the exec failed. The child has written the errno of execv(3) to ERROR_FD, or nothing
+ * if it was killed. Return a negative errno. Tests: program_that_cannot_be_run;
  * a_child_that_cannot_say_why; trace.sh: test_what_cannot_be_started.
  */
 static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
@@ -143,8 +145,8 @@ static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 	if (err == ENOENT && strchr(path, '/') == NULL)
 		ctx_hint(ctx, "give a path, such as ./%s", path);
 	/*
-	 * Callers take -EACCES for a missing privilege, but here the file is a directory or not
-	 * executable.
+	 * Do not return -EACCES, which callers take for a missing privilege: here the file is a
+	 * directory or not executable.
 	 */
 	return err == EACCES ? -ENOEXEC : -err;
 }
@@ -170,7 +172,10 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
 			return 0;
-		/* A stop without an event is a signal from outside: pass it on to the child. */
+		/*
+		 * A stop without an event: somebody has sent a signal. Pass the signal on to the
+		 * child.
+		 */
 		if (status >> 16 == 0)
 			signal = WSTOPSIG(status);
 		ptrace(PTRACE_CONT, spawn->pid, NULL, (void *)(uintptr_t)signal);
@@ -187,8 +192,8 @@ struct breakpoint {
 };
 
 /*
- * Return 1 if the list of files is complete, 0 if not, or a negative errno. PTRACE_PEEKDATA works
- * even where process_vm_readv(2) is forbidden.
+ * Return 1 if the linker's list of files is complete, 0 if not, or a negative errno. Uses
+ * PTRACE_PEEKDATA, which works even where process_vm_readv(2) is forbidden.
  */
 static int is_consistent(pid_t pid, const struct rtld *rtld)
 {
@@ -251,8 +256,8 @@ static int write_byte(const struct spawn *spawn, uint64_t addr, uint8_t old, uin
 }
 
 /*
- * Run to the int3 of BREAKPOINT. Then restore the byte under the int3 and move the child back to
- * it: the child is about to execute the original instruction.
+ * Run to the int3 of BREAKPOINT. Then restore the byte under the int3, and move the child back to
+ * the address of the int3, so that it executes the original instruction next.
  */
 static int run_to_breakpoint(struct spawn *spawn, const struct breakpoint *breakpoint)
 {
@@ -300,8 +305,8 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld,
 }
 
 /*
- * Warn that no breakpoint was set: the program starts, but it is not known when its libraries are
- * loaded.
+ * Warn that no breakpoint was set: the program is started, but this tool cannot know when its
+ * libraries are loaded.
  */
 static void warn_not_loaded(const struct spawn *spawn, const char *reason)
 {

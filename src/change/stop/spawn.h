@@ -12,12 +12,12 @@ struct spawn {
 	const char *path;
 	char *const *argv; /* NULL-terminated */
 	sigset_t mask;	   /* the new program's signal mask */
-	pid_t pid;	   /* result */
+	pid_t pid;	   /* set by spawn_stopped() */
 };
 
 /*
- * Start the program; the calling thread becomes its tracer. The kernel kills the program if the
- * calling thread ends before the detach. After an error no process is left.
+ * Start the program of SPAWN; the calling thread becomes its tracer. If the calling thread ends
+ * before the detach, the kernel kills the program. After an error no process is left.
  */
 int spawn_stopped(struct spawn *spawn);
 

@@ -65,25 +65,25 @@
 #include "change/stop/spawn.h"
 
 enum {
-	STOP_TIMEOUT_MS = 3000,	  /* limit for all threads to stop */
+	STOP_TIMEOUT_MS = 3000,	  /* limit of the time until all threads are stopped */
 	BUSY_TIMEOUT_MS = 20000,  /* limit for a thread that waits for a CPU */
-	TRACED_TIMEOUT_MS = 1000, /* limit for another tracer to finish */
-	TURNS_TIMEOUT_MS = 10000, /* limit for all other tracers, one after another */
+	TRACED_TIMEOUT_MS = 1000, /* limit of the time that one other tracer may take */
+	TURNS_TIMEOUT_MS = 10000, /* limit of the time for all other tracers, one after another */
 	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
 	TIMER_SLACK_NS = 1000,
-	LONG_SEIZE_MS = 20, /* a longer SEIZE may be waiting for an exec, which waits for us */
+	LONG_SEIZE_MS = 20, /* a SEIZE that lasts longer may wait for an exec that waits for us */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
 struct thread {
 	pid_t tid;
 	int signal;   /* the signal at which it is stopped, passed on at the detach; 0: none */
-	bool stopped; /* false: interrupted, but the stop is not reported yet */
+	bool stopped; /* false: the thread was interrupted, but has not been seen to stop */
 };
 
-/* The requests to the tracing thread. */
+/* What the tracing thread can be requested to do. */
 enum request {
 	REQUEST_STOP,
 	REQUEST_RUN_STOPPED,
@@ -93,7 +93,7 @@ enum request {
 	REQUEST_END,
 };
 
-/* A thread that could not be seized, and the errno. */
+/* A thread that PTRACE_SEIZE refused, and the errno. */
 struct refusal {
 	pid_t tid;
 	int err;
@@ -102,22 +102,23 @@ struct refusal {
 struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
-	bool dies_with_us; /* PTRACE_O_EXITKILL */
-	bool is_child;	   /* a child of ours: its exit status is left to the caller's wait */
+	bool dies_with_us; /* the process was seized with PTRACE_O_EXITKILL */
+	bool is_child; /* the process is our child: its exit status is left to the caller's wait */
 	struct thread *threads;
 	size_t n;
-	struct refusal refused; /* the latest refusal */
+	struct refusal refused; /* the latest refusal of PTRACE_SEIZE */
 
-	/* The program to start; `path` is NULL if the process exists already. */
+	/* The program to start; `path` is NULL if the process existed before. */
 	const char *path;
 	char *const *argv;
 
-	/* The thread that traces, and what it shares with the caller's thread. */
+	/* The tracing thread, and what it shares with the caller's thread. */
 	pthread_t tracer;
 	bool is_running;
 	sigset_t caller_mask; /* the signal mask of the caller's thread */
 	enum request request;
-	int (*work)(void *arg); /* for REQUEST_RUN_STOPPED */
+	/* what to do while the process is stopped, for REQUEST_RUN_STOPPED */
+	int (*work)(void *arg);
 	void *work_arg;
 	sem_t asked, done;
 	int outcome;
@@ -127,17 +128,17 @@ struct tracee {
 /* ---- statuses ------------------------------------------------------------------------------- */
 
 /*
- * The parent of a process gets the exit status only after the tracer has taken it, so this tracer
- * takes it. An exception is a child of this process: its exit status belongs to the program that
- * uses the library (test_tracee: status_of_a_child_is_kept).
+ * The parent of a process gets the exit status only after the tracer has taken it, so the tracing
+ * thread takes it. An exception is a child of this process: its exit status belongs to the program
+ * that uses the library (test_tracee: status_of_a_child_is_kept).
  *
  * waitid(2) reports the stops of a tracee whether or not WSTOPPED is given. So si_code decides
  * whether the tracee has ended.
  */
 
 /*
- * Return 1 if TID has ended, 0 if not, or -1 with errno. The status of TID can still be taken
- * afterwards.
+ * Return 1 if TID has ended, 0 if not, or -1 with errno. Does not take the status of TID, so that
+ * another call still can.
  */
 static int peek_ended(pid_t tid)
 {
@@ -163,7 +164,7 @@ static pid_t wait_status(pid_t tid, bool keep_exit, int *status)
 	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0)
 		return -1;
 	if (info.si_pid) {
-		*status = info.si_status << 8 | 0x7f; /* as waitpid encodes a stop */
+		*status = info.si_status << 8 | 0x7f; /* a stop, encoded as waitpid(2) does */
 		return tid;
 	}
 	ended = peek_ended(tid);
@@ -171,8 +172,8 @@ static pid_t wait_status(pid_t tid, bool keep_exit, int *status)
 }
 
 /*
- * Take the status of the tracee TID if it has ended. Do not take a stop, which wait_status()
- * reports.
+ * Take the status of the tracee TID if TID has ended. Do not take a stop: wait_status() must still
+ * report it.
  */
 static void wait_reap_ended(pid_t tid)
 {
@@ -223,9 +224,9 @@ static bool thread_has_ended(struct tracee *tracee, pid_t tid)
 }
 
 /*
- * Handle the case that the thread seized last cannot be interrupted. Either it has ended, which the
- * wait will show, or it has made an exec: it is now the only thread, and its tid is the pid. Test:
- * exec_while_threads_are_seized.
+ * Handle the case that the thread that was just seized cannot be interrupted. Either it has ended,
+ * which the wait will show, or it has made an exec: it is now the only thread, and its tid is the
+ * pid. Test: exec_while_threads_are_seized.
  */
 static void interrupt_renamed(struct tracee *tracee)
 {
@@ -234,7 +235,7 @@ static void interrupt_renamed(struct tracee *tracee)
 
 	if (leader && leader->stopped &&
 	    ptrace(PTRACE_GETEVENTMSG, tracee->pid, NULL, &message) == 0)
-		return; /* no exec: this is still the old main thread */
+		return; /* there was no exec: the main thread is still the one from before */
 	if (ptrace(PTRACE_INTERRUPT, tracee->pid, NULL, NULL) != 0)
 		return;
 	if (leader)
@@ -244,14 +245,17 @@ static void interrupt_renamed(struct tracee *tracee)
 }
 
 /*
- * Seize one thread and ask it to stop. Returns 1 if done, 0 if the thread has ended, -EAGAIN if it
- * has another tracer at the moment or is about to end.
+ * Seize the thread TID and interrupt it. Returns 1 if this was done, 0 if the thread has ended,
+ * -EAGAIN if it has another tracer at the moment or is about to end.
  */
 static int seize(struct tracee *tracee, pid_t tid)
 {
 	int err;
 
-	/* First make room: a seized thread that is not in the list could not be detached. */
+	/*
+	 * Make room in the list first: a seized thread that is not in the list could not be
+	 * detached.
+	 */
 	err = add_thread(tracee, tid);
 	if (err)
 		return err;
@@ -269,10 +273,10 @@ static int seize(struct tracee *tracee, pid_t tid)
 		return 0;
 	tracee->refused = (struct refusal){ tid, err };
 	/*
-	 * EPERM: the memory of the process could be opened before, so the privilege is there, and
-	 * the thread has another tracer or is about to end (another_tracer_is_named).
-	 * ESRCH although the thread exists: during an exec, its id was not in use for a moment
-	 * (eintr.sh: test_a_thread_that_seems_to_have_ended).
+	 * EPERM: the privilege is there, because the memory of the process could be opened before.
+	 * So the thread has another tracer or is about to end (another_tracer_is_named). ESRCH
+	 * although the thread exists: during an exec, its id was not in use for a moment (eintr.sh:
+	 * test_a_thread_that_seems_to_have_ended).
 	 */
 	if (err == EPERM || err == ESRCH)
 		return -EAGAIN;
@@ -286,15 +290,14 @@ static bool note_status(struct thread *thread, int status)
 	if (!WIFSTOPPED(status))
 		return true;
 	/*
-	 * Cases 1 and 2. The kernel remembers the group stop, so both need no more than a detach.
-	 * Tests: all_threads_stop_and_run_again, stopped_process_stays_stopped.
+	 * Cases 1 and 2. The kernel remembers the group stop of case 2, so a detach is all that
+	 * either case needs. Tests: all_threads_stop_and_run_again, stopped_process_stays_stopped.
 	 */
 	thread->stopped = true;
 	/*
 	 * Case 3. Our interrupt is still pending; the kernel drops it at the detach. The kernel
-	 * keeps the siginfo of the signal, too, because the detach passes on the same signal
-	 * number.
-	 * Tests: signals_are_delivered_once, stop_signals_keep_their_meaning.
+	 * also keeps the siginfo of the signal, because the detach passes on the same signal
+	 * number. Tests: signals_are_delivered_once, stop_signals_keep_their_meaning.
 	 */
 	if (status >> 16 == 0)
 		thread->signal = WSTOPSIG(status);
@@ -302,8 +305,8 @@ static bool note_status(struct thread *thread, int status)
 }
 
 /*
- * Return true if it is time to give up on TID, after a wait since START_MS: after TIMEOUT_MS, or
- * after BUSY_TIMEOUT_MS while TID waits for a CPU. Test: a_short_trace_is_waited_for.
+ * Return true if it is time to give up waiting for TID. The wait began at START_MS. The limit is
+ * TIMEOUT_MS, or BUSY_TIMEOUT_MS while TID waits for a CPU. Test: a_short_trace_is_waited_for.
  */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
 {
@@ -338,7 +341,9 @@ static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
 
 enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT, POLL_LOST };
 
-/* Poll one thread. If PATIENT, also read its state, which costs more than waitpid(2). */
+/*
+ * Poll one thread. If PATIENT, also read the state of the thread, which costs more than waitpid(2).
+ */
 static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread, bool patient)
 {
 	int status;
@@ -352,20 +357,19 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 	if (got < 0 && errno != EINTR) {
 		int err = errno;
 
-		/* The status was taken before, see reap_ended(). states.sh: test_in_exec. */
+		/* reap_ended() has taken the status before. states.sh: test_in_exec. */
 		if (thread_has_ended(tracee, thread->tid))
 			return POLL_GONE;
 		/*
-		 * waitpid(2) has failed although the thread exists: whether it is stopped is not
-		 * known.
+		 * waitpid(2) has failed although the thread exists: it is unknown whether the
+		 * thread is stopped.
 		 */
 		errno = err;
 		return POLL_LOST;
 	}
 	/*
 	 * The kernel reports the end of the main thread only when all other threads have ended. So
-	 * its state is read, too.
-	 * Test: states.sh: test_the_first_thread_has_ended.
+	 * also read the state of the thread. Test: states.sh: test_the_first_thread_has_ended.
 	 */
 	return patient && thread_has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
 }
@@ -422,8 +426,8 @@ static int seize_new(struct tracee *tracee)
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
 	/*
-	 * An error of readdir(3) must not be taken for the end of the list: the threads that are
-	 * missing would run while code is changed.
+	 * Do not take an error of readdir(3) for the end of the list: the threads missing from the
+	 * list would run while code is changed.
 	 */
 	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -456,7 +460,10 @@ static void detach_thread(const struct tracee *tracee, struct thread *thread)
 	    note_status(thread, status))
 		return;
 	if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(uintptr_t)thread->signal) != 0)
-		/* Killed while stopped: take its status. Test: killed_while_held. */
+		/*
+		 * The thread was killed while it was stopped: take its status. Test:
+		 * killed_while_held.
+		 */
 		take_status(tracee, thread->tid, &status);
 }
 
@@ -475,11 +482,11 @@ static pid_t other_tracer(struct tracee *tracee)
 	return proc_status_read(tracee->ctx, tracee->pid, &status) == 0 ? status.tracer_pid : 0;
 }
 
-/* The wait for other tracers to finish. */
+/* The wait until other tracers have finished. */
 struct tracer_wait {
 	int64_t start_ms;
 	int64_t turn_start_ms; /* when `tracer` was seen first */
-	pid_t tracer;	       /* the tracer seen last; 0: none */
+	pid_t tracer;	       /* the tracer that was seen most recently; 0: none */
 };
 
 /* Return true if the wait has lasted too long. Test: tracers_that_take_turns_are_waited_for. */
@@ -529,7 +536,10 @@ static int stop_all(struct tracee *tracee)
 			if (is_last_try)
 				return explain_refusal(tracee);
 			is_last_try = waits_too_long(tracee, &wait);
-			/* Hold nothing while waiting: the other tracer may want these threads. */
+			/*
+			 * Detach all threads while waiting: the other tracer may want to seize
+			 * them.
+			 */
 			detach_all(tracee);
 			sleep_us(SLEEP_US);
 			start_ms = clock_ms();
@@ -569,8 +579,8 @@ static int spawn(struct tracee *tracee)
 	int err = add_thread(tracee, 0);
 
 	/*
-	 * The program inherits the timer slack of this thread, so the thread has the default slack
-	 * while it starts the program. Test: spawned_program_keeps_the_timer_slack.
+	 * The program inherits the timer slack of this thread. So this thread uses the default
+	 * slack while it starts the program. Test: spawned_program_keeps_the_timer_slack.
 	 */
 	prctl(PR_SET_TIMERSLACK, 0);
 	if (!err)
@@ -590,7 +600,7 @@ static void *tracer_main(void *arg)
 {
 	struct tracee *tracee = arg;
 
-	/* The default slack of 50 us would triple the short sleeps. */
+	/* The default timer slack of 50 us would triple the duration of the short sleeps. */
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	for (;;) {
 		wait_for(&tracee->asked);
@@ -630,7 +640,9 @@ static int start_tracer(struct tracee *tracee)
 	sigset_t all;
 	int err;
 
-	/* The caller's signal handlers run in the caller's threads only. */
+	/*
+	 * Block all signals, so that the caller's signal handlers never run in the tracing thread.
+	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &tracee->caller_mask);
 	err = pthread_create(&tracee->tracer, NULL, tracer_main, tracee);
@@ -653,9 +665,9 @@ static void end_tracer(struct tracee *tracee)
 }
 
 /*
- * During a SEIZE, take the status of threads that have ended, so that an exec can proceed. An exec
- * does not wait for the status of the main thread, which may be our caller's child. Tests:
- * exec_while_threads_are_seized; states.sh: test_in_exec.
+ * While the tracing thread is in a SEIZE, take the status of threads that have ended, so that an
+ * exec can proceed. Leave the status of the main thread, which may be our caller's child; an exec
+ * does not wait for it. Tests: exec_while_threads_are_seized; states.sh: test_in_exec.
  */
 static void reap_ended(struct tracee *tracee)
 {
@@ -686,8 +698,8 @@ static void wait_until_done(struct tracee *tracee)
 }
 
 /*
- * Have the tracing thread carry out REQUEST, and wait for it. If the request fails, end the tracing
- * thread: the kernel then detaches even a tracee that does not stop. Test:
+ * Make the tracing thread carry out REQUEST, and wait for the result. If the request fails, end the
+ * tracing thread: the kernel then detaches all tracees, even one that does not stop. Test:
  * thread_that_does_not_stop.
  */
 static int request_and_wait(struct tracee *tracee, enum request request)
@@ -798,9 +810,9 @@ void tracee_kill(struct tracee *tracee)
  *
  * A thread that was stopped at a signal is resumed with this signal. The caller of tracee_step()
  * has blocked all signals of the thread, so the kernel makes this signal pending again, with its
- * siginfo (ptrace_signal() of kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP comes while
- * the thread runs, it is passed on: the process enters the group stop, which the kernel remembers,
- * and the thread is resumed once more.
+ * siginfo (ptrace_signal() of kernel/signal.c). SIGSTOP cannot be blocked. If SIGSTOP arrives while
+ * the thread runs, it is passed on, and the process enters the group stop. The kernel remembers the
+ * group stop, and the thread is resumed once more.
  */
 
 size_t tracee_n_threads(const struct tracee *tracee)
@@ -840,7 +852,7 @@ static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *stat
 			continue;
 		/*
 		 * Read the state of the thread: if it is the main thread, waitpid(2) reports its
-		 * end only after all other threads have ended, and these are stopped now.
+		 * end only after all other threads have ended, but all others are stopped now.
 		 */
 		if (polls % LOOK_CLOSER == 0 && thread_has_ended(tracee, thread->tid))
 			return report_ended(tracee);

@@ -7,8 +7,8 @@
  * ptrace(2).
  */
 /*
- * Stopping all threads of a process by ptrace(2), or starting a process stopped. The calls may come
- * from different threads of the caller, but only one at a time.
+ * Stopping all threads of a process by ptrace(2), or starting a process that is stopped. Different
+ * threads of the caller may call these functions, but only one at a time.
  */
 #ifndef CHANGE_STOP_TRACEE_H
 #define CHANGE_STOP_TRACEE_H
@@ -24,21 +24,22 @@ struct tracee;
 int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 
 /*
- * Stop all threads. After a failure no thread is left stopped. Returns -EBUSY if another process
- * traces PID (the message names it), -ETIMEDOUT if a thread does not stop.
+ * Stop all threads of the process. After a failure no thread is left stopped. Returns -EBUSY if
+ * another process traces the process (the message names the tracer), and -ETIMEDOUT if a thread
+ * does not stop.
  */
 int tracee_stop(struct tracee *tracee);
 
 /*
- * Stop all threads, call WORK(ARG), and let the threads continue. The tracing thread calls WORK
- * while the calling thread waits: waking another thread would prolong the stop. Returns the value
- * of WORK, or a negative errno if the process could not be stopped.
+ * Stop all threads of the process, call WORK(ARG), and let the threads continue. The tracing thread
+ * itself calls WORK, while the calling thread waits: to wake another thread would prolong the stop.
+ * Returns the value of WORK, or a negative errno if the process could not be stopped.
  */
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
 
 /*
- * Let all threads continue as before. Signals that arrived during the stop are delivered; a process
- * that was stopped (SIGSTOP) stays stopped.
+ * Let all threads continue as before the stop. Signals that arrived during the stop are delivered;
+ * a process that was stopped (SIGSTOP) before stays stopped.
  */
 void tracee_release(struct tracee *tracee);
 
@@ -47,37 +48,40 @@ void tracee_close(struct tracee *tracee);
 
 /*
  * Start PATH with ARGV as a child. The child is stopped when its shared libraries are mapped,
- * before any code of the program or of a library's constructor has run. The kernel kills the child
- * if this process dies before the release.
+ * before any code of the program or any constructor of a library has run. The kernel kills the
+ * child if this process dies before the release.
  */
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
 
 /*
- * Return true if tracee_spawn() started TRACEE: the kernel kills it if this process dies before the
- * release.
+ * Return true if tracee_spawn() started the process: the kernel then kills it if this process dies
+ * before the release.
  */
 bool tracee_dies_with_us(const struct tracee *tracee);
 
 pid_t tracee_pid(const struct tracee *tracee);
 
-/* Kill a spawned process, wait for its end, and free TRACEE, which may be NULL. */
+/*
+ * Kill the process that tracee_spawn() started, wait for its end, and free TRACEE, which may be
+ * NULL.
+ */
 void tracee_kill(struct tracee *tracee);
 
 /*
  * The threads of a stopped process, one by one. Call the functions below only in the WORK of
- * tracee_run_stopped(): ptrace(2) accepts requests from the tracing thread only.
+ * tracee_run_stopped(), which runs in the tracing thread: ptrace(2) accepts requests from no other.
  */
 size_t tracee_n_threads(const struct tracee *tracee);
 
 /*
- * Return the id of the I-th thread. *SIGNAL is the signal at which the thread is stopped, which is
- * delivered when the thread is released; 0: none.
+ * Return the id of thread number I. *SIGNAL is set to the signal at which the thread is stopped,
+ * which is delivered at the release; 0 if the thread is not stopped at a signal.
  */
 pid_t tracee_tid(const struct tracee *tracee, size_t i, int *signal);
 
 enum thread_step {
-	STEP_TO_SYSCALL_STOP, /* until a system call begins or ends */
-	STEP_TO_EVENT_STOP,   /* until the stop that PTRACE_INTERRUPT causes */
+	STEP_TO_SYSCALL_STOP, /* run until a system call begins or ends */
+	STEP_TO_EVENT_STOP,   /* run until the stop that PTRACE_INTERRUPT causes */
 };
 
 /*

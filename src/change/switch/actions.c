@@ -38,7 +38,10 @@ void ocp_actions_free(struct ocp_actions *actions)
 	free(actions);
 }
 
-/* An element of the tree of names. NAME follows it in memory, except in a search key. */
+/*
+ * An element of the tree of names. The name comes right behind it in memory; a search key has only
+ * the pointer.
+ */
 struct named_action {
 	const char *name;
 	enum action_verb verb;
@@ -96,7 +99,7 @@ static int copy_text(struct ocp_ctx *ctx, const char *text, char **copy)
 
 /*
  * Add the names in ACTION to the tree. Return -EINVAL, with a message, if the tree already has one
- * of them.
+ * of these names.
  */
 static int remember_names(struct ocp_actions *actions, const struct action *action)
 {
@@ -104,7 +107,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 
 	if (action->kind != ACTION_NAME && action->kind != ACTION_PAIR)
 		return 0;
-	/* Check both names first, so that an error leaves the tree unchanged. */
+	/* Check both names before one is added, so that an error leaves the tree unchanged. */
 	err = check_new_name(actions, action->text, action->verb);
 	if (!err && action->stop)
 		err = check_new_name(actions, action->stop, action->verb);
@@ -115,7 +118,9 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 	return err;
 }
 
-/* Append a copy of TEMPLATE: its strings are copied, its regular expression is compiled again. */
+/*
+ * Append a copy of TEMPLATE. The strings are copied, and the regular expression is compiled again.
+ */
 static int append_action(struct ocp_actions *actions, const struct action *template)
 {
 	struct action *action;

@@ -15,24 +15,25 @@ enum action_kind { ACTION_NAME, ACTION_PAIR, ACTION_REGEXP, ACTION_PREDICATE };
 struct action {
 	enum action_verb verb;
 	enum action_kind kind;
-	char *text;	       /* name, start of a pair, or pattern; NULL with a predicate */
-	char *stop;	       /* the second name of a pair; else NULL */
-	struct str_regexp *re; /* the compiled pattern */
+	char *text; /* a name, the start of a pair, or a pattern; NULL: there is a predicate */
+	char *stop; /* the stop of a pair; NULL: not a pair */
+	struct str_regexp *re; /* the compiled pattern; NULL: no pattern */
 	ocp_predicate_fn predicate;
-	void *data; /* for the predicate */
+	void *data; /* the argument that the predicate gets */
 };
 
-/* Either one verb for all probes (`all`), or a list of actions. */
+/* What the user requests: one verb for all probes (`all`), or a list of actions. */
 struct ocp_actions {
 	struct ocp_ctx *ctx;
 	bool all;
 	enum action_verb all_verb;
 	struct action *list;
 	size_t n;
-	void *names; /* tsearch(3) tree of the names in the list, including both names of pairs */
+	/* tsearch(3) tree of the names in the list, including both names of each pair */
+	void *names;
 };
 
-/* Return a copy of ACTIONS with its enable actions only, or NULL if out of memory. */
+/* Return a copy of ACTIONS without the actions that disable, or NULL if out of memory. */
 struct ocp_actions *actions_enabling(const struct ocp_actions *actions);
 
 #endif

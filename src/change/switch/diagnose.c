@@ -4,10 +4,10 @@
  * between the bytes of a site and the ABI, between tracers' counters and tracers, and between the
  * process and the journals of killed tools.
  *
- * The process runs meanwhile, and other tools may switch probes. Another tool stops the process and
- * switches whole probes, but the reading here is spread over time, so it may see some bytes from
- * before the switch and others from after it. So if something disagrees, everything is read again
- * until two readings in a row are the same.
+ * The process runs meanwhile, and other tools may switch probes. Such a tool switches whole probes
+ * while the process is stopped. But the reading here is spread over time, so it may see some bytes
+ * as they were before the switch, and others as they are after it. So if something disagrees,
+ * everything is read again until two readings in a row are the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@ enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 struct ocp_findings {
 	struct ocp_finding *list;
 	size_t n;
-	char **names; /* copied from journals */
+	char **names; /* copies of names from journals, freed with the findings */
 	size_t n_names;
 };
 
@@ -37,9 +37,10 @@ struct process_examiner {
 	struct ocp_process *proc;
 	const struct ocp_sites *sites;
 	struct ocp_findings *findings;
-	const char *no_semaphore;	  /* the first probe without a semaphore */
-	size_t n_no_semaphore;		  /* the number of probes without a semaphore */
-	size_t n_inside, n_inside_probes; /* sites counted inside the process, and their probes */
+	const char *no_semaphore; /* the name of the first probe without a semaphore */
+	size_t n_no_semaphore;	  /* the number of probes without a semaphore */
+	/* the numbers of sites counted inside the process, and of their probes */
+	size_t n_inside, n_inside_probes;
 	int err;
 };
 
@@ -116,11 +117,11 @@ __attribute__((format(printf, 4, 5))) static void report_finding(struct process_
 	va_end(ap);
 }
 
-/* The counts over the sites [first, end) of one probe. */
+/* Counts over the sites [first, end) of one probe. */
 struct tally {
 	size_t code, on, off, damaged, int3, inside, uncounted;
 	bool has_semaphore;
-	int lowest, highest; /* of the probe's semaphores */
+	int lowest, highest; /* the lowest and the highest of the probe's semaphores */
 };
 
 static void report_damage(struct process_examiner *e, const char *name, const struct ocp_site *s)
@@ -184,7 +185,7 @@ static void diagnose_tracers(struct process_examiner *e, const char *name, size_
 
 			if (other->tracer_semaphore_addr != s->tracer_semaphore_addr)
 				break;
-			/* A damaged site may hide an int3. */
+			/* An int3 may be hidden in a damaged site: assume that there is one. */
 			held |= other->has_int3 || other->state == OCP_SITE_DAMAGED;
 		}
 		if (s->tracer_semaphore > 0 && !held)
@@ -248,7 +249,7 @@ static void diagnose_probe(struct process_examiner *e, const char *name, size_t 
 			       t.code);
 }
 
-/* Copy the name of a journal's entry. The copy is freed with the findings. */
+/* Copy NAME, the name of an entry of a journal. The copy is freed with the findings. */
 static const char *copy_journal_name(struct process_examiner *e, const char *name)
 {
 	char *copy = strdup(name);
@@ -319,8 +320,8 @@ static void report_update(struct process_examiner *e, const struct snapshot *sna
 }
 
 /*
- * Report an update during which the tool was killed. But if none of its actions was done, or all
- * were, report nothing and delete its journal.
+ * Report an update in which the tool was killed. But if none of the update's actions was done, or
+ * all were, report nothing and delete the journal.
  */
 static void diagnose_update(struct process_examiner *e, const struct snapshot *snapshot,
 			    const struct stale_journal *journal)
@@ -455,7 +456,7 @@ int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out)
 		before = now;
 		now = NULL;
 	}
-	/* The readings kept changing: report the last one. */
+	/* The readings kept changing: report the most recent one. */
 	if (!err && !now) {
 		now = before;
 		before = NULL;

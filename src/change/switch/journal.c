@@ -44,17 +44,18 @@
 /* ---- folders --------------------------------------------------------------------------------- */
 
 /*
- * The directory of a user is $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
- * /tmp/ocaml-probes-UID. Any user can create the last one. So a directory is used only if it is
- * not a symbolic link, belongs to user UID and is closed to all other users; its files are opened
- * relative to its descriptor. Test: test_journal: folders_that_others_can_reach_are_not_used.
+ * The directory of a user for journals is $XDG_RUNTIME_DIR/ocaml-probes, else
+ * /run/user/UID/ocaml-probes, else /tmp/ocaml-probes-UID. Any user can create the one in /tmp. So a
+ * directory is used only if it is not a symbolic link, belongs to user UID and is closed to all
+ * other users; its files are opened relative to its descriptor. Test: test_journal:
+ * folders_that_others_can_reach_are_not_used.
  */
 
 enum { N_JOURNAL_FOLDERS = 3 };
 
 /*
- * Set PATH to directory number FOLDER for the journals of user UID. Return false if user UID has no
- * directory of this number.
+ * Set PATH to the directory number FOLDER (0 to N_JOURNAL_FOLDERS - 1) for the journals of user
+ * UID. Return false if user UID has no directory with this number.
  */
 static bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX])
 {
@@ -78,7 +79,7 @@ static bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX])
 
 /*
  * Open the directory PATH if it exists and only user UID can access it; else return -1. If other
- * users can access it, log that at LEVEL.
+ * users can access the directory, log this at LEVEL.
  */
 static int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid,
 			       enum ocp_log_level level)
@@ -96,8 +97,9 @@ static int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid,
 }
 
 /*
- * Open this user's first trusted directory and store its path; create the directory if necessary.
- * Returns -EACCES if there is none. Directories that are not trusted are logged at LEVEL.
+ * Open the first directory of this user that is trusted, and store its path in PATH. Create the
+ * directory if necessary. Returns -EACCES if no directory is trusted. Directories that are not
+ * trusted are logged at LEVEL.
  */
 static int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum ocp_log_level level)
 {
@@ -151,13 +153,13 @@ struct process_id {
 	uint64_t start_time;
 };
 
-/* The boot and the pid namespace in which a pid is valid. */
+/* The boot and the pid namespace in which the pids of a journal are valid. */
 struct surroundings {
 	char boot[64];
 	uint64_t pid_namespace;
 };
 
-/* The lines of a journal before its actions. */
+/* The lines of a journal that come before its actions. */
 struct journal_header {
 	struct surroundings where;
 	struct process_id process, tool;
@@ -196,7 +198,7 @@ static bool is_alive(const struct process_id *id)
 
 /*
  * The kernel gives each program that it starts 16 random bytes (AT_RANDOM, getauxval(3)). These
- * bytes are the program's secret, so keep only a hash of them (FNV-1a). Test:
+ * bytes are a secret of the program, so keep only a hash of them (FNV-1a). Test:
  * an_exec_ends_a_journal.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
@@ -245,8 +247,8 @@ static void progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t beg
 }
 
 /*
- * Overwrite the progress at offset AT of FD. Returns 0 or -errno. The write lies within one page,
- * so that a signal cannot interrupt it half way.
+ * Overwrite the progress at offset AT of FD. Returns 0 or -errno. The bytes written lie within one
+ * page, so that a signal cannot interrupt the write half way.
  */
 static int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
 {
@@ -264,9 +266,9 @@ static int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
 }
 
 /*
- * Write a whole journal. Entries that change no counter are left out; of the entries written, the
- * first DONE are done and the first BEGUN are begun. *PROGRESS_AT is the offset of the progress
- * line.
+ * Write a whole journal. Leave out entries that change no counter. Of the entries that are written,
+ * the first DONE are done and the first BEGUN are begun. Set *PROGRESS_AT to the offset of the
+ * progress line.
  */
 static void journal_write(FILE *f, const struct journal_header *header,
 			  const struct journal_entry *entries, size_t n, size_t done, size_t begun,
@@ -309,7 +311,9 @@ static char *next_journal_line(char **text)
 	return line;
 }
 
-/* Parse a decimal number up to MAX. *END is the character after the number. */
+/*
+ * Parse a decimal number of at most MAX. Set *END to the address of the character after the number.
+ */
 static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
 {
 	char *stop;
@@ -351,7 +355,7 @@ static bool parse_process(const char *line, const char *key, struct process_id *
 	return true;
 }
 
-/* Parse a counter, or -1 for an unknown one. */
+/* Parse the value of a counter; -1 stands for an unknown value. */
 static bool parse_count(const char *text, int *count, const char **end)
 {
 	uint64_t value;
@@ -366,7 +370,10 @@ static bool parse_count(const char *text, int *count, const char **end)
 	return true;
 }
 
-/* "enable NAME COUNT-BEFORE COUNT-AFTER". The name may be empty. Test: lines_are_checked. */
+/*
+ * Parse "enable NAME COUNT-BEFORE COUNT-AFTER" or "disable ...". The name may be empty. Test:
+ * lines_are_checked.
+ */
 static bool parse_entry(char *line, struct journal_entry *entry)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -413,7 +420,7 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text,
 	return err;
 }
 
-/* Parse the kind and the progress. */
+/* Parse the lines with the kind of the journal and the progress. */
 static bool parse_state(char **text, const char *start, struct stale_journal *journal)
 {
 	const char *line = next_journal_line(text);
@@ -439,7 +446,7 @@ static bool parse_program(char **text, uint64_t *program)
 	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
 }
 
-/* Parse the boot, the pid namespace, the process, the program and the tool. */
+/* Parse the lines with the boot, the pid namespace, the process, the program and the tool. */
 static int parse_header(struct ocp_ctx *ctx, const char *path, char **text,
 			struct journal_text *about)
 {
@@ -508,8 +515,8 @@ struct journal {
 };
 
 /*
- * Return the level for messages about unusable directories: a promise needs its journal more than
- * an update does.
+ * Return the level of log messages about unusable directories. It is higher for a promise, which
+ * needs its journal more than an update does.
  */
 static enum ocp_log_level level_of(enum journal_kind kind)
 {
@@ -586,8 +593,8 @@ void journal_set_counts(struct journal *journal, size_t entry, int before, int a
 }
 
 /*
- * Return how many of the first N entries are in the file: only entries that change a counter are.
- * Test: test_journal: entries_without_effect_are_left_out.
+ * Return how many of the first N entries are in the file: entries that change no counter are left
+ * out of it. Test: test_journal: entries_without_effect_are_left_out.
  */
 static size_t number_in_file(const struct journal *journal, size_t n)
 {
@@ -619,7 +626,7 @@ static FILE *write_file(struct journal *journal, const char *name, size_t done, 
 	journal_write(f, &journal->header, journal->entries, journal->n,
 		      number_in_file(journal, done), number_in_file(journal, begun),
 		      &journal->progress_at);
-	(void)fflush(f); /* ferror() below reports its failure */
+	(void)fflush(f); /* if it fails, ferror() below returns true */
 	if (!ferror(f))
 		return f;
 	fclose(f);
@@ -693,8 +700,8 @@ void journal_remove(struct journal *journal)
  */
 
 enum {
-	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
-	MAX_FILES = 4096,	      /* the most journals that are read in one directory */
+	MAX_JOURNAL_BYTES = 32 << 20, /* enough for 100 000 names of 300 characters */
+	MAX_FILES = 4096, /* the largest number of journals that are read in one directory */
 	/*
 	 * A temporary file of this age counts as abandoned: writing a journal takes milliseconds.
 	 */
@@ -712,8 +719,8 @@ static void free_stale(struct stale_journal *journal)
 }
 
 /*
- * Read the text of FILE. Return NULL if FILE cannot be read, or (with a log message) if FILE is not
- * a regular file of user UID, or is too large.
+ * Read the text of FILE. Return NULL if FILE cannot be read. Also return NULL, and log a message,
+ * if FILE is not a regular file of user UID, or is too large.
  */
 static char *read_journal_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
 			       uid_t uid)
@@ -763,8 +770,8 @@ static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 }
 
 /*
- * Return true if the journal is about PROCESS, which is alive, and its tool is dead. Test:
- * a_living_tools_journal_is_its_own.
+ * Return true if the journal is about PROCESS, PROCESS is alive, and the tool of the journal is
+ * dead. Test: a_living_tools_journal_is_its_own.
  */
 static bool is_left_behind(const struct journal_text *about, pid_t process)
 {
@@ -772,8 +779,8 @@ static bool is_left_behind(const struct journal_text *about, pid_t process)
 }
 
 /*
- * Return true if the process has executed another program since the journal was written. The
- * journal then does not apply to its probes.
+ * Return true if the process has executed another program since the journal was written. Then the
+ * journal is not about the probes that the process has now.
  */
 static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
 {
@@ -783,9 +790,9 @@ static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text
 }
 
 /*
- * Read the journal FILE. If its process has ended, delete FILE. If it is about PROCESS and its tool
- * is dead, add it to STALE, or delete it if PROCESS runs another program now. Otherwise leave it
- * alone.
+ * Read the journal FILE. If its process has ended, delete FILE. If the journal is about PROCESS and
+ * its tool is dead, add it to STALE, or delete FILE if PROCESS runs another program now. In all
+ * other cases leave FILE alone.
  */
 static int look_at_journal(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file,
 			   uid_t uid, pid_t process, struct stale_journals *stale)
@@ -826,15 +833,18 @@ static int look_at_journal(struct ocp_ctx *ctx, int dir_fd, const char *dir, con
 }
 
 /*
- * Delete a temporary file if its tool was killed while writing it.
- * Test: what_was_cut_off_in_writing_goes_when_it_is_old.
+ * Delete the temporary file FILE if the tool that was writing it was killed. Test:
+ * what_was_cut_off_in_writing_goes_when_it_is_old.
  */
 static void look_at_temporary(int dir_fd, const char *file)
 {
 	struct stat st;
 	int tool;
 
-	/* A tool of another pid namespace may be writing the file: wait until the file is old. */
+	/*
+	 * The writing tool may be in another pid namespace, so that its pid shows nothing: wait
+	 * until the file is old.
+	 */
 	if (sscanf(file, ".%*d.%*u.%d.", &tool) != 1 ||
 	    fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    time(NULL) - st.st_mtime < OLD_SECONDS)
@@ -884,7 +894,7 @@ static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t process,
 
 		if (!journal_folder_path(uid, folder, paths[n]))
 			continue;
-		/* Look in a directory only once: $XDG_RUNTIME_DIR is usually /run/user/UID. */
+		/* Look in each directory only once: $XDG_RUNTIME_DIR is usually /run/user/UID. */
 		for (int i = 0; i < n; i++)
 			seen |= strcmp(paths[i], paths[n]) == 0;
 		if (seen)
@@ -904,8 +914,8 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals
 		return err;
 	err = look_for_user(ctx, geteuid(), process, stale);
 	/*
-	 * The real user of a set-user-ID process is not trusted.
-	 * Test: doctor.sh: test_root_finds_another_users_journal.
+	 * Do not trust the real user of a set-user-ID process: do not read the journals of this
+	 * user. Test: doctor.sh: test_root_finds_another_users_journal.
 	 */
 	if (!err && geteuid() == 0 && status.real_uid != 0 &&
 	    status.real_uid == status.effective_uid)

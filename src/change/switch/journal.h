@@ -16,23 +16,27 @@
 enum { JOURNAL_UNKNOWN = -1 };
 
 enum journal_kind {
-	JOURNAL_PROMISE, /* the actions are undone later; until then the journal stays */
-	JOURNAL_UPDATE,	 /* the actions are not undone; the journal exists while the update runs */
+	JOURNAL_PROMISE, /* the actions will be undone later; until then the journal stays */
+	/* the actions will not be undone; the journal exists while the update runs */
+	JOURNAL_UPDATE,
 };
 
 /* The action on one probe. */
 struct journal_entry {
 	char *name;
 	enum action_verb verb;
-	/* The probe's counter (the highest one, if it has several), or JOURNAL_UNKNOWN. */
+	/*
+	 * The value of the probe's counter before and after the action, or JOURNAL_UNKNOWN. If the
+	 * probe has several counters, this is the highest.
+	 */
 	int count_before, count_after;
 };
 
 struct journal;
 
 /*
- * Begin a journal of the actions of this tool on PROCESS. Writes nothing yet. Returns -EACCES if
- * this user has no directory for journals that is closed to all other users.
+ * Begin a journal of the actions of this tool on the process PROCESS. Writes no file yet. Returns
+ * -EACCES if this user has no directory for journals that is closed to all other users.
  */
 int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out);
 
@@ -54,7 +58,10 @@ void journal_set_counts(struct journal *journal, size_t entry, int before, int a
  */
 int journal_commit(struct journal *journal, size_t done, size_t begun);
 
-/* Change the progress of the journal on disk. */
+/*
+ * Change only the progress in the file of JOURNAL: the first DONE entries are done, the first BEGUN
+ * entries are begun.
+ */
 int journal_progress(struct journal *journal, size_t done, size_t begun);
 
 /*
@@ -69,20 +76,20 @@ void journal_close(struct journal *journal);
 
 /* ---- journals of killed tools ---------------------------------------------------------------- */
 
-/* A journal whose tool is dead and whose process lives. */
+/* A journal whose tool is dead and whose process is alive. */
 struct stale_journal {
 	pid_t tool;
 	enum journal_kind kind;
 	/*
-	 * according to the file: the first n_done entries are done; those from n_done up to n_begun
-	 * may be done; the rest were not begun
+	 * The progress in the file: the first n_done entries are done; those from n_done up to
+	 * n_begun may be done; the entries after these were not begun.
 	 */
 	size_t n_done, n_begun;
 	struct journal_entry *entries;
 	size_t n;
 	char *dir, *file;
 	uid_t owner;
-	size_t progress_at; /* offset in the file */
+	size_t progress_at; /* the offset of the progress line in the file */
 	bool settled;	    /* set by the caller that undoes or completes the actions */
 };
 
@@ -106,14 +113,16 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
-/* Delete the file of JOURNAL. Call this when nothing is left to be undone or completed. */
+/*
+ * Delete the file of JOURNAL. Call this when none of its actions is left to be undone or completed.
+ */
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
 void journal_free_stale(struct stale_journals *stale);
 
 /*
- * Return true if entry number ENTRY was done, judged by the progress and, if the entry was only
- * begun, by the probe's counter, which is COUNT now.
+ * Return true if entry number ENTRY was done. The progress decides; if the entry was only begun,
+ * the probe's counter, which is COUNT now, decides.
  */
 bool journal_was_done(const struct stale_journal *journal, size_t entry, int count);
 
@@ -122,25 +131,26 @@ bool journal_was_done(const struct stale_journal *journal, size_t entry, int cou
 /* Writing and parsing the file of a journal. */
 
 /*
- * Return a number that identifies the program that process PID runs: an exec changes the number.
- * Return 0 if the number cannot be read.
+ * Return a number that identifies the program that process PID runs now: after an exec the number
+ * is another one. Return 0 if the number cannot be read.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid);
 
 void journal_free_entries(struct journal_entry *entries, size_t n);
 
-/* The contents of the lines before the actions, and whether the processes are still alive. */
+/* The lines of a journal before its actions, and whether the processes that they name are alive. */
 struct journal_text {
 	pid_t process, tool;
-	uint64_t program;     /* 0: unknown */
-	bool other_namespace; /* the journal's pids are not valid in the caller's namespace */
+	uint64_t program; /* 0: unknown */
+	/* the pids in the journal are of another pid namespace than the caller's */
+	bool other_namespace;
 	bool process_lives, tool_lives;
 };
 
 /*
  * Parse TEXT, which is modified, into ABOUT and JOURNAL (its entries, tool, kind and progress).
  * PATH is for messages. Returns -EBADMSG if TEXT is not a journal; JOURNAL may then have some
- * entries.
+ * entries nevertheless.
  */
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal);

@@ -20,14 +20,14 @@ enum mark { NOT_TAKEN, TAKEN_ENABLE, TAKEN_DISABLE };
 
 struct resolver {
 	struct ocp_ctx *ctx;
-	const char **names; /* of the probes, in the order of struct live */
+	const char **names; /* the names of the probes, in the order of struct live */
 	struct probe_names among;
-	unsigned char *marks; /* enum mark of each probe */
+	unsigned char *marks; /* for each probe, its enum mark */
 	struct plan_step *chosen;
 	size_t n;
 };
 
-/* How to take the probes that an action chooses. */
+/* What the search for the probes of an action does with each probe that it finds. */
 struct probe_taking {
 	struct resolver *r;
 	enum action_verb verb;
@@ -35,8 +35,8 @@ struct probe_taking {
 };
 
 /*
- * Add PROBE to the chosen probes. If an earlier action with the same verb has chosen PROBE, it
- * keeps its place in the order. Return -EINVAL if an earlier action has the other verb.
+ * Add PROBE to the chosen probes. If an earlier action with the same verb has chosen PROBE already,
+ * PROBE keeps its place in the order. Return -EINVAL if an earlier action has the opposite verb.
  */
 static int take_chosen_probe(void *data, size_t probe)
 {
@@ -57,8 +57,9 @@ static int take_chosen_probe(void *data, size_t probe)
 }
 
 /*
- * If NAME, which no probe has, looks like a shell pattern or a regular expression, hint at the
- * action that takes a regular expression. In the hint, "job_*" becomes "job_.*".
+ * If NAME, which is not the name of a probe, looks like a shell pattern or a regular expression,
+ * record a hint at the action that takes a regular expression. In the hint, "job_*" becomes
+ * "job_.*".
  */
 static void hint_at_regexp(struct ocp_ctx *ctx, const char *name, enum action_verb verb)
 {
@@ -216,8 +217,8 @@ static size_t write_opcode(struct plan *plan, const struct live_site *site, bool
 }
 
 /*
- * If the gate of T is private, add the write that sets it. Otherwise the gate is a semaphore, which
- * is written with the other semaphores of the probe. Return the number of writes added.
+ * If the gate of T is private, add the write that sets the gate. If the gate is a semaphore, add
+ * nothing: it is written with the other semaphores of the probe. Return the number of writes added.
  */
 static size_t write_gate(struct plan *plan, const struct trampoline *t, bool on)
 {
@@ -301,7 +302,11 @@ static void plan_semaphores(struct plan *plan, const struct live_probe *probe,
 			plan_write_semaphore(plan, i, verb == ACTION_ENABLE);
 		else if (verb == ACTION_ENABLE)
 			plan_write_semaphore(plan, i, (uint16_t)(old + 1));
-		else if (old) /* a semaphore of 0 disagrees with the others, and stays 0 */
+		/*
+		 * if it is 0 although others of the probe are higher, it stays 0: 0 - 1 would be
+		 * 65535
+		 */
+		else if (old)
 			plan_write_semaphore(plan, i, (uint16_t)(old - 1));
 	}
 }
@@ -317,7 +322,7 @@ static int verify_sites(const struct plan *plan, const struct live_probe *probe)
 	return err;
 }
 
-/* Add a step to PLAN that carries out ACTION, and its writes. */
+/* Add to PLAN a step that carries out ACTION, and the writes of this step. */
 static int plan_probe(struct plan *plan, const struct plan_step *action)
 {
 	const struct live_probe *probe = &plan->snapshot->live->probes[action->probe];
@@ -396,16 +401,16 @@ void plan_free(struct plan *plan)
 /* ---- pages of 1 GiB -------------------------------------------------------------------------- */
 
 /*
- * Programs can place their code on 1 GiB pages to save TLB misses. Such a page is private, so the
- * first write to it makes the kernel copy the whole page: that takes seconds, and needs a second
- * GiB that may not be free. /proc/PID/smaps has the page size of each mapping:
+ * Programs can place their code on 1 GiB pages to save TLB misses. The first write to such a page,
+ * which is private, makes the kernel copy the whole page: that takes seconds, and needs a second
+ * GiB of memory, which may not be free. /proc/PID/smaps has the page size of each mapping:
  *
  *	start-end perms ...
  *	KernelPageSize:  1048576 kB
  *
  * Reading smaps makes the kernel walk the page tables of the whole process. So /proc/PID/maps,
- * which is cheap, is read first: it nearly always shows that no mapping with code to be written has
- * the alignment of such pages.
+ * which costs little, is read first. Nearly always it shows that no mapping with code to be written
+ * is aligned to 1 GiB, and smaps need not be read.
  */
 
 #define GIGAPAGE_BYTES (UINT64_C(1) << 30)

@@ -27,20 +27,22 @@
 /* Find which probes of a process the requested actions refer to. */
 
 /*
- * The action for one probe. In a plan, its writes are writes[first_write .. first_write +
- * n_writes).
+ * What to do with one probe. The writes of a step of a plan are writes[first_write] to
+ * writes[first_write + n_writes - 1].
  */
 struct plan_step {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* not named by the user: disabling a disabled probe is no error */
+	/* the user did not name the probe: if it is off already, it is left off without an error */
+	bool leave_disabled;
 	size_t first_write, n_writes;
 };
 
 /*
- * Find the probes of LIVE to which ACTIONS refer, each once, in the order in which to switch them.
- * That is the order of the actions; the matches of one regular expression or predicate are sorted
- * by name. A pair is enabled stop first and disabled start first, so that each start has a stop.
+ * Find the probes of LIVE to which ACTIONS refer. List each probe once, in the order in which they
+ * are to be switched: that of the actions. The matches of one regular expression or predicate are
+ * sorted by name. The stop of a pair is enabled before the start, and disabled after it, so that
+ * each start has a stop.
  *
  * Returns -ENOENT if no probe has the name of an action, or matches its regular expression; -EINVAL
  * if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL on error.
@@ -50,18 +52,19 @@ int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct o
 
 struct plan {
 	struct ocp_ctx *ctx;
-	const struct snapshot *snapshot; /* what the writes change; must outlive planning */
-	bool force;			 /* set counters to 0 or 1, whatever their values are */
-	struct plan_step *steps;	 /* in the order of execution */
+	/* the state that the writes change; must outlive planning */
+	const struct snapshot *snapshot;
+	bool force;		 /* set counters to 0 or 1, whatever their present values are */
+	struct plan_step *steps; /* the steps, in the order of their execution */
 	size_t n_steps;
 	struct patch_write *writes;
 	size_t n_writes;
 };
 
 /*
- * Plan ACTIONS. Every site and semaphore of the probes is verified: a site must have one of the
- * ABI's two forms, and call a wrapper in the program's code or its trampoline (-EILSEQ); a
- * semaphore must not overflow or fall below zero (-ERANGE); and a name must exist (-ENOENT).
+ * Plan ACTIONS. Verify every site and semaphore of their probes: a site must have one of the ABI's
+ * two forms, and call its trampoline or a wrapper in the program's code (-EILSEQ); a semaphore must
+ * not overflow or fall below zero (-ERANGE); and the names in ACTIONS must exist (-ENOENT).
  *
  * The writes have an order (see patch.h) in which an interruption leaves a known state: if a
  * semaphore is not 0, all sites are on; if a semaphore is 0 and sites are on, an update was
@@ -71,8 +74,8 @@ int plan_make(struct ocp_ctx *ctx, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, bool force, struct plan *plan);
 
 /*
- * Plan the steps [FIRST, FIRST + N) of PLAN again, for what the snapshot of PLAN holds now. The
- * result is RENEWED.
+ * Plan the steps [FIRST, FIRST + N) of PLAN again, for the state that the snapshot of PLAN has now.
+ * Set RENEWED to the new plan.
  */
 int plan_renew(const struct plan *plan, size_t first, size_t n, struct plan *renewed);
 
@@ -82,9 +85,9 @@ int plan_renew(const struct plan *plan, size_t first, size_t n, struct plan *ren
  */
 int plan_init(struct ocp_ctx *ctx, const struct snapshot *snapshot, bool force, struct plan *plan);
 /*
- * Add to PLAN the writes that switch SITE on or off, or that set semaphore number SEMAPHORE to
- * VALUE. Leave out a write if the snapshot already has the new value. Returns the number of writes
- * added: at most 2 for a site, and at most 1 for a semaphore.
+ * Add to PLAN the writes that switch SITE on or off, or (the second function) that set semaphore
+ * number SEMAPHORE to VALUE. Leave out a write if the snapshot already has the new value. Return
+ * the number of writes added: at most 2 for a site, and at most 1 for a semaphore.
  */
 size_t plan_write_site(struct plan *plan, const struct live_site *site, bool on);
 size_t plan_write_semaphore(struct plan *plan, size_t semaphore, uint16_t value);
@@ -105,7 +108,7 @@ int gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
 
 /*
  * Return true if one of the 1-byte writes in WRITES[0..N) is on a 1 GiB page, according to TEXT in
- * the format of /proc/PID/smaps. Then *ADDR is the address of such a write.
+ * the format of /proc/PID/smaps. In this case set *ADDR to the address of such a write.
  */
 bool gigatext_in_smaps(const char *text, const struct patch_write *writes, size_t n,
 		       uint64_t *addr);

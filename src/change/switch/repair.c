@@ -34,9 +34,9 @@
 struct repair {
 	struct plan *plan;
 	struct ocp_repaired *repaired;
-	bool complete;	  /* complete interrupted updates; false: undo them */
-	uint16_t *counts; /* of each probe: the value of its semaphores after the repair */
-	bool *damaged;	  /* of each probe: whether a site is damaged */
+	bool complete;	  /* true: complete interrupted updates; false: undo them */
+	uint16_t *counts; /* for each probe: the value that its semaphores have after the repair */
+	bool *damaged;	  /* for each probe: true if one of its sites is damaged */
 };
 
 static bool is_damaged(const struct snapshot *snapshot, const struct live_probe *probe)
@@ -61,10 +61,12 @@ bool repair_can_settle(const struct snapshot *snapshot, const struct stale_journ
 	return true;
 }
 
-/* Limit CHANGE so that the counter of PROBE, now COUNT, stays within its range. */
+/*
+ * Return CHANGE, limited so that the counter of PROBE, which is COUNT now, stays within its range.
+ */
 static int within_bounds(int change, const struct live_probe *probe, uint16_t count)
 {
-	/* A probe without a semaphore counts 0 or 1. */
+	/* The counter of a probe without a semaphore is 0 or 1. */
 	int most = probe->n_semaphores ? UINT16_MAX : 1;
 
 	if (change < -(int)count)
@@ -87,8 +89,8 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 }
 
 /*
- * Change r->counts so that the actions of JOURNAL are undone or completed. If a probe of JOURNAL is
- * damaged, leave the whole journal for later.
+ * Change r->counts so that the actions of JOURNAL are undone or completed. If a probe of JOURNAL
+ * has a damaged site, do nothing: the whole journal is left for later.
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
 {
@@ -189,7 +191,7 @@ out:
 
 /* ---- carrying it out ------------------------------------------------------------------------ */
 
-/* Set STALE and PLAN. The caller frees both, also after an error. */
+/* Read the journals into STALE, and make PLAN. The caller frees both, also after an error. */
 static int plan_repair_now(struct ocp_process *proc, unsigned int flags,
 			   struct stale_journals *stale, struct plan *plan,
 			   struct ocp_repaired *repaired)
@@ -222,9 +224,9 @@ static int each_settled(struct ocp_process *proc, const struct stale_journals *s
 }
 
 /*
- * With the process stopped, plan again and carry out the plan. The journals are read, changed and
- * removed during the stop too, so that only one of two concurrent repairs settles them.
- * Test: interrupted.sh: test_two_at_once.
+ * With the process stopped, plan again and carry out the plan. The journals are also read, changed
+ * and removed during the stop. So if two repairs run at the same time, only one of them undoes or
+ * completes each journal. Test: interrupted.sh: test_two_at_once.
  */
 static int repair_stopped(struct ocp_process *proc, unsigned int flags,
 			  struct ocp_repaired *repaired)
@@ -255,7 +257,7 @@ int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_
 	err = hold ? inside_clear(proc->ctx, proc->pid, true) : 0;
 	if (err)
 		return err;
-	/* Without writes there is no need to stop the process. */
+	/* Plan while the process runs: without writes and journals, it need not be stopped. */
 	err = plan_repair_now(proc, flags, &stale, &plan, repaired);
 	needs_stop = !err && (plan.n_writes || stale.n);
 	if (needs_stop)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans that make a probe's sites and semaphores agree again. These functions write nothing. */
+/*
+ * Plans that make the sites and semaphores of each probe agree again. These functions write
+ * nothing.
+ */
 #ifndef CHANGE_SWITCH_REPAIR_H
 #define CHANGE_SWITCH_REPAIR_H
 
@@ -17,8 +20,8 @@ int repair_plan(struct ocp_ctx *ctx, const struct snapshot *snapshot, struct sta
 		bool complete, struct plan *plan, struct ocp_repaired *repaired);
 
 /*
- * Return the change of the counter of PROBE, now COUNT, that undoes entry number ENTRY of JOURNAL;
- * or completes it, if COMPLETE is set and JOURNAL is of an update.
+ * Return the number to add to the counter of PROBE, which is COUNT now, to undo entry number ENTRY
+ * of JOURNAL; or to complete the entry, if COMPLETE is set and JOURNAL is of an update.
  */
 int repair_change(const struct stale_journal *journal, size_t entry, const struct live_probe *probe,
 		  uint16_t count, bool complete);

@@ -62,13 +62,14 @@
  */
 
 /*
- * Result of writer_apply(): there are too many writes to make them one by one. Nothing was written.
+ * A result of writer_apply(): the process cannot store the bytes, and there are too many writes to
+ * make them one by one. Nothing was written.
  */
 enum { WRITER_TOO_MANY = 1 };
 
 enum {
-	OWN_MIN = 2048,		 /* fewer writes are made one by one, which is then faster */
-	FIRST_OWN_SLICE = 16384, /* the process copies a page for about every six stores */
+	OWN_MIN = 2048,		 /* if there are fewer writes, making them one by one is faster */
+	FIRST_OWN_SLICE = 16384, /* about every sixth store makes the kernel copy a page */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
 	SLICE_NS = 3300 * 1000,
@@ -79,7 +80,7 @@ struct plan_writer {
 	struct memory *memory;
 	struct tracee *tracee;
 	struct patcher *patcher;
-	struct own_stores *own; /* NULL: the process cannot make stores itself */
+	struct own_stores *own; /* NULL: the process cannot store the bytes itself */
 	bool is_unsure;
 };
 
@@ -101,9 +102,9 @@ static void writer_close(struct plan_writer *writer)
 }
 
 /*
- * Open a writer for the process of MEMORY and for at most N_WRITES writes at a time. TRACEE is
- * NULL if the process is held already, or is not stopped: then all writes are made one by one.
- * Writes nothing yet. CTX, MEMORY and TRACEE must outlive the writer.
+ * Open a writer for the process of MEMORY and for at most N_WRITES writes at a time. TRACEE is NULL
+ * if the process is held already, or runs: then all writes are made one by one. Writes nothing yet.
+ * CTX, MEMORY and TRACEE must outlive the writer.
  */
 static int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
 		       size_t n_writes, struct plan_writer **out)
@@ -130,8 +131,8 @@ static int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee
 }
 
 /*
- * Return the number of writes for the first slice, before any stop was measured: about as many as
- * fit into the longest stop that is allowed.
+ * Return the number of writes for the first slice, when no stop has been measured yet: about as
+ * many as fit into the longest stop that is allowed.
  */
 static size_t writer_first_slice(const struct plan_writer *writer)
 {
@@ -139,10 +140,10 @@ static size_t writer_first_slice(const struct plan_writer *writer)
 }
 
 /*
- * Return the number of writes for the next slice, after N_WRITES took a stop of STOPPED_NS. A store
- * by the process itself takes about 10 ns, so a stop in which the process stores the bytes
- * is mostly spent on the calls around the stores. A longer stop means that the machine is busy, and
- * smaller slices would not shorten it.
+ * Return the number of writes for the next slice, after a slice of N_WRITES has taken a stop of
+ * STOPPED_NS. If the process stores the bytes, a store takes about 10 ns, so most of the stop is
+ * spent on the calls around the stores. If such a stop is long, the machine is busy, and smaller
+ * slices would not make the stops shorter.
  */
 static size_t writer_next_slice(const struct plan_writer *writer, size_t n_writes,
 				int64_t stopped_ns)
@@ -156,8 +157,8 @@ static size_t writer_next_slice(const struct plan_writer *writer, size_t n_write
 }
 
 /*
- * Prepare to carry out WRITES: call this before the stop. WRITES must stay valid until the next
- * call of this function.
+ * Prepare to carry out the N WRITES. Call this before the stop. WRITES must stay valid until the
+ * next call of this function.
  */
 static int writer_prepare(struct plan_writer *writer, const struct patch_write *writes, size_t n)
 {
@@ -189,12 +190,12 @@ static int writer_apply(struct plan_writer *writer, const struct patch_write *wr
 	return patcher_apply(writer->patcher, writes, n);
 }
 
-/* Return true if the process still has the new bytes of all WRITES. */
+/* Return true if the process still has the new bytes of all N WRITES. */
 static bool writer_is_untouched(const struct plan_writer *writer, const struct patch_write *writes,
 				size_t n)
 {
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
-	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 each: a semaphore */
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* at most 2 bytes for each write */
 	bool same = pieces && bytes;
 
 	for (size_t i = 0; same && i < n; i++)
@@ -209,7 +210,7 @@ static bool writer_is_untouched(const struct plan_writer *writer, const struct p
 }
 
 /*
- * Write the old bytes of WRITES, in the reverse order of the phases. Test:
+ * Write the old bytes of WRITES back, in the reverse order of the phases. Test:
  * slices_are_undone_last_first.
  */
 static int writer_put_back(struct plan_writer *writer, const struct patch_write *writes, size_t n)
@@ -231,8 +232,8 @@ static int writer_put_back(struct plan_writer *writer, const struct patch_write 
 }
 
 /*
- * After an error of writer_apply(): return true if the process may still carry out its stores, or
- * may have carried them out.
+ * Call this after an error of writer_apply(). Return true if the process may still carry out its
+ * stores, or may have carried them out.
  */
 static bool writer_is_unsure(const struct plan_writer *writer)
 {
@@ -240,8 +241,8 @@ static bool writer_is_unsure(const struct plan_writer *writer)
 }
 
 /*
- * Call this if the process could not be stopped. Does the same as patcher_set_running(), and
- * prevents that the process makes stores itself.
+ * Call this if the process could not be stopped. Does the same as patcher_set_running(), and makes
+ * sure that the bytes are not stored by the process itself.
  */
 static void writer_set_running(struct plan_writer *writer)
 {
@@ -252,33 +253,34 @@ static void writer_set_running(struct plan_writer *writer)
 
 /* ---- updates --------------------------------------------------------------------------------- */
 
-enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
+enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools switch all the time */
 
-/* Steps that are carried out under one stop. */
+/* The steps of a plan that are carried out in one stop. */
 struct slice {
-	size_t first, n;   /* numbers of steps of the plan */
-	bool changed;	   /* the probes have changed since the plan was made */
-	bool read_again;   /* read the code during the stop, too: see check_code() */
-	bool needs_record; /* the slice's semaphores have changed since the journal was written */
+	size_t first, n; /* the steps are number first to first + n - 1 of the plan */
+	bool changed;	 /* the probes have changed since the plan was made */
+	bool read_again; /* read the code during the stop, too: see check_code() */
+	/* the semaphores have changed since the journal was written: write it again */
+	bool needs_record;
 	bool is_too_large; /* too many writes to make them one by one */
 	int tries;
-	struct plan renewed; /* if this has steps, its writes replace the plan's */
+	struct plan renewed; /* if it has steps: its writes are used instead of the plan's */
 };
 
 struct update {
 	struct ocp_process *proc;
-	struct tracee *tracee; /* NULL if the process is held already */
+	struct tracee *tracee; /* NULL: the process is held already */
 	struct plan_writer *writer;
 	bool one_slice;
 	struct snapshot snapshot;
 	struct plan plan;
-	size_t *probes; /* the probe of each step */
+	size_t *probes; /* for each step of the plan, its probe */
 	struct slice *slices;
 	size_t n_slices;
 	enum journal_kind kind;
 	struct journal *journal; /* NULL: no journal */
 	bool has_record;	 /* the journal is on disk */
-	size_t n_left;		 /* probes that a failure left switched */
+	size_t n_left; /* number of probes that are still switched after an undo that failed */
 };
 
 static void sleep_ns(int64_t ns)
@@ -286,7 +288,10 @@ static void sleep_ns(int64_t ns)
 	nanosleep(&(struct timespec){ ns / 1000000000, ns % 1000000000 }, NULL);
 }
 
-/* Return the writes of steps [first, first + n) of PLAN, which are contiguous. */
+/*
+ * Return the writes of the steps [FIRST, FIRST + N) of PLAN, which follow each other in one array.
+ * Set *N_WRITES to their number.
+ */
 static const struct patch_write *writes_of(const struct plan *plan, size_t first, size_t n,
 					   size_t *n_writes)
 {
@@ -298,12 +303,12 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* Find the counter of the step's probe before and after STEP. */
+/* Set *BEFORE and *AFTER to the values of the counter of STEP's probe before and after STEP. */
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
 	*before = *after = snapshot_count(&u->snapshot, step->probe);
-	/* Without a semaphore there is no count of users. */
+	/* Without a semaphore, or with OCP_FORCE, the counter only says on or off. */
 	if (u->plan.force || !u->proc->live.probes[step->probe].n_semaphores)
 		*after = step->verb == ACTION_ENABLE;
 	else if (step->verb == ACTION_ENABLE)
@@ -313,8 +318,8 @@ static void step_counts(const struct update *u, const struct plan_step *step, in
 }
 
 /*
- * Add an entry for each step to the journal, even if the step has nothing to do now: other tools
- * may change that.
+ * Add an entry for each step to the journal, even for a step that has nothing to do now: it may
+ * have something to do later, if other tools switch its probe.
  */
 static int list_steps(struct update *u)
 {
@@ -331,9 +336,9 @@ static int list_steps(struct update *u)
 }
 
 /*
- * Continue without a journal. Warn if this is a promise, which needs a journal more than an update
- * does.
- * Tests: updates_go_on_without_a_journal; interrupted.sh: test_no_journal.
+ * Continue without a journal. Log a warning if the journal is a promise, because a promise needs
+ * its journal more than an update does. Tests: updates_go_on_without_a_journal; interrupted.sh:
+ * test_no_journal.
  */
 static int go_without_journal(struct update *u)
 {
@@ -358,8 +363,8 @@ static int open_journal(struct update *u)
 }
 
 /*
- * Copy the counts of SLICE from the snapshot to the journal. Return true if the journal already had
- * these counts.
+ * Copy the counters of the probes of SLICE from the snapshot to the journal. Return true if the
+ * journal had the same counters already.
  */
 static bool journal_follows(struct update *u, const struct slice *slice)
 {
@@ -408,8 +413,8 @@ static int record_slice(struct update *u, struct slice *slice)
 }
 
 /*
- * Record the steps [FIRST, FIRST + N) before they are undone. If that fails, log a warning: doctor
- * then judges by the earlier record and the counters.
+ * Record that the steps [FIRST, FIRST + N) are about to be undone. If recording fails, log a
+ * warning: doctor then has only the earlier record and the counters to judge by.
  */
 static void record_undoing(struct update *u, size_t first, size_t n)
 {
@@ -420,11 +425,11 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 /* ---- one slice, with the process stopped ---------------------------------------------------- */
 
 /*
- * Read the code of the slice's probes again. That takes the most time, so it is done before the
- * stop: a tool that switches code also changes the semaphores, which are read during the stop. But
- * code can change without the semaphores if a probe has no semaphore or is mixed, or if any site
- * calls outside of the program (a tool that stops counting a site changes only its code). In these
- * cases the slice's code is read once more during the stop. Tests:
+ * Read the code of the slice's probes again. Reading code takes the most time, so it is done before
+ * the stop. During the stop only the semaphores are read, because a tool that switches code also
+ * changes the semaphores. But code can change without the semaphores if a probe has no semaphore or
+ * is mixed, or if any site calls outside of the program (a tool that stops counting a site changes
+ * only the code). In these cases the slice's code is read once more during the stop. Tests:
  * code_that_changes_is_left_alone, counting_ends_before_the_stop.
  */
 static int check_code(struct update *u, struct slice *slice)
@@ -442,8 +447,9 @@ static int check_code(struct update *u, struct slice *slice)
 }
 
 /*
- * Look for a block, since a tool may have begun to count inside the process after the code was
- * read. If there is a block, the code must be read again. Test: counting_begins_before_the_stop.
+ * Look for a block in the process: a tool may have begun to count inside the process after the code
+ * was read. If there is a block, the code must be read again. Test:
+ * counting_begins_before_the_stop.
  */
 static int look_for_block(struct update *u, struct slice *slice)
 {
@@ -457,9 +463,9 @@ static int look_for_block(struct update *u, struct slice *slice)
 }
 
 /*
- * With the process stopped: if the probes of SLICE have changed since the plan was made, plan them
- * again. But if the journal must be written again first, only set needs_record.
- * Tests: counters_that_change_are_counted_on, counters_that_never_rest.
+ * With the process stopped: if the probes of SLICE have changed since the plan was made, plan their
+ * steps again. But if the journal must be written again first, only set needs_record. Tests:
+ * counters_that_change_are_counted_on, counters_that_never_rest.
  */
 static int renew_slice(struct update *u, struct slice *slice)
 {
@@ -506,9 +512,8 @@ static int apply_slice(struct update *u, struct slice *slice)
 /* ---- undoing -------------------------------------------------------------------------------- */
 
 /*
- * Undo our own actions, and keep the changes of another tool, which has switched probes of the
- * slice.
- * Tests: undoing_leaves_alone_what_others_did; toggle.sh: test_undo_after_somebody_switched.
+ * Undo only what this tool did: another tool has switched probes of the slice, and its changes
+ * stay. Tests: undoing_leaves_alone_what_others_did; toggle.sh: test_undo_after_somebody_switched.
  */
 static int do_the_opposite(struct update *u, struct slice *slice)
 {
@@ -530,7 +535,10 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	for (size_t i = first; i < first + slice->n; i++) {
 		struct plan_step *step = &ours.steps[ours.n_steps];
 
-		/* The probe was in the wanted state already: there is nothing to undo. */
+		/*
+		 * The step wrote nothing, because the probe was in the wanted state already. So
+		 * there is nothing to undo.
+		 */
 		if (!done->steps[i].n_writes)
 			continue;
 		*step = done->steps[i];
@@ -554,7 +562,7 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* A slice, passed to the thread that has stopped the process. */
+/* The argument of the work that runs while the process is stopped: a slice and its update. */
 struct slice_work {
 	struct update *u;
 	struct slice *slice;
@@ -588,8 +596,8 @@ static int undo_slice(struct update *u, struct slice *slice)
 }
 
 /*
- * Undo all slices, the last one first. Returns the number of probes that could not be undone.
- * Test: what_cannot_be_undone_stays_on_record.
+ * Undo all slices, in reverse order. Returns the number of probes that could not be undone. Test:
+ * what_cannot_be_undone_stays_on_record.
  */
 static size_t undo_slices(struct update *u)
 {
@@ -614,8 +622,9 @@ static size_t undo_slices(struct update *u)
 }
 
 /*
- * Undo the update after a failure of SLICE, and keep the failure's message. If the process may
- * still carry out SLICE, leave SLICE on record as begun. Test: whatever_fails_nothing_is_switched.
+ * Undo the update after a failure of SLICE, and keep the message of this failure. If the process
+ * may still carry out SLICE, leave SLICE in the journal as begun. Test:
+ * whatever_fails_nothing_is_switched.
  */
 static void undo_failed(struct update *u, const struct slice *slice)
 {
@@ -647,8 +656,8 @@ static int apply_slice_work(void *arg)
 }
 
 /*
- * Stop the process (unless it is held), carry out the slice, release the process. *STOPPED_NS is
- * the length of the stop.
+ * Stop the process (unless it is held), carry out SLICE, and release the process. Set *STOPPED_NS
+ * to the duration of the stop.
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
@@ -674,7 +683,7 @@ static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 }
 
 /*
- * Return the number of steps from FIRST on that together have at most MAX_WRITES writes, but at
+ * Return how many steps, from number FIRST on, have at most MAX_WRITES writes together; but at
  * least 1.
  */
 static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes)
@@ -749,16 +758,16 @@ static bool wants_journal(const struct update *u)
 }
 
 /*
- * Delete the journal, unless doctor may have to undo something: after a promise, or after an undo
- * that failed.
+ * Delete the journal, unless doctor may still have to undo something: if the update was a promise,
+ * or if undoing it failed.
  */
 static void end_journal(struct update *u, int err)
 {
 	bool stays = err ? u->n_left > 0 : u->kind == JOURNAL_PROMISE;
 
 	/*
-	 * If this fails, the last slice stays on record as begun, and doctor judges by the
-	 * counters.
+	 * If the progress cannot be recorded, the last slice stays in the journal as begun, and
+	 * doctor judges by the counters.
 	 */
 	if (!err && stays && u->journal &&
 	    record_progress(u, u->plan.n_steps, u->plan.n_steps) != 0)
@@ -808,7 +817,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 				(int)proc->pid);
 	if (!err)
 		err = plan_make(proc->ctx, actions, &u->snapshot, flags & OCP_FORCE, &u->plan);
-	/* Without writes there is no need to stop the process. */
+	/* Without writes, the process need not be stopped. */
 	if (err || u->plan.n_writes == 0)
 		return err;
 	err = gigatext_check(proc->ctx, proc->pid, &u->plan);
@@ -859,9 +868,7 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	return 0;
 }
 
-/*
- * Report that LEFT probes could not be undone. The journal, if there is one, has a record of them.
- */
+/* Report that LEFT probes could not be undone. If there is a journal, it has a record of them. */
 static int not_undone(const struct update *u, size_t left)
 {
 	const int pid = (int)u->proc->pid;
@@ -889,7 +896,7 @@ int ocp_undo_run(struct ocp_undo *undo)
 	left = undo_slices(u);
 	if (left && memory_is_alive(u->proc->memory))
 		return not_undone(u, left);
-	/* All is undone, or the process has ended. */
+	/* Everything is undone, or the process has ended: the journal is not needed any more. */
 	journal_remove(u->journal);
 	u->journal = NULL;
 	return 0;
