@@ -238,9 +238,10 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
 
 /*
  * Return true if RULE only adds the size of a frame to rsp, as the rules of OCaml functions do.
- * Only such rules are corrected. If the frame table has a different size, it is right, and RULE is
- * wrong: OCaml 4 and 5 write wrong call frame information for calls of the collector inside `try`.
- * All other rules, for example in OCaml 5 code that switches stacks, stay as they are.
+ * Only such rules are corrected. If the frame table has a different size, RULE is wrong and the
+ * frame table is right: OCaml 4 and 5 write wrong call frame information for calls of the collector
+ * inside `try`. All other rules, for example in OCaml 5 code that switches stacks, stay as they
+ * are.
  */
 static bool only_adds_frame_size(const struct walk_rule *rule)
 {
