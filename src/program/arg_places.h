@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Recognises arguments that a note describes but BPF programs cannot read: unboxed floats in a
- * floating-point register. The text below explains this to users. The post-linker, the measurement
- * and generated scripts use it.
+ * floating-point register. The macro below is text that explains this to users, in messages of the
+ * post-linker, of the measurement and of generated scripts.
  */
 #ifndef PROGRAM_ARG_PLACES_H
 #define PROGRAM_ARG_PLACES_H
@@ -14,7 +14,8 @@
 	"in a floating-point register at the probe, which the kernel does not show"
 
 /*
- * Return true if the operand of a note, N bytes at TEXT, is in a floating-point register: 8f@%xmm1.
+ * Return true if the operand of a note, N bytes at TEXT, is in a floating-point register, such as
+ * 8f@%xmm1.
  */
 static inline bool arg_is_in_float_register(const char *text, size_t n)
 {
