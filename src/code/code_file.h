@@ -12,7 +12,7 @@
 #include "base/ctx.h"
 #include "elf/elf_file.h"
 
-/* Bytes of a file, with the link-time address of the first one. */
+/* Bytes of a file, and the link-time address of the first byte. */
 struct code_bytes {
 	const uint8_t *bytes;
 	size_t n;
@@ -37,16 +37,19 @@ int code_file_open_memory(struct ocp_ctx *ctx, const struct code_bytes *parts, s
 void code_file_close(struct code_file *file);
 
 /*
- * Let *OUT point to the N bytes at VA. If IS_CODE, the bytes must be in an executable segment. The
- * bytes stay valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not
- * store all of the bytes, or -ENOMEM. Errors have no message.
+ * Let *OUT point to the N bytes at VA. If IS_CODE, the bytes must be in an executable segment. *OUT
+ * is valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not store
+ * all of the bytes, or -ENOMEM. Errors have no message.
  */
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out);
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 
-/* Return the memory of the decoder, which all calls of code_function_decode() for FILE reuse. */
+/*
+ * Return the working memory of the decoder. All calls of code_function_decode() for FILE use the
+ * same memory.
+ */
 struct code_flow;
 struct code_flow *code_file_flow(const struct code_file *file);
 

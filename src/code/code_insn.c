@@ -5,9 +5,9 @@
  * operand, the full mode finds out whether rsp is written.
  *
  * A memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
- * instruction except its displacement and its immediates. If they fit into the first four bytes of
- * the instruction, the memo stores the result of Zydis under these four bytes. Nine in ten
- * instructions of a program begin with the same four bytes as an earlier one.
+ * instruction except its displacement and its immediates. If these four parts fit into the first
+ * four bytes of the instruction, the memo stores the result of Zydis under these four bytes. Nine
+ * in ten instructions of a program begin with the same four bytes as an earlier one.
  */
 #include "code/code_insn.h"
 
@@ -19,10 +19,11 @@ enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS };
 
 struct insn_memo {
 	uint32_t header;
-	struct insn insn; /* n_bytes 0: this memo is empty */
+	struct insn insn; /* n_bytes is 0 if this element of the memo is empty */
 	/*
-	 * If `value` is an address that the instruction stores as a distance from its end: the
-	 * position and the size of the field with this distance. Otherwise the size is 0.
+	 * The instruction can store the address `value` as a distance from the end of the
+	 * instruction. If so: the position and the size of the field with this distance. Otherwise
+	 * the size is 0.
 	 */
 	uint8_t distance_at, distance_bytes;
 };
@@ -68,7 +69,7 @@ static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
 }
 
-/* Return true if OPERAND is general register REG, or a part of it. */
+/* Return true if OPERAND is general register REG or a part of that register. */
 static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
@@ -436,7 +437,8 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 /*
  * Return true if the kernel emulates the instruction under a uprobe: its opcode is in the kernel's
  * branch_setup_xol_ops or push_setup_xol_ops, and it has no prefix that some kernel versions
- * refuse. Return false for nops, which the kernel also emulates: the nop of a probe can have a
+ * refuse. The kernel emulates nops, too, but return false for them: a nop can be the site of a
+ * probe that has a semaphore, and the kernel refuses a second uprobe at that place without the same
  * semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)

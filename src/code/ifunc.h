@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An IFUNC, such as memmove of libc. Its symbol is the address of a resolver: a function that is
- * called once in each process. By the processor's features, the resolver chooses the function that
- * calls of memmove execute.
+ * called once in each process. The resolver examines the features of the processor, and chooses the
+ * function that calls of memmove execute.
  */
 #ifndef CODE_IFUNC_H
 #define CODE_IFUNC_H
@@ -13,13 +13,16 @@
 #include "code/functions.h"
 #include "elf/elf_file.h"
 
-/* The functions of a file, including functions without symbols. */
+/*
+ * What is needed to find the choices of the IFUNCs of a file: the bounds of all functions of the
+ * file, including those without symbols.
+ */
 struct ifuncs;
 
 int ifuncs_read(struct ocp_ctx *ctx, struct elf_file *elf, struct ifuncs **out);
 void ifuncs_free(struct ifuncs *ifuncs);
 
-/* One of the functions that may be chosen. */
+/* One of the functions that an IFUNC may choose. */
 struct ifunc_choice {
 	uint64_t va, bytes;
 };

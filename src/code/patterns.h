@@ -2,15 +2,15 @@
 /*
  * Find the patterns of `match`, `function` and `try` in a line of OCaml. The compiler tests the
  * patterns of several cases together, and gives the code of these tests the place of one of the
- * patterns. So the number of times that this code runs is not the number of times that the case of
- * this pattern was chosen.
+ * patterns. So a count of this code says nothing about how often the case of that pattern was
+ * chosen.
  */
 #ifndef CODE_PATTERNS_H
 #define CODE_PATTERNS_H
 
 #include <stdbool.h>
 
-/* A position in the line TEXT..END. */
+/* A position `at` in a line, which begins at `text` and ends at `end`. */
 struct pattern_reader {
 	const char *text, *at, *end;
 	bool is_first;

@@ -20,8 +20,8 @@ static enum insn_cost cost_at(const struct code_flow *flow, size_t i)
 /* ---- the place ------------------------------------------------------------------------------ */
 
 /*
- * Return true if instruction I is the site of a probe. If the probe is enabled, the next five bytes
- * call its handler.
+ * Return true if instruction I is the site of a probe. If the probe is enabled, the five bytes
+ * after I call the handler of the probe.
  */
 static bool is_probe_site(const struct code_flow *flow, size_t i)
 {
@@ -72,7 +72,8 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 
 /*
  * Return true if the bytes at any offset of the function can be read as a jump to its entry. This
- * is for functions that cannot be decoded: where their instructions begin is unknown.
+ * check is for functions that cannot be decoded, so that it is unknown where their instructions
+ * begin.
  */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
@@ -96,7 +97,10 @@ static bool may_jump_to_entry(const struct code_flow *flow)
 	return false;
 }
 
-/* Return why a uprobe on the first instruction does not count each call exactly once, or NULL. */
+/*
+ * A uprobe on the first instruction should count each call exactly once. Return the reason why it
+ * does not; NULL if it does.
+ */
 static const char *check_entry(const struct code_flow *flow, enum insn_cost cost)
 {
 	if (!flow->is_decoded && may_jump_to_entry(flow))
@@ -135,7 +139,7 @@ static void find_count_place(const struct code_flow *flow, struct code_function 
 
 /* ---- exits ---------------------------------------------------------------------------------- */
 
-/* Return true if a call can end with instruction I, and set *KIND. */
+/* Return true if a call can end with instruction I, and set *KIND to the kind of this exit. */
 static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind *kind)
 {
 	const struct insn *insn = &flow->insns[i];
@@ -162,7 +166,7 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 
 /*
  * Set the depth of IT, the exit by instruction I. Set out->no_time if the exit cannot be used, and
- * out->time_from_entry if the exit is also the place of the uprobe.
+ * out->time_from_entry if I is also the place of the uprobe.
  */
 static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost cost,
 		       struct code_function *out, struct code_exit *it)
