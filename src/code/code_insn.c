@@ -460,8 +460,8 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 }
 
 /*
- * Return true if the instruction is a branch with prefix 66. On some processors, the distance of
- * such a branch has 32 bits, on others 16.
+ * Return true if the instruction is a branch with prefix 66. The distance in such a branch has 32
+ * bits on some processors, and 16 bits on others.
  */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {

@@ -333,7 +333,10 @@ static bool find_calls(const struct phase_finder *f, const struct gc_phase *phas
 				   phase->events[i], &place->calls[i]) == 0;
 }
 
-/* Fill PLACE from PHASE. Set `missing` to the name of a symbol that was not found, or to NULL. */
+/*
+ * Fill PLACE from PHASE. Set `missing` to the name of a symbol that was not found; to NULL if all
+ * symbols were found.
+ */
 static void fill_phase_place(const struct phase_finder *f, const struct gc_phase *phase,
 			     struct gc_phase_place *place)
 {

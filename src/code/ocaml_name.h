@@ -38,9 +38,9 @@ struct ocaml_name {
 };
 
 /*
- * Decode SYMBOL. UNIT is the symbol of its compilation unit ("camlMylib__Service"), or NULL if the
- * unit is unknown: the unit then ends after the last module name in SYMBOL. Returns false if SYMBOL
- * is not the symbol of an OCaml function, or if its name is too long.
+ * Decode SYMBOL. UNIT is the symbol of the compilation unit of SYMBOL ("camlMylib__Service"). UNIT
+ * is NULL if the unit is unknown: the unit's name then ends after the last module name in SYMBOL.
+ * Returns false if SYMBOL is not the symbol of an OCaml function, or if its name is too long.
  */
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
 

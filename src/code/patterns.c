@@ -28,7 +28,7 @@ static const char *skip_one(const char *at, const char *end)
 {
 	const char quote = *at++;
 
-	if (quote == '\'') /* 'a', '\n', but not the a' of a name */
+	if (quote == '\'') /* 'a' or '\n', but not the quote in the name a' */
 		return end - at >= 2 && at[0] != '\\' && at[1] == '\''	 ? at + 2
 		       : end - at >= 3 && at[0] == '\\' && at[2] == '\'' ? at + 3
 									 : at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the probes that items describe. There are two ways. selection_takes() checks one probe, for
- * callers that read probes file by file. selection_choose(), choose_name() and choose_matching()
- * search a list for all described probes.
+ * Finds the probes that items describe. There are two ways to use it. selection_takes() checks one
+ * probe, for callers that read probes file by file. selection_choose(), choose_name() and
+ * choose_matching() search a list for all described probes.
  */
 #ifndef PROGRAM_SELECTION_H
 #define PROGRAM_SELECTION_H
