@@ -246,7 +246,7 @@ static bool read_info(struct arity_reader *r, struct segment_window *window, uin
 	}
 	memcpy(&info, window->data + (va - window->va), sizeof(info));
 	*arity = (int)((int64_t)info >> 56);
-	/* An info word is odd, and says that the environment begins shortly after it. */
+	/* A valid info word is odd, and the environment of its closure begins shortly after it. */
 	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
 }
 

@@ -507,7 +507,7 @@ static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes
 	return true;
 }
 
-/* Store INSN in the memo, if its first HEADER_BYTES bytes determine it. */
+/* Store INSN in the memo, if the first HEADER_BYTES bytes of the instruction determine it. */
 static void remember_insn(const struct insn_decoder *decoder, const uint8_t *bytes,
 			  const ZydisDecodedInstruction *it, const struct insn *insn)
 {

@@ -65,7 +65,7 @@ enum {
 	HAS_LENGTHS = 2,
 };
 
-/* Return a cursor at VA; its part is NULL if IMAGE does not contain VA. */
+/* Return a cursor at VA. The part of the cursor is NULL if IMAGE does not contain VA. */
 static struct frame_cursor frame_cursor_at(const struct data_image *image, uint64_t va)
 {
 	struct frame_cursor c = { .part = data_image_part(image, va) };

@@ -291,7 +291,7 @@ static int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_f
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
-/* Memory for names, which are written one after the other. */
+/* A block of memory for names. The names in a block follow each other. */
 struct name_block {
 	struct name_block *next;
 	size_t used;
@@ -433,7 +433,8 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 	/* Names may be written to a terminal: replace characters that are not printable ASCII. */
 	for (size_t i = 0; i < f->n_strings; i++)
 		if (f->strings[i] && (f->strings[i] <= ' ' || f->strings[i] >= 0x7f))
-			f->strings[i] = '?'; /* char is signed: this includes all non-ASCII */
+			/* char is signed, so bytes beyond ASCII are below ' ' */
+			f->strings[i] = '?';
 	return 0;
 }
 

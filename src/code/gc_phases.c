@@ -253,7 +253,7 @@ struct phase_finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct runtime *runtime;
-	/* The symbols of all rows of this version, without duplicates. */
+	/* The symbols in all rows of `rows` for this version, without duplicates. */
 	struct named_symbol symbols[N_ROWS * SYMBOLS_PER_ROW];
 	size_t n_symbols;
 };

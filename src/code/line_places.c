@@ -35,7 +35,10 @@
 struct line_source {
 	char *path; /* includes the folder of the compiler, if that is known */
 	char *name; /* the path as given to the compiler */
-	/* true if this is the file of a unit; false if its code was inlined into a unit */
+	/*
+	 * true if a unit is compiled from this file; false if code of this file was inlined into a
+	 * unit
+	 */
 	bool is_own;
 	/*
 	 * the number of path components, counted from the end, that equal those of the requested
@@ -426,7 +429,10 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 	ways->before = calloc((size_t)ways->first[n] + 1, sizeof(uint32_t));
 	if (!ways->before)
 		return -ENOMEM;
-	/* add_way() has moved each first[i] to the old first[i + 1]: move them back. */
+	/*
+	 * In the second pass, add_way() has moved each first[i] to the old value of first[i + 1].
+	 * Undo this.
+	 */
 	each_way(ways, add_way);
 	memmove(ways->first + 1, ways->first, n * sizeof(uint32_t));
 	ways->first[0] = 0;
@@ -666,7 +672,8 @@ struct gatherer {
 	const struct line_spans *spans;
 	struct line_sources sources;
 	struct line_place *list;
-	uint32_t *source; /* for each element of `list`, the index of its source */
+	/* for each element of `list`, the index of the element's source in the list of sources */
+	uint32_t *source;
 	size_t n;
 	size_t n_ended; /* places whose `end_va` is known */
 	uint64_t last_va;

@@ -160,7 +160,9 @@ static uint64_t va_of(const struct recogniser *r, int symbol)
 	return has(r, symbol) ? r->symbols[symbol].va : 0;
 }
 
-/* Read BYTES bytes at VA. Return -ENODATA, without a message, if the file does not store them. */
+/*
+ * Read BYTES bytes at VA. Return -ENODATA, without a message, if these bytes are not in the file.
+ */
 static int read_at(const struct recogniser *r, uint64_t va, uint64_t bytes, uint8_t **to)
 {
 	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);

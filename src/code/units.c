@@ -175,7 +175,7 @@ const struct unit *units_at(const struct units *units, uint64_t va)
  * unknown.)
  */
 
-/* A name in the frame tables, and its printable copy. */
+/* The name of a source file in the frame tables, and a printable copy of the name. */
 struct shown_file {
 	const char *raw;
 	char *text;

@@ -378,7 +378,7 @@ int image_write(const struct linked_file *image, const char *path)
 		return ctx_no_memory(ctx);
 	}
 
-	/* Block Ctrl-C until the temporary file is renamed or removed. */
+	/* Block signals, such as that of Ctrl-C, until the temporary file is renamed or removed. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	fd = mkostemp(temporary, O_CLOEXEC);

@@ -20,7 +20,7 @@
 #include "code/runtime.h"
 #include "code/x86_function.h"
 
-/* An instruction to put a uprobe on, and what its hits mean. */
+/* An instruction for a uprobe, and what the hits of the uprobe mean. */
 struct spot {
 	uint64_t va;
 	enum code_cost cost;

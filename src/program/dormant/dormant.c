@@ -129,7 +129,10 @@ static const void *keep_bytes(struct dormant_finder *finder, const void *bytes, 
 	return kept;
 }
 
-/* Return the name of the marker's probe, terminated. The first call for a probe copies the name. */
+/*
+ * Return the name of MARKER's probe, which ends with NUL. The first call for a probe copies the
+ * name.
+ */
 static const char *keep_probe_name(struct dormant_finder *finder, const struct dormant *dormant,
 				   const struct marker *marker)
 {
@@ -171,7 +174,7 @@ static void add_query(struct dormant_finder *finder, struct dormant *dormant,
 	};
 }
 
-/* Copy the names of the arguments at the marker's site, and return them terminated. */
+/* Copy the names of the arguments at the site of MARKER. Return the copy, which ends with NUL. */
 static const char *keep_arg_names(struct dormant_finder *finder, const struct marker *marker)
 {
 	const char *kept = finder->next;

@@ -44,8 +44,8 @@ struct marker_probe {
 	 */
 	const struct marker *marker;
 	uint64_t semaphore_va; /* assigned by the post-linker */
-	bool enabled_at_init;  /* at least one of its sites starts enabled */
-	bool disabled_at_init; /* at least one of its sites starts disabled */
+	bool enabled_at_init;  /* at least one site of the probe starts enabled */
+	bool disabled_at_init; /* at least one site of the probe starts disabled */
 };
 
 struct marker_set {
