@@ -85,10 +85,7 @@ static const Elf64_Phdr *last_segment(const struct linked_file *image)
 	return last;
 }
 
-/*
- * Check that all loaded parts are before END_OFF. From END_OFF on, the new file has the new data
- * and the parts that are not loaded.
- */
+/* Check that all loaded parts are before END_OFF, since new data and all other parts go there. */
 static int check_order(const struct linked_file *image, uint64_t end_off)
 {
 	const Elf64_Ehdr *header = &image->header;
@@ -175,8 +172,8 @@ static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
 }
 
 /*
- * Make the section names and the section table of the new file. The offsets of the sections are set
- * later.
+ * Make the section names and the section table of the new file. The offsets of moved and new
+ * sections are set later.
  */
 static int prepare_sections(struct layout *layout)
 {

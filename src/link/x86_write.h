@@ -7,7 +7,7 @@
 
 /*
  * x86_redirect_load() changes the load at POS so that it loads the address VA. x86_can_redirect()
- * returns true if this is possible because the instruction can reach VA.
+ * returns true if this is possible: VA is within reach of the instruction.
  */
 bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		      uint64_t va);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Recognises arguments that a note describes but BPF programs cannot read: unboxed floats in a
- * floating-point register. The macro below is text that explains this to users, in messages of the
- * post-linker, of the measurement and of generated scripts.
+ * floating-point register. The text below explains this to users. The post-linker, the measurement
+ * and generated scripts use it.
  */
 #ifndef PROGRAM_ARG_PLACES_H
 #define PROGRAM_ARG_PLACES_H

@@ -27,7 +27,7 @@
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* The largest number of bytes that the post-linker overwrites when it converts a site. */
+/* When converting a site, the post-linker overwrites at most this many bytes. */
 enum { MARKER_BYTES = 32 };
 
 struct code_source {
@@ -939,7 +939,7 @@ static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const c
 
 /*
  * No function has the version that is given in NAME. Add a hint with the versions that exist.
- * Return false if the function has no versions.
+ * Return false if there are none.
  */
 static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functions,
 			     const char *name)

@@ -2,9 +2,9 @@
 /*
  * An OCaml function is measured at an instruction that each call executes once, and if its calls
  * are timed, also at all of its exits. A C function is measured at its first instruction, and if
- * its calls are timed, also with a return probe. OCaml functions never get return probes: a return
- * probe replaces the return address of a call, but the garbage collector finds the frame of the
- * call by this address.
+ * its calls are timed, also with a return probe. Return probes are never put on OCaml functions,
+ * because a return probe replaces the return address, and the garbage collector finds frames by
+ * their return addresses.
  */
 #include "program/code_sites.h"
 

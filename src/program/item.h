@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item is a part of what the user requests: one probe, several probes, or one or several places
- * in code, which need not have probes. The text of an item is what the user writes. A prefix gives
- * the kind:
+ * An item is what the user requests: one probe, a place in the code of a program without probes, or
+ * several of either kind. The text of an item is what the user writes. A prefix gives the kind:
  *
  *	NAME, RE	probes
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
@@ -92,7 +91,7 @@ int items_copy(struct items *to, const struct items *from);
 bool items_equal(const struct items *a, const struct items *b);
 void items_free(struct items *items);
 
-/* Set, compare and free an item that is not in a list. item_set() copies TEXT. */
+/* Set, compare and free a single item. item_set() copies TEXT. */
 int item_set(struct item *item, enum item_kind kind, const char *text);
 bool item_equal(const struct item *a, const struct item *b);
 void item_free(struct item *item);

@@ -156,7 +156,7 @@ struct ocp_program {
 	int fd;
 	bool is_library;  /* see struct file_origin */
 	size_t max_sites; /* limit for the number of sites; 0: no limit */
-	/* contents of the note section; the strings of sites point into these bytes */
+	/* contents of the note section; strings point into them */
 	uint8_t *note_bytes;
 	uint8_t *arg_note_bytes; /* the names of arguments point into these bytes */
 	/* the dormant probes; the strings of their sites point into this struct */
@@ -175,7 +175,7 @@ struct ocp_program {
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
  * Like program_open_fd(), for a file from ORIGIN. If CTX has rules for files, return -EAGAIN if
- * these do not permit to read the file yet, and -EFBIG if the file exceeds their limits.
+ * the file may not be read yet, and -EFBIG if it exceeds the limits.
  */
 int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 		      struct ocp_program **out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the probes that items describe. There are two ways to use it. selection_takes() checks one
- * probe, for callers that read probes file by file. selection_choose(), choose_name() and
- * choose_matching() search a list for all described probes.
+ * Finds the probes that items describe. There are two ways. selection_takes() checks one probe, for
+ * callers that read probes file by file. selection_choose(), choose_name() and choose_matching()
+ * search a list for all described probes.
  */
 #ifndef PROGRAM_SELECTION_H
 #define PROGRAM_SELECTION_H
@@ -30,7 +30,7 @@ void selection_free(struct selection *selection);
  */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 
-/* Return item number I, where ITEM_ALL_PROBES is not counted; NULL after the last item. */
+/* Return item number I, not counting ITEM_ALL_PROBES; NULL after the last item. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
 /* Return true if item number I has described a probe in any call of selection_takes() so far. */

@@ -22,7 +22,7 @@
 
 /* ---- symbols of the kernel ------------------------------------------------------------------- */
 
-/* A function of the kernel, as /proc/kallsyms lists it. */
+/* The functions of the kernel, from /proc/kallsyms. */
 
 struct kernel_symbol {
 	uint64_t address;
@@ -347,8 +347,8 @@ enum {
 	FIRST_SLOTS = 4096,
 	MAX_PATH_PART = 128,
 	/*
-	 * Limit for the number of named frames: the traced program chooses the frames that come
-	 * from Gc.Memprof, and could produce any number of them.
+	 * A limit for n_found, since frames that come from Gc.Memprof are chosen by the traced
+	 * program, and there could be any number of them.
 	 */
 	MAX_FOUND = 1 << 20,
 };

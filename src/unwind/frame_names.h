@@ -27,8 +27,8 @@ struct named_frame {
 	const char *file; /* the source file; NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
 	/*
-	 * First and last column, both counted from the start of `line`, even if the last one is in
-	 * a later line. Both are 0 if the columns are unknown.
+	 * Columns, both counted from the start of `line`, even if the end is in a later line. Both
+	 * are 0 if they are unknown.
 	 */
 	uint32_t start_char, end_char;
 	enum frame_kind kind;

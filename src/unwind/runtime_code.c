@@ -253,7 +253,7 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 	return err;
 }
 
-/* Search SEGMENT for all patterns. Search it in parts that fit into the cache of the CPU. */
+/* Search SEGMENT for all patterns, in parts that fit the cache of the CPU. */
 static int find_in_segment(struct ocp_ctx *ctx, const struct elf_file *elf,
 			   const struct elf_segment *segment, code_frame_fn fn, void *data)
 {

@@ -20,9 +20,9 @@ enum code_frame {
 	CODE_FRAME_RSP_16, /* the CFA is rsp + 16 */
 	CODE_FRAME_R13_8,  /* the CFA is r13 + 8 */
 	/*
-	 * The CFA is rsp + 16 from `from` to `to` - 1, where an argument has been pushed. For this
-	 * kind, the CFA is also known outside of that range: it is rsp + 8 from `like` to `from` -
-	 * 1, and in the instruction at `to`.
+	 * The CFA is rsp + 16 from `from` to `to` - 1, where an argument has been pushed. This kind
+	 * also covers code outside of that range: from `like` to `from` - 1, and in the instruction
+	 * at `to`, the CFA is rsp + 8.
 	 */
 	CODE_FRAME_ARGUMENT,
 	CODE_FRAME_LIKE, /* the same rule as at the instruction `like` of the same function */

@@ -67,7 +67,7 @@ struct known_walked_file {
 	char *path;
 	dev_t dev; /* device, as stat() gives it */
 	ino_t ino;
-	struct walk_inode inode; /* the inode that BPF programs saw for the file's first mapping */
+	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
 	int table_fd;
 	char *why_none; /* why the file has no unwind table; NULL if the file has one */
 	bool is_told;
@@ -104,8 +104,7 @@ struct stack_walker {
 	struct walk_rule *rules; /* a copy of the BPF map of rules */
 	size_t n_rules;
 	size_t n_rows;
-	/* the tables of the first n_loaded files are in the maps of the BPF programs */
-	size_t n_loaded;
+	size_t n_loaded; /* the first n_loaded files are in the maps of the BPF programs */
 	struct blind_file **blind;
 	size_t n_blind;
 	struct blind_range *ranges;

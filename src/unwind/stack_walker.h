@@ -50,8 +50,8 @@ void stack_walker_close(struct stack_walker *walker);
 
 /*
  * Let the BPF programs walk stacks of process PID, which has the number TGID in BPF programs.
- * Stacks end in the code of a file that cannot be read or has no call frame information; a file
- * like that is not read again.
+ * Stacks end in the code of a file that cannot be read or has no call frame information; such a
+ * file is not read again.
  */
 int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
 
@@ -97,8 +97,8 @@ size_t stack_walker_rows(const struct stack_walker *walker);
 /*
  * If M, a mapping of any process, is the vDSO (the library that the kernel maps into each process),
  * return a descriptor of a copy of the vDSO. The copy is made from our own vDSO, which the same
- * kernel has mapped. Returns -ENOENT if M is not the vDSO or is not as large as our own, or a
- * different -errno.
+ * kernel has mapped. Returns -ENOENT if M is not the vDSO or has another size than our own, or
+ * another -errno.
  */
 int vdso_open(const struct mapping *m);
 

@@ -143,8 +143,8 @@ static struct walk_rule rule_of(const struct unwind_builder *b, const struct cfi
 	memcpy(rule.add, cfi->add, sizeof(rule.add));
 	rule.rip_at = walk_place_of(cfi->saved[KEPT_RIP]);
 	/*
-	 * OCaml 5 also marks functions of its runtime as signal frames. These functions have
-	 * ordinary return addresses, at the CFA, so they do not get the flag.
+	 * OCaml 5 also marks functions of its runtime as signal frames, although they have ordinary
+	 * return addresses.
 	 */
 	rule.flags = cfi->is_signal && rule.rip_at != WALK_AT_CFA ? WALK_SIGNAL : 0;
 	if (is_callback(cfi)) {
@@ -257,8 +257,8 @@ enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES 
 
 /*
  * Set *FROM and *TO (exclusive) to the bounds of the instructions that have the frame of DESCR: the
- * call and, if the call is one of the collector, the jump after it. If the code before the return
- * address is not such a call, the bounds contain only the last byte before the return address.
+ * call and, after a call of the collector, a jump. If the code before the return address is not
+ * such a call, the bounds contain only the last byte before the return address.
  */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
 		      uint64_t *to)
@@ -392,10 +392,7 @@ static int compare_corrections(const void *a, const void *b)
 	return COMPARE(y->to, x->to);
 }
 
-/*
- * Merge the corrections into the rows. Leave out a correction that begins inside the previous
- * correction.
- */
+/* Merge the corrections into the rows. Leave out a correction that begins inside another one. */
 static int apply(struct unwind_builder *b, const struct corrections *c)
 {
 	struct unwind_table *t = b->table;

@@ -242,7 +242,7 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	return 0;
 }
 
-/* Set *FOUND to true if the magic ("P1:") occurs in the BYTES bytes at offset OFF of the file. */
+/* Set *FOUND to true if the magic occurs in the BYTES bytes at offset OFF of the file. */
 static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
 			  bool *found)
 {
