@@ -32,7 +32,7 @@ struct object_section {
 /*
  * A word that the dynamic linker fills with the address of a symbol of another file (see
  * external.c). If this address is known, `va` is the address minus the load bias of this file, and
- * `bytes` are a copy of the memory from va - 8 on.
+ * `bytes` are the bytes from va - 8 on, as in the other file.
  */
 struct object_external {
 	uint64_t slot_va;
