@@ -37,9 +37,9 @@ int code_file_open_memory(struct ocp_ctx *ctx, const struct code_bytes *parts, s
 void code_file_close(struct code_file *file);
 
 /*
- * Let *OUT point to the N bytes at VA. If IS_CODE, the bytes must be in an executable segment. *OUT
- * is valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not store
- * all of the bytes, or -ENOMEM. Errors have no message.
+ * Let *OUT point to the N bytes at VA. If IS_CODE, the bytes must be in an executable segment. The
+ * bytes stay valid until the next call with the same IS_CODE. Returns -ENODATA if the file does not
+ * store all of the bytes, or -ENOMEM. Errors have no message.
  */
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out);

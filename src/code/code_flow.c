@@ -96,8 +96,8 @@ static size_t rest(const struct code_flow *flow, size_t i)
 }
 
 /*
- * Return true if no jump leads to instructions FIRST + 1 to LAST. If so, each time FIRST runs, all
- * of these instructions run after it.
+ * Return true if no jump leads to instructions FIRST + 1 to LAST. If so, whenever one of these
+ * instructions runs, FIRST and the instructions between the two have run before it.
  */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
@@ -307,8 +307,8 @@ static int code_flow_follow_jumps(struct code_flow *flow)
  * All paths that a program can take to an instruction have the same depth. But some of the paths
  * followed here can never be taken: the path after a call that never returns, and a jump through an
  * element past the end of its jump table. So a depth is doubtful if its path goes through a jump
- * table, or goes on after a call and the instruction after that call is also the target of a jump.
- * If a second path gives a depth that is not doubtful, this depth replaces the doubtful one.
+ * table, or continues after a call at an instruction that is also the target of a jump. If another
+ * path gives a depth that is not doubtful, that depth replaces the doubtful one.
  */
 
 /*
@@ -394,7 +394,7 @@ static struct depth restored(const struct code_flow *flow, size_t i)
 			break;
 		if (insn->kind == INSN_RSP_SAVE && insn->reg == reg)
 			return flow->depths[i - back];
-		/* A call of a C function keeps only rbx, rbp and r12 to r15. */
+		/* C functions keep rbx, rbp and r12 to r15. */
 		if (code_flow_is_call(insn)) {
 			if (reg != 3 && reg != 5 && reg < 12)
 				break;
@@ -492,8 +492,8 @@ static void check_end(struct code_flow *flow)
 }
 
 /*
- * Follow the code from instruction I on, up to the end of the path, or up to an instruction whose
- * depth does not change. N is the length of the queue. Returns the new length of the queue.
+ * Follow the code from instruction I on, up to the end of the path or to an instruction whose depth
+ * does not change any more. N is the length of the queue. Returns the new length of the queue.
  */
 static size_t walk(struct code_flow *flow, size_t n, size_t i)
 {
@@ -787,9 +787,8 @@ static bool leads_to(struct pause_search *s, size_t i, size_t j)
 }
 
 /*
- * Return true if a pause can begin at I. If THROUGH is NOWHERE, that means that each call executes
- * I. Otherwise it means that I is THROUGH, or that each call that executes one of I and THROUGH
- * also executes the other, I before THROUGH.
+ * Return true if a pause can begin at I. If THROUGH is NOWHERE, each call must execute I. Otherwise
+ * I must be THROUGH, or each call that executes one of the two must execute I before THROUGH.
  */
 static bool begins(struct pause_search *s, size_t i, size_t through)
 {

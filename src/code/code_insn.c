@@ -19,11 +19,10 @@ enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS };
 
 struct insn_memo {
 	uint32_t header;
-	struct insn insn; /* n_bytes is 0 if this element of the memo is empty */
+	struct insn insn; /* n_bytes 0: this memo is empty */
 	/*
-	 * The instruction can store the address `value` as a distance from the end of the
-	 * instruction. If so: the position and the size of the field with this distance. Otherwise
-	 * the size is 0.
+	 * If `value` is an address that the instruction stores as a distance from its end: the
+	 * position and the size of the field with this distance. Otherwise the size is 0.
 	 */
 	uint8_t distance_at, distance_bytes;
 };

@@ -14,11 +14,10 @@ enum {
 };
 
 enum insn_kind {
-	INSN_OTHER, /* does not write rsp, and does not jump */
-	INSN_NOP,   /* a nop of any length */
-	INSN_PUSH,  /* pushes 8 bytes: reg, or a different operand if reg is INSN_NO_REG */
-	/* pops 8 bytes into reg, or into a different operand if reg is INSN_NO_REG */
-	INSN_POP,
+	INSN_OTHER,	  /* does not write rsp, and does not jump */
+	INSN_NOP,	  /* a nop of any length */
+	INSN_PUSH,	  /* pushes 8 bytes: reg, or another operand if reg is INSN_NO_REG */
+	INSN_POP,	  /* pops 8 bytes into reg, or another operand if reg is INSN_NO_REG */
 	INSN_RSP_ADD,	  /* rsp += value */
 	INSN_RSP_SAVE,	  /* reg = rsp */
 	INSN_RSP_RESTORE, /* rsp = reg */
@@ -30,7 +29,7 @@ enum insn_kind {
 	INSN_CALL,	  /* a call of the code at `value` */
 	INSN_CALL_INDIRECT,
 	INSN_JMP_REG, /* a jump to the address in reg */
-	/* a jump to an address that is in memory; the operand has no index register */
+	/* a jump to the address in a word of memory; the operand has no index register */
 	INSN_JMP_MEM,
 	INSN_JMP_OTHER,
 	INSN_RET,
@@ -49,10 +48,7 @@ struct insn {
 	uint8_t kind; /* enum insn_kind */
 	uint8_t reg;
 	bool is_emulated;
-	/*
-	 * for the meaning, see enum insn_kind; an address is given as an offset from the start of
-	 * the function
-	 */
+	/* see enum insn_kind; an address is an offset from the start of the function */
 	int64_t value;
 };
 
@@ -75,7 +71,7 @@ void insn_decoder_free(struct insn_decoder *decoder);
 bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn);
 
-/* Return how expensive a uprobe on the instruction at BYTES[0..N) is. */
+/* Return the cost of a uprobe on the instruction at BYTES[0..N). */
 enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
 /* Return true if the instruction at BYTES[0..N) is a string instruction with a rep prefix. */

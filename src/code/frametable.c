@@ -75,7 +75,10 @@ static struct frame_cursor frame_cursor_at(const struct data_image *image, uint6
 	return c;
 }
 
-/* Read BYTES bytes, at most 8, as a number. If the data end before, set is_damaged and return 0. */
+/*
+ * Read BYTES bytes, at most 8, as a number. If they are past the end of the data, set is_damaged
+ * and return 0.
+ */
 static uint64_t frame_get(struct frame_cursor *c, size_t bytes)
 {
 	uint64_t value = 0;

@@ -23,13 +23,12 @@ struct frame_descr {
 	 */
 	uint32_t table;
 	/*
-	 * The size, in bytes, of the frame of the function that calls, including the return
-	 * address; 0 at the end of a chunk.
+	 * The size of the calling function's frame in bytes, including the return address; 0 at the
+	 * end of a chunk.
 	 */
 	uint16_t frame_bytes;
 	bool is_chunk_end; /* OCaml's part of the stack ends here: the next caller is C */
-	/* the call is one of the collector, outside of the function's main path */
-	bool collects;
+	bool collects;	   /* a call of the collector, outside of the function's main path */
 };
 
 /*

@@ -990,10 +990,9 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * A and B are versions of the function with the same name. Return true if the name without a
- * version means A and not B. The name means the version with which programs are linked: that
- * version is not hidden. (A function without a version is never hidden.) If both versions are
- * hidden, the name means the later one.
+ * A and B are versions of the same name. Return true if the name without a version means A. It
+ * means the version that programs are linked with (which is not hidden; a function without a
+ * version is never hidden) or, if both versions are hidden, the later one.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {

@@ -40,12 +40,11 @@ struct function {
 	 * symbols.
 	 */
 	const char *symbol;
-	/* of OCaml: such as "Service.Cache.find" or "List.map"; of other languages: the symbol */
+	/* OCaml: "Service.Cache.find", "List.map"; otherwise the symbol. */
 	const char *name;
-	const char *full_name; /* of OCaml: such as "Stdlib.List.map"; ends with `name` */
+	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
 	/*
-	 * Of OCaml: the name and the full name without modules and functions that only the frame
-	 * tables contain: "Service.find" for "Service.Cache.find".
+	 * OCaml: the names according to the symbol alone: "Service.find" for "Service.Cache.find".
 	 */
 	const char *flat_name, *full_flat_name;
 	const char *version; /* C: "GLIBC_2.29"; NULL: none */
@@ -68,7 +67,7 @@ struct function {
 	bool is_anonymous;   /* "Service.fun_1257" */
 	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
 	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
-	bool is_hidden;	     /* an old version: new programs are not linked with it */
+	bool is_hidden;	     /* programs are not linked with this version */
 	bool is_unique;	     /* the only OCaml function of this name: the stamp is not needed */
 };
 
@@ -79,8 +78,8 @@ struct units;
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all
  * functions of OCaml and the global functions of its runtime. Without .dynsym, as in static
  * programs, .eh_frame and the frame tables have many functions of OCaml. Returns -ENODATA if the
- * file has none of these tables, -EBADMSG if a table is damaged or exceeds the limits. It is not an
- * error if a file has symbols but no OCaml code.
+ * file has none of these, -EBADMSG if a table is damaged or exceeds the limits. It is not an error
+ * if a file has symbols but no OCaml code.
  */
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
 void functions_free(struct functions *functions);
@@ -122,9 +121,9 @@ bool functions_have_runtime(const struct functions *functions);
 bool functions_are_of_flambda(const struct functions *functions);
 
 /*
- * Return true if the functions run on OCaml's own stacks, as in OCaml 5. This is the case if the
- * symbols contain a dot ("camlM.f_1"). OCaml 5.0 writes no such dot, so the result is false for
- * 5.0. Without symbols, the frame tables decide.
+ * Return true if the functions run on OCaml's own stacks, as in OCaml 5. The symbols show this by a
+ * dot ("camlM.f_1"); OCaml 5.0 has no such dot, so the result is false for 5.0. Without symbols,
+ * the frame tables show it.
  */
 bool functions_have_ocaml_stacks(const struct functions *functions);
 
@@ -154,7 +153,7 @@ const struct function *const *functions_by_name(const struct functions *function
  */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
 
-/* Return the *N functions of C or glue called NAME, one for each version; NULL if there is none. */
+/* Return the functions of C or glue with this name, in all versions: *N pointers, or NULL. */
 const struct function *const *functions_versions(const struct functions *functions,
 						 const char *name, size_t *n);
 

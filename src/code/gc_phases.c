@@ -34,7 +34,7 @@ enum {
 	MOV_EDI_BYTES = 5,
 };
 
-/* A call, and the instruction before it that sets the argument of the call. */
+/* A call, and the earlier instruction that sets the argument of the call. */
 struct event_call {
 	uint32_t mov, call;
 	unsigned int n;
@@ -253,7 +253,7 @@ struct phase_finder {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct runtime *runtime;
-	/* The symbols in all rows of `rows` for this version, without duplicates. */
+	/* The symbols of all rows of this version, without duplicates. */
 	struct named_symbol symbols[N_ROWS * SYMBOLS_PER_ROW];
 	size_t n_symbols;
 };
@@ -333,10 +333,7 @@ static bool find_calls(const struct phase_finder *f, const struct gc_phase *phas
 				   phase->events[i], &place->calls[i]) == 0;
 }
 
-/*
- * Fill PLACE from PHASE. Set `missing` to the name of a symbol that was not found; to NULL if all
- * symbols were found.
- */
+/* Fill PLACE from PHASE. Set `missing` to the name of a symbol that was not found, or to NULL. */
 static void fill_phase_place(const struct phase_finder *f, const struct gc_phase *phase,
 			     struct gc_phase_place *place)
 {

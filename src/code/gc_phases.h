@@ -22,15 +22,15 @@ struct gc_event_calls {
 struct gc_phase {
 	const char *name; /* "gc:minor" */
 	/*
-	 * The functions whose calls are pauses. Some phases have two; their pauses are never
-	 * nested. If both are NULL, the phase is a moment, without a duration.
+	 * The functions whose calls are pauses. Both NULL: the phase is a moment, without a
+	 * duration. Some phases have two timed functions. Their pauses are never nested.
 	 */
 	const char *timed_symbols[2];
-	/* The function each call of which is one event. If it is NULL, each pause is one event. */
+	/* Each call of this function is one event. NULL: each pause is one event. */
 	const char *counted_symbol;
 	/*
-	 * A call of a timed function is a pause only if, during the call, its thread calls the
-	 * counted function.
+	 * A call of a timed function is a pause only if the thread calls the counted function
+	 * during it.
 	 */
 	bool counted_in_timed;
 	/*

@@ -120,7 +120,7 @@ struct chooser {
 	 */
 	uint16_t *unknown;
 	bool *is_reached;
-	bool has_changed, is_lost; /* is_lost: the candidates cannot be found */
+	bool has_changed, is_lost; /* is_lost: the choices are not known */
 	struct ifunc_choice *list;
 	size_t n;
 };

@@ -13,16 +13,13 @@
 #include "code/functions.h"
 #include "elf/elf_file.h"
 
-/*
- * What is needed to find the choices of the IFUNCs of a file: the bounds of all functions of the
- * file, including those without symbols.
- */
+/* The functions of a file, including functions without symbols. */
 struct ifuncs;
 
 int ifuncs_read(struct ocp_ctx *ctx, struct elf_file *elf, struct ifuncs **out);
 void ifuncs_free(struct ifuncs *ifuncs);
 
-/* One of the functions that an IFUNC may choose. */
+/* One of the functions that may be chosen. */
 struct ifunc_choice {
 	uint64_t va, bytes;
 };

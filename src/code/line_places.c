@@ -576,8 +576,8 @@ static bool is_table_jump(const struct code_flow *flow, const struct line_place 
 
 /*
  * Keep the rows at which a line begins, and the row after a table jump of the same line. In inlined
- * code, also keep a row that has the same column as the row with which the line began: such a row
- * shows that the code is inlined twice in a row.
+ * code, also keep a row that returns to the column with which the line began: it shows that the
+ * code is inlined twice in a row.
  */
 static size_t keep_beginnings(const struct code_flow *flow, struct line_place *list, size_t n)
 {
@@ -664,7 +664,7 @@ static ptrdiff_t line_passes_reduce(struct code_file *file, const struct functio
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-enum { MAX_PLACES = 1 << 20 }; /* limit for the number of rows that are kept */
+enum { MAX_PLACES = 1 << 20 }; /* limit for the rows of the source */
 
 struct gatherer {
 	struct ocp_ctx *ctx;

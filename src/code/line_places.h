@@ -53,11 +53,7 @@ struct line_places {
 
 enum line_match {
 	LINE_FILE, /* the name of the source ends with FILE: "service.ml", "src/service.ml" */
-	/*
-	 * FILE is a path, which may have changed: take the source whose end equals the longest end
-	 * of FILE
-	 */
-	LINE_PATH,
+	LINE_PATH, /* FILE is a path, perhaps moved: take the source with the longest equal end */
 };
 
 /* Columns FROM to TO - 1 of a line. */

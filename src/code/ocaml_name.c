@@ -225,10 +225,7 @@ static bool equals_word(const char *text, size_t bytes, const char *word)
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/*
- * Return true if IDENTIFIER is that of one of the symbols that each unit has but that are not
- * functions.
- */
+/* Return true if IDENTIFIER belongs to a symbol that each unit has and that is not a function. */
 static bool is_other_symbol(const char *identifier)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",

@@ -2,8 +2,8 @@
 /*
  * Find the patterns of `match`, `function` and `try` in a line of OCaml. The compiler tests the
  * patterns of several cases together, and gives the code of these tests the place of one of the
- * patterns. So a count of this code says nothing about how often the case of that pattern was
- * chosen.
+ * patterns. So the number of times that this code runs is not the number of times that the case of
+ * this pattern was chosen.
  */
 #ifndef CODE_PATTERNS_H
 #define CODE_PATTERNS_H

@@ -458,8 +458,8 @@ static int find_places_5(const struct recogniser *r)
 }
 
 /*
- * Report the error that the runtime is missing or cannot be recognised. In a file without symbols,
- * frame tables show that there is a runtime, but do not identify it.
+ * Report that the runtime is missing or cannot be recognised. In a file without symbols, frame
+ * tables can be found, but do not identify a runtime.
  */
 static int no_runtime(const struct recogniser *r)
 {

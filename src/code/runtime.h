@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OCaml runtime that an executable contains: the version of the runtime, and the addresses
- * where the runtime keeps the statistics of the garbage collector. The version and the addresses
- * are found in the file, without a process, even if the file is stripped.
+ * The OCaml runtime that an executable contains: its version, and where it keeps the statistics of
+ * its collector. They are found in the file, without a process, even if the file is stripped.
  */
 #ifndef CODE_RUNTIME_H
 #define CODE_RUNTIME_H

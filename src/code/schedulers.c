@@ -17,10 +17,7 @@
 
 #include "elf/symbols.h"
 
-/*
- * Units of the libraries. If a program uses one of the libraries, it contains the units that are
- * listed here for that library.
- */
+/* Units of the libraries. If a program uses a library, these units of the library are linked. */
 static const struct {
 	const char *unit, *library;
 } schedulers[] = {

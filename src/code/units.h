@@ -29,8 +29,8 @@ struct units {
 };
 
 /*
- * If SYMBOL is a mark, add the mark, which is at address VA, and return 1. Otherwise return 0.
- * Return a negative errno after an error. Call units_finish() after the last symbol.
+ * Add SYMBOL with address VA, if it is a mark. Returns 1 if it is a mark, 0 if not, or a negative
+ * errno. Call units_finish after the last symbol.
  */
 int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint64_t va);
 int units_finish(struct ocp_ctx *ctx, struct units *units);

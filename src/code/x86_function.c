@@ -72,8 +72,7 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 
 /*
  * Return true if the bytes at any offset of the function can be read as a jump to its entry. This
- * check is for functions that cannot be decoded, so that it is unknown where their instructions
- * begin.
+ * is for functions that cannot be decoded: where their instructions begin is unknown.
  */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
@@ -97,10 +96,7 @@ static bool may_jump_to_entry(const struct code_flow *flow)
 	return false;
 }
 
-/*
- * A uprobe on the first instruction should count each call exactly once. Return the reason why it
- * does not; NULL if it does.
- */
+/* Return why a uprobe on the first instruction does not count each call exactly once, or NULL. */
 static const char *check_entry(const struct code_flow *flow, enum insn_cost cost)
 {
 	if (!flow->is_decoded && may_jump_to_entry(flow))

@@ -69,9 +69,8 @@ struct code_function {
 	struct code_exit *exits;
 	size_t n_exits;
 	/*
-	 * The reasons why calls cannot be counted (no_count), timed (no_time), or counted at the
-	 * entry, where the arguments are known (no_entry). Each reason is the end of a message of
-	 * the caller; it is NULL if the calls can be counted or timed this way.
+	 * Why calls cannot be counted (no_count), timed (no_time), or counted at the entry, where
+	 * the arguments are known (no_entry). Each is the end of a message of the caller, or NULL.
 	 */
 	const char *no_count, *no_time, *no_entry;
 };

@@ -45,20 +45,13 @@ const struct data_part *data_image_part(const struct data_image *image, uint64_t
  */
 
 struct relocation {
-	uint64_t place; /* the link-time address of the word */
-	/* the link-time address that the word will hold; 0 if `symbol` is set */
-	uint64_t va;
-	/*
-	 * The symbol of another file whose address the word will hold; NULL if the address is in
-	 * this file.
-	 */
-	const char *symbol;
-	int64_t addend; /* with `symbol`: what the linker adds to the address of `symbol` */
+	uint64_t place;	    /* the link-time address of the word */
+	uint64_t va;	    /* the link-time address that the word will hold; 0 with a symbol */
+	const char *symbol; /* the name of a symbol that another file defines, or NULL */
+	int64_t addend;	    /* to be added to the address of `symbol` */
 };
 
-/*
- * Return 0 to continue. Any other value ends the walk, and relocations_each() returns that value.
- */
+/* Return 0 to continue; any other value ends the walk and becomes its result. */
 typedef int (*relocation_fn)(void *data, const struct relocation *relocation);
 
 /*

@@ -185,9 +185,7 @@ static void define_cfa(struct machine *m, enum cfi_cfa cfa, uint64_t reg, int64_
 
 /* ---- expressions ---------------------------------------------------------------------------- */
 
-/*
- * Read DW_OP_bregN and its offset. Return false if the expression does not begin with DW_OP_bregN.
- */
+/* Read DW_OP_bregN and its offset. Return false if the expression does not begin with them. */
 static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 {
 	const uint64_t op = cursor_unsigned(c, 1);

@@ -88,15 +88,15 @@ typedef int (*cfi_row_fn)(void *data, uint64_t va, const struct cfi_rule *rule);
 int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void *data);
 
 /*
- * Called for a function of BYTES bytes at VA. Return 0 to continue. Any other value ends the
- * reading, and eh_frame_each_function() returns that value.
+ * Called for a function of BYTES bytes at VA. Return 0 to continue; any other value ends the
+ * reading.
  */
 typedef int (*eh_frame_function_fn)(void *data, uint64_t va, uint64_t bytes);
 
 /*
  * Call FN(DATA, ...) for each function that the table describes, in ascending order of the
- * addresses. Even a program without symbols has this table. The results are those of
- * eh_frame_read(), but a file without a table is not an error: return 0.
+ * addresses. Even a program without symbols has this table. Return what eh_frame_read() returns,
+ * except 0 instead of -ENODATA if the file has no table.
  */
 int eh_frame_each_function(struct ocp_ctx *ctx, struct elf_file *elf, eh_frame_function_fn fn,
 			   void *data);

@@ -83,9 +83,8 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 }
 
 /*
- * Return true if the file ends like OCaml bytecode: with the magic "Caml1999X" and the number of
- * the format. ocamlc ends each program with them. The program is an ELF file only if it was linked
- * with -custom.
+ * Return true if the file ends like OCaml bytecode: ocamlc ends each program with this magic and
+ * the number of the format. Without -custom, ocamlc writes a file that is not ELF.
  */
 static bool ends_as_bytecode(struct elf_file *elf)
 {
@@ -443,7 +442,7 @@ static int read_headers(const struct elf_file *elf, uint64_t first, Elf64_Shdr *
 			    elf->ehdr.e_shoff + first * sizeof(*headers));
 }
 
-/* If one read returns the headers of all sections, read and keep these headers. */
+/* If the file has so few sections that one read returns all headers, read and keep them. */
 static int keep_headers(struct elf_file *elf)
 {
 	int err;

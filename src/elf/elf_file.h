@@ -6,9 +6,9 @@
  * Callers: all rooms above that read a file.
  */
 /*
- * An ELF file: its headers, and parts of its contents, read through a descriptor that belongs to
- * the caller. Before memory is allocated for a size in the headers, that size is checked against
- * the size of the file.
+ * An ELF file: its headers, and parts of its contents, read through a descriptor of the caller.
+ * Every size in the headers is checked against the size of the file before memory is allocated for
+ * it.
  */
 #ifndef ELF_ELF_FILE_H
 #define ELF_ELF_FILE_H

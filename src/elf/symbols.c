@@ -285,8 +285,8 @@ const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, 
 /*
  * Finding the symbols of a few names in a symbol table that may be large or hostile.
  *
- * First the string table is read, in pieces of fixed size, and all offsets at which one of the
- * names begins are recorded. A name may be the end of a longer string, since linkers merge strings
+ * First the string table is read, in pieces of fixed size, and all offsets at which it has one of
+ * the names are recorded. A name may be the end of a longer string, since linkers merge strings
  * with equal ends. Then the symbols are read, in pieces; a symbol has one of the names if the
  * offset of its name was recorded.
  */

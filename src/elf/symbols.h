@@ -105,7 +105,7 @@ struct symbol_versions;
 struct symbol_version {
 	uint32_t name_off; /* offset of the version's name in .dynstr; 0: no version */
 	uint16_t index;	   /* index of the version; later versions have greater indexes */
-	bool is_hidden;	   /* an old version: new programs are not linked with it */
+	bool is_hidden;	   /* programs are not linked with this version */
 };
 
 /*
