@@ -9,8 +9,9 @@
  *
  *	info: arity << 56 | words to the environment << 1 | 1
  *
- * The arity is -N if the function takes one tuple of N elements. A function has no closure in the
- * data if it is only called directly, or if its closures are made while the program runs.
+ * The arity in `info` is -N if the function takes one tuple of N elements. A function has no
+ * closure in the data if it is only called directly, or if its closures are made while the program
+ * runs.
  *
  * In files with relocations (PIE, libraries) the relocations show which words of the data are
  * pointers to functions; the words themselves may be 0. In other files, each word of the data is
@@ -36,16 +37,17 @@ enum {
 };
 
 /*
- * Limit for the data that is read of each segment; the rest is ignored. A sparse file may be huge.
+ * Limit for the data that is read of each segment, since a sparse file may be huge. The data beyond
+ * the limit is ignored.
  */
 #define MAX_DATA_BYTES (UINT64_C(1) << 30)
 
-/* A function whose address the data may contain. */
+/* A function whose address is searched in the data. */
 struct goal {
 	uint64_t va;
 	/* the index of the function in `list`; NO_FUNCTION for caml_curryN and caml_tuplifyN */
 	uint32_t function;
-	int8_t generated; /* the N of caml_curryN, -N of caml_tuplifyN */
+	int8_t generated; /* N if the function is caml_curryN, -N if it is caml_tuplifyN */
 };
 
 #define NO_FUNCTION UINT32_MAX
@@ -136,9 +138,9 @@ static int add_if_goal(struct arity_reader *r, uint64_t place, uint64_t va)
 }
 
 /*
- * Add the pointer that RELOCATION stores, if it is the address of a goal. In plugins and libraries,
- * the relocation of a pointer to caml_curryN contains the symbol instead of an address, because the
- * program may also define caml_curryN.
+ * Add the pointer that RELOCATION stores, if this pointer is the address of a goal. In plugins and
+ * libraries, the relocation of a pointer to caml_curryN contains the symbol instead of an address,
+ * because the program may also define caml_curryN.
  */
 static int take_relocation(void *data, const struct relocation *relocation)
 {
@@ -214,7 +216,7 @@ static int find_pointers(struct arity_reader *r)
 
 /* ---- closures ------------------------------------------------------------------------------- */
 
-/* The part of a segment that was read last. */
+/* The part of a segment that was read most recently. */
 struct segment_window {
 	uint64_t va;
 	size_t bytes;
@@ -244,7 +246,7 @@ static bool read_info(struct arity_reader *r, struct segment_window *window, uin
 	}
 	memcpy(&info, window->data + (va - window->va), sizeof(info));
 	*arity = (int)((int64_t)info >> 56);
-	/* An info word is odd, and the environment begins shortly after it. */
+	/* A valid info word is odd, and the environment of its closure begins shortly after it. */
 	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
 }
 

@@ -8,7 +8,8 @@
 
 /*
  * Set the arity of each function in LIST[0..N) that has a closure in the data. LIST must be sorted
- * by va. If two closures of a function contradict each other, its arity stays ARITY_UNKNOWN.
+ * by va. If two closures of the same function have different arities, the function's arity stays
+ * ARITY_UNKNOWN.
  */
 int arity_read(struct ocp_ctx *ctx, struct elf_file *elf, struct function *list, size_t n);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Read the bytes of a file through two windows, one for code and one for other bytes. The size of a
- * window doubles each time it moves. So if the caller needs one function, little is read. If the
- * caller reads many functions, which are not in the order of addresses, the window soon contains
- * all of them.
+ * window doubles each time it moves. So if the caller needs only one function, little is read. If
+ * the caller reads many functions, in any order, the window soon contains all of them.
  */
 #include "code/code_file.h"
 
@@ -22,7 +21,7 @@ struct byte_window {
 };
 
 struct code_file {
-	const struct elf_file *elf; /* NULL: the bytes are in `parts` */
+	const struct elf_file *elf; /* NULL if the bytes are in `parts` */
 	const struct code_bytes *parts;
 	size_t n_parts;
 	const uint64_t *entries;
@@ -109,8 +108,8 @@ static int memory_bytes(const struct code_file *file, uint64_t va, size_t n, str
 }
 
 /*
- * Return the segment that contains the N bytes at VA. If IS_CODE, it must be executable. Return
- * NULL if there is no such segment, or if the file does not store all of the bytes.
+ * Return the segment that contains the N bytes at VA. If IS_CODE, the segment must be executable.
+ * Return NULL if there is no such segment, or if the file does not store all of the bytes.
  */
 static const struct elf_segment *find_segment(const struct elf_file *elf, bool is_code, uint64_t va,
 					      size_t n)

@@ -12,7 +12,7 @@
 #include "base/ctx.h"
 #include "elf/elf_file.h"
 
-/* Bytes of a file, with the link-time address of the first one. */
+/* Bytes of a file, and the link-time address of the first byte. */
 struct code_bytes {
 	const uint8_t *bytes;
 	size_t n;
@@ -46,7 +46,10 @@ int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 
-/* Return the memory of the decoder, which all calls of code_function_decode() for FILE reuse. */
+/*
+ * Return the working memory of the decoder. All calls of code_function_decode() for FILE use the
+ * same memory.
+ */
 struct code_flow;
 struct code_flow *code_file_flow(const struct code_file *file);
 

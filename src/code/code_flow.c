@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/search.h"
 
-/* The problem of a function with an indirect jump of an unknown kind. */
+/* The text of `problem` for a function with an indirect jump of an unknown kind. */
 static const char code_flow_unknown_jump[] = "it has a jump that cannot be followed";
 
 struct code_flow *code_flow_new(void)
@@ -74,8 +74,8 @@ static int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes)
  *
  * T is a table of int32 distances from T. Its length is not stored. The decoder assumes that T ends
  * before the next address that the function loads, and before the first distance that leads to no
- * instruction of the function. So T can seem longer than it is: the decoder finds all targets of T,
- * and perhaps some more.
+ * instruction of the function. So the decoder may take T for longer than T is: it finds all targets
+ * of T, and perhaps some more.
  *
  * A jump to an address that was popped is a raise. Any other jump to an address that was read from
  * memory is a tail call: of a closure, or through the GOT.
@@ -96,8 +96,8 @@ static size_t rest(const struct code_flow *flow, size_t i)
 }
 
 /*
- * Return true if no jump leads to instructions FIRST + 1 to LAST. Then these instructions always
- * run after FIRST.
+ * Return true if no jump leads to instructions FIRST + 1 to LAST. If so, whenever one of these
+ * instructions runs, FIRST and the instructions between the two have run before it.
  */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
@@ -109,7 +109,7 @@ static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 }
 
 /*
- * Return true if the jump at I is the last instruction of the pattern described above. Then set
+ * Return true if the jump at I is the last instruction of the pattern described above. If so, set
  * *TABLE to the offset of the jump table from the start of the function.
  */
 static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
@@ -133,8 +133,8 @@ static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 }
 
 /*
- * Return true if an instruction that always runs before the jump at I loads the jump's register
- * from memory.
+ * Return true if the register of the indirect jump at I is loaded from memory, by an instruction
+ * that always runs before the jump.
  */
 static bool is_loaded(const struct code_flow *flow, size_t i)
 {
@@ -177,7 +177,7 @@ static int find_leas(struct code_flow *flow)
 	return 0;
 }
 
-/* Return the lowest address above TABLE that the function loads, or INT64_MAX. */
+/* Return the lowest address above TABLE that the function loads; INT64_MAX if there is none. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
 	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);
@@ -259,7 +259,7 @@ static int follow_jump(struct code_flow *flow, size_t i)
 
 /*
  * Return true if the kind that follow_jump() gave the jump at I is still right. The kind is wrong
- * if a table that was read later has a target among the instructions of the jump's pattern.
+ * if a jump table that was read later leads into the middle of the pattern that the jump ends.
  */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {
@@ -312,8 +312,8 @@ static int code_flow_follow_jumps(struct code_flow *flow)
  */
 
 /*
- * If a depth has the kind DEPTH_HANDLER, its `value` is the depth before rsp was loaded from
- * memory, or NO_VALUE if that depth is unknown.
+ * The `value` of a depth of kind DEPTH_HANDLER is the depth before rsp was loaded from memory;
+ * NO_VALUE if that depth is unknown.
  */
 enum { NO_VALUE = INT32_MIN };
 
@@ -328,8 +328,8 @@ static struct depth unknown(bool is_doubtful)
 }
 
 /*
- * Combine two depths before the same instruction: OLD, from the paths so far, and NEW, from another
- * path.
+ * Combine two depths before the same instruction: OLD is the result of the paths so far, NEW comes
+ * from one more path.
  */
 static struct depth join_depths(struct depth old, struct depth new)
 {
@@ -344,8 +344,8 @@ static struct depth join_depths(struct depth old, struct depth new)
 }
 
 /*
- * Take DEPTH as the depth before instruction I on one more path. Returns true if this changed the
- * known depth.
+ * Take DEPTH as the depth before instruction I on one more path. Returns true if this has changed
+ * flow->depths[I].
  */
 static bool reach(struct code_flow *flow, size_t i, struct depth depth)
 {
@@ -378,8 +378,9 @@ static struct depth moved(struct depth depth, int64_t bytes)
 }
 
 /*
- * Return the depth after `mov REG,%rsp` at I: the depth at the `mov %rsp,REG` shortly before it.
- * OCaml 5 saves and restores rsp this way when it calls a C function on another stack.
+ * Instruction I is `mov REG,%rsp`. Return the depth after it, which is the depth at the `mov
+ * %rsp,REG` shortly before I. OCaml 5 saves and restores rsp this way when it calls a C function on
+ * another stack.
  */
 static struct depth restored(const struct code_flow *flow, size_t i)
 {
@@ -453,8 +454,8 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 		break;
 	case INSN_LEA_RIP:
 		/*
-		 * OCaml pushes the address of an exception handler. When the handler is entered,
-		 * rsp is as it was before the push.
+		 * OCaml loads the address of an exception handler, and then pushes it. When the
+		 * handler is entered, rsp is as it was before the push.
 		 */
 		if (insn->value == 0 || !code_flow_find(flow, insn->value, &number))
 			break;
@@ -476,8 +477,9 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 }
 
 /*
- * A path runs past the last instruction. This is sound only after a call that never returns, which
- * nops may follow. So set flow->problem if the function does not end with a call and nops.
+ * Called if a path runs past the last instruction. Such a path is sound only if it can never be
+ * taken: after a call that never returns, which nops may follow. So set flow->problem if the
+ * function does not end with a call and nops.
  */
 static void check_end(struct code_flow *flow)
 {
@@ -536,7 +538,7 @@ static void code_flow_find_depths(struct code_flow *flow)
 
 /* ---- reading a function ---------------------------------------------------------------------- */
 
-/* Like code_flow_reserve(), for the arrays that have an element for each instruction. */
+/* Like code_flow_reserve(), but for all arrays that have an element for each instruction. */
 static int reserve_insns(struct code_flow *flow, size_t n)
 {
 	size_t rooms[] = { flow->room, flow->room, flow->room, flow->room };
@@ -590,8 +592,8 @@ static bool is_inside(const struct code_flow *flow, int64_t value)
 }
 
 /*
- * Mark the instruction at offset VALUE as the target of a jump, or of a pointer that a jump can
- * use. VALUE must be inside the function. If no instruction begins at VALUE, set is_decoded to
+ * Mark the instruction at offset VALUE as the target of a jump, or of a pointer by which code can
+ * jump. VALUE must be inside the function. If no instruction begins at VALUE, set is_decoded to
  * false.
  */
 static void mark_target(struct code_flow *flow, int64_t value)
@@ -638,7 +640,7 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
  * Check that the kinds of the indirect jumps, which code_flow_follow_jumps() found, fit their
  * depths: at a tail call rsp must be as at the entry, and at a raise rsp must have been loaded from
  * memory. If a kind does not fit, the jump is of an unknown kind, for example a jump of a C
- * function to one of its labels. This is then the problem of the function.
+ * function to one of its labels: then set flow->problem.
  */
 static void check_jumps(struct code_flow *flow)
 {
@@ -693,16 +695,17 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
  * and their end. The few moves and pops before the first branch and after the last one are not
  * timed.
  *
- * The search follows all paths of the function. Some of them are never taken, such as the path
- * after a call that never returns. Because of such a path, the search may find nothing, or
- * instructions farther from the beginning or the end than necessary, but never wrong ones.
+ * The search follows all paths of the function. Some of these paths are never taken, for example
+ * the path after a call that never returns. Because of them, the search may find no instructions,
+ * or instructions farther from the beginning or the end than necessary. But it never finds wrong
+ * instructions.
  */
 
 #define NOWHERE SIZE_MAX
 
 struct pause_search {
 	const struct code_flow *flow;
-	bool *seen; /* by instruction: the search has visited it */
+	bool *seen; /* for each instruction: the search has visited it */
 	uint32_t *queue;
 	size_t n_queued;
 	size_t avoided;
@@ -747,8 +750,8 @@ static bool visit_next(struct pause_search *s, size_t i)
 
 /*
  * Mark in `seen` all instructions on the paths from FIRST that do not execute AVOIDED. If
- * LEAVE_OUT, the paths start at the successors of FIRST. Return true if a call can end on one of
- * these paths.
+ * LEAVE_OUT, the paths begin after FIRST, with its successors. Return true if a call can end on one
+ * of these paths.
  */
 static bool explore(struct pause_search *s, size_t first, bool leave_out, size_t avoided)
 {
@@ -810,7 +813,10 @@ static bool ends(struct pause_search *s, size_t i, size_t through)
 	return !s->seen[i];
 }
 
-/* Return the only call of the function at VA, or NOWHERE if there are none or several. */
+/*
+ * Return the number of the instruction that calls the function at VA; NOWHERE if no instruction
+ * does, or several do.
+ */
 static size_t find_call(const struct code_flow *flow, uint64_t va)
 {
 	size_t found = NOWHERE;

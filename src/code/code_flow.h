@@ -19,7 +19,7 @@ enum {
 enum depth_kind {
 	DEPTH_NOT_REACHED,
 	DEPTH_KNOWN,
-	/* rsp was loaded from memory: the rsp of an exception handler, or of another stack */
+	/* rsp was loaded from memory: it is the rsp of an exception handler or of another stack */
 	DEPTH_HANDLER,
 	DEPTH_UNKNOWN,
 };
@@ -52,11 +52,12 @@ struct code_flow {
 
 	struct insn *insns; /* sorted by offset */
 	struct depth *depths;
-	bool *is_target; /* by instruction: a jump may lead to the instruction */
+	bool *is_target; /* for each instruction: a jump may lead to it */
 	uint32_t *queue;
 	size_t n_insns, room;
 	/*
-	 * by offset: the number of the instruction that begins there, plus 1; 0: none begins there
+	 * for each offset: 1 + the number of the instruction that begins at the offset; 0 if none
+	 * does
 	 */
 	uint32_t *numbers;
 	size_t numbers_room;
@@ -73,7 +74,11 @@ struct code_flow {
 	size_t n_leas;
 
 	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
-	const char *problem; /* why the function is not understood: the end of a message, or NULL */
+	/*
+	 * NULL if the function is understood; otherwise the reason why not, as the end of an error
+	 * message
+	 */
+	const char *problem;
 };
 
 struct code_flow *code_flow_new(void);
@@ -87,7 +92,7 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 
 /*
  * Set *NUMBER to the number of the instruction at offset VALUE. Return false if no instruction
- * begins there.
+ * begins at VALUE.
  */
 static inline bool code_flow_find(const struct code_flow *flow, int64_t value, uint32_t *number)
 {
@@ -130,12 +135,12 @@ static inline bool code_flow_goes_on(const struct insn *insn)
 
 /*
  * Find the two instructions of a C function between which its calls are timed. The kernel emulates
- * both.
+ * both instructions.
  */
 
 /*
- * Two instructions. begin and end are their offsets from the entry of the function; begin_depth and
- * end_depth are rsp at the entry minus rsp before the instruction.
+ * The two instructions. `begin` and `end` are their offsets from the entry of the function;
+ * begin_depth and end_depth are rsp at the entry minus rsp before each of them.
  */
 struct code_pause {
 	uint32_t begin, end;
@@ -144,9 +149,9 @@ struct code_pause {
 
 /*
  * Find the first and the last instruction of FUNCTION, which is in FILE, that each call executes
- * exactly once and that the kernel emulates. If THROUGH_VA is not 0, only those calls of FUNCTION
- * count that call the function at THROUGH_VA; all other calls must execute neither instruction.
- * Returns -ENODATA if there are no such instructions, or -ENOMEM.
+ * exactly once and that the kernel emulates. If THROUGH_VA is not 0, "each call" means each call of
+ * FUNCTION that calls the function at THROUGH_VA; all other calls of FUNCTION must execute neither
+ * instruction. Returns -ENODATA if there are no such instructions, or -ENOMEM.
  */
 int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
 		    uint64_t through_va, struct code_pause *out);

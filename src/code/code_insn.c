@@ -5,9 +5,9 @@
  * operand, the full mode finds out whether rsp is written.
  *
  * A memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
- * instruction except its displacement and its immediates. If they fit into the first four bytes of
- * the instruction, the memo stores the result of Zydis under these four bytes. Nine in ten
- * instructions of a program begin with the same four bytes as an earlier one.
+ * instruction except its displacement and its immediates. If these four parts fit into the first
+ * four bytes of the instruction, the memo stores the result of Zydis under these four bytes. Nine
+ * in ten instructions of a program begin with the same four bytes as an earlier one.
  */
 #include "code/code_insn.h"
 
@@ -68,7 +68,7 @@ static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
 }
 
-/* Return true if OPERAND is general register REG, or a part of it. */
+/* Return true if OPERAND is general register REG or a part of that register. */
 static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
@@ -436,7 +436,8 @@ static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
 /*
  * Return true if the kernel emulates the instruction under a uprobe: its opcode is in the kernel's
  * branch_setup_xol_ops or push_setup_xol_ops, and it has no prefix that some kernel versions
- * refuse. Return false for nops, which the kernel also emulates: the nop of a probe can have a
+ * refuse. The kernel emulates nops, too, but return false for them: a nop can be the site of a
+ * probe that has a semaphore, and the kernel refuses a second uprobe at that place without the same
  * semaphore.
  */
 static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
@@ -458,8 +459,8 @@ static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
 }
 
 /*
- * Return true if the instruction is a branch with prefix 66. On some processors, the distance of
- * such a branch has 32 bits, on others 16.
+ * Return true if the instruction is a branch with prefix 66. The distance in such a branch has 32
+ * bits on some processors, and 16 bits on others.
  */
 static bool is_ambiguous(const ZydisDecodedInstruction *it)
 {
@@ -505,7 +506,7 @@ static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes
 	return true;
 }
 
-/* Store INSN in the memo, if its first HEADER_BYTES bytes determine it. */
+/* Store INSN in the memo, if the first HEADER_BYTES bytes of the instruction determine it. */
 static void remember_insn(const struct insn_decoder *decoder, const uint8_t *bytes,
 			  const ZydisDecodedInstruction *it, const struct insn *insn)
 {

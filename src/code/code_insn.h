@@ -87,8 +87,8 @@ bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
 /*
- * The instruction `movslq (BASE,INDEX,4),TO`, where INDEX and BASE are not the same register.
- * insn_is_table_load() returns true, and sets *LOAD, for such an instruction.
+ * The instruction `movslq (BASE,INDEX,4),TO`, where INDEX and BASE are different registers. For
+ * this instruction, insn_is_table_load() returns true and sets *LOAD.
  */
 struct insn_table_load {
 	unsigned int base, to;
@@ -102,7 +102,7 @@ bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 
 /*
  * Return true if the instruction moves 64-bit register *FROM to *TO. Set *IS_CONDITIONAL to true if
- * it is a cmov, which may do nothing, else to false.
+ * the instruction is a cmov, which may do nothing, else to false.
  */
 bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		  unsigned int *to, unsigned int *from, bool *is_conditional);

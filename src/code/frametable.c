@@ -65,7 +65,7 @@ enum {
 	HAS_LENGTHS = 2,
 };
 
-/* Return a cursor at VA; its part is NULL if IMAGE does not contain VA. */
+/* Return a cursor at VA. The part of the cursor is NULL if IMAGE does not contain VA. */
 static struct frame_cursor frame_cursor_at(const struct data_image *image, uint64_t va)
 {
 	struct frame_cursor c = { .part = data_image_part(image, va) };
@@ -118,7 +118,10 @@ static uint64_t get_debuginfo(struct frame_cursor *c, uint64_t n)
 	return found;
 }
 
-/* Read the next descriptor. Set is_damaged if it reaches past the data or is impossible. */
+/*
+ * Read the next descriptor. Set is_damaged if the descriptor reaches past the data or is
+ * impossible.
+ */
 static struct frame_descr frame_get_descr(struct frame_cursor *c)
 {
 	struct frame_descr descr = { .va = frame_get(c, 8) };
@@ -150,7 +153,8 @@ static struct frame_descr frame_get_descr(struct frame_cursor *c)
  * Find the list of frame tables (caml_frametable): a sequence of addresses in the data that ends
  * with 0. Each address must lead to something that looks like a table: a number of descriptors that
  * is not too large for the data, followed by an address in the code, unless the number is 0. Few
- * sequences pass this test. If one does, each of its tables is read completely, to be sure.
+ * sequences pass this test. To be sure, each table of a sequence that passes is then read
+ * completely.
  */
 
 enum { MAX_CODE_BYTES = 1 << 28, MIN_TABLES = 2 };
@@ -159,8 +163,9 @@ struct table_scan {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	const struct data_image *image;
-	struct data_part code; /* the segment of the last return address */
-	uint64_t left;	       /* limit for the tables and descriptors that may still be read */
+	/* the code of the segment that contained the most recent return address */
+	struct data_part code;
+	uint64_t left; /* how many tables and descriptors may still be read */
 };
 
 static bool load_code(struct table_scan *scan, uint64_t va)
@@ -267,8 +272,8 @@ static uint64_t word_at(const struct data_part *part, uint64_t at)
 }
 
 /*
- * Return true if the words from AT to END (exclusive) are the list. The caller has checked that the
- * word at END is 0.
+ * Return true if the words from AT to END (exclusive) are the list of frame tables. The caller has
+ * checked that the word at END is 0.
  */
 static bool is_list(struct table_scan *scan, const struct data_part *part, uint64_t at,
 		    uint64_t end)
@@ -292,7 +297,7 @@ static bool scan_part(struct table_scan *scan, const struct data_part *part, uin
 
 		if (word && may_be_table(scan, word))
 			continue;
-		/* Words before the list may look like addresses of tables, too. */
+		/* Try each start: words before the list may look like addresses of tables, too. */
 		for (; !word && start < at; start += 8)
 			if (is_list(scan, part, start, at)) {
 				*va = part->va + start;
@@ -304,10 +309,10 @@ static bool scan_part(struct table_scan *scan, const struct data_part *part, uin
 }
 
 /*
- * Find the list in IMAGE, the data of ELF. Returns 1 and sets *VA to the list's address, or 0 if
- * IMAGE has no list. A list is only accepted if in its tables each return address follows a call
- * instruction, and if at least one frame is a chunk end, where C has called OCaml: the runtime of
- * each program has such a frame.
+ * Find the list of frame tables in IMAGE, the data of ELF. Returns 1 and sets *VA to the list's
+ * address, or 0 if IMAGE has no list. A list is only accepted if each return address in its tables
+ * follows a call instruction, and if at least one frame is a chunk end, where C has called OCaml:
+ * the runtime of each program has such a frame.
  */
 static int frametable_scan(struct ocp_ctx *ctx, struct elf_file *elf,
 			   const struct data_image *image, uint64_t *va)
@@ -339,7 +344,7 @@ struct frametable {
 	size_t n;
 	uint64_t *tables; /* the addresses of the tables, in the order of their list */
 	size_t n_tables;
-	/* source places have the format of OCaml 5.2 and later, which includes the end line */
+	/* source places have the format of OCaml 5.2 and later, with the line of the end */
 	bool has_end_lines;
 };
 
@@ -348,7 +353,8 @@ struct frametable_reader {
 	struct elf_file *elf;
 	struct frametable *table;
 	uint64_t n_descriptors;
-	const struct elf_segment *code; /* the segment of the last return address */
+	/* the segment that contained the most recent return address */
+	const struct elf_segment *code;
 };
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -459,7 +465,10 @@ static int count_descriptors(struct frametable_reader *r)
 	return 0;
 }
 
-/* Reverse LIST if it is backwards: compilers write a unit's descriptors in either order. */
+/*
+ * Reverse LIST if its addresses descend: compilers write a unit's descriptors in ascending or in
+ * descending order.
+ */
 static void put_in_order(struct frame_descr *list, size_t n)
 {
 	if (n < 2 || list[0].va < list[n - 1].va)
@@ -579,7 +588,7 @@ static bool have_end_lines(const struct frametable *table)
 	return n_new > n_old;
 }
 
-/* Return the text at the cursor; NULL if it does not end in the data, or is too long. */
+/* Return the text at the cursor C; NULL if the text does not end in the data, or is too long. */
 static const char *get_text(const struct frame_cursor *c)
 {
 	uint64_t most = MAX_TEXT_BYTES;
@@ -614,7 +623,7 @@ static void get_place(const struct frametable *table, uint64_t entry, struct fra
 	}
 }
 
-/* Decode ENTRY, the entry of debug information at VA. Returns false if it is damaged. */
+/* Decode ENTRY, the entry of debug information at VA. Returns false if the entry is damaged. */
 static bool get_location(const struct frametable *table, uint64_t va, uint64_t entry,
 			 struct frame_location *location)
 {

@@ -40,8 +40,10 @@ struct frame_location {
 	const char *function; /* "Service.Cache.find", "Service.iter.(fun)" */
 	uint32_t line, end_line;
 	uint32_t start_col, end_col; /* the first column is 0 */
-	uint32_t end_char;	     /* end_col, counted from the start of the first line */
-	bool is_inlined;	     /* it is inlined into the function of the next location */
+	/* the end column, counted from the start of `line` instead of end_line */
+	uint32_t end_char;
+	/* `function` is inlined into the function of the next location */
+	bool is_inlined;
 	bool is_raise;
 };
 
@@ -50,13 +52,13 @@ enum { FRAME_LOCATIONS_MAX = 256 };
 struct frametable;
 
 /*
- * Read the tables of ELF. Returns -ENODATA if ELF has none, -EBADMSG if they are damaged or exceed
- * the limits. *OUT does not refer to ELF.
+ * Read the frame tables of ELF. Returns -ENODATA if ELF has no frame tables, -EBADMSG if they are
+ * damaged or exceed the limits. *OUT does not refer to ELF.
  */
 int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable **out);
 void frametable_free(struct frametable *table);
 
-/* Return all descriptors, sorted by va, each va once. */
+/* Return all descriptors, sorted by va. No two have the same va. */
 const struct frame_descr *frametable_list(const struct frametable *table, size_t *n);
 
 /* Return the addresses of the *N tables, in the order in which the file lists them. */
@@ -68,13 +70,13 @@ const uint64_t *frametable_tables(const struct frametable *table, size_t *n);
  */
 size_t frametable_from(const struct frametable *table, uint64_t va);
 
-/* Return the descriptor of the return address VA, or NULL. */
+/* Return the descriptor of the return address VA; NULL if there is none. */
 const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va);
 
 /*
  * Write the locations of DESCR to LOCATIONS, at most ROOM: the innermost inlined function first,
  * the function that was compiled to this code last. Returns the number of locations; 0 if DESCR has
- * no debug information, or if it is damaged. The texts exist as long as TABLE.
+ * no debug information, or if that information is damaged. The texts exist as long as TABLE.
  */
 size_t frametable_locations(const struct frametable *table, const struct frame_descr *descr,
 			    struct frame_location *locations, size_t room);

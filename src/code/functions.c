@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Read the functions of a file from .symtab, or from .dynsym if the file is stripped; without any
- * symbols, from other sections (see below). ocamlopt links programs with -Wl,-E, so .dynsym has all
- * functions of OCaml and the global ones of the runtime.
+ * Read the functions of a file from .symtab, or from .dynsym if the file is stripped. If the file
+ * has no symbols at all, read the functions from other sections (see below). ocamlopt links
+ * programs with -Wl,-E, so .dynsym has all functions of OCaml and the global ones of the runtime.
  *
  * A function is OCaml's if its symbol begins with the name of one of the file's compilation units.
  * Any other function between the marks of a unit is glue: the code that ocamlopt makes when it
@@ -38,7 +38,7 @@
 /*
  * Set NAME to the name of FUNCTION, whose symbol is known, preceded by the modules and functions
  * that contain FUNCTION. Returns false if no call in FUNCTION has debug information that names
- * them.
+ * these modules and functions.
  */
 static bool function_path_find(const struct frametable *table, const struct function *function,
 			       char name[OCAML_NAME_BYTES])
@@ -99,11 +99,11 @@ bool function_path_common(const struct frametable *table, uint64_t va, uint64_t 
 
 /*
  * Find the functions in .eh_frame, and name them by the debug information of the calls in their
- * code. The name of a function is the common start of the paths of these calls. Calls in List.iter
- * have the path "Stdlib__List.iter" or, where the compiler has inlined a local function,
- * "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a unit, has
- * calls with the paths of several functions. Initialisers are recognised because the code that
- * ocamlopt makes when it links calls them. The frame table of that code is the first one.
+ * code. The name of a function is the common start of the paths of these calls. For example, calls
+ * in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
+ * function, "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a
+ * unit, has calls with the paths of several functions. Initialisers are recognised because the code
+ * that ocamlopt makes when it links calls them. The frame table of that code is the first one.
  */
 
 struct bare_functions {
@@ -114,15 +114,16 @@ struct bare_functions {
 };
 
 /*
- * The stamp of NAME is the function's address, cut to 32 bits. If the callback returns a value
- * other than 0, bare_functions_read stops and returns that value.
+ * Called for a function and its NAME. The stamp of NAME is the function's address, cut to 32 bits.
+ * If the callback returns a value other than 0, bare_functions_read() stops and returns that value.
  */
 typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
 				const struct ocaml_name *name);
 
 enum {
-	MAX_FUNCTIONS = 1 << 21, /* functions that are kept */
-	CALL = 0xe8,		 /* opcode; a distance of 4 bytes follows */
+	MAX_FUNCTIONS = 1 << 21, /* limit for the number of functions */
+	/* the opcode of a call, after which there is a distance of 4 bytes */
+	CALL = 0xe8,
 };
 
 struct function_extent {
@@ -184,7 +185,7 @@ static void sort_extents(struct bare_function_reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* VA is the return address of a call. Mark the called function as an initialiser. */
+/* VA is the return address of a call. Mark the function that is called as an initialiser. */
 static void mark_called(struct bare_function_reader *r, uint64_t va)
 {
 	struct function_extent key = { 0 }, *called;
@@ -237,7 +238,7 @@ static int name_extent(struct bare_function_reader *r, const struct function_ext
 
 /*
  * Return true if the program is OCaml 5. In OCaml 4, one frame descriptor of the runtime's
- * assembler code is a chunk end. In OCaml 5 there is a second one, for fibres.
+ * assembler code is a chunk end. In OCaml 5 a second descriptor, for fibres, is a chunk end.
  */
 static bool has_ocaml_stacks(const struct frametable *table)
 {
@@ -290,7 +291,7 @@ static int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_f
 
 enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
 
-/* Memory for names, which are written one after the other. */
+/* A block of memory for names. The names in a block follow each other. */
 struct name_block {
 	struct name_block *next;
 	size_t used;
@@ -302,8 +303,9 @@ struct functions {
 	struct elf_file *elf; /* set only while the file is read */
 	char *strings;
 	size_t n_strings;
-	struct symbol_versions *versions; /* of .dynsym; set only while it is read */
-	size_t n_taken;			  /* symbols read so far */
+	/* the versions of the symbols in .dynsym; set only while .dynsym is read */
+	struct symbol_versions *versions;
+	size_t n_taken; /* symbols read so far */
 	struct function *list;
 	size_t n;
 	const struct function **by_name; /* the OCaml functions, sorted by name */
@@ -323,8 +325,8 @@ struct functions {
 };
 
 enum {
-	MAX_STRINGS = 1 << 28, /* bytes of the symbols' names */
-	MAX_NAMES = 1 << 28,   /* bytes of OCaml's names */
+	MAX_STRINGS = 1 << 28, /* limit for the bytes of the symbols' names */
+	MAX_NAMES = 1 << 28,   /* limit for the bytes of the names of OCaml functions */
 	MAX_NAME_BYTES = 4096, /* symbols with longer names are left out */
 };
 
@@ -341,7 +343,7 @@ static const char *usable_symbol_name(const struct functions *f, const Elf64_Sym
 	return *name && strnlen(name, MAX_NAME_BYTES) < MAX_NAME_BYTES ? name : NULL;
 }
 
-/* Set the version of FUNCTION, which was made from the symbol read last. */
+/* Set the version of FUNCTION, which was made from the symbol that was read most recently. */
 static void set_version(const struct functions *f, struct function *function)
 {
 	const struct symbol_version version =
@@ -372,7 +374,7 @@ static int add_defined_function(struct functions *f, const Elf64_Sym *sym, const
 	*new = (struct function){
 		.symbol = symbol,
 		.va = sym->st_value,
-		/* 0 until set_ends() if the symbol has no size */
+		/* if the symbol has no size, this is 0 until set_ends() is called */
 		.bytes = sym->st_size < room_here ? sym->st_size : room_here,
 		.arity = ARITY_UNKNOWN,
 		.language = FUNCTION_C,
@@ -415,7 +417,7 @@ static int take_function_symbol(void *data, const Elf64_Sym *sym)
 	return add_defined_function(f, sym, symbol);
 }
 
-/* Read all strings. Bytes after the last NUL are ignored. */
+/* Read all strings of SECTION. Bytes after the last NUL are ignored. */
 static int read_strings(struct functions *f, const struct elf_section *section)
 {
 	uint8_t *bytes;
@@ -431,7 +433,8 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 	/* Names may be written to a terminal: replace characters that are not printable ASCII. */
 	for (size_t i = 0; i < f->n_strings; i++)
 		if (f->strings[i] && (f->strings[i] <= ' ' || f->strings[i] >= 0x7f))
-			f->strings[i] = '?'; /* char is signed: this includes all non-ASCII */
+			/* char is signed, so bytes beyond ASCII are below ' ' */
+			f->strings[i] = '?';
 	return 0;
 }
 
@@ -471,8 +474,8 @@ static int compare_functions_by_place(const void *a, const void *b)
 }
 
 /*
- * Sort by address. If one address has a local and a global symbol of the same name, keep one
- * function.
+ * Sort the functions by address. If a local and a global symbol of the same name have the same
+ * address, keep only one function.
  */
 static void sort_by_place(struct functions *f)
 {
@@ -510,7 +513,7 @@ static int keep_function_name(struct functions *f, const char *name, const char 
 }
 
 /*
- * Mark FUNCTION as OCaml's. Its full_name must be set; its name becomes the full_name without the
+ * Mark FUNCTION as OCaml's. Its full_name must be set. Set its name to the full_name without the
  * first SHORT_AT bytes.
  */
 static void set_name(struct functions *f, struct function *function, const struct ocaml_name *name,
@@ -570,8 +573,8 @@ static int name_function(struct functions *f, struct function *function)
 }
 
 /*
- * End each function of unknown size where the next function begins. End each OCaml function where
- * the next function begins at the latest, even if its symbol has a greater size.
+ * End each function of unknown size where the next function begins. End each OCaml function at the
+ * beginning of the next function at the latest, even if the symbol has a greater size.
  */
 static void set_ends(struct functions *f)
 {
@@ -612,8 +615,8 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 
 /*
  * Add to the name of each function the modules and functions of its file that contain it. Symbols
- * do not contain these modules and functions. The collector's frame tables do, for all functions
- * that call or allocate. Without frame tables, names stay as in the symbols.
+ * do not contain these modules and functions. The collector's frame tables contain them, for all
+ * functions that call or allocate. Without frame tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -835,8 +838,9 @@ void functions_free(struct functions *functions)
 /* Search the functions of a file: by name, by address, by kind. */
 
 /*
- * Limit for the functions that functions_at() checks, backwards from an address. The function that
- * contains the address need not be the last one that begins before it: functions can be nested.
+ * functions_at() goes back from an address, and checks at most this many functions. The function
+ * that contains the address need not be the last one that begins before the address, since
+ * functions can be nested.
  */
 enum { MAX_STEPS_BACK = 16 };
 
@@ -918,8 +922,8 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 
 /* A requested name. */
 struct requested_name {
-	const char *name, *full_name; /* full_name: NULL if any full name fits */
-	int64_t stamp;		      /* negative if any stamp fits */
+	const char *name, *full_name; /* full_name is NULL if the function may have any full name */
+	int64_t stamp;		      /* negative if the function may have any stamp */
 	bool flat;
 };
 

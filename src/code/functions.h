@@ -49,7 +49,7 @@ struct function {
 	const char *flat_name, *full_flat_name;
 	const char *version; /* C: "GLIBC_2.29"; NULL: none */
 	uint64_t va;	     /* link-time address */
-	uint64_t bytes;	     /* the size of its code, all of which is in the file */
+	uint64_t bytes;	     /* the size of the code, all of which is in the file */
 	/*
 	 * The number that the compiler gave the function, unique in the compilation unit; 0: none.
 	 * In a file without symbols, the lower 32 bits of the address.
@@ -58,7 +58,10 @@ struct function {
 	/* OCaml: length of the unit's path in the full names: "Stdlib.List" */
 	uint16_t path_bytes;
 	uint16_t version_index; /* greater for later versions; 0: unknown */
-	/* number of arguments; -N: takes one tuple of N elements; ARITY_UNKNOWN */
+	/*
+	 * the number of arguments; -N if the function takes one tuple of N elements; or
+	 * ARITY_UNKNOWN
+	 */
 	int8_t arity;
 	uint8_t language;    /* enum function_language */
 	bool is_anonymous;   /* "Service.fun_1257" */
@@ -74,9 +77,9 @@ struct units;
 /*
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all
  * functions of OCaml and the global functions of its runtime. Without .dynsym, as in static
- * programs, .eh_frame and the frame tables have many functions of OCaml.
- * Returns -ENODATA if the file has none of these, -EBADMSG if a table is damaged or exceeds the
- * limits. It is not an error if a file has symbols but no OCaml code.
+ * programs, .eh_frame and the frame tables have many functions of OCaml. Returns -ENODATA if the
+ * file has none of these, -EBADMSG if a table is damaged or exceeds the limits. It is not an error
+ * if a file has symbols but no OCaml code.
  */
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
 void functions_free(struct functions *functions);
@@ -85,9 +88,9 @@ void functions_free(struct functions *functions);
 const struct function *functions_list(const struct functions *functions, size_t *n);
 
 /*
- * Return the addresses where functions begin, sorted, each once: for code_file_open. They do not
- * include parts of functions that a C compiler put elsewhere (NAME.cold). The array exists as long
- * as FUNCTIONS.
+ * Return the addresses where functions begin, sorted, each once: for code_file_open. The addresses
+ * do not include parts of functions that a C compiler put elsewhere (NAME.cold). The array exists
+ * as long as FUNCTIONS.
  */
 const uint64_t *functions_entries(const struct functions *functions, size_t *n);
 
@@ -135,7 +138,7 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
  * Find the OCaml functions called NAME: "List.map", "Stdlib.List.map", "Stdlib__List.map", each
  * also with a stamp ("List.map/94"). If there are none, find the functions whose flat name is NAME:
  * "Service.find" for "Service.Cache.find". Returns an array of *N pointers, which belongs to
- * FUNCTIONS, or NULL.
+ * FUNCTIONS; NULL if there is no such function.
  */
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n);
@@ -144,9 +147,9 @@ const struct function *const *functions_find(const struct functions *functions, 
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
 /*
- * Return the function of C or glue with this symbol, or NULL. If there are several versions, "pow"
- * means the version that programs are linked with, or the latest version if programs are linked
- * with none of them; "pow@GLIBC_2.2.5" means that version.
+ * Return the function of C or glue whose symbol is SYMBOL; NULL if there is none. If a function has
+ * several versions, "pow" means the version with which programs are linked, or the latest version
+ * if programs are linked with none of them; "pow@GLIBC_2.2.5" means the version GLIBC_2.2.5.
  */
 const struct function *functions_find_c(const struct functions *functions, const char *symbol);
 
@@ -154,7 +157,7 @@ const struct function *functions_find_c(const struct functions *functions, const
 const struct function *const *functions_versions(const struct functions *functions,
 						 const char *name, size_t *n);
 
-/* Return the function whose code contains VA, or NULL. */
+/* Return the function whose code contains VA; NULL if there is none. */
 const struct function *functions_at(const struct functions *functions, uint64_t va);
 
 /*

@@ -71,8 +71,8 @@ static void see_insn(struct event_call_search *s, const struct insn_decoder *dec
 }
 
 /*
- * Return true if the jump INSN leads between a call and the instruction that sets the call's
- * argument.
+ * Return true if the jump INSN leads to a place between a call and the instruction that sets the
+ * call's argument.
  */
 static bool enters(const struct event_call_search *s, const struct insn *insn)
 {
@@ -291,8 +291,8 @@ static uint64_t va_of(const struct phase_finder *f, const char *name)
 }
 
 /*
- * Return the target of the jump at the end of the function NAME; 0 if NAME does not end with a jump
- * of 5 bytes.
+ * Return the target of the jump at the end of the function NAME; 0 if this function does not end
+ * with a jump of 5 bytes.
  */
 static uint64_t jump_target(const struct phase_finder *f, const char *name)
 {

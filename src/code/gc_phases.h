@@ -34,8 +34,8 @@ struct gc_phase {
 	 */
 	bool counted_in_timed;
 	/*
-	 * A call is not a pause if its argument of this number (1 is in %edi ... 4 in %ecx) has the
-	 * value not_argument. 0: there is no such condition.
+	 * A call is not a pause if its argument number `argument` (1 is in %edi ... 4 in %ecx) has
+	 * the value not_argument. If `argument` is 0, there is no such condition.
 	 */
 	unsigned int argument;
 	uint32_t not_argument;
@@ -43,8 +43,8 @@ struct gc_phase {
 	bool is_per_domain; /* OCaml 5: each domain has its own pauses */
 	const char *source; /* the evidence in the runtime's source */
 	/*
-	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
-	 * jump to the timed function.
+	 * For files that lack the symbol of a timed function, which is local: a global function
+	 * that ends with a jump to the timed function.
 	 */
 	const char *jumps_to[2];
 	/*
@@ -58,10 +58,10 @@ struct gc_phase {
 /* A phase in an executable. */
 struct gc_phase_place {
 	const char *name;
-	const struct gc_phase *phase;	/* NULL: the version has no such phase */
-	uint64_t timed_vas[2];		/* the timed functions, as linked; 0: none */
+	const struct gc_phase *phase;	/* NULL if the version of the runtime has no such phase */
+	uint64_t timed_vas[2];		/* addresses of the timed functions, as linked; 0: none */
 	struct gc_event_calls calls[2]; /* set only if the phase has events */
-	uint64_t counted_va;		/* the counted function, as linked; 0: none */
+	uint64_t counted_va;		/* address of the counted function, as linked; 0: none */
 	const char *missing;		/* a symbol that was not found; NULL: all were found */
 };
 
@@ -71,15 +71,15 @@ enum { N_GC_PHASES = 5 };
 extern const char *const gc_phase_names[N_GC_PHASES];
 
 /*
- * Find all phases in ELF, whose runtime is RUNTIME. PLACES gets them in the order of
+ * Find all phases in ELF, whose runtime is RUNTIME. Set PLACES to the phases in the order of
  * gc_phase_names.
  */
 int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
 		   struct gc_phase_place places[N_GC_PHASES]);
 
 /*
- * Return 0 if PLACE can be measured. Otherwise record why not, and return -ENOENT (the version has
- * no such phase) or -ENODATA (a symbol is missing).
+ * Return 0 if PLACE can be measured. Otherwise record an error with the reason, and return -ENOENT
+ * (the version has no such phase) or -ENODATA (a symbol is missing).
  */
 int gc_phase_check(struct ocp_ctx *ctx, const struct elf_file *elf, const struct runtime *runtime,
 		   const struct gc_phase_place *place);

@@ -2,14 +2,15 @@
 /*
  * Find the candidates of an IFUNC: the functions that its resolver may choose. The code of the
  * resolver loads the addresses of all candidates (lea, or a constant in a program at a fixed
- * address), moves some between registers, and returns one of them. Which one depends on the
- * processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the chosen one, in running and
- * in future processes.
+ * address), moves some of these addresses between registers, and returns one of them. Which one it
+ * returns depends on the processor and on GLIBC_TUNABLES. A uprobe on each candidate counts the
+ * chosen one, in running and in future processes.
  *
  * This is sound only if the resolver can return nothing but the address of a candidate. So for each
- * instruction, compute the registers that may hold something else. If rax is one of these registers
- * at a return, the candidates are unknown. Whether an address is a function is known from
- * .eh_frame: the candidates are local functions, whose names stripped libraries lack.
+ * instruction, compute the registers that may hold something other than such an address. If rax is
+ * one of these registers at a return, the candidates are unknown. .eh_frame shows whether an
+ * address is that of a function. The symbols do not show it, since the candidates are local
+ * functions, whose symbols stripped libraries lack.
  */
 #include "code/ifunc.h"
 
@@ -124,7 +125,10 @@ struct chooser {
 	size_t n;
 };
 
-/* Return the candidate whose address instruction I loads, or NULL. Set *REG to the register. */
+/*
+ * Return the candidate whose address instruction I loads, and set *REG to the register that gets
+ * this address; NULL if I loads no address of a function.
+ */
 static const struct ifunc_choice *loaded_by(const struct chooser *c, size_t i, unsigned int *reg)
 {
 	const struct insn *insn = &c->flow->insns[i];

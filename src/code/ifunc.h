@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An IFUNC, such as memmove of libc. Its symbol is the address of a resolver: a function that is
- * called once in each process. By the processor's features, the resolver chooses the function that
- * calls of memmove execute.
+ * called once in each process. The resolver examines the features of the processor, and chooses the
+ * function that calls of memmove execute.
  */
 #ifndef CODE_IFUNC_H
 #define CODE_IFUNC_H

@@ -33,10 +33,17 @@
 
 /* A file whose last path component equals the last component of the requested name. */
 struct line_source {
-	char *path;  /* includes the folder of the compiler, if that is known */
-	char *name;  /* the path as given to the compiler */
-	bool is_own; /* the file of a unit; false: its code was inlined into a unit */
-	/* number of path components at the end that are equal to those of the requested name */
+	char *path; /* includes the folder of the compiler, if that is known */
+	char *name; /* the path as given to the compiler */
+	/*
+	 * true if a unit is compiled from this file; false if code of this file was inlined into a
+	 * unit
+	 */
+	bool is_own;
+	/*
+	 * the number of path components, counted from the end, that equal those of the requested
+	 * name
+	 */
 	size_t n_equal;
 };
 
@@ -46,8 +53,8 @@ struct line_sources {
 	struct line_source *list;
 	size_t n;
 	/*
-	 * The file and the unit of the last row, and the index in `list` of that row's source; -1:
-	 * that source does not have the requested name.
+	 * The file and the unit of the previous row, and the index in `list` of the source of that
+	 * row; -1 if that source does not have the requested name.
 	 */
 	const char *last_file;
 	size_t last_unit;
@@ -58,7 +65,8 @@ struct line_sources {
 
 /* The choice among the sources. */
 struct line_choice {
-	ptrdiff_t chosen, other; /* -1: none */
+	/* index of the chosen source, and of another source that fits as well; -1: none */
+	ptrdiff_t chosen, other;
 	/* inlined code with the name of the chosen source belongs to the chosen source */
 	bool takes_inlined;
 	bool has_inlined;
@@ -82,8 +90,8 @@ static const char *plain(const char *path)
 }
 
 /*
- * Return how many components at the ends of A and B are equal. Set *ALL_A if all components of A
- * are among them, and *ALL_B if all components of B are.
+ * Return how many components at the ends of the paths A and B are equal. Set *ALL_A to whether
+ * these are all components of A, and *ALL_B to whether these are all components of B.
  */
 static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b)
 {
@@ -144,8 +152,9 @@ static char *with_folder(const char *name, const char *folder)
 }
 
 /*
- * Keep the last component of PATH, if it is more similar to the requested name than the name that
- * was kept before. The kept name is suggested to the user if no source has the requested name.
+ * Keep the last component of PATH if it is more similar to the requested name than the component
+ * that was kept before. The kept component is suggested to the user if no source has the requested
+ * name.
  */
 static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
 {
@@ -196,8 +205,8 @@ static int add_line_source(struct ocp_ctx *ctx, struct line_sources *sources, co
 	}
 	it->n_equal = count_equal(sources->wanted, is_own ? path : name, &all_wanted, &all);
 	/*
-	 * The folder of an inlined source is not known. So its name may be shorter than the
-	 * requested name, if it equals the end of the requested name.
+	 * The folder of an inlined source is not known. So accept the source also if its name is
+	 * shorter than the requested name and equals the end of the requested name.
 	 */
 	if (sources->match == LINE_FILE && !all_wanted && !(all && !is_own))
 		it->n_equal = 0;
@@ -253,8 +262,8 @@ static int line_sources_of(struct ocp_ctx *ctx, struct line_sources *sources,
 /* ---- the choice ----------------------------------------------------------------------------- */
 
 /*
- * Choose the best source among the sources with this IS_OWN, and set `other` if another source is
- * as good. Return false if none of them fits the requested name.
+ * Of the sources whose is_own is IS_OWN, choose the best one, and set `other` if another source is
+ * as good. Return false if none of these sources fits the requested name.
  */
 static bool choose_line_source(const struct line_sources *sources, bool is_own,
 			       struct line_choice *choice)
@@ -314,7 +323,7 @@ static bool line_sources_takes(const struct line_sources *sources, const struct 
  * continues the line that the other places have begun, and is dropped. If a path leads to the
  * beginning of the function, to an exception handler, or in a loop back to the place itself, the
  * place is kept. Later searches pass through a dropped place. So at least one place in each loop is
- * kept, and it counts the iterations.
+ * kept, and this place counts the iterations.
  *
  * A function that is inlined twice in a row has its lines twice. A place of inlined code is
  * therefore kept if a path leads back to a place with the same column. In code that is not inlined,
@@ -331,10 +340,12 @@ enum { MAX_STEPS = 1 << 27 };
 struct ways {
 	const struct code_flow *flow;
 	uint32_t *first, *before;
-	/* by instruction: it is the start of the function or of an exception handler */
+	/* for each instruction: it is the start of the function or of an exception handler */
 	bool *is_entry;
-	const struct line_place **kept; /* the kept places of the current line, by instruction */
-	uint32_t *seen, round;		/* by instruction: the last round in which it was seen */
+	/* for each instruction: the kept place of the current line that is there */
+	const struct line_place **kept;
+	/* for each instruction: the most recent round in which it was seen */
+	uint32_t *seen, round;
 	uint32_t *queue;
 	size_t n_steps;
 };
@@ -418,7 +429,10 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 	ways->before = calloc((size_t)ways->first[n] + 1, sizeof(uint32_t));
 	if (!ways->before)
 		return -ENOMEM;
-	/* add_way() has moved each first[i] to the old first[i + 1]: move them back. */
+	/*
+	 * In the second pass, add_way() has moved each first[i] to the old value of first[i + 1].
+	 * Undo this.
+	 */
 	each_way(ways, add_way);
 	memmove(ways->first + 1, ways->first, n * sizeof(uint32_t));
 	ways->first[0] = 0;
@@ -429,8 +443,8 @@ static int find_ways(const struct code_flow *flow, struct ways *ways)
 /* ---- passes --------------------------------------------------------------------------------- */
 
 /*
- * Append the predecessors of I to the queue, whose length is *N. Return false if one of them is
- * END.
+ * Append the predecessors of instruction I to the queue, whose length is *N. Return false if END is
+ * one of the predecessors.
  */
 static bool step_back(struct ways *ways, uint32_t i, uint32_t end, size_t *n)
 {
@@ -589,7 +603,7 @@ static size_t keep_beginnings(const struct code_flow *flow, struct line_place *l
 
 /* ---- the function --------------------------------------------------------------------------- */
 
-/* Return why no uprobe can count PLACE, or NULL if one can. Set the cost of PLACE. */
+/* Return the reason why no uprobe can count PLACE; NULL if a uprobe can. Set the cost of PLACE. */
 static const char *check_place(const struct code_flow *flow, struct line_place *place)
 {
 	const uint64_t off = place->va - flow->code.va;
@@ -658,15 +672,16 @@ struct gatherer {
 	const struct line_spans *spans;
 	struct line_sources sources;
 	struct line_place *list;
-	uint32_t *source; /* for each element of `list`, the index of its source */
+	/* for each element of `list`, the index of the element's source in the list of sources */
+	uint32_t *source;
 	size_t n;
 	size_t n_ended; /* places whose `end_va` is known */
 	uint64_t last_va;
 	bool has_rows;
 	/*
-	 * `function` contains the last row, or is NULL. its_file and its_line: the source place
-	 * where `function` begins, or NULL and 0. last_file and last_line: the source place of the
-	 * last row.
+	 * `function` is the function that contains the previous row, or NULL. its_file and its_line
+	 * are the source place where `function` begins, or NULL and 0. last_file and last_line are
+	 * the source place of the previous row.
 	 */
 	const struct function *function;
 	const char *its_file, *last_file;
@@ -945,7 +960,7 @@ int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 
 /* ---- searching ------------------------------------------------------------------------------ */
 
-/* Return the index of the first place whose line is LINE or a later line. */
+/* Return the index of the first place whose line is LINE or greater. */
 static size_t first_from(const struct line_places *places, int line)
 {
 	return SEARCH(i, places->n, places->list[i].line < line);

@@ -9,11 +9,11 @@
  * A compiler interleaves the code of lines, so execution can come back to a line that it has begun.
  * If every path to a place leads through another place of the line, the place continues the line
  * and is left out. But if the place is in inlined code, and a path to it comes from a place with
- * the same column, then the code is inlined twice in a row: the place begins the line again and is
- * kept.
+ * the same column, the code is inlined twice in a row. In this case, the place begins the line
+ * again and is kept.
  *
  * ocamlopt gives the jump through the table of a `match` the line of its first case. This jump is
- * left out. The first case begins at its next row.
+ * left out. The first case begins at the next row of its line.
  */
 #ifndef CODE_LINE_PLACES_H
 #define CODE_LINE_PLACES_H
@@ -34,7 +34,7 @@ struct line_place {
 	bool is_inlined;
 	bool goes_on; /* the previous row has the same line */
 	enum code_cost cost;
-	const char *fault; /* NULL, or why no uprobe can count the place */
+	const char *fault; /* the reason why no uprobe can count the place; NULL if a uprobe can */
 };
 
 struct line_places {
@@ -45,8 +45,8 @@ struct line_places {
 	char *nearest; /* if `file` is NULL: a source with a similar name; NULL: none */
 	bool has_rows; /* the file has a line table of OCaml code */
 	/*
-	 * Code was inlined from a file with the requested name, but several files have this name:
-	 * the inlined code is left out.
+	 * Inlined code is left out: several files have the requested name, and it is unknown from
+	 * which of them the code was inlined.
 	 */
 	bool lacks_inlined;
 };
@@ -83,10 +83,13 @@ void line_places_free(struct line_places *places);
  */
 int line_places_no_tables(struct ocp_ctx *ctx, struct elf_file *elf, const char *who);
 
-/* Return the *N places of LINE; NULL if it has none. */
+/* Return the *N places of LINE; NULL if LINE has no places. */
 const struct line_place *line_places_find(const struct line_places *places, int line, size_t *n);
 
-/* Set *BEFORE and *AFTER to the nearest lines with places before and after LINE; 0: none. */
+/*
+ * Set *BEFORE and *AFTER to the nearest lines before and after LINE that have places; 0 if there is
+ * no such line.
+ */
 void line_places_around(const struct line_places *places, int line, int *before, int *after);
 
 #endif

@@ -92,8 +92,8 @@ static int escaped(const char *text, size_t bytes)
 }
 
 /*
- * Return the length of the multi-byte UTF-8 character at TEXT; 0 if there is none, or if it is
- * unsafe to print.
+ * Return the length of the multi-byte UTF-8 character at TEXT; 0 if there is no such character, or
+ * if it is unsafe to print.
  */
 static size_t character_bytes(const char *text)
 {
@@ -127,7 +127,7 @@ static bool escapes_are_utf8(const char *text, size_t bytes)
 }
 
 /*
- * Write TEXT with its escapes decoded. Returns true if it has a character that is not allowed in
+ * Write TEXT with its escapes decoded. Returns true if TEXT has a character that is not allowed in
  * identifiers.
  */
 static bool put_decoded(struct name_writer *w, const char *text, size_t bytes)
@@ -183,7 +183,10 @@ static const char *end_of_unit(const char *symbol)
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
 	const char *place = strstr(at, "fn$5b");
 
-	/* The dot may be a part of the file's name in the identifier: see is_anonymous(). */
+	/*
+	 * If the dot is a part of a file's name in the identifier (see is_anonymous()), it does not
+	 * end the unit.
+	 */
 	if (end && (!place || place > end))
 		return end;
 	while ((end = strstr(at + 1, "__"))) {
@@ -235,8 +238,8 @@ static bool is_other_symbol(const char *identifier)
 }
 
 /*
- * Return true if the function is anonymous. Flambda names anonymous functions by their place in the
- * source: anon_fn[service.ml:12,3--10].
+ * Return true if IDENTIFIER is that of an anonymous function. Flambda names anonymous functions by
+ * their place in the source: anon_fn[service.ml:12,3--10].
  */
 static bool is_anonymous(const char *identifier, size_t bytes)
 {
@@ -258,8 +261,8 @@ static void put_identifier(struct name_writer *w, const char *identifier, size_t
 }
 
 /*
- * Write the function name for IDENTIFIER, which ends with its stamp, and set the kind and the
- * stamp.
+ * Write the function name for IDENTIFIER, which ends with its stamp, and set the kind and the stamp
+ * of NAME.
  */
 static void put_function(struct name_writer *w, const char *identifier, struct ocaml_name *name)
 {
@@ -270,7 +273,7 @@ static void put_function(struct name_writer *w, const char *identifier, struct o
 	if (strcmp(identifier, "entry") == 0) {
 		name->kind = OCAML_INITIALISER;
 	} else if (bytes > 5 && strcmp(identifier + bytes - 5, "_code") == 0) {
-		/* Flambda 2 appends two stamps: of the function, and of its code. */
+		/* Flambda 2 appends two stamps: that of the function, and that of its code. */
 		bytes -= 5;
 		if (!take_stamp(identifier, &bytes, &name->stamp))
 			bytes += 5;
@@ -369,7 +372,7 @@ static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 	return path[at] == '.';
 }
 
-/* Like begins_with_unit, but UNIT may begin with packs, which PATH does not name. */
+/* Like begins_with_unit(), but UNIT may begin with the names of packs, which PATH lacks. */
 static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 {
 	for (size_t start = 0; start < bytes; start++)
@@ -534,8 +537,8 @@ size_t ocaml_name_short_at(const char *text)
 }
 
 /*
- * Set *STAMP to the "/STAMP" at the end of TEXT; -1 if there is none. Returns the length of TEXT
- * without it.
+ * Set *STAMP to the "/STAMP" at the end of TEXT; -1 if TEXT has no stamp. Returns the length of
+ * TEXT without "/STAMP".
  */
 static size_t without_stamp(const char *text, int64_t *stamp)
 {

@@ -38,9 +38,9 @@ struct ocaml_name {
 };
 
 /*
- * Decode SYMBOL. UNIT is the symbol of its compilation unit ("camlMylib__Service"), or NULL if the
- * unit is unknown: the unit then ends after the last module name in SYMBOL. Returns false if SYMBOL
- * is not the symbol of an OCaml function, or if its name is too long.
+ * Decode SYMBOL. UNIT is the symbol of the compilation unit of SYMBOL ("camlMylib__Service"). UNIT
+ * is NULL if the unit is unknown: the unit's name then ends after the last module name in SYMBOL.
+ * Returns false if SYMBOL is not the symbol of an OCaml function, or if its name is too long.
  */
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
 
@@ -56,9 +56,9 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES]);
 
 /*
- * Set NAME to the name of a function of which only its PATH and KIND are known. STAMP replaces the
- * compiler's number. Returns false if PATH is not the path of a function of this kind, or is not
- * safe to print.
+ * Set NAME to the name of a function of which only its PATH and KIND are known. Use STAMP in place
+ * of the compiler's number, which is unknown. Returns false if PATH is not the path of a function
+ * of this kind, or is not safe to print.
  */
 bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
 			struct ocaml_name *name);
@@ -71,8 +71,8 @@ size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other)
 
 /*
  * Return true if SYMBOL is a mark of a compilation unit: the mark before its code (SUFFIX is
- * "code_begin"), after its code ("code_end"), or at its frame table ("frametable"). Then set *BYTES
- * to the length of the unit's symbol, with which the mark begins.
+ * "code_begin"), after its code ("code_end"), or at its frame table ("frametable"). If so, set
+ * *BYTES to the length of the unit's symbol, with which the mark begins.
  */
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 
@@ -85,8 +85,8 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
 
 /*
- * Return the length of the prefix of the full name TEXT that the short name omits ("Stdlib."); 0:
- * none.
+ * Return the length of the prefix ("Stdlib.") of the full name TEXT that the short name omits; 0 if
+ * it omits nothing.
  */
 size_t ocaml_name_short_at(const char *text);
 

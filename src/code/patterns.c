@@ -20,12 +20,15 @@ static bool whole_word_at(const char *text, const char *at, const char *end, con
 	       (at + bytes == end || isspace((unsigned char)at[bytes]));
 }
 
-/* Return the end of the string literal, the character literal or the character at AT. */
+/*
+ * Return the end of what begins at AT: a string literal, a character literal, or any other
+ * character.
+ */
 static const char *skip_one(const char *at, const char *end)
 {
 	const char quote = *at++;
 
-	if (quote == '\'') /* 'a', '\n', but not the a' of a name */
+	if (quote == '\'') /* 'a' or '\n', but not the quote in the name a' */
 		return end - at >= 2 && at[0] != '\\' && at[1] == '\''	 ? at + 2
 		       : end - at >= 3 && at[0] == '\\' && at[2] == '\'' ? at + 3
 									 : at;
@@ -38,8 +41,8 @@ static const char *skip_one(const char *at, const char *end)
 }
 
 /*
- * Return true if the character at AT is a "|" that separates cases, not a part of "||", "|>", "[|"
- * or "|]".
+ * Return true if the character at AT is a "|" that separates cases, and not a part of "||", "|>",
+ * "[|" or "|]".
  */
 static bool is_bar(const char *text, const char *at, const char *end)
 {
@@ -48,8 +51,8 @@ static bool is_bar(const char *text, const char *at, const char *end)
 }
 
 /*
- * Return the start of the pattern at the beginning of the line, or NULL. Set *NEEDS_ARROW to true
- * if it is a pattern only if "->" follows it, else to false.
+ * Return the start of the pattern at the beginning of the line; NULL if there is none. Set
+ * *NEEDS_ARROW to true if the text is a pattern only if "->" follows it, else to false.
  */
 static const char *first_pattern(const char *text, const char *end, bool *needs_arrow)
 {
@@ -58,7 +61,8 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 	while (at < end && isspace((unsigned char)*at))
 		at++;
 	*needs_arrow =
-		whole_word_at(text, at, end, "with"); /* without "->": `{ record with ... }` */
+		/* without "->", the text may be from `{ record with ... }` */
+		whole_word_at(text, at, end, "with");
 	if (*needs_arrow) {
 		for (at += strlen("with"); at < end && isspace((unsigned char)*at);)
 			at++;
@@ -67,7 +71,7 @@ static const char *first_pattern(const char *text, const char *end, bool *needs_
 	return at < end && is_bar(text, at, end) ? at + 1 : NULL;
 }
 
-/* Return the start of the pattern after the next bar, or NULL. */
+/* Return the start of the pattern after the next bar; NULL if there is no bar. */
 static const char *later_pattern(const struct pattern_reader *reader)
 {
 	for (const char *at = reader->at; at < reader->end; at = skip_one(at, reader->end))

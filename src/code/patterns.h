@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* A position in the line TEXT..END. */
+/* A position `at` in a line, which begins at `text` and ends at `end`. */
 struct pattern_reader {
 	const char *text, *at, *end;
 	bool is_first;

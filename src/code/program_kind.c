@@ -7,8 +7,8 @@
 #include "elf/symbols.h"
 
 /*
- * Find the kind of a file without symbols from its frame tables. Take a file with damaged tables
- * for native OCaml code.
+ * Find the kind of a file without symbols from its frame tables. If the tables are damaged, assume
+ * native OCaml code.
  */
 static enum program_kind kind_of_nameless(struct ocp_ctx *ctx, struct elf_file *elf)
 {

@@ -22,8 +22,8 @@ enum program_kind {
 int program_kind_read(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind);
 
 /*
- * Find the kind of ELF from its symbols alone, with little memory. For libraries, which export the
- * symbols of their runtime.
+ * Find the kind of ELF from its symbols alone, with little memory. This is for libraries, which
+ * export the symbols of the runtime that they contain.
  */
 int program_kind_read_library(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind);
 

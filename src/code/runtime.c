@@ -11,9 +11,9 @@
  * A version determines the structures only if the runtime comes from the OCaml project: derived
  * compilers change the structures. So the offset of minor_words is checked: the code of
  * caml_gc_minor_words_unboxed, which computes Gc.minor_words () and does hardly anything else, must
- * contain it. The members with statistics are next to each other: if the offset of minor_words is
- * right, so are the others. For OCaml 5, the code of caml_heap_size must contain the offset of the
- * statistics of a heap.
+ * contain this offset. The members with statistics are next to each other: if the offset of
+ * minor_words is right, the offsets of the other members are right, too. For OCaml 5, the code of
+ * caml_heap_size must contain the offset of the statistics of a heap.
  */
 #include "code/runtime.h"
 
@@ -160,7 +160,9 @@ static uint64_t va_of(const struct recogniser *r, int symbol)
 	return has(r, symbol) ? r->symbols[symbol].va : 0;
 }
 
-/* Read BYTES bytes at VA. Return -ENODATA, without a message, if the file does not store them. */
+/*
+ * Read BYTES bytes at VA. Return -ENODATA, without a message, if these bytes are not in the file.
+ */
 static int read_at(const struct recogniser *r, uint64_t va, uint64_t bytes, uint8_t **to)
 {
 	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
@@ -203,9 +205,9 @@ static bool parse_version(const char *text, size_t bytes, struct runtime *runtim
 }
 
 /*
- * Find the version among the OCaml values in the N words of DATA: a word that is the header of a
- * string, followed by the text of a version. The last byte of a string is the number of padding
- * bytes before this byte.
+ * Find the version among the OCaml values in the N words of DATA: look for a word that is the
+ * header of a string, followed by the text of a version. The last byte of a string is the number of
+ * padding bytes before this byte.
  */
 static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 {
@@ -353,8 +355,8 @@ static int check_layout(const struct recogniser *r)
 }
 
 /*
- * Find all_domains, a local variable. In a stripped file, take all variables that caml_init_domains
- * uses as candidates.
+ * Find all_domains, a variable with a local symbol. In a stripped file, take all variables that
+ * caml_init_domains uses as candidates.
  */
 static int find_domains(const struct recogniser *r)
 {
@@ -400,7 +402,8 @@ enum { FREELIST_STATS = 48 };
 
 /*
  * Find pool_freelist.stats. In a stripped file, find two variables at the right distance that
- * caml_accum_orphan_heap_stats uses: it locks pool_freelist and passes &pool_freelist.stats on.
+ * caml_accum_orphan_heap_stats uses: this function locks pool_freelist, and passes
+ * &pool_freelist.stats to another function.
  */
 static int find_orphaned_heap(const struct recogniser *r)
 {
@@ -421,9 +424,9 @@ static int find_orphaned_heap(const struct recogniser *r)
 }
 
 /*
- * Return the offset of the thread-local caml_state from the FS base, or 0 if it is not known. The
- * offset is right for an executable only: its thread-local variables are the first ones below the
- * FS base.
+ * Return the offset of the thread-local caml_state from the FS base; 0 if it is not known. The
+ * offset is right only if ELF is an executable, whose thread-local variables are the first ones
+ * below the FS base.
  */
 static int32_t find_state_tls(const struct recogniser *r)
 {
@@ -521,7 +524,7 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 }
 
 /*
- * Return 1 if ELF has no symbols at all, like a stripped static program; 0 if it has some; or a
+ * Return 1 if ELF has no symbols at all, like a stripped static program; 0 if it has symbols; or a
  * negative errno.
  */
 static int has_no_symbols(struct elf_file *elf)

@@ -25,20 +25,25 @@ struct runtime_layout {
 	uint16_t in_minor_collection;
 	/* OCaml 5 */
 	uint16_t allocated_words, shared_heap, id, unique_id;
-	uint16_t heap_owner; /* the owner's offset in struct caml_heap_state; statistics follow */
+	/* offset of `owner` in struct caml_heap_state; the statistics follow this member */
+	uint16_t heap_owner;
 };
 
 enum { MAX_DOMAINS_PLACES = 24 };
 
-/* Addresses as linked; 0: the runtime lacks the variable, or the file is stripped of its symbol. */
+/*
+ * Addresses of variables, as linked. 0: the runtime has no such variable, or the file has no symbol
+ * for it.
+ */
 struct runtime_places {
-	uint64_t caml_state;	  /* OCaml 4: the pointer to the structure */
+	/* OCaml 4: the pointer to the structure that struct runtime_layout describes */
+	uint64_t caml_state;
 	uint64_t allocated_words; /* OCaml 4 */
 	/* OCaml 5: counters */
 	uint64_t minor_collections, major_collections, compactions;
 	/*
-	 * The array of domains or, from 5.3 on, a pointer to it. In a stripped file there are
-	 * several candidates; their contents in the process show which one it is.
+	 * The array of domains or, from 5.3 on, a pointer to the array. In a stripped file there
+	 * are several candidates; which one is right is seen from their contents in the process.
 	 */
 	uint64_t domains[MAX_DOMAINS_PLACES];
 	size_t n_domains;
@@ -66,8 +71,8 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 
 /*
  * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5.
- * If the version of OCaml cannot be found in ELF, this is the offset of OCaml 5.3. This function
- * knows more versions than runtime_recognise(). The only error is -ENOMEM.
+ * If the version of OCaml cannot be found in ELF, use the offset of OCaml 5.3. This function knows
+ * more versions than runtime_recognise(). The only error is -ENOMEM.
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 

@@ -55,7 +55,10 @@ static int compare_starts(const void *a, const void *b)
 	return COMPARE(x->start_va, y->start_va);
 }
 
-/* Merge the marks of each unit, which are neighbours after sorting. */
+/*
+ * Merge the elements of the same unit, each of which has one mark, into one. After sorting, they
+ * are neighbours.
+ */
 static void join_marks(struct units *units)
 {
 	size_t n = 0;
@@ -106,9 +109,9 @@ static const struct unit *find_without(const struct units *units, const struct u
 }
 
 /*
- * Return true if names must include the prefix of UNIT ("Stdlib.", "Dune__exe."), because another
- * unit has the name without the prefix. If a unit of the program and a unit of Stdlib have the same
- * name, the unit of the program needs no prefix.
+ * Return true if names must include the prefix of UNIT ("Stdlib.", "Dune__exe."), because the name
+ * without the prefix is that of another unit. But if a unit of the program and a unit of Stdlib
+ * have the same name without prefixes, the unit of the program needs no prefix.
  */
 static bool needs_prefix(const struct units *units, const struct unit *unit)
 {
@@ -166,12 +169,13 @@ const struct unit *units_at(const struct units *units, uint64_t va)
 /* ---- source files of units ------------------------------------------------------------------- */
 
 /*
- * The debug information of the calls in a function names its file. All functions of a unit come
- * from one source file, so a function without calls comes from the file of its unit. (A #line
- * directive can name another file. If the calls name several files, the file is unknown.)
+ * The debug information of the calls in a function names the source file of the function. All
+ * functions of a unit come from one source file, so a function without calls comes from the file of
+ * its unit. (A #line directive can name another file. If the calls name several files, the file is
+ * unknown.)
  */
 
-/* A name in the frame tables, and its printable copy. */
+/* The name of a source file in the frame tables, and a printable copy of the name. */
 struct shown_file {
 	const char *raw;
 	char *text;
@@ -182,7 +186,7 @@ struct unit_files {
 	struct frametable *table; /* NULL: the file has no frame table */
 	const char **of_tables;	  /* the source file of each frame table; NULL: not looked up yet */
 	struct shown_file *shown;
-	size_t n, last; /* last: the index of the file returned last */
+	size_t n, last; /* last: the index of the file that was returned most recently */
 };
 
 /* Copy NAME without characters that are unsafe on a terminal. */
@@ -214,7 +218,9 @@ static const char *show(struct unit_files *files, const char *raw)
 	return new->text;
 }
 
-/* Combine two names that should be equal (NULL: unknown). Return "" if they differ. */
+/*
+ * Combine two file names, which should be equal; NULL is an unknown name. Return "" if they differ.
+ */
 static const char *join_file_names(const char *file, const char *other)
 {
 	return !file || !other || file == other || strcmp(file, other) == 0 ? (file ? file : other)
@@ -233,8 +239,8 @@ static const char *file_at(const struct frametable *table, const struct frame_de
 }
 
 /*
- * Return the source file of all calls in FUNCTION; NULL if it is unknown; "" if the calls have
- * several.
+ * Return the source file of all calls in FUNCTION; NULL if it is unknown; "" if the calls come from
+ * several files.
  */
 static const char *file_of_calls(const struct frametable *table, const struct function *function)
 {
@@ -249,8 +255,8 @@ static const char *file_of_calls(const struct frametable *table, const struct fu
 }
 
 /*
- * Set of_tables. The entry of a table is the source file of all calls in the table; NULL if it is
- * unknown; "" if the calls have several files. Return false if there is no memory.
+ * Set of_tables. The element for a table is the source file of all calls in the table; NULL if it
+ * is unknown; "" if the calls come from several files. Return false if there is no memory.
  */
 static bool find_files_of_tables(struct unit_files *files)
 {

@@ -15,9 +15,11 @@
 struct unit {
 	char *symbol; /* "camlMylib__Service"; also "caml_startup" and "caml_system" */
 	size_t symbol_bytes;
-	uint64_t start_va, end_va; /* end_va: 0 if the file has no mark for the end */
-	uint64_t frametable_va;	   /* 0: unknown */
-	bool keeps_prefix;	   /* another unit has the name without "Stdlib." or "Dune__exe." */
+	/* of the unit's code; end_va is 0 if the file has no mark for the end */
+	uint64_t start_va, end_va;
+	uint64_t frametable_va; /* the address of the unit's frame table; 0: unknown */
+	/* names keep "Stdlib." or "Dune__exe.", since another unit has the name without it */
+	bool keeps_prefix;
 };
 
 struct units {
@@ -35,11 +37,11 @@ int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
 /*
- * Return the unit with whose name SYMBOL begins, or NULL. If there are several, return the one with
- * the longest name.
+ * Return the unit with whose symbol SYMBOL begins; NULL if there is none. If there are several such
+ * units, return the one with the longest symbol.
  */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
-/* Return the unit whose code contains VA, or NULL. */
+/* Return the unit whose code contains VA; NULL if there is none. */
 const struct unit *units_at(const struct units *units, uint64_t va);
 
 /* ---- source files of units ------------------------------------------------------------------- */

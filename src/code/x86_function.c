@@ -20,8 +20,8 @@ static enum insn_cost cost_at(const struct code_flow *flow, size_t i)
 /* ---- the place ------------------------------------------------------------------------------ */
 
 /*
- * Return true if instruction I is the site of a probe. If the probe is enabled, the next five bytes
- * call its handler.
+ * Return true if instruction I is the site of a probe. If the probe is enabled, the five bytes
+ * after I call the handler of the probe.
  */
 static bool is_probe_site(const struct code_flow *flow, size_t i)
 {
@@ -135,7 +135,7 @@ static void find_count_place(const struct code_flow *flow, struct code_function 
 
 /* ---- exits ---------------------------------------------------------------------------------- */
 
-/* Return true if a call can end with instruction I, and set *KIND. */
+/* Return true if a call can end with instruction I, and set *KIND to the kind of this exit. */
 static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind *kind)
 {
 	const struct insn *insn = &flow->insns[i];
@@ -162,7 +162,7 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 
 /*
  * Set the depth of IT, the exit by instruction I. Set out->no_time if the exit cannot be used, and
- * out->time_from_entry if the exit is also the place of the uprobe.
+ * out->time_from_entry if I is also the place of the uprobe.
  */
 static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost cost,
 		       struct code_function *out, struct code_exit *it)

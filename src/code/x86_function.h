@@ -23,21 +23,21 @@ enum code_exit_kind {
 	CODE_RET,
 	CODE_TAIL_JUMP,
 	/*
-	 * The jump to an exception handler, with the handler's rsp. It ends each call whose rsp at
-	 * the entry is below the handler's rsp. If the handler is in the same function, the call of
-	 * this function continues.
+	 * The jump to an exception handler, with the handler's rsp. The jump ends each call whose
+	 * rsp at the entry is below the handler's rsp. If the handler is in the function that
+	 * raises, the call of that function continues.
 	 */
 	CODE_RAISE,
 };
 
 struct code_exit {
 	uint32_t off;  /* offset of the instruction from the entry */
-	int32_t depth; /* rsp at the entry minus rsp before this instruction */
+	int32_t depth; /* rsp at the entry minus rsp before the instruction */
 	enum code_exit_kind kind;
 	enum code_cost cost;
 	/*
-	 * `depth` is valid. If time can be measured (no_time is NULL), this is true for all kinds
-	 * but CODE_RAISE.
+	 * `depth` is valid. If time can be measured (no_time is NULL), depth_known is true for all
+	 * kinds but CODE_RAISE.
 	 */
 	bool depth_known;
 };
@@ -49,7 +49,10 @@ struct code_function {
 	enum code_cost entry_cost; /* the cost of a uprobe on the first instruction */
 	int32_t place_depth;	   /* rsp at the entry minus rsp at the place */
 	bool place_is_entry;
-	/* A jump leads to the entry: a uprobe there counts iterations of a loop as well. */
+	/*
+	 * A jump leads to the entry: a uprobe at the entry counts iterations of a loop as well as
+	 * calls.
+	 */
 	bool entry_is_loop;
 	/*
 	 * Time must start at the entry: the place is one of the exits, or rsp is not known at the
@@ -57,9 +60,9 @@ struct code_function {
 	 */
 	bool time_from_entry;
 	/*
-	 * If all that the function does is to jump to another function, after moves of its
-	 * arguments and at most one check whether the collector must run: the address of the other
-	 * function. Otherwise 0.
+	 * If the function only jumps to another function, perhaps after moves of its arguments and
+	 * at most one check whether the collector must run: the address of the other function.
+	 * Otherwise 0.
 	 */
 	uint64_t only_jumps_to;
 	/* All exits, sorted by offset, if `no_time` is NULL. */
@@ -79,8 +82,8 @@ struct code_function {
 int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 			 struct code_file *file, struct code_function *out);
 /*
- * Like code_function_decode(), but do not look at the exits: no_time and time_from_entry are set
- * without them.
+ * Like code_function_decode(), but do not examine the exits: no_time and time_from_entry do not
+ * take them into account.
  */
 int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
 			     struct code_file *file, struct code_function *out);

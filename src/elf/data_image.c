@@ -8,9 +8,9 @@
 #include <string.h>
 
 /*
- * The table of relocations is read piece by piece, since it may be large. The symbols are read only
- * if a relocation refers to one, as in libraries and plugins. If this file does not define the
- * symbol, the callback gets its name instead of an address.
+ * The table of relocations is read piece by piece, since it may be large. The symbol table is read
+ * only if a relocation refers to a symbol, as in libraries and plugins. If this file does not
+ * define that symbol, the callback gets the symbol's name instead of an address.
  */
 
 enum {
@@ -23,7 +23,7 @@ struct relocation_reader {
 	struct elf_file *elf;
 	relocation_fn fn;
 	void *data;
-	bool has_symbols; /* the tables of symbols have been read */
+	bool has_symbols; /* .dynsym and .dynstr have been read, if the file has them */
 	uint8_t *dynsym, *dynstr;
 	size_t n_dynsym, n_dynstr;
 };

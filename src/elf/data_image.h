@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The writable data of a file as the dynamic linker leaves it, but without a load bias: the words
- * that the linker fills in hold link-time addresses. Words whose values depend on other files stay
- * as they are in the file.
+ * that the linker fills in hold link-time addresses. Words whose values depend on other files keep
+ * the value that is in the file.
  */
 #ifndef ELF_DATA_IMAGE_H
 #define ELF_DATA_IMAGE_H
@@ -27,12 +27,13 @@ struct data_image {
 };
 
 /*
- * Read the data of ELF. Returns -EBADMSG if it exceeds the limits. After an error *IMAGE is empty.
+ * Read the writable data of ELF. Returns -EBADMSG if the data exceed the limits. After an error
+ * *IMAGE is empty.
  */
 int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image);
 void data_image_free(struct data_image *image);
 
-/* Return the part that holds the byte at VA, or NULL. */
+/* Return the part that holds the byte at VA; NULL if no part does. */
 const struct data_part *data_image_part(const struct data_image *image, uint64_t va);
 
 /* ---- relocations ----------------------------------------------------------------------------- */

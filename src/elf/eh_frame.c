@@ -198,9 +198,9 @@ static bool read_base(struct cursor *c, uint64_t *reg, int64_t *off)
 }
 
 /*
- * C is an expression after its DW_OP_bregN. Return true if it is the expression that binutils and
- * lld write for the procedure linkage table (PLT) of lazily bound functions. Then set *FIRST_BYTE
- * to add[1] of CFA_PLT.
+ * C is the rest of an expression, after its DW_OP_bregN. Return true if this rest is what binutils
+ * and lld write for the procedure linkage table (PLT) of lazily bound functions. If so, set
+ * *FIRST_BYTE to add[1] of the CFA_PLT rule.
  */
 static bool read_plt(struct cursor c, int32_t *first_byte)
 {
@@ -294,8 +294,8 @@ static struct cursor read_block(struct cursor *c)
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 /*
- * Move on to VA: the current rule holds up to VA. Pass this rule to the callback if it differs from
- * the rule that was passed last.
+ * The current rule holds up to VA: pass it to the callback, unless the previous call of the
+ * callback had an equal rule. Then move on to VA.
  */
 static int advance_to(struct machine *m, uint64_t va)
 {
@@ -411,7 +411,7 @@ static void change_register(struct machine *m, uint64_t op, struct cursor *c)
 		read_block(c);
 		save(m, reg, SAVED_UNKNOWN, 0);
 		break;
-	default: /* DW_CFA_register, DW_CFA_val_offset, DW_CFA_val_offset_sf: one operand */
+	default: /* DW_CFA_register, DW_CFA_val_offset and DW_CFA_val_offset_sf have one operand */
 		cursor_uleb(c);
 		save(m, reg, SAVED_UNKNOWN, 0);
 	}
@@ -458,7 +458,7 @@ static int run_extended(struct machine *m, uint64_t op, struct cursor *c)
 	case DW_CFA_val_offset_sf:
 		change_register(m, op, c);
 		return 0;
-	default: /* the length of its operands is unknown */
+	default: /* an unknown instruction: where the next one begins is unknown */
 		m->is_damaged = true;
 		return 0;
 	}
@@ -500,7 +500,7 @@ static int cfi_program_run(const struct cfi_common *common, const struct cursor 
 	struct machine m;
 	int err;
 
-	/* The remembered rules need no clearing: each is written before it is read. */
+	/* Do not clear the remembered rules: each of them is written before it is read. */
 	memset(&m, 0, offsetof(struct machine, remembered));
 	m.common = common;
 	m.va = first;
@@ -645,8 +645,8 @@ static bool read_cie(struct cursor c, struct cfi_common *common)
 }
 
 /*
- * Set *INDEX to the index of the CIE at offset AT. Read the CIE if it is not in the list yet. If it
- * is damaged, or the list is full, set *INDEX to n_cies.
+ * Set *INDEX to the index of the CIE at offset AT. Read the CIE if it is not in the list yet. If
+ * the CIE is damaged, or the list is full, set *INDEX to n_cies.
  */
 static int find_cie(struct eh_frame_table *t, size_t at, size_t *index)
 {
@@ -691,8 +691,8 @@ static bool read_addresses(const struct eh_frame_table *t, struct cursor *c, uin
 }
 
 /*
- * Add the FDE at C, whose CIE is at offset CIE_AT. Leave the FDE out if it has no code, or if it or
- * its CIE is damaged.
+ * Add the FDE at C, whose CIE is at offset CIE_AT. Leave the FDE out if it has no code, or if the
+ * FDE or its CIE is damaged.
  */
 static int add_fde(struct eh_frame_table *t, struct cursor c, size_t cie_at)
 {
@@ -729,7 +729,7 @@ static int read_entries(struct eh_frame_table *t)
 		struct cursor entry = { c.at, NULL, false };
 		uint64_t id;
 
-		if (!bytes) /* the end mark of crtend.o; ld may append entries after it */
+		if (!bytes) /* the end mark of crtend.o; ld may append entries after the mark */
 			continue;
 		if (bytes < 4 || !cursor_bytes(&c, bytes)) /* no tool writes 64-bit entries */
 			return ctx_error(t->ctx, -EBADMSG, "%s: .eh_frame is damaged at offset %zu",
@@ -753,7 +753,7 @@ static int compare_fdes(const void *a, const void *b)
 	return COMPARE(x->end, y->end);
 }
 
-/* Sort the FDEs, unless they are sorted already, as most linkers write them. */
+/* Sort the FDEs. Most linkers have sorted them already; there is nothing to do then. */
 static void sort_fdes(struct eh_frame_table *t)
 {
 	for (size_t i = 1; i < t->n_fdes; i++) {

@@ -40,13 +40,13 @@ enum cfi_cfa {
 	CFA_PLT,
 };
 
-/* Where the caller's value of a register is. */
+/* Where the value is that a register had in the caller. */
 enum cfi_saved {
-	SAVED_SAME, /* in the register itself */
+	SAVED_SAME, /* still in the register */
 	SAVED_AT_CFA,
 	SAVED_AT_RSP,
 	SAVED_AT_RBP,
-	SAVED_UNDEFINED, /* nowhere; if the return address is undefined, there is no caller */
+	SAVED_UNDEFINED, /* lost; if the return address is undefined, there is no caller */
 	SAVED_UNKNOWN,	 /* described in a form that this reader does not support */
 };
 
@@ -70,19 +70,20 @@ struct cfi_rule {
 	uint8_t saved[KEPT_REGISTERS]; /* enum cfi_saved */
 	uint8_t reserved[2];
 	int32_t add[3];
-	int32_t off[KEPT_REGISTERS]; /* from the address that `saved` selects: CFA, rsp or rbp */
+	/* offset from the address that `saved` selects: CFA, rsp or rbp */
+	int32_t off[KEPT_REGISTERS];
 };
 
 /*
  * Called in ascending order of VA. RULE holds from VA up to the VA of the next call. Return 0 to
- * continue; any other value ends the reading and becomes its result.
+ * continue. Any other value ends the reading, and eh_frame_read() returns that value.
  */
 typedef int (*cfi_row_fn)(void *data, uint64_t va, const struct cfi_rule *rule);
 
 /*
  * Call FN(DATA, ...) for each row of the table in ELF. Code without information has rows with
- * CFA_UNKNOWN. Return 0, or the first other value that FN returned. Return -ENODATA if ELF has no
- * table, -EBADMSG if the table is damaged or exceeds the limits.
+ * CFA_UNKNOWN. Return 0, or the first value other than 0 that FN returned. Return -ENODATA if ELF
+ * has no table, -EBADMSG if the table is damaged or exceeds the limits.
  */
 int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void *data);
 

@@ -4,9 +4,9 @@
  *
  * The file may be hostile: it may belong to another user. Offsets are checked against the size of
  * the file, but a sparse file can have any size. So no allocation depends on the number of
- * sections: each search for a section reads the headers again, a few at a time, and the names
- * through a small window. (libelf allocates 272 bytes for each section header that the file
- * claims.)
+ * sections: unless the file has few sections, each search for a section reads the headers again, a
+ * few at a time, and the names through a small window. (libelf allocates 272 bytes for each section
+ * header that the file claims.)
  */
 #include "elf/elf_file.h"
 
@@ -22,18 +22,19 @@
 #include "base/populate.h"
 
 /*
- * If the number of segments does not fit into e_phnum, it is in section 0. Only core dumps have
- * that many segments, so such files are refused. If there are 65 280 or more sections, their number
- * is in section 0. A program that is built with -ffunction-sections can have that many.
+ * If the number of segments does not fit into e_phnum, the header of section 0 has the number. Only
+ * core dumps have that many segments, so such files are refused. If there are 65 280 or more
+ * sections, the header of section 0 has the number of sections, too. A program that is built with
+ * -ffunction-sections can have that many sections.
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
-/* The number of section headers that are read at one time. Most files have fewer. */
+/* The number of section headers in one read. Most files have fewer. */
 enum { HEADERS_AT_ONCE = 64 };
 
-/* A window on the names of the sections. */
+/* The table of section names, of which only a window is in memory. */
 struct section_names {
-	uint64_t off, bytes; /* the table: offset in the file, and size */
+	uint64_t off, bytes; /* offset of the table in the file, and its size */
 	uint64_t window_off; /* offset of the window in the table */
 	size_t window_bytes;
 	char window[4096];
@@ -52,7 +53,8 @@ struct elf_file {
 	bool has_interpreter;
 	uint64_t tls_bytes;
 	/* The members below are read when they are first needed. */
-	Elf64_Shdr *headers; /* all headers except 0; NULL if they are too many for one read */
+	/* all section headers except number 0; NULL if they do not fit into one read */
+	Elf64_Shdr *headers;
 	struct section_names *names;
 };
 
@@ -142,7 +144,10 @@ static int check_sections(const struct elf_file *elf, uint64_t count)
 			   elf->ehdr.e_shentsize, sizeof(Elf64_Shdr));
 }
 
-/* Numbers that are too large for the header are in section 0 (ELF gABI, e_shnum, e_shstrndx). */
+/*
+ * Read the number of sections and the index of the section with their names. Numbers that are too
+ * large for the ELF header are in the header of section 0 (ELF gABI, e_shnum, e_shstrndx).
+ */
 static int load_section_count(struct elf_file *elf)
 {
 	const Elf64_Ehdr *eh = &elf->ehdr;
@@ -212,8 +217,8 @@ static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 }
 
 /*
- * Record the size of the thread-local variables, rounded up to their alignment as the linker of the
- * program rounds it. Impossible sizes are ignored.
+ * Record the size of the thread-local variables, rounded up to their alignment. The linker that
+ * made the program has rounded the size in the same way. Impossible sizes are ignored.
  */
 static void add_tls(struct elf_file *elf, const Elf64_Phdr *ph)
 {
@@ -368,7 +373,7 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 }
 
 /*
- * Find the table of section names. Return 1, 0 if the file has no such table, or a negative errno.
+ * Find the table of section names. Return 1; 0 if the file has no such table; or a negative errno.
  */
 static int names_init(struct elf_file *elf)
 {
@@ -391,7 +396,7 @@ static int names_init(struct elf_file *elf)
 	elf->names = names;
 	names->off = sh.sh_offset;
 	names->bytes = sh.sh_size;
-	/* Names beyond the end of the file do not exist. */
+	/* Leave out the part of the table that is beyond the end of the file. */
 	if (names->off > elf->file_bytes)
 		names->bytes = 0;
 	else if (names->bytes > elf->file_bytes - names->off)
@@ -409,7 +414,10 @@ static int names_match(const struct elf_file *elf, uint64_t off, const char *nam
 	if (off > names->bytes || bytes > names->bytes - off)
 		return 0;
 	if (off < names->window_off || off + bytes > names->window_off + names->window_bytes) {
-		/* If the table fits into the window, read it completely, and so only once. */
+		/*
+		 * If the whole table fits into the window, read all of it: no later search has to
+		 * read it again.
+		 */
 		names->window_off = names->bytes <= sizeof(names->window) ? 0 : off;
 		names->window_bytes = sizeof(names->window);
 		if (names->window_bytes > names->bytes - names->window_off)

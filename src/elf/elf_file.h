@@ -36,7 +36,7 @@ struct elf_section {
 	uint32_t type;	/* SHT_ */
 	uint64_t flags; /* SHF_ */
 	uint32_t index;
-	uint32_t link; /* the index of another section; its meaning depends on the type */
+	uint32_t link; /* the index of a related section; the meaning depends on the type */
 	uint32_t name; /* offset in the table of section names */
 };
 
@@ -58,7 +58,8 @@ const char *elf_file_name(const struct elf_file *elf);
 bool elf_file_is_relocatable(const struct elf_file *elf);
 
 /*
- * Return true if the file names an interpreter: the dynamic linker that the kernel starts with it.
+ * Return true if the file names an interpreter, which is the dynamic linker that the kernel starts
+ * together with the program.
  */
 bool elf_file_has_interpreter(const struct elf_file *elf);
 
@@ -77,7 +78,7 @@ const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *
  */
 int elf_file_check_complete(const struct elf_file *elf);
 
-/* Return the segment whose memory image holds BYTES bytes at VA, or NULL. */
+/* Return the segment whose memory image holds BYTES bytes at VA; NULL if no segment does. */
 const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64_t va,
 					      uint64_t bytes);
 
@@ -105,7 +106,7 @@ int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 int elf_file_read(const struct elf_file *elf, uint64_t off, void *to, size_t bytes);
 
 /*
- * Read SECTION into *BYTES, which the caller frees. Returns -EBADMSG if it has more than LIMIT
+ * Read SECTION into *BYTES, which the caller frees. Returns -EBADMSG if SECTION has more than LIMIT
  * bytes.
  */
 int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,

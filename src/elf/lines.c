@@ -25,10 +25,10 @@
 #include "base/strbuf.h"
 
 /*
- * Open the debug information of the file of FD, called NAME. The caller closes it with dwarf_end().
- * Returns NULL, with a log message, if the debug information cannot be read, or if parts of it are
- * in another file (.gnu_debugaltlink): libdw would open the other file by a path that the file of
- * FD gives. That path may lead to a pipe, on which open(2) blocks, or to a device.
+ * Open the debug information of the file of FD, called NAME. The caller closes the result with
+ * dwarf_end(). Returns NULL, with a log message, if the debug information cannot be read, or if
+ * parts of it are in another file (.gnu_debugaltlink): libdw would open the other file by a path
+ * that the file of FD gives. That path may lead to a pipe, on which open(2) blocks, or to a device.
  */
 static Dwarf *own_dwarf_begin(struct ocp_ctx *ctx, int fd, const char *name)
 {
@@ -50,9 +50,11 @@ struct line_finder {
 	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs;	    /* for each result, 1 + the offset of its name in `text`; 0: unknown */
-	struct strbuf text; /* the names; a name that equals the previous one is not repeated */
-	const char *last;   /* the name that was added last, in libdw's memory */
+	/* for each site, 1 + the offset of the file name in `text`; 0: unknown */
+	size_t *offs;
+	/* the file names; a name that equals the previous one is not repeated */
+	struct strbuf text;
+	const char *last; /* the name that was added last, in libdw's memory */
 	size_t last_off;
 };
 
@@ -99,8 +101,8 @@ static bool may_hold_a_site(const struct line_finder *f, Dwarf_Die *unit)
 }
 
 /*
- * Use ROW, which begins at site number I, as the result for this site. If several rows begin there,
- * f->rule says whether to use the first or the last of them.
+ * Use ROW, which begins at site number I, as the result for this site. If several rows begin at the
+ * site, f->rule says whether to use the first or the last of these rows.
  */
 static int take_site_row(struct line_finder *f, size_t i, Dwarf_Line *row)
 {
@@ -124,8 +126,8 @@ static int take_site_row(struct line_finder *f, size_t i, Dwarf_Line *row)
 }
 
 /*
- * Take the rows of UNIT that begin at sites. libdw sorts the rows by address, and keeps the order
- * of rows of the same address.
+ * Take the rows of UNIT that begin at sites. libdw sorts the rows by address; rows of the same
+ * address stay in the order of the line table.
  */
 static int join_unit(struct line_finder *f, Dwarf_Die *unit)
 {
@@ -205,8 +207,8 @@ static const char *string_of(Dwarf_Die *unit, unsigned int attribute)
 }
 
 /*
- * Fill ROW from row number AT. Return false if this row cannot be read, or only marks the end of
- * code.
+ * Fill ROW from row number AT. Return false if this row cannot be read, or if it only marks the end
+ * of code.
  */
 static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
 {

@@ -17,17 +17,18 @@ struct source_line {
 	int line, column; /* result: line from 1, column from 0 */
 };
 
-/* Which line is the result, if several lines begin at an address? */
+/* If several lines begin at an address, which of them is the result? */
 enum lines_rule {
-	LINES_LAST,  /* the line of the instruction itself; the earlier lines have no code */
-	LINES_FIRST, /* the line of the function that begins at the address */
+	/* the last one: the line of the instruction itself; the earlier ones have no code */
+	LINES_LAST,
+	LINES_FIRST, /* the first one: the line of the function that begins at the address */
 };
 
 /*
  * Find the lines of ASKED[0..N), which must be sorted by address, in the file of FD, called NAME. A
- * line is known only if it begins at the address. The file names point into *NAMES, which the
- * caller frees. If the debug information is missing or damaged, all lines are unknown; that is not
- * an error.
+ * line is found only if it begins exactly at the address. The file names point into *NAMES, which
+ * the caller frees. If the debug information is missing or damaged, all lines are unknown; that is
+ * not an error.
  */
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names);
@@ -47,23 +48,23 @@ struct line_row {
 };
 
 /*
- * Return 0 to continue; any other value ends the walk and becomes its result. The strings are valid
- * only during the call.
+ * Return 0 to continue. Any other value ends the walk, and lines_each() returns that value. The
+ * strings are valid only during the call.
  */
 typedef int (*line_row_fn)(void *data, const struct line_row *row);
 
 /*
- * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, and within a
- * unit by address. Rows that cannot be read are left out. A file without debug information is not
- * an error.
+ * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: one unit after the other, and
+ * the rows of a unit in the order of addresses. Rows that cannot be read are left out. A file
+ * without debug information is not an error.
  */
 int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data);
 
 /* ---- the line of any address ----------------------------------------------------------------- */
 
 /*
- * Find the source line of an instruction in the debug information. The instruction may be anywhere
- * in the code of its line; lines_find() is for instructions with which a line begins.
+ * Find the source line of any instruction in the debug information. (lines_find() finds only lines
+ * that begin at the instruction.)
  */
 
 struct address_lines;
@@ -90,8 +91,8 @@ void address_lines_close(struct address_lines *lines);
 bool address_lines_find(const struct address_lines *lines, uint64_t va, struct address_line *found);
 
 /*
- * Find the first line that starts at or after FROM, and before END, in the unit that contains FROM.
- * Return false if no line starts there.
+ * In the unit that contains FROM, find the first line that starts at or after FROM and before END.
+ * Return false if there is no such line.
  */
 bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
 			 struct address_line *found);

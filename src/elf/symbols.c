@@ -27,7 +27,7 @@
 
 enum {
 	PIECE_SYMBOLS = 4096,
-	MAX_TABLE = 1 << 26, /* number of symbols; their table has 1.5 GiB */
+	MAX_TABLE = 1 << 26, /* limit for the number of symbols; a table of this size has 1.5 GiB */
 };
 
 int symbol_table_each(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_section *table,
@@ -82,8 +82,8 @@ static int find_symbol_table(struct elf_file *elf, struct elf_section *table,
 /* ---- the functions that contain addresses ---------------------------------------------------- */
 
 enum {
-	MAX_KEPT = 1 << 20,  /* symbols that contain a requested address */
-	MAX_STEPS_BACK = 16, /* symbols to check, from an address back to its function */
+	MAX_KEPT = 1 << 20,  /* limit for the symbols that contain a requested address */
+	MAX_STEPS_BACK = 16, /* limit for the symbols that are checked for one address */
 	MAX_NAME_BYTES = 4096,
 };
 
@@ -126,7 +126,7 @@ static bool holds(const struct symbol *symbol, uint64_t va)
 	return va >= symbol->va && va - symbol->va < symbol->bytes;
 }
 
-/* Return the first requested address that is not below VA, or NULL. */
+/* Return the request with the lowest address that is not below VA; NULL if there is none. */
 static const struct symbol_of *first_asked_from(const struct symbol_finder *f, uint64_t va)
 {
 	const size_t at = SEARCH(i, f->n_asked, f->asked[i].va < va);
@@ -195,8 +195,9 @@ static int read_name(struct symbol_finder *f, uint32_t name_off, size_t *at)
 }
 
 /*
- * Return the last kept symbol that contains VA, or NULL. NEXT is the index of the first kept symbol
- * above VA; only the last MAX_STEPS_BACK symbols before NEXT are considered.
+ * Of the kept symbols that contain VA, return the last one; NULL if there is none. NEXT is the
+ * index of the first kept symbol above VA. Only the MAX_STEPS_BACK symbols before NEXT are
+ * considered.
  */
 static const struct symbol *symbol_before(const struct symbol_finder *f, size_t next, uint64_t va)
 {
@@ -229,8 +230,9 @@ static int answer(struct symbol_finder *f)
 		if (!named)
 			continue;
 		/*
-		 * f->names may be reallocated until the last name is read. So store the offset + 1
-		 * in place of the pointer; symbols_find() sets the pointers at the end.
+		 * f->names may be reallocated until the last name is read. So the pointer is not
+		 * known yet: store the name's offset + 1 in its place. symbols_find() sets the
+		 * pointers at the end.
 		 */
 		asked->name = (const char *)(uintptr_t)(last_at + 1);
 		asked->off = asked->va - symbol->va;
@@ -308,7 +310,7 @@ struct name_finder {
 	struct named_symbol *asked;
 	size_t n_asked;
 	size_t *lengths;   /* the lengths of the names */
-	bool is_last[256]; /* is this byte the last one of a requested name? */
+	bool is_last[256]; /* true for each byte with which a requested name ends */
 	struct requested_place *places;
 	size_t n_places;
 };
@@ -368,8 +370,8 @@ static int find_name_places(struct name_finder *f, const struct elf_section *str
 				 elf_file_name(f->elf), strings->bytes);
 	for (uint64_t at = 0; !err && at < strings->bytes; at += PIECE_BYTES) {
 		/*
-		 * A name may begin in the previous piece, so read the last bytes of that piece
-		 * again, as many as the longest name can have.
+		 * A name may begin in the previous piece. So read the end of that piece again: as
+		 * many bytes as the longest name can have.
 		 */
 		const uint64_t from = at < NAMED_SYMBOL_BYTES ? 0 : at - NAMED_SYMBOL_BYTES;
 		const uint64_t left = strings->bytes - at;
@@ -414,7 +416,8 @@ static int match_symbol(void *data, const Elf64_Sym *symbol)
 		return 0;
 	asked = &f->asked[place->asked];
 	/*
-	 * Local symbols precede global ones in the table, so a global symbol replaces them below.
+	 * In the table, local symbols come before global ones. So below, a global symbol replaces a
+	 * local symbol of the same name.
 	 */
 	if (asked->is_defined && is_local) {
 		asked->is_ambiguous |= asked->va != symbol->st_value;
@@ -470,7 +473,10 @@ int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_s
 
 /* ---- dynamic symbols ------------------------------------------------------------------------- */
 
-/* Limit for dynsym_find(), which searches dynamic linkers: their tables have a few KiB. */
+/*
+ * Limit for the tables that dynsym_find() reads: it is used for dynamic linkers, whose tables have
+ * only a few KiB.
+ */
 #define MAX_LINKER_TABLE_BYTES (UINT64_C(4) << 20)
 
 static int walk(const uint8_t *symbols, uint64_t symbol_bytes, const char *strings,
@@ -536,9 +542,10 @@ int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
 /* ---- versions of symbols --------------------------------------------------------------------- */
 
 /*
- * .gnu.version has the number of each symbol's version. .gnu.version_d is a chain of definitions.
- * Each definition has its number and a chain of names, the first of which is the name of the
- * version (Linux Standard Base, "Symbol Versioning"). Damaged definitions are ignored.
+ * .gnu.version has the number of each symbol's version. .gnu.version_d is a chain of definitions of
+ * versions. Each definition has the number of the version and a chain of names, the first of which
+ * is the name of the version (Linux Standard Base, "Symbol Versioning"). Damaged definitions are
+ * ignored.
  */
 
 enum {

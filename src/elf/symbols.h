@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Find the function at an address in the symbol table of an ELF file. */
+/* Read the symbol tables of an ELF file: find functions by address, and symbols by name. */
 #ifndef ELF_SYMBOLS_H
 #define ELF_SYMBOLS_H
 
@@ -12,7 +12,7 @@
 struct symbol_of {
 	uint64_t va;	  /* input: a link-time address */
 	const char *name; /* result: the function that contains va; NULL: unknown */
-	uint64_t off;	  /* result: the offset of va in that function */
+	uint64_t off;	  /* result: the offset of va from the start of that function */
 };
 
 /*
@@ -31,9 +31,11 @@ const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, 
 
 /* ---- symbol tables --------------------------------------------------------------------------- */
 
-/* Reading a symbol table piece by piece: it may be large or hostile. */
+/* Read a symbol table piece by piece, since the table may be large or hostile. */
 
-/* Return 0 to continue; any other value ends the walk and becomes its result. */
+/*
+ * Return 0 to continue. Any other value ends the walk, and symbol_table_each() returns that value.
+ */
 typedef int (*symbol_fn)(void *data, const Elf64_Sym *symbol);
 
 /*
@@ -48,19 +50,20 @@ int symbol_table_each(struct ocp_ctx *ctx, struct elf_file *elf, const struct el
 /* Find symbols of an ELF file by their exact names: functions and data, global and local. */
 
 struct named_symbol {
-	const char *name; /* input: has at most NAMED_SYMBOL_BYTES */
+	const char *name; /* input: a name of at most NAMED_SYMBOL_BYTES bytes */
 	uint64_t va; /* result: a link-time address, or the offset of a thread-local variable */
 	uint64_t bytes;
 	bool is_defined;
 	bool is_thread_local;
-	bool is_ambiguous; /* local symbols of this name have different addresses */
+	/* there are several local symbols of this name, with different addresses */
+	bool is_ambiguous;
 };
 
 enum { NAMED_SYMBOL_BYTES = 63 };
 
 /*
  * Find ASKED[0..N) in .symtab or, in a stripped file, in .dynsym. A global symbol is preferred to
- * local ones with the same name. Set *IS_STRIPPED to true if there is no .symtab, else to false. A
+ * local symbols of the same name. Set *IS_STRIPPED to true if there is no .symtab, else to false. A
  * file without symbols is not an error. Returns -EBADMSG if the tables are damaged or exceed the
  * limits. The memory needed does not depend on the size of the file.
  */
@@ -72,8 +75,8 @@ int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_s
 /* The symbols that a shared object exports. */
 
 /*
- * Return 0 to continue; any other value ends the walk and becomes its result. NAME is valid only
- * during the call.
+ * Return 0 to continue. Any other value ends the walk, and dynsym_each() returns that value. NAME
+ * is valid only during the call.
  */
 typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
 
@@ -106,7 +109,8 @@ struct symbol_version {
 };
 
 /*
- * Read the symbol versions of ELF. If its symbols have no versions, set *OUT to NULL and return 0.
+ * Read the symbol versions of ELF. If the symbols of ELF have no versions, set *OUT to NULL and
+ * return 0.
  */
 int symbol_versions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_versions **out);
 void symbol_versions_free(struct symbol_versions *versions);

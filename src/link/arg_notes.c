@@ -3,7 +3,7 @@
  * Writes the table that src/program/arg_notes.c reads; the format is described there.
  *
  * The copies of an inlined probe have equal strings, and are next to each other in most programs.
- * So a site whose string equals the string of the previous site shares it.
+ * So a site shares the string of the previous site if both strings are equal.
  */
 #include "link/arg_notes.h"
 
@@ -48,8 +48,8 @@ static size_t collect_arg_drafts(const struct note_draft *drafts, size_t n,
 }
 
 /*
- * Append TEXT[0..N) and a terminating 0 to STRINGS, and increase *BYTES. Returns the offset of TEXT
- * in STRINGS; 0, the offset of the empty string, if N is 0.
+ * Append TEXT[0..N) and a terminating 0 to STRINGS, and increase *BYTES, the size of STRINGS.
+ * Returns the offset of TEXT in STRINGS; if N is 0, returns 0, the offset of the empty string.
  */
 static uint32_t append_note_string(char *strings, size_t *bytes, const char *text, size_t n)
 {
@@ -64,8 +64,8 @@ static uint32_t append_note_string(char *strings, size_t *bytes, const char *tex
 }
 
 /*
- * Write the strings of ENTRIES to STRINGS, and set their offsets. The string at offset 0 is empty.
- * Returns the size of all strings.
+ * Write the strings of ENTRIES to STRINGS, and set the offset of each string in its entry. The
+ * string at offset 0 is empty. Returns the size of all strings.
  */
 static size_t put_strings(struct arg_note_entry *entries, size_t n, char *strings)
 {
@@ -91,7 +91,7 @@ static size_t put_strings(struct arg_note_entry *entries, size_t n, char *string
 	return bytes;
 }
 
-/* Return an upper limit for the size of the strings. */
+/* Return an upper limit for the size of the strings of ENTRIES. */
 static size_t strings_room(const struct arg_note_entry *entries, size_t n)
 {
 	size_t room = 1;

@@ -12,7 +12,7 @@
  *
  * The build-id stays the same. It identifies the debug information of the program, and this
  * information is still right: no code or data has moved, only some instructions were replaced in
- * place. With another id, tools would not find debug files that were split off before the
+ * place. With a different build-id, tools would not find debug files that were split off before the
  * conversion.
  */
 #include "link/convert.h"
@@ -65,8 +65,8 @@ static void find_probes(struct conversion *conv)
 
 /*
  * Find queries ([%probe_is_enabled]) that cannot be redirected to a semaphore, and set their
- * why_not. If the file has no site with the query's probe name, the query is not changed: it reads
- * the counter of its own marker, which is always 0.
+ * why_not. If the file has no site of the probe that a query names, do not change the query: it
+ * then reads the counter of its own marker, which is always 0.
  */
 static void check_queries(struct conversion *conv)
 {
@@ -86,7 +86,7 @@ static void tell(const struct conversion *conv, enum ocp_log_level level,
 		 const struct marker *marker, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Report something about MARKER's probe, as a warning or in the log. */
+/* Report a message about MARKER's probe, as a warning or in the log. */
 static void tell(const struct conversion *conv, enum ocp_log_level level,
 		 const struct marker *marker, const char *fmt, ...)
 {
@@ -134,7 +134,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 {
 	char text[256];
 
-	/* Problems of arguments are reported below, with their site. */
+	/* Problems of a site's arguments are reported below, together with the site. */
 	if (use->why_not && use->marker->kind != MARKER_ARGS) {
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text), "stays dormant: %s", use->why_not);
@@ -143,7 +143,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 	for (size_t i = 0; use->args && i < use->marker->n_args; i++) {
 		const char *operand = use->args[i].operand;
 
-		/* Not a failure: debuggers can read the register. */
+		/* Do not count this as a failure: debuggers can read the register. */
 		if (arg_is_in_float_register(operand, strlen(operand))) {
 			snprintf(
 				text, sizeof(text),
@@ -165,11 +165,11 @@ static void report_use(struct conversion *conv, const struct use *use)
 }
 
 /*
- * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe of this
- * file has the name in a query, the name is probably misspelt: warn once per place of the query in
- * the source. The name is not misspelt if the file has any other marker with this name: a marker
- * whose code the compiler has left out counts, and so does a marker of a kind that only a newer ppx
- * writes.
+ * A query ([%probe_is_enabled]) refers to the probes of the file into which the query is linked. If
+ * no probe of this file has the name in a query, the name is probably misspelt: warn once for each
+ * place of the query in the source. Do not warn if the file has any other marker with this name,
+ * because the name is then right: the compiler may have left out the code of that marker, or only a
+ * newer ppx may know the kind of that marker.
  */
 static void report_queries(const struct conversion *conv)
 {
@@ -353,8 +353,8 @@ static void count_external(void *data, uint64_t va)
 }
 
 /*
- * Report the inlined sites of probes that other files define. The names of these probes cannot be
- * reported: names and markers are in the other files.
+ * Report the inlined sites of probes that other files define. The names of these probes are not
+ * reported, because the names and markers are in those other files.
  */
 static int report_external(struct conversion *conv)
 {

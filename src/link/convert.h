@@ -14,34 +14,35 @@
 #include "link/image.h"
 
 struct convert_options {
-	bool strict;   /* each problem that n_failures counts is an error */
+	bool strict;   /* treat each problem that n_failures counts as an error */
 	bool show_all; /* log every conversion, not only failures */
 	bool check;    /* the result will not be written: log "can be converted" */
 	/*
-	 * Called with each warning: its TEXT, and the place in the source of the probe that the
-	 * warning is about. FILE is NULL if the place is unknown. The callback may be NULL.
+	 * Called with the TEXT of each warning. FILE and LINE are the place in the source of the
+	 * probe that the warning is about; FILE is NULL if the place is unknown. The callback may
+	 * be NULL.
 	 */
 	void (*warn)(void *data, const char *file, int line, const char *text);
 	void *data;
 };
 
 struct convert_result {
-	bool was_converted; /* the file was already converted: this call did nothing */
+	bool was_converted; /* the file was converted before, and this call did nothing */
 	size_t n_markers;
 	size_t n_sites;	   /* converted by this call */
 	size_t n_probes;   /* distinct probe names of the converted sites */
 	size_t n_queries;  /* queries ([%probe_is_enabled]) that now read a semaphore */
-	size_t n_external; /* sites of other files' probes; they stay dormant */
+	size_t n_external; /* sites of probes that other files define; these sites stay dormant */
 	/*
-	 * Number of problems: sites and queries that stay dormant (including the sites in
-	 * n_external), arguments noted as 0, and probe names with ~enabled_at_init:true at some but
-	 * not all of their places in the source (then all start enabled). All are reported as
-	 * warnings.
+	 * Number of problems, all of which are reported as warnings: sites and queries that stay
+	 * dormant (including the sites in n_external); arguments for which a note says the constant
+	 * 0; and probe names for which some, but not all, places in the source have
+	 * ~enabled_at_init:true (then all sites of the name start enabled).
 	 */
 	size_t n_failures;
 };
 
-/* Convert IMAGE in memory. It is not an error if IMAGE has no probes. */
+/* Convert IMAGE in memory. An IMAGE without probes is not an error. */
 int convert(struct linked_file *image, const struct convert_options *options,
 	    struct convert_result *result);
 

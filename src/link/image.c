@@ -2,11 +2,11 @@
 /*
  * Reading: the file is untrusted. Each table is checked against the size of the file and then
  * copied. Each section with bytes must be within the file, so that later code can use sh_offset and
- * sh_size without a check. object_add checks addresses.
+ * sh_size without a check. The addresses of sections are checked later, by object_add().
  *
- * Writing: into a temporary file in the same directory, which is then renamed. A write in place
- * would fail for a running executable (ETXTBSY). It would also change dune's shared cache, to which
- * dune hard-links its targets.
+ * Writing: the image is written to a temporary file in the same directory, and this file is then
+ * renamed. A write in place would fail for a running executable (ETXTBSY). It would also change
+ * dune's shared cache, to which dune hard-links its targets.
  */
 #include "link/image.h"
 
@@ -156,8 +156,8 @@ void image_release(struct linked_file *image)
 }
 
 /*
- * Return the string at INDEX of the string table section TABLE, or NULL if INDEX is outside of
- * TABLE or the string is not terminated.
+ * Return the string at INDEX of the string table section TABLE. Return NULL if INDEX is outside of
+ * TABLE or if the string is not terminated.
  */
 static const char *table_string(const struct linked_file *image, const Elf64_Shdr *table,
 				uint64_t index)
@@ -187,7 +187,7 @@ const Elf64_Shdr *image_find_section(const struct linked_file *image, const char
 	return NULL;
 }
 
-/* Return the *N PT_LOAD segments, or NULL if there is no memory. The caller frees the list. */
+/* Return the *N PT_LOAD segments; NULL if there is no memory. The caller frees the list. */
 static struct elf_segment *loaded_segments(const struct linked_file *image, size_t *n)
 {
 	struct elf_segment *segments = calloc(image->n_segments + 1, sizeof(*segments));
@@ -351,7 +351,7 @@ static int write_whole_file(const struct linked_file *image, int fd)
 		return err;
 	/*
 	 * Set the owner before the mode, since chown(2) clears the set-id bits. If the owner cannot
-	 * be set, leave these bits out: they must not apply to another owner.
+	 * be set, leave the set-id bits out: they would give the rights of another owner.
 	 */
 	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {
 		if (errno != EPERM)
@@ -378,7 +378,7 @@ int image_write(const struct linked_file *image, const char *path)
 		return ctx_no_memory(ctx);
 	}
 
-	/* Block Ctrl-C until the temporary file is renamed or removed. */
+	/* Block signals, such as that of Ctrl-C, until the temporary file is renamed or removed. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	fd = mkostemp(temporary, O_CLOEXEC);

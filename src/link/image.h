@@ -19,7 +19,7 @@ struct linked_file {
 	struct stat stat; /* stat(2) of the file from which the image was read */
 	uint8_t *bytes;
 	size_t n_bytes;
-	/* Copies of the tables in `bytes`, which may have any alignment. */
+	/* Aligned copies of the header and the tables: in `bytes` they may be unaligned. */
 	Elf64_Ehdr header;
 	Elf64_Phdr *segments;
 	size_t n_segments;
@@ -35,13 +35,13 @@ struct image_symbol {
 };
 
 /*
- * Read PATH. Returns -ENOEXEC if it is not an x86-64 ELF executable, -EBADMSG if its headers are
- * inconsistent.
+ * Read PATH. Returns -ENOEXEC if the file is not an x86-64 ELF executable, -EBADMSG if its headers
+ * are inconsistent.
  */
 int image_read(struct ocp_ctx *ctx, const char *path, struct linked_file *image);
 void image_release(struct linked_file *image);
 
-/* Return the first section with this name, or NULL. */
+/* Return the first section called NAME; NULL if there is none. */
 const Elf64_Shdr *image_find_section(const struct linked_file *image, const char *name);
 
 /*
@@ -57,7 +57,7 @@ size_t image_find_symbols(const struct linked_file *image);
  * file.
  */
 int image_read_functions(const struct linked_file *image, struct image_symbol **symbols, size_t *n);
-/* Return the name of the function that contains VA, or NULL. */
+/* Return the name of the function that contains VA; NULL if no symbol contains VA. */
 const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va);
 
 /*

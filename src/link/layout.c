@@ -4,12 +4,12 @@
  * not loaded.
  *
  * Semaphores must be in writable memory that is backed by the file: the kernel counts uprobes in
- * them and finds them by their offset in the file. They must be in a section called .probes, by
- * which bcc and bpftrace find that offset. The linker has left no room for semaphores. Data can
- * always be added at the end of the last PT_LOAD segment, which is writable and ends with .bss. So
- * that segment is extended. The new data come after .bss, so the zeros of .bss are then in the
- * file, as if a linker had put a section with bytes after .bss. image_write() writes runs of zeros
- * as holes.
+ * them and finds them by their offset in the file. They must be in a section called .probes: bcc
+ * and bpftrace compute that offset from the section's header. The linker has left no room for
+ * semaphores. Data can always be added at the end of the last PT_LOAD segment, which is writable
+ * and ends with .bss. So that segment is extended. The new data come after .bss, so the zeros of
+ * .bss are then in the file, as if a linker had put a section with bytes after .bss. image_write()
+ * writes runs of zeros as holes.
  *
  *	old	[ segments .. .data ]           [ .comment .symtab .. ] [ headers ]
  *	new	[ segments .. .data ][ .bss ][ .probes ] [ the others ] [ headers ]
@@ -18,9 +18,10 @@
  * information, may have any offset; they are moved to the end. Bytes after the parts that the
  * headers describe (an archive that a program carries) stay at the end of the file.
  *
- * With a new segment, .bss would stay out of the file, but the file has no room for another program
- * header. Other tools move the whole table of program headers. Kernels before 5.18 and some loaders
- * do not support a moved table in position-independent programs.
+ * If the data were in a new segment, .bss could stay out of the file. But a new segment needs
+ * another program header, for which the file has no room. Other tools make room by moving the whole
+ * table of program headers. Kernels before 5.18 and some loaders do not support a moved table in
+ * position-independent programs.
  */
 #include "link/layout.h"
 #include "base/search.h"
@@ -43,10 +44,10 @@ static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * A limit for the size of the new file: the sections or names of a hostile file may overlap, and
- * then separate copies of them need much more space. Apart from the bytes of .bss, a file normally
- * grows by its notes only: about a hundred bytes per site, while a site has at least 13 bytes of
- * code.
+ * A limit for the size of the new file. The sections or names of a hostile file may overlap, and
+ * the new file, which has a separate copy of each, could then be much larger than the old one.
+ * Apart from the bytes of .bss, a file normally grows by its notes only: about a hundred bytes per
+ * site, while a site has at least 13 bytes of code.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -170,7 +171,10 @@ static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
 	return (section->sh_flags & SHF_ALLOC) && section->sh_addr >= layout->room->va;
 }
 
-/* Make the section names and the section table of the new file, still without offsets. */
+/*
+ * Make the section names and the section table of the new file. The offsets of moved and new
+ * sections are set later.
+ */
 static int prepare_sections(struct layout *layout)
 {
 	const struct linked_file *image = layout->image;
@@ -261,7 +265,11 @@ static bool is_moved(const struct layout *layout, size_t index)
 
 struct moved {
 	size_t index;
-	uint64_t old_off; /* the offset in the old file: keeps the order; new sections come last */
+	/*
+	 * The offset in the old file. The moved sections keep the order of these offsets; new
+	 * sections come last.
+	 */
+	uint64_t old_off;
 };
 
 static int compare_moved(const void *a, const void *b)
@@ -274,8 +282,8 @@ static int compare_moved(const void *a, const void *b)
 }
 
 /*
- * Set the offsets of the moved sections, one after the other from *END on. Set *END to the end of
- * the last one.
+ * Set the offsets of the moved sections, which follow each other from *END on. Set *END to the end
+ * of the last moved section.
  */
 static int place_moved(struct layout *layout, uint64_t *end)
 {
@@ -305,7 +313,7 @@ static int place_moved(struct layout *layout, uint64_t *end)
 		*end += section->sh_size;
 		/*
 		 * Apart from padding, the moved sections need no more space than before. If they
-		 * need more, they overlap in the old file.
+		 * need more space, some of them overlap in the old file.
 		 */
 		if (*end > limit + (i + 1) * 4096) {
 			free(moved);

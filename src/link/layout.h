@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Add data to a linked file: after the program's own data, and in sections that are not loaded. See
- * layout.c.
+ * Add data to a linked file: loaded data, after the program's own, and sections that are not
+ * loaded. See layout.c.
  */
 #ifndef LINK_LAYOUT_H
 #define LINK_LAYOUT_H
@@ -10,9 +10,12 @@
 #include <stdint.h>
 #include "link/image.h"
 
-/* Where new data can be added: at the end of the last segment, which has the writable data. */
+/*
+ * Where new data can be added: at the end of the last segment, which is the one with the writable
+ * data.
+ */
 struct layout_room {
-	size_t segment;	  /* the index of the last segment */
+	size_t segment;	  /* the index of that segment */
 	uint64_t end_off; /* the end of the segment's bytes in the old file */
 	uint64_t va;	  /* the address of the new data, 16-aligned */
 	uint64_t off;	  /* the offset of the new data in the new file */

@@ -30,8 +30,8 @@ static void print_log_line(void *data, enum ocp_log_level level, const char *lin
 }
 
 /*
- * Print a warning about the place FILE:LINE, if known. The first line has the format of OCaml's
- * compilers, so that editors find the place.
+ * Print a warning about the place FILE:LINE; FILE is NULL if the place is unknown. The first line
+ * has the format of OCaml's compilers, so that editors find the place.
  */
 static void warn(void *data, const char *file, int line, const char *text)
 {
@@ -129,7 +129,10 @@ static int convert_input(struct ocp_ctx *ctx, const struct link_options *options
 	if (err)
 		return err;
 	err = convert(&image, &options->convert, &result);
-	/* With --output write the file even if nothing was converted: build rules need it. */
+	/*
+	 * With --output, write the file even if nothing was converted, since build rules expect the
+	 * output file.
+	 */
 	if (!err && !options->convert.check && (options->output || result.n_sites))
 		err = image_write(&image, options->output ? options->output : options->input);
 	if (!err && !options->quiet)

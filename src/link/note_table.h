@@ -3,8 +3,9 @@
  * A table of sites, in a note with its own section. Like .note.stapsdt, the section has type
  * SHT_NOTE and is not loaded: strip, objcopy and eu-strip keep sections of this type.
  *
- * The note's description is: the address of .stapsdt.base when the table was written, the number of
- * entries, the bytes of the strings; the entries, each an address and some words; the strings.
+ * The note's description has three parts: a header (the address of .stapsdt.base when the table was
+ * written, the number of entries, and the size of the strings in bytes), the entries (each has an
+ * address and some words), and the strings.
  */
 #ifndef LINK_NOTE_TABLE_H
 #define LINK_NOTE_TABLE_H
@@ -23,7 +24,7 @@ struct note_table_entry {
 };
 
 struct note_table {
-	const char *section, *owner; /* names */
+	const char *section, *owner; /* the names of the section and of the note's owner */
 	Elf64_Word type;	     /* the type of the note */
 	size_t n_words;		     /* the number of words of each entry */
 	uint64_t base_va;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The notes of the sites: section .note.stapsdt. */
+/* The notes of the converted sites: section .note.stapsdt. */
 #ifndef LINK_NOTES_H
 #define LINK_NOTES_H
 
@@ -16,13 +16,13 @@ struct note_draft {
 	uint64_t semaphore_va;
 	const struct marker *marker; /* the marker of the probe */
 	char *args;		     /* operands, separated by spaces */
-	/* all operands, including those that a note cannot express; NULL: args has all */
+	/* all operands, including those that a note cannot express; NULL: `args` has all of them */
 	char *all_args;
 };
 
 /*
  * Set *FOUND to true if IMAGE already has notes of OCaml probes. Returns -EBADMSG if notes of IMAGE
- * are damaged: they could not be copied to the new file.
+ * are damaged, since damaged notes cannot be copied to the new file.
  */
 int notes_find_ocaml(const struct linked_file *image, bool *found);
 

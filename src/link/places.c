@@ -2,7 +2,8 @@
 /*
  * Writes the table that src/program/places.c reads; the format is described there.
  *
- * To write each file name once, the entries are sorted by name first, and then by address.
+ * The entries are sorted by file name while the names are written, so that each name is written
+ * once. Then the entries are sorted by address.
  */
 #include "link/places.h"
 
@@ -57,7 +58,8 @@ static size_t collect_placed_drafts(const struct note_draft *drafts, size_t n,
 }
 
 /*
- * Write the file names to NAMES, and set their offsets in ENTRIES. Returns the size of all names.
+ * Write the file names to NAMES, and set the offset of each entry's file name in ENTRIES. Returns
+ * the size of all names.
  */
 static size_t put_names(struct place_note_entry *entries, size_t n, char *names)
 {

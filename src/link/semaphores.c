@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each probe name has one semaphore, with two 16-bit counters: the first one is for tracers,
+ * Each probe name has one semaphore, with two 16-bit counters. The first counter is for tracers;
  * [%probe_is_enabled] reads the second one. The semaphores are in section .probes:
  *
  *	-8   u64   a header: OCaml string of one word, black
@@ -10,8 +10,8 @@
  *
  * So each semaphore is a static OCaml string. The compiled code of [%probe_is_enabled] loads the
  * address of a string; the conversion replaces this address by the address of a semaphore. The
- * compiler may keep the address in a register while the garbage collector runs, so it must be an
- * OCaml value.
+ * compiler may keep this address in a register while the garbage collector runs, so the semaphore
+ * must be a valid OCaml value.
  *
  * If the file has symbols, symbols caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added.
  * Weak symbols come after local ones, so the new symbols can be appended.
@@ -160,7 +160,7 @@ static int build_symbols(const struct linked_file *image, const struct marker_se
 	for (size_t i = 0; i < set->n_probes; i++) {
 		const struct marker_probe *probe = &set->probes[i];
 		size_t bytes;
-		/* .probes is the first added section. */
+		/* The symbol is in section .probes, which is the first added section. */
 		const Elf64_Sym symbol = {
 			.st_name = (Elf64_Word)name,
 			.st_info = ELF64_ST_INFO(STB_WEAK, STT_OBJECT),

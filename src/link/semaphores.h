@@ -12,8 +12,9 @@
 struct semaphores {
 	uint64_t va; /* the address of section .probes */
 	size_t n;
-	uint64_t base_va; /* the address of .stapsdt.base, in the old or in the new file */
-	/* The sections to add or to replace; `bytes` belong to this struct. */
+	/* the address of section .stapsdt.base, which IMAGE has or which is added */
+	uint64_t base_va;
+	/* The sections to add or to replace. This struct owns the bytes of the sections. */
 	struct layout_section sections[4];
 	uint8_t *bytes[4];
 	size_t n_sections;
@@ -26,7 +27,10 @@ struct semaphores {
 void semaphores_place(const struct linked_file *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores);
 
-/* Build the sections. The initial state of each probe (enabled_at_init) must be known. */
+/*
+ * Build the sections of SEMAPHORES. The initial state of each probe (enabled_at_init) must be
+ * known.
+ */
 int semaphores_build(const struct linked_file *image, const struct marker_set *set,
 		     struct semaphores *semaphores);
 void semaphores_free(struct semaphores *semaphores);

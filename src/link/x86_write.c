@@ -9,7 +9,7 @@
  *	nops
  *	<handler>
  *
- * No code is added, and the stack layout stays the same: the handler stays in its place. The pop
+ * The handler stays in its place, no code is added, and the stack layout stays the same. The pop
  * can overwrite %R, whose value is not used after the site. No code reads the flags that the new
  * cmp sets: ocamlopt never keeps flags across a conditional jump.
  *
@@ -55,7 +55,8 @@ void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86
 	uint8_t *b = code->bytes + pos;
 
 	if (load->form == X86_LOAD_GOT)
-		b[1] = 0x8d; /* lea: the slot is no longer read */
+		/* lea, which loads the address itself and not the contents of the GOT slot */
+		b[1] = 0x8d;
 	write_i32(b + 3, (int32_t)load_operand(code, pos, load, va));
 }
 
@@ -101,10 +102,11 @@ void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes)
 }
 
 /*
- * A site always has enough bytes. With a short conditional jump it has 13, of which at most
- * 6 + 5 + 2 are used (the target of a short jump can be out of reach for a short jump at the new
- * place), or 6 + 2 + 2 + 2 if inverted. With a near jump it has 17: at most 6 + 5 + 2 are used, or
- * 6 + 2 + 2 + 5 if inverted.
+ * A site always has enough bytes. With a short conditional jump it has 13 bytes. Of these, at most
+ * 6 + 5 + 2 are used, or 6 + 2 + 2 + 2 if the jump is inverted. (The 5 is a near jump: at the new
+ * place of the jump, the target of the old short jump can be too far for a short jump.) With a near
+ * conditional jump the site has 17 bytes, of which at most 6 + 5 + 2 are used, or 6 + 2 + 2 + 5 if
+ * the jump is inverted.
  */
 void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled)
 {

@@ -14,10 +14,12 @@ bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_
 void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		       uint64_t va);
 
-/* Overwrite the N_BYTES bytes at POS, whole instructions, with nops. */
+/* Overwrite the N_BYTES bytes at POS, which must be whole instructions, with nops. */
 void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
 
-/* Write the probe site over the dormant probe. */
+/*
+ * Overwrite the dormant probe SITE with a probe site of the ABI, which starts enabled or disabled.
+ */
 void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled);
 
 #endif

@@ -8,9 +8,9 @@
  *	ocaml_1, ocaml.1		4 bytes, one per name		u16 at +2
  *	ocaml_2, whose site may be 0	4 bytes, one per name		u16 at +2
  *
- * The first half of a 4-byte semaphore belongs to tracers: the kernel increments it while a uprobe
- * is attached that was registered with the address of this half (ref_ctr). OCaml code never reads
- * it.
+ * The first half of a 4-byte semaphore belongs to tracers: while a uprobe is attached that was
+ * registered with the address of this half (ref_ctr), the kernel keeps the half incremented. OCaml
+ * code never reads this half.
  *
  * Only the layout of the semaphores distinguishes the two generations with provider `ocaml`.
  */
@@ -44,8 +44,8 @@ enum site_abi abi_tell_v0_apart(const struct abi_semaphores *s)
 	if (s->several_per_name)
 		return SITE_ABI_V0;
 	/*
-	 * Semaphores follow each other in .probes. Where the linker dropped a duplicate, it left a
-	 * gap, whose size is a multiple of the size of a semaphore. So the distances of 4-byte
+	 * Semaphores follow each other in .probes. Where the linker dropped a duplicate, there is a
+	 * gap whose size is a multiple of the size of a semaphore. So the distances of 4-byte
 	 * semaphores are multiples of 4.
 	 */
 	for (size_t i = 1; i < s->n; i++)
@@ -54,8 +54,8 @@ enum site_abi abi_tell_v0_apart(const struct abi_semaphores *s)
 	if (s->section_bytes == 0 || s->n == 0)
 		return SITE_ABI_TRANSITIONAL;
 	/*
-	 * 4-byte semaphores: the last one must end within the section, whose size must be a
-	 * multiple of 4.
+	 * If the semaphores have 4 bytes, the last one ends within the section, and the size of the
+	 * section is a multiple of 4.
 	 */
 	if (s->section_bytes % 4 != 0 || s->va[s->n - 1] + 4 > s->section_va + s->section_bytes)
 		return SITE_ABI_V0;

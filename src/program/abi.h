@@ -10,8 +10,8 @@
 
 /*
  * Set *ABI to the generation of probes whose notes have PROVIDER. Return false if PROVIDER does not
- * belong to OCaml. Two generations have provider `ocaml`: *ABI is then SITE_ABI_V0, and
- * abi_tell_v0_apart() decides between them.
+ * belong to OCaml. Two generations have provider `ocaml`. For this provider, set *ABI to
+ * SITE_ABI_V0; abi_tell_v0_apart() decides between the two generations.
  */
 bool abi_of_provider(const char *provider, enum site_abi *abi);
 
@@ -19,8 +19,9 @@ bool abi_of_provider(const char *provider, enum site_abi *abi);
 struct abi_semaphores {
 	uint64_t *va; /* the distinct addresses, sorted */
 	size_t n;
-	bool several_per_name; /* some probe name has more than one semaphore */
-	uint64_t section_va;   /* address of section .probes; section_bytes is 0 if it is missing */
+	bool several_per_name; /* there is a probe name with more than one semaphore */
+	/* address of section .probes; if the section is missing, section_bytes is 0 */
+	uint64_t section_va;
 	uint64_t section_bytes;
 };
 

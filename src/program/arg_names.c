@@ -10,7 +10,7 @@
  *	(nothing)	another expression
  *
  * arg0, arg1 ... are never names. Two arguments of a probe have different names. If a damaged text
- * contains a name twice, the name stands for the first of the two arguments.
+ * gives two arguments the same name, the name means the first of them.
  */
 #include "program/arg_names.h"
 

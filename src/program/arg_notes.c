@@ -13,9 +13,9 @@
  *	the strings	each ends with a 0
  *
  * Numbers are little-endian, and there is no padding. The table contains the operands of a site if
- * one of the operands is in our own syntax (dormant/x86_args.c). If any part of the table is
- * damaged, all of it is ignored: the arguments then have no names, and their places are those in
- * the notes.
+ * one of these operands is in our own syntax (dormant/x86_args.c). If any part of the table is
+ * damaged, the whole table is ignored: the arguments then have no names, and their places are taken
+ * from the notes.
  */
 #include "program/arg_notes.h"
 
@@ -30,12 +30,15 @@
 #include "program/wrapper_args.h"
 
 #define MAX_TABLE_BYTES (UINT64_C(256) << 20)
-/* Limit for the average size of an entry with its strings, if the number of sites is limited. */
+/*
+ * Limit for the average size of an entry with its strings. It applies if the number of sites is
+ * limited.
+ */
 #define TABLE_BYTES_A_SITE 1024
 
 struct arg_notes_table {
 	uint64_t base_va;
-	uint32_t n, n_strings; /* n_strings: bytes */
+	uint32_t n, n_strings; /* number of entries; size of the strings in bytes */
 	const uint8_t *entries;
 	const char *strings;
 };
@@ -56,8 +59,8 @@ static struct arg_notes_entry entry_at(const struct arg_notes_table *table, size
 }
 
 /*
- * Return true if TEXT has only characters of operands. The operands are parsed later
- * (measure/args/operand.c), but they may be printed before that.
+ * Return true if TEXT has only characters that occur in operands. Operands are parsed later
+ * (measure/args/operand.c), but may be printed before they are parsed.
  */
 static bool has_operand_chars(const char *text)
 {
@@ -79,7 +82,7 @@ static const char *check_entry(const struct arg_notes_table *table,
 	return NULL;
 }
 
-/* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
+/* Parse the table in the descriptor. Return NULL, or text that says why the table is damaged. */
 static const char *parse_arg_notes(const uint8_t *desc, size_t desc_bytes,
 				   struct arg_notes_table *table)
 {
@@ -109,8 +112,8 @@ static const char *parse_arg_notes(const uint8_t *desc, size_t desc_bytes,
 }
 
 /*
- * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
- * and set *WHY.
+ * Find the table among the notes. Return 1 if it was found, 0 if not. If the table is damaged,
+ * return -1 and set *WHY to the reason.
  */
 static int find_arg_notes(const uint8_t *bytes, size_t n_bytes, struct arg_notes_table *table,
 			  const char **why)
@@ -124,7 +127,7 @@ static int find_arg_notes(const uint8_t *bytes, size_t n_bytes, struct arg_notes
 	return *why ? -1 : 1;
 }
 
-/* Find the entry of a site. VA is the site's address before the prelink correction. */
+/* Find the entry of a site. VA is the address of the site before the prelink correction. */
 static bool find_entry(const struct arg_notes_table *table, uint64_t va,
 		       struct arg_notes_entry *entry)
 {
@@ -147,7 +150,7 @@ static size_t count_operands(const char *text)
 	return n;
 }
 
-/* Replace the operands of SITE, which come from its note, by OPERANDS. */
+/* Replace the operands of SITE, which were read from its note, by OPERANDS. */
 static int replace_operands(struct ocp_program *prog, struct site *site, const char *operands)
 {
 	struct corrected_args *args = malloc(sizeof(*args) + strlen(operands) + 1);
@@ -177,8 +180,8 @@ static int apply_arg_notes(struct ocp_program *prog, const struct arg_notes_tabl
 		site->arg_names = table->strings + entry.names;
 		operands = table->strings + entry.operands;
 		/*
-		 * Ignore the operands if the note has another number of operands: the table then
-		 * belongs to other notes.
+		 * Ignore the table's operands if the note has a different number of operands: the
+		 * table then belongs to other notes.
 		 */
 		if (*operands && !site->corrected &&
 		    count_operands(operands) == count_operands(site->args))

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "program/program.h"
 
-/* A note in a section that is not loaded and that strip(1) keeps. */
+/* The table is a note in a section that is not loaded and that strip(1) keeps. */
 #define ARG_NOTES_SECTION ".note.ocaml-probes.args"
 #define ARG_NOTES_OWNER	  "ocaml-probes"
 enum {
@@ -22,8 +22,8 @@ enum {
 /*
  * Set `arg_names` of the sites of PROG that are in the table. Also set `args` of a site if the
  * table has operands for it. BASE_VA is the address of section .stapsdt.base, or 0 if the section
- * is missing. Call this after all sites were resolved. A file without a table is not an error; a
- * damaged table is ignored, with a warning in the log.
+ * is missing. Call this function after all sites were resolved. A file without a table is not an
+ * error; a damaged table is ignored, with a warning in the log.
  */
 int arg_notes_read(struct ocp_program *prog, uint64_t base_va);
 

@@ -14,7 +14,8 @@
 	"in a floating-point register at the probe, which the kernel does not show"
 
 /*
- * Return true if the operand of a note, N bytes at TEXT, is in a floating-point register: 8f@%xmm1.
+ * Return true if the operand of a note, N bytes at TEXT, is in a floating-point register, such as
+ * 8f@%xmm1.
  */
 static inline bool arg_is_in_float_register(const char *text, size_t n)
 {

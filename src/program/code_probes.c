@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Turns requested names into probes with sites, in three steps: find the requested functions and
- * other code; group what was found by the name of the probe; decode each function to find its
- * sites.
+ * other code; group the code that was found by the name of its probe; decode each function to find
+ * its sites.
  */
 #include "program/code_probes.h"
 
@@ -35,7 +35,10 @@ struct code_source {
 	struct line_places places;
 };
 
-/* Cache of the source files that were looked up. Initialise it with zeros. */
+/*
+ * A cache of the source files that were requested, with the places of their lines. Initialise it
+ * with zeros.
+ */
 struct code_lines {
 	struct code_source *list;
 	size_t n;
@@ -62,7 +65,7 @@ static int compare_site_addresses(const void *a, const void *b)
 
 /*
  * Return the *N sites of PROG that have code, sorted by address. If IS_TRACED, return only sites
- * with a tracers' semaphore. The caller frees the list. Return NULL if there is no memory.
+ * that have a tracers' semaphore. The caller frees the list. Return NULL if there is no memory.
  */
 static const struct site **sites_by_address(const struct ocp_program *prog, bool is_traced,
 					    size_t *n)
@@ -79,8 +82,8 @@ static const struct site **sites_by_address(const struct ocp_program *prog, bool
 }
 
 /*
- * Return the last of SITES[0..N), which are sorted by address, that begins below VA; NULL if there
- * is none.
+ * SITES[0..N) are sorted by address. Return the last site that begins below VA; NULL if there is
+ * none.
  */
 static const struct site *site_below(const struct site *const *sites, size_t n, uint64_t va)
 {
@@ -90,8 +93,8 @@ static const struct site *site_below(const struct site *const *sites, size_t n, 
 }
 
 /*
- * Mark the places that are inside a probe's site as faulty: enabling and disabling the probe change
- * bytes of the site, and so would a uprobe.
+ * Mark the places that are inside a probe's site as faulty, since enabling and disabling the probe
+ * change bytes of the site. A uprobe at such a place would change them, too.
  */
 static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   struct line_places *places)
@@ -149,10 +152,11 @@ static struct code_source *find_source(const struct code_lines *lines, const cha
 }
 
 /*
- * Find the source file that the item TEXT names, and set *OUT to the list of the places where its
- * lines begin, without the places inside SPANS. The list is empty if PROG has no such source.
- * FUNCTIONS are the functions of PROG. Return -EINVAL if several sources have the name in TEXT.
- * *OUT is valid until the next call of this function, and the list in it until code_lines_free().
+ * Find the source file that the item TEXT names, and set *OUT to the list of the places where the
+ * lines of this file begin, without the places inside SPANS. The list is empty if PROG has no such
+ * source. FUNCTIONS are the functions of PROG. Return -EINVAL if several sources have the name in
+ * TEXT. *OUT is valid until the next call of this function; the list of places that *OUT contains
+ * is valid until code_lines_free().
  */
 static int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines,
 			 const struct ocp_program *prog, const struct functions *functions,
@@ -262,7 +266,7 @@ enum { HASHED_BYTES = 16, MAX_NOTE_BYTES = 1 << 28 };
 
 /*
  * The code that a wish has chosen: a function, a phase, a place where a line begins, or a note
- * (note_va). Exactly one of these members is set. The flags say what to measure.
+ * (note_va). Exactly one of the members for these four is set. The flags say what to measure.
  */
 struct chosen {
 	const struct function *function;
@@ -271,7 +275,9 @@ struct chosen {
 	uint64_t note_va, semaphore_va;
 	char *name; /* the name of the probe */
 	bool is_timed, has_args, has_bounds;
-	/* The user gave its exact name, not a regular expression or the name of a file. */
+	/*
+	 * The user gave the exact name of the code, not a regular expression or the name of a file.
+	 */
 	bool is_named;
 };
 
@@ -279,9 +285,9 @@ struct code_probes {
 	struct probe *probes;
 	size_t n_probes;
 	struct site *sites;
-	uint64_t *hashes; /* one for each site: the hash of the code there */
+	uint64_t *hashes; /* for each site, the hash of the code at the site */
 	size_t n_sites;
-	struct chosen *chosen; /* sorted by probe; they own the names of the probes */
+	struct chosen *chosen; /* sorted by name of the probe; the elements own these names */
 	size_t n_chosen;
 	struct functions *functions;
 	struct gc_phase_place phases[N_GC_PHASES];
@@ -293,7 +299,7 @@ struct code_finder {
 	struct code_probes *code;
 	struct code_sites sites;
 	struct code_lines lines;
-	const char *left_out; /* the first function that is left out */
+	const char *left_out; /* the name of the first function that is left out */
 	char *why_left_out;
 	size_t n_left_out;
 };
@@ -398,7 +404,7 @@ static int choose_c(struct code_finder *f, struct code_wish *wish)
 
 /*
  * Choose a phase of the garbage collector, if this file contains the collector. The collector is in
- * the program, or in the shared library of the runtime.
+ * the program or, if the runtime is a shared library, in that library.
  */
 static int choose_phase(struct code_finder *f, struct code_wish *wish)
 {
@@ -422,8 +428,8 @@ static int choose_phase(struct code_finder *f, struct code_wish *wish)
 }
 
 /*
- * Return why one of PLACES[0..N) cannot be counted, or NULL if all can be. If only some of the
- * places were counted, the count of the line would be wrong.
+ * If one of PLACES[0..N) cannot be counted, return the reason; otherwise return NULL. The places
+ * can only be counted together: if some were missing, the count of the line would be wrong.
  */
 static const char *fault_of(const struct line_place *places, size_t n)
 {
@@ -446,8 +452,8 @@ static int choose_places(struct code_finder *f, struct code_wish *wish, const ch
 }
 
 /*
- * WISH names a file without a line: choose each of its lines that has code, as a probe FILE:LINE.
- * Lines that cannot be counted are left out, with one warning for all.
+ * WISH names a file without a line. Choose each line of the file that has code, as a probe
+ * FILE:LINE. Leave out the lines that cannot be counted, with one warning for all of them.
  */
 static int choose_file(struct code_finder *f, struct code_wish *wish,
 		       const struct line_places *places)
@@ -612,8 +618,9 @@ static void join_chosen(struct code_probes *code)
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 /*
- * CHOSEN cannot be measured. If the user named it exactly, record an error. If it only matches a
- * regular expression, leave it out, and count it for a warning. Takes ownership of WHY.
+ * CHOSEN cannot be measured. If the user gave the exact name of CHOSEN, record an error with the
+ * reason WHY. If CHOSEN only matches a regular expression, leave it out, and count it for a
+ * warning. Takes ownership of WHY.
  */
 static int refuse_chosen(struct code_finder *f, const struct chosen *chosen, char *why)
 {
@@ -631,8 +638,8 @@ static int refuse_chosen(struct code_finder *f, const struct chosen *chosen, cha
 }
 
 /*
- * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, as memcpy and memmove do. It
- * is then unknown which of the two was called.
+ * Warn if CHOSEN, an IFUNC, can choose the same code as another IFUNC, as memcpy and memmove can. A
+ * hit then does not show which of the two IFUNCs was called.
  */
 static int tell_shared(struct code_finder *f, const struct chosen *chosen)
 {
@@ -677,9 +684,9 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 /*
  * Set *IS to true if function I is a wrapper, else to false. Flambda gives some functions a wrapper
  * of the same name, which calls the function with the parts of a tuple, or with only the arguments
- * that are used. So a call of the wrapper is counted at the function, and the wrapper needs no
- * site. The function has a greater stamp than its wrapper. FIRST is the index of the first function
- * of the probe.
+ * that are used. So a call of the wrapper is counted at the wrapped function, and the wrapper needs
+ * no site. The wrapped function has a greater stamp than its wrapper. FIRST is the index of the
+ * first function of the probe to which function I belongs.
  */
 static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
 {
@@ -701,7 +708,7 @@ static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
 	return err;
 }
 
-/* Drop the last probe if all of its functions are left out. */
+/* Remove the last probe of CODE if all functions of this probe are left out. */
 static void drop_empty(struct code_probes *code)
 {
 	if (code->n_probes && !code->probes[code->n_probes - 1].n_sites)
@@ -742,9 +749,9 @@ static int add_code_probes(struct code_finder *f)
 /* ---- the file ------------------------------------------------------------------------------- */
 
 /*
- * Copy the tracers' semaphore from a site of PROG to a code site at the same address. The kernel
- * accepts two uprobes at one place only if both have the same semaphore, and the place where a
- * function is counted can be the site of a probe.
+ * If a site of PROG has the same address as a code site, copy its tracers' semaphore to the code
+ * site. The kernel accepts two uprobes at one place only if both have the same semaphore, and the
+ * place where a function is counted can be the site of a probe.
  */
 static int take_semaphores(struct code_finder *f)
 {
@@ -766,8 +773,8 @@ static int take_semaphores(struct code_finder *f)
 }
 
 /*
- * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there. A
- * different hash at a later time shows that the code has changed.
+ * Set *OFF to the file offset of VA, and *HASH to the hash of the first bytes of the code there. If
+ * a later hash is different, the code has changed.
  */
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
@@ -780,8 +787,8 @@ static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, ui
 }
 
 /*
- * Hash the code at all sites. Use the bytes that were already read for decoding: thousands of
- * separate reads would take longer.
+ * Hash the code at all sites. Take the code from the bytes that were read for decoding, since
+ * thousands of separate reads would take longer.
  */
 static int hash_sites(struct code_finder *f)
 {
@@ -881,7 +888,7 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 
 /* ---- names that are not there --------------------------------------------------------------- */
 
-/* Return the name after the last dot: "find". */
+/* Return the part of NAME after the last dot, such as "find". */
 static const char *last_name(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -890,8 +897,8 @@ static const char *last_name(const char *name)
 }
 
 /*
- * Find names that are similar to the name that the user typed or, if there are none, functions of
- * the same name in other modules.
+ * Find names that are similar to the name that the user typed or, if there are none, functions that
+ * have this name in other modules.
  */
 static void find_near(struct suggestions *near, const struct functions *functions, bool is_c)
 {
@@ -909,7 +916,10 @@ static void find_near(struct suggestions *near, const struct functions *function
 			near->near[near->n++] = all[i].name;
 }
 
-/* Add a hint with the closest name, and the names whose edit distance is at most 1 larger. */
+/*
+ * Add a hint with the name in NEAR that is closest to the requested name, and the names whose edit
+ * distance is larger by at most 1.
+ */
 static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const char *prefix,
 		    size_t prefix_bytes)
 {
@@ -928,8 +938,8 @@ static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const c
 }
 
 /*
- * No function has the version in NAME. Add a hint with the versions that exist. Return false if
- * there are none.
+ * No function has the version that is given in NAME. Add a hint with the versions that exist.
+ * Return false if there are none.
  */
 static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functions,
 			     const char *name)

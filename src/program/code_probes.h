@@ -16,49 +16,52 @@
 
 struct line_spans;
 
-/* A request: an item for which item_is_code() of program/item.h is true. */
+/* A request: an item (see program/item.h) for which item_is_code() is true. */
 struct code_wish {
 	const char *text;
-	bool is_timed;	 /* calls are timed: the exits are needed */
-	bool has_args;	 /* arguments are needed: the site must be the first instruction */
+	bool is_timed;	 /* measure the time of calls: sites at the exits are needed */
+	bool has_args;	 /* measure arguments: the site must be the first instruction */
 	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
-	/* For source lines: excluded places, see line_places_read(); NULL: none. */
+	/*
+	 * For source lines: the places to leave out (see line_places_read()); NULL if there are
+	 * none.
+	 */
 	const struct line_spans *spans;
-	bool was_found; /* set by code_probes_find(): the file has what TEXT names */
+	bool was_found; /* set by code_probes_find(): the file has the code that TEXT names */
 };
 
 struct code_probes;
 
 /*
- * Find in PROG what WISHES[0..N) describe, and set *OUT to the resulting probes, or to NULL if
- * nothing is found (or if the file has no symbols). If a wish names code by its exact name, and the
- * code cannot be measured, return -EOPNOTSUPP. If a function only matches a regular expression, and
- * cannot be measured, leave it out, with a warning.
+ * Find in PROG the code that WISHES[0..N) describe, and set *OUT to the resulting probes. Set *OUT
+ * to NULL if nothing is found, or if the file has no symbols. If a wish gives the exact name of
+ * code that cannot be measured, return -EOPNOTSUPP. If a function that cannot be measured only
+ * matches a regular expression, leave the function out, with a warning.
  */
 int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,
 		     size_t n, struct code_probes **out);
 void code_probes_free(struct code_probes *code);
 
 /*
- * Return true if the sites of CODE, which were found in PROG, have the same file offsets and the
- * same code in NOW, a later reading of the file.
+ * CODE was found in PROG. NOW is a later reading of the same file. Return true if the sites of CODE
+ * have the same file offsets and the same code in NOW.
  */
 bool code_probes_are_in(const struct code_probes *code, const struct ocp_program *prog,
 			const struct ocp_program *now);
 
-/* Return the probes and sites of CODE, which owns them. The set is empty if CODE is NULL. */
+/* Return the probes and sites of CODE. They belong to CODE. The set is empty if CODE is NULL. */
 struct probe_set code_probes_set(const struct code_probes *code);
 
 /*
- * Set *VA and *BYTES to the code that site I belongs to: link-time address and size of the function
- * that contains the site, or of the first instructions at the site if no function is known there.
- * All of this code is in the file.
+ * Set *VA and *BYTES to the link-time address and the size of the code to which site I belongs: the
+ * function that contains the site or, if no function is known there, the first instructions at the
+ * site. All of this code is in the file.
  */
 void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, uint64_t *bytes);
 
 /*
- * Record why PROG, which messages call WHERE, has nothing that the item TEXT names. Return -ENOENT,
- * -ENODATA or another negative errno.
+ * Record the error that PROG contains nothing that the item TEXT names, and why. Messages call PROG
+ * by the name WHERE. Return -ENOENT, -ENODATA or another negative errno.
  */
 int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
 			const char *where);
@@ -70,13 +73,16 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
  * program.
  */
 
-/* Return true if PROG has the source file of the item TEXT; false if not, or after an error. */
+/*
+ * Return true if PROG has the source file that the item TEXT names. Return false if it does not, or
+ * after an error.
+ */
 bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			   const struct functions *functions, const char *text);
 
 /*
- * Record why PROG, which messages call WHERE, has no line TEXT. Return -ENOENT, -ENODATA or another
- * negative errno.
+ * Record the error that PROG does not contain the line that TEXT names, and why. Messages call PROG
+ * by the name WHERE. Return -ENOENT, -ENODATA or another negative errno.
  */
 int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 		       const struct functions *functions, const char *text, const char *where);

@@ -20,7 +20,7 @@
 #include "code/runtime.h"
 #include "code/x86_function.h"
 
-/* An instruction to put a uprobe on, and what its hits mean. */
+/* An instruction for a uprobe, and what the hits of the uprobe mean. */
 struct spot {
 	uint64_t va;
 	enum code_cost cost;
@@ -38,7 +38,7 @@ struct spot {
 
 /*
  * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. If the file
- * has no runtime (a library or plugin), decide by its functions.
+ * is a library or plugin without a runtime, decide by its functions.
  */
 static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 			     const struct functions *functions)
@@ -63,8 +63,8 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 	if (!sites->entries)
 		return ctx_no_memory(ctx);
 	/*
-	 * Merge two sorted lists without duplicates: KNOWN also has functions without a name, and
-	 * ALL also has parts of C functions that have a name (NAME.cold).
+	 * Merge two sorted lists, without duplicates. The list KNOWN also has functions without a
+	 * name. The list ALL also has the parts of C functions that have a symbol (NAME.cold).
 	 */
 	for (size_t i = 0, k = 0; i < n || k < n_known;) {
 		const bool is_named = i < n && (k == n_known || all[i].va <= known[k]);
@@ -91,9 +91,9 @@ void code_sites_close(struct code_sites *sites)
 /* ---- one site ------------------------------------------------------------------------------- */
 
 /*
- * Return the operands of the arguments at the function's first instruction, in the format of a
- * probe's note: OCaml values in the registers of loc_parameters in asmcomp/amd64/proc.ml. Return ""
- * if the arity is unknown.
+ * Return the operands of FUNCTION's arguments at its first instruction, in the format of a probe's
+ * note. OCaml passes the arguments in the registers of loc_parameters in asmcomp/amd64/proc.ml.
+ * Return "" if the arity is unknown.
  */
 static const char *arguments_of(const struct function *function)
 {
@@ -118,9 +118,7 @@ static const char *arguments_of(const struct function *function)
 	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
 }
 
-/*
- * Set *WHY to the reason why code cannot be measured. The caller of the public function frees *WHY.
- */
+/* Set *WHY to the text "cannot be WHAT: REASON". The caller of the public function frees *WHY. */
 static int set_refusal(struct code_sites *sites, const char *what, const char *reason, char **why)
 {
 	return asprintf(why, "cannot be %s: %s", what, reason) < 0 ? ctx_no_memory(sites->ctx) : 0;
@@ -157,8 +155,9 @@ static int add_code_site(struct code_sites *sites, uint32_t probe, bool is_on_oc
 /* ---- functions ------------------------------------------------------------------------------ */
 
 /*
- * Find where calls are counted. Only the first instruction is allowed if arguments are needed or if
- * the calls are timed with a return probe. Return NULL, or why there is no such instruction.
+ * Set *SPOT to the instruction where calls are counted. Only the first instruction is possible if
+ * arguments are needed or if the calls are timed with a return probe. Return NULL, or the reason
+ * why there is no such instruction.
  */
 static const char *find_beginning(const struct function *function,
 				  const struct code_function *decoded,
@@ -166,8 +165,8 @@ static const char *find_beginning(const struct function *function,
 {
 	const bool has_return = needs->time && function->language == FUNCTION_C;
 	/*
-	 * If the place is also an exit, the kernel would run the BPF program of the exit first. So
-	 * count at the function's entry instead.
+	 * If the place is also an exit, the kernel would run the BPF program for the exit before
+	 * the one that counts. So count at the function's entry instead.
 	 */
 	const bool from_entry = needs->time && decoded->time_from_entry;
 
@@ -268,7 +267,7 @@ static int add_function(struct code_sites *sites, const struct function *functio
 	return err;
 }
 
-/* List the functions that FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
+/* Set LIST[0..*N) to the functions that FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
 static int choices_of(struct code_sites *sites, const struct function *function,
 		      struct ifunc_choice list[IFUNC_CHOICES], size_t *n)
 {
@@ -279,7 +278,10 @@ static int choices_of(struct code_sites *sites, const struct function *function,
 		   : ifuncs_choices(sites->ctx, sites->ifuncs, sites->file, function, list, n);
 }
 
-/* *WHY says why CHOICE cannot be measured. Append to it that an IFUNC may choose CHOICE. */
+/*
+ * The text *WHY says why CHOICE cannot be measured. Add to the text that an IFUNC may choose
+ * CHOICE.
+ */
 static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
 {
 	char *longer;
@@ -295,8 +297,8 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 
 /*
  * Add sites for all functions that the IFUNC FUNCTION may choose; a process calls only one of them.
- * Some of them jump into parts of others, so count a call only at the first instruction of each
- * function.
+ * Some of these functions jump into the middle of another one. To count no call twice, count only
+ * at the first instruction of each function.
  */
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
@@ -335,7 +337,8 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	return err;
 }
 
-enum { MAX_EXAMINED = 256 }; /* limit for the IFUNCs to examine; libc has about 60 */
+/* limit for the number of IFUNCs that are examined; libc has about 60 */
+enum { MAX_EXAMINED = 256 };
 
 static bool have_one_in_common(const struct ifunc_choice *a, size_t n_a,
 			       const struct ifunc_choice *b, size_t n_b)
@@ -390,7 +393,7 @@ int code_sites_only_jump(struct code_sites *sites, const struct function *functi
 
 /*
  * Return the cost of a uprobe on the first instruction of the function at VA. The kernel emulates a
- * push; any other first instruction is taken to be single-stepped.
+ * push; assume that the kernel single-steps any other first instruction.
  */
 static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 {
@@ -405,7 +408,10 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 									: CODE_STEPPED;
 }
 
-/* Get the code from VA to the next function. Return false if that code or its end is unknown. */
+/*
+ * Set *BYTES to the code from VA to the next function. Return false if this code, or where it ends,
+ * is unknown.
+ */
 static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes *bytes)
 {
 	size_t next = 0;
@@ -417,8 +423,8 @@ static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes 
 }
 
 /*
- * Return where to count the calls of the function at VA: an instruction that each call executes and
- * that the kernel can emulate, otherwise the first instruction.
+ * Return where to count the calls of the function at VA: at an instruction that each call executes
+ * and that the kernel can emulate or, if there is none, at the first instruction.
  */
 static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 {
@@ -439,8 +445,8 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 
 /*
  * Find the first and the last instruction that the kernel can emulate in a function whose calls are
- * pauses. Return false if there are none, or if the phase depends on an argument or on the return
- * value, which can only be read at the entry or at the return.
+ * pauses. Return false if there are no such instructions, or if the phase depends on an argument or
+ * on the return value, which can only be read at the entry or at the return.
  */
 static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
 		       struct spot *begin, struct spot *end)
@@ -463,7 +469,9 @@ static bool find_pause(struct code_sites *sites, const struct gc_phase_place *pl
 			      .depth = pause.end_depth,
 			      .events = SITE_ENDS,
 			      .is_flat = true };
-	/* Calls that find nothing to do execute neither BEGIN nor END. */
+	/*
+	 * A hit of BEGIN is a pause: calls that find nothing to do execute neither BEGIN nor END.
+	 */
 	if (!phase->counted_symbol || phase->counted_in_timed)
 		begin->events |= SITE_COUNTS;
 	return true;
@@ -506,8 +514,8 @@ static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uin
 }
 
 /*
- * Add sites at the call instructions that begin and end a pause. The kernel can emulate calls. Both
- * instructions are at the same stack depth.
+ * Add sites at the two call instructions that begin and end a pause. The kernel can emulate call
+ * instructions. The stack has the same depth at both.
  */
 static int add_calls(struct code_sites *sites, const struct gc_event_calls *calls, uint32_t probe,
 		     bool needs_time)
@@ -524,7 +532,7 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 	return err || !needs_time ? err : add_code_site(sites, probe, false, &end);
 }
 
-/* Add a site for the function whose calls count the events of a phase. */
+/* Add a site at the function whose calls are the events of a phase. */
 static int add_counted(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
 		       bool needs_time)
 {

@@ -14,9 +14,9 @@
 #include "code/line_places.h"
 #include "program/program.h"
 
-/* What to measure, besides the number of calls. */
+/* What to measure besides the number of calls. */
 struct code_needs {
-	bool time;   /* time of calls: the exits are needed */
+	bool time;   /* time of calls: sites at the exits are needed */
 	bool args;   /* arguments: the site must be the first instruction */
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
 };
@@ -25,7 +25,7 @@ struct code_needs {
 struct code_sites {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
-	struct ifuncs *ifuncs; /* NULL: not read yet */
+	struct ifuncs *ifuncs; /* NULL until they are needed */
 	struct code_file *file;
 	uint64_t *entries;
 	size_t n_entries;
@@ -40,24 +40,24 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 void code_sites_close(struct code_sites *sites);
 
 /*
- * Append the sites of FUNCTION, as sites of probe number PROBE. If FUNCTION cannot be measured,
- * append nothing, set *WHY to the reason ("cannot be timed: ..."), and return 0. Otherwise *WHY is
- * NULL. The caller frees *WHY.
+ * Append the sites of FUNCTION, as sites of probe number PROBE, and set *WHY to NULL. If FUNCTION
+ * cannot be measured, append nothing, set *WHY to the reason ("cannot be timed: ..."), and return
+ * 0. The caller frees *WHY.
  */
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
 			    uint32_t probe, const struct code_needs *needs, char **why);
 
 /*
- * Set *AFTER to the next IFUNC of ALL that has another name than FUNCTION but can choose the same
- * code, or to NULL if there is no further IFUNC like that. The search begins after *AFTER; for the
- * first call, *AFTER must be NULL. FUNCTION is an IFUNC of ALL.
+ * FUNCTION is an IFUNC of ALL. Search ALL for an IFUNC that has a different name but can choose the
+ * same code. The search begins after *AFTER, or at the start of ALL if *AFTER is NULL. Set *AFTER
+ * to the IFUNC that was found, or to NULL if there is none.
  */
 int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 		       const struct function *function, const struct function **after);
 
 /*
- * If all that FUNCTION does is to jump, set *VA to the target. Otherwise, or if FUNCTION cannot be
- * decoded, set *VA to 0.
+ * If FUNCTION does nothing but jump to other code, set *VA to the target of the jump. Otherwise, or
+ * if FUNCTION cannot be decoded, set *VA to 0.
  */
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
 
@@ -69,8 +69,8 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 			 uint32_t probe, const struct code_needs *needs, char **why);
 
 /*
- * Append the site of a note: the nop at VA. The note's semaphore is at SEMAPHORE_VA (0: none).
- * *WHY: as for code_sites_add_function().
+ * Append the site of a note: the nop at VA. SEMAPHORE_VA is the address of the note's semaphore; 0
+ * if the note has none. *WHY: as for code_sites_add_function().
  */
 int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphore_va,
 			uint32_t probe, const struct code_needs *needs, char **why);

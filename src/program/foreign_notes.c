@@ -19,8 +19,8 @@ int foreign_notes_open(struct elf_file *elf, struct foreign_notes *foreign)
 }
 
 /*
- * Return the code at VA; the caller may read two bytes of it. Return NULL if VA is not in code, or
- * if the file has fewer than SITE_BYTES of code from VA on.
+ * Return the code at VA, of which the caller may read two bytes. Return NULL if VA is not in code,
+ * or if the file has fewer than SITE_BYTES of code from VA on.
  */
 static const uint8_t *code_at(struct foreign_notes *foreign, uint64_t va)
 {

@@ -11,7 +11,7 @@
 
 /*
  * Characters in names of OCaml functions: a path of modules, a function name, and perhaps a stamp.
- * An operator is in parentheses, and may have other characters.
+ * (The name of an operator is in parentheses, and may have other characters.)
  */
 #define FUNCTION_CHARACTERS NAME_CHARACTERS ".'/"
 
@@ -23,7 +23,10 @@ static size_t prefix_bytes(const char *text)
 						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX,
 						ITEM_NOTE_PREFIX };
 
-	/* Compare the first character before the whole prefix: for most names, this is enough. */
+	/*
+	 * Compare the first character before the whole prefix. For most names, the first character
+	 * already differs.
+	 */
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (*text == *prefixes[i] && strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
 			return strlen(prefixes[i]);
@@ -55,7 +58,7 @@ size_t item_line_file(const char *text, int *line)
 
 /*
  * Return true if BODY is a name and not a regular expression. An operator, such as List.(@), is a
- * name although it may contain characters of regular expressions.
+ * name, too, although it may contain special characters of regular expressions.
  */
 static bool is_function_name(const char *body)
 {

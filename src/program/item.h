@@ -20,10 +20,10 @@
 
 enum item_kind {
 	ITEM_PROBE,	      /* the probe of this name */
-	ITEM_PROBE_REGEXP,    /* every probe whose name matches, see base/str_regexp.h */
+	ITEM_PROBE_REGEXP,    /* every probe whose name matches the text, see base/str_regexp.h */
 	ITEM_ALL_PROBES,      /* every probe; the item has no text */
 	ITEM_FUNCTION,	      /* the OCaml functions of this name */
-	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches */
+	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches the text */
 	ITEM_C_FUNCTION,
 	ITEM_GC_PHASE,
 	ITEM_LINE,
@@ -43,7 +43,7 @@ struct item {
 	const char *text;
 };
 
-/* A list of items, in the order in which the user wrote them. It owns the texts. */
+/* A list of items, in the order in which the user wrote them. The list owns the texts. */
 struct items {
 	struct item *list;
 	size_t n;
@@ -57,13 +57,13 @@ int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
  * Append the items that TEXT describes. There are three cases. If any part of TEXT has a prefix,
- * TEXT is a list of items, separated by commas. If no part has a prefix, and TEXT consists of
- * commas and characters of probe names only, it is a list of probe names. Any other TEXT is one
+ * TEXT is a list of items, separated by commas. If no part has a prefix, and TEXT consists only of
+ * commas and characters of probe names, TEXT is a list of probe names. Any other TEXT is one
  * regular expression.
  */
 int items_add_text(struct items *items, const char *text);
 
-/* Return the kind of the single item TEXT. */
+/* Return the kind of the item with the text TEXT. TEXT must not be a list of items. */
 enum item_kind item_kind_of(const char *text);
 /*
  * Like item_kind_of(), but a TEXT without a prefix is always taken for the name of a probe, never
@@ -71,8 +71,8 @@ enum item_kind item_kind_of(const char *text);
  */
 enum item_kind item_kind_of_name(const char *text);
 /*
- * Return true if TEXT describes a place in the code and not a probe. TEXT is the text of an item,
- * or the name of one place or probe that an item describes.
+ * Return true if TEXT describes places in the code and not probes. TEXT is the text of an item, or
+ * the name of one place or probe that an item describes.
  */
 bool item_is_code(const char *text);
 /* Return the part of TEXT after the prefix. */
@@ -91,7 +91,7 @@ int items_copy(struct items *to, const struct items *from);
 bool items_equal(const struct items *a, const struct items *b);
 void items_free(struct items *items);
 
-/* Set, compare and free a single item. TEXT is copied. */
+/* Set, compare and free a single item. item_set() copies TEXT. */
 int item_set(struct item *item, enum item_kind kind, const char *text);
 bool item_equal(const struct item *a, const struct item *b);
 void item_free(struct item *item);

@@ -21,7 +21,7 @@ static uint64_t hash_name(const char *name, size_t length)
 	return hash_word(hash, word);
 }
 
-/* Return the slot that contains NAME, or the free slot where it belongs. */
+/* Return the slot with the probe called NAME; if there is none, the free slot for it. */
 static uint32_t *find_name_slot(const struct name_table *table, const struct ocp_program *prog,
 				const char *name, size_t length)
 {

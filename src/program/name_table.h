@@ -12,8 +12,8 @@
 #include "program/program.h"
 
 /*
- * Uses open addressing; a slot contains a probe's number + 1, or 0 if it is empty. Initialise the
- * struct with zeros.
+ * Uses open addressing. A slot contains the number of a probe + 1; an empty slot contains 0.
+ * Initialise the struct with zeros.
  */
 struct name_table {
 	uint32_t *slots;
@@ -22,8 +22,8 @@ struct name_table {
 
 /*
  * Set *NUMBER to the number of the probe called NAME, which has LENGTH bytes. If the name is new,
- * append a probe with this name to prog->probes; the probe keeps the pointer NAME. Return 0 or
- * -ENOMEM.
+ * append a probe with this name to prog->probes; the probe's name is the pointer NAME itself, not a
+ * copy. Return 0 or -ENOMEM.
  */
 int name_table_number(struct name_table *table, struct ocp_program *prog, const char *name,
 		      size_t length, uint32_t *number);

@@ -3,8 +3,8 @@
  * Reads stapsdt notes, as <sys/sdt.h> and the OCaml compilers write them.
  *
  * An ELF note is a header of three 32-bit words (size of the owner's name, size of the descriptor,
- * type), the owner's name and the descriptor, each padded to 4 bytes. For owner "stapsdt", type 3,
- * the descriptor holds
+ * type), then the owner's name and the descriptor, each padded to a multiple of 4 bytes. For owner
+ * "stapsdt", type 3, the descriptor holds
  *
  *	u64 site	link-time address of the probe's nop; 0 if ocaml_2 left the site out
  *	u64 base	address of section .stapsdt.base when the note was written; if a prelinker
@@ -38,7 +38,10 @@ static int reject_note(struct note_reader *reader, const char *why)
 	return -1;
 }
 
-/* Take the string at *POS. Return NULL if it has no NUL before END. */
+/*
+ * Return the string at *POS, and move *POS past it. Return NULL if the string has no NUL before
+ * END.
+ */
 static const char *take_note_string(const char **pos, const char *end)
 {
 	const char *text = *pos;
@@ -96,7 +99,7 @@ static int note_next_raw(struct note_reader *reader, struct raw_note *raw)
 	return 1;
 }
 
-/* Return true if RAW has this OWNER and TYPE. */
+/* Return true if RAW has the owner OWNER and the type TYPE. */
 static bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type)
 {
 	return raw->type == type && raw->owner_bytes == strlen(owner) + 1 &&

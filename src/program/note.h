@@ -16,7 +16,7 @@ struct note {
 	uint64_t base_va; /* address of section .stapsdt.base when the note was written */
 	/* Address before the prelink correction; 0: the note has no semaphore. */
 	uint64_t semaphore_va;
-	const char *provider; /* the three strings point into the section's bytes */
+	const char *provider; /* provider, name and args point into the section's bytes */
 	const char *name;
 	const char *args;
 };
@@ -25,10 +25,11 @@ struct note_reader {
 	const uint8_t *bytes;
 	size_t n_bytes;
 	size_t pos;
-	const char *why; /* after note_next() returned -1: the defect of the note at `pos` */
+	/* after note_next() has returned -1: what is wrong with the note at `pos` */
+	const char *why;
 };
 
-/* A note of any owner; owner and descriptor point into the section's bytes. */
+/* A note of any owner. `owner` and `desc` point into the section's bytes. */
 struct raw_note {
 	const uint8_t *owner, *desc;
 	size_t owner_bytes, desc_bytes;
@@ -39,15 +40,15 @@ struct raw_note {
 void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n_bytes);
 
 /*
- * Read the next stapsdt note, skipping notes of other owners. Return 1 and fill *NOTE, or 0 at the
- * end, or -1 if the bytes at reader->pos are not a well-formed note (see reader->why).
+ * Read the next stapsdt note. Skip notes of other owners. Return 1 and fill *NOTE; return 0 at the
+ * end; return -1, and set reader->why, if the bytes at reader->pos are not a well-formed note.
  */
 int note_next(struct note_reader *reader, struct note *note);
 
 /*
  * Find the first note of OWNER and TYPE in BYTES, the contents of a section. Return 1 and fill
- * *RAW, or 0 if there is no such note. If a note before it is not well-formed, return -1 and set
- * *WHY to a static string.
+ * *RAW; return 0 if there is no such note. If the search meets a note that is not well-formed,
+ * return -1 and set *WHY to the reason, a static string.
  */
 int note_find(const uint8_t *bytes, size_t n_bytes, const char *owner, uint32_t type,
 	      struct raw_note *raw, const char **why);

@@ -18,14 +18,14 @@
  *		u32 column	from 0, in bytes
  *	the names	strings, each ends with a 0
  *
- * Numbers are little-endian, and there is no padding. If any part of the table is damaged, all of
- * it is ignored.
+ * Numbers are little-endian, and there is no padding. If any part of the table is damaged, the
+ * whole table is ignored.
  *
  * For a site of the forked compilers: the debug information, if a row of the line table begins at
- * the site (elf/lines.c). For sites of the post-linker, the debug information would be wrong: there
- * the rows of the line table belong to the code before the probe. So the debug information is not
- * used for a file with markers. If such a file was converted and has no table, an old post-linker
- * has converted it, and the lines are unknown.
+ * the site (elf/lines.c). For sites that the post-linker has converted, the debug information would
+ * be wrong: at these sites the rows of the line table belong to the code before the probe. So the
+ * debug information is not used for a file with markers. If a converted file has no table, an old
+ * post-linker has converted the file, and the lines are unknown.
  */
 #include "program/places.h"
 
@@ -66,7 +66,7 @@ static struct place_entry entry_at(const struct place_table *table, size_t i)
 	return entry;
 }
 
-/* Parse the table in the descriptor. Return NULL, or text that says why it is damaged. */
+/* Parse the table in the descriptor. Return NULL, or text that says why the table is damaged. */
 static const char *parse_place_table(uint8_t *desc, size_t desc_bytes, struct place_table *table)
 {
 	uint64_t last = 0;
@@ -104,8 +104,8 @@ static const char *parse_place_table(uint8_t *desc, size_t desc_bytes, struct pl
 }
 
 /*
- * Find the table among the notes. Return 1 if found, 0 if not. If the table is damaged, return -1
- * and set *WHY.
+ * Find the table among the notes. Return 1 if it was found, 0 if not. If the table is damaged,
+ * return -1 and set *WHY to the reason.
  */
 static int find_place_table(const uint8_t *bytes, size_t n_bytes, struct place_table *table,
 			    const char **why)
@@ -120,8 +120,8 @@ static int find_place_table(const uint8_t *bytes, size_t n_bytes, struct place_t
 }
 
 /*
- * Fill in the places of ASKED from TABLE. Both are sorted by address. MOVED is the prelink
- * correction of the addresses in TABLE.
+ * Fill in the places of ASKED from TABLE. ASKED and TABLE are both sorted by address. MOVED is the
+ * prelink correction of the addresses in TABLE.
  */
 static void fill_places(const struct place_table *table, uint64_t moved,
 			struct probe_place *const *asked, size_t n)
@@ -143,9 +143,9 @@ static void fill_places(const struct place_table *table, uint64_t moved,
 }
 
 /*
- * Fill in places from the post-linker's table. Return 1 if the file has the section of the table,
- * even if the table is damaged; 0 if not; or a negative errno. *BYTES contains the names; the
- * caller frees it.
+ * Fill in the places of ASKED from the post-linker's table. Return 1 if the file has the section of
+ * the table, even if the table is damaged; 0 if it has no such section; or a negative errno. *BYTES
+ * contains the file names; the caller frees *BYTES.
  */
 static int ask_table(const struct ocp_program *prog, struct probe_place *const *asked, size_t n,
 		     uint8_t **bytes)

@@ -9,22 +9,23 @@
  *	site+1	e8 d32		call wrapper	enabled: the same displacement
  *
  * So changing one byte enables or disables the site. A program with probes of the ppx that was not
- * post-linked has no notes. Its dormant probes are found in its code (dormant/dormant.c). Their
- * sites are longer; changing one byte enables or disables them, too. struct site has the length of
- * each site, the offset of this byte and its two values.
+ * post-linked has no notes. The dormant probes of this program are found in its code
+ * (dormant/dormant.c). The sites of dormant probes are longer, but changing one byte also enables
+ * or disables them. struct site has the length of the site, the offset of that byte and the two
+ * values of the byte.
  *
  * Many sites can have the same name (inlining, several compilation units). Users enable and disable
  * names, so a probe is all the sites of one name.
  *
  * With --gc-sections, linkers other than GNU ld drop sections without references: the semaphores of
- * a program that reads none of them, and .stapsdt.base. The note then has base 0, and in place of
- * the semaphore's address it has the semaphore's offset in the dropped section, which is 0 for the
- * first semaphore. Enabling such a probe changes only its sites, and the sites show whether it is
- * enabled.
+ * a program that reads none of them, and .stapsdt.base. A note then has base 0. In place of the
+ * semaphore's address, the note has the semaphore's offset in the dropped section, which is 0 for
+ * the first semaphore. Enabling such a probe changes only its sites, and the sites show whether it
+ * is enabled.
  *
- * There are three steps. (1) List the notes with OCaml's providers. This assigns numbers to the
- * names and counts the sites of each. Then read each note into the slot of its site. (Dormant
- * probes are read into sites in any order, and grouped by name at the end.) (2) Resolve the
+ * There are three steps. (1) List the notes with OCaml's providers. Assign a number to each name,
+ * and count the sites of each name. Then read each note into the slot of its site. (Dormant probes
+ * are read into sites in any order, and the sites are grouped by name at the end.) (2) Resolve the
  * addresses (prelink correction, the two halves of the semaphore) and check them against the
  * program headers, so that later users of the sites stay within the program. (3) Sort the sites of
  * each name by address.
@@ -73,7 +74,8 @@ static int compare_group_sites(const void *a, const void *b)
 }
 
 /*
- * Sort SITES if necessary. Most compilers write the notes of each name in the order of addresses.
+ * Sort SITES if they are not sorted. Most compilers write the notes of each name in the order of
+ * addresses.
  */
 static void sort_sites(struct site *sites, size_t n)
 {
@@ -87,9 +89,9 @@ static void sort_sites(struct site *sites, size_t n)
 
 /*
  * Sort the probes by name, and reserve slots for their sites. On entry, the n_sites of each probe
- * is the number of sites that it will have. On return, first_site is the index of the probe's first
- * slot, and n_sites is 0. Set *RANK to a table from old to new probe numbers, which the caller
- * frees.
+ * is the number of sites that the probe will have. On return, first_site is the index of the
+ * probe's first slot, and n_sites is 0. Set *RANK to a table from old to new probe numbers, which
+ * the caller frees.
  */
 static int site_groups_begin(struct ocp_program *prog, uint32_t **rank)
 {
@@ -126,8 +128,8 @@ static void site_groups_end(struct ocp_program *prog)
 }
 
 /*
- * Group the sites of PROG, which are in any order and have `probe` set: do the work of the three
- * functions above.
+ * Group the sites of PROG: do the work of the three functions above. The sites can be in any order,
+ * and the `probe` of each site must be set.
  */
 static int site_groups_make(struct ocp_program *prog)
 {
@@ -216,7 +218,7 @@ static void tell_foreign(const struct ocp_program *prog, size_t n)
 
 /*
  * List the notes with OCaml's providers, and number their names. Each distinct name is checked
- * once. Notes whose code is not a site of an OCaml probe (FOREIGN) are left out.
+ * once. Notes whose code is not a site of an OCaml probe (see foreign_notes.h) are left out.
  */
 static int list_notes(struct ocp_program *prog, const struct elf_section *section,
 		      struct foreign_notes *foreign, struct noted_list *noted)
@@ -255,7 +257,7 @@ static int list_notes(struct ocp_program *prog, const struct elf_section *sectio
 	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
 }
 
-/* Read the notes again, each into the slot of its site. */
+/* Read the notes again, and fill the slot of each note's site. */
 static void read_sites(struct ocp_program *prog, const struct elf_section *section,
 		       const struct noted_list *noted, const uint32_t *rank)
 {
@@ -273,7 +275,10 @@ static void read_sites(struct ocp_program *prog, const struct elf_section *secti
 		*site_groups_next(prog, prog->sites, probe) = (struct site){
 			.va = note.site_va,
 			.semaphore_va = note.semaphore_va,
-			/* Until resolve_sites(), this member contains the note's base address. */
+			/*
+			 * Until resolve_sites() is called, this member contains the note's base
+			 * address.
+			 */
 			.tracer_semaphore_va = note.base_va,
 			.provider = note.provider,
 			.args = note.args,
@@ -333,12 +338,12 @@ static int compare_u64(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* Two generations have provider `ocaml`: determine which of them this file has. */
+/* Determine which of the two generations with provider `ocaml` this file has. */
 static int tell_v0_apart(struct ocp_program *prog)
 {
 	struct abi_semaphores semaphores = { 0 };
 	struct elf_section section;
-	uint64_t *first_of_probe; /* semaphore of the probe's first site */
+	uint64_t *first_of_probe; /* for each probe, the semaphore of its first site */
 	enum site_abi abi;
 	size_t n = 0;
 	int found;
@@ -383,8 +388,8 @@ out:
 }
 
 /*
- * Apply the prelink correction to SITE's addresses: a prelinker has moved .stapsdt.base to BASE_VA,
- * and everything else by the same distance. The address of a missing site stays 0.
+ * Apply the prelink correction to SITE's addresses: a prelinker has moved section .stapsdt.base to
+ * BASE_VA, and everything else by the same distance. If SITE has no code, its address stays 0.
  */
 static void correct_prelink(struct site *site, uint64_t base_va)
 {
@@ -426,9 +431,9 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 
 /*
  * Return true if the linker dropped SITE's semaphore and .stapsdt.base, but kept the site. The note
- * then has no base, and in place of the semaphore's address it has an offset in the dropped
- * section. Such an offset is below all writable addresses: there is a site for each semaphore, and
- * a site is larger than a semaphore, so the code alone is larger than the dropped section.
+ * then has base 0 and, in place of the semaphore's address, an offset in the dropped section. Such
+ * an offset is below all writable addresses: there is a site for each semaphore, and a site is
+ * larger than a semaphore, so the code alone is larger than the dropped section.
  */
 static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
 {
@@ -444,7 +449,7 @@ static bool has_lost_semaphore(const struct ocp_program *prog, const struct site
 	return true;
 }
 
-/* Check one site's addresses and find the two halves of its semaphore. */
+/* Check the addresses of SITE, and find the two halves of its semaphore. */
 static int resolve(struct ocp_program *prog, struct site *site)
 {
 	uint64_t semaphore_va = site->semaphore_va;
@@ -488,7 +493,7 @@ static int resolve_sites(struct ocp_program *prog)
 	return err ? err : arg_notes_read(prog, base_found ? base.va : 0);
 }
 
-/* Append the sites of DORMANT. prog->sites must have enough space for them. */
+/* Append the sites of DORMANT to those of PROG. prog->sites must have enough space for them. */
 static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, bool is_external,
 		       struct name_table *table)
 {
@@ -724,7 +729,7 @@ size_t program_uses_without_site(const struct ocp_program *prog, const struct pr
 {
 	size_t n = 0;
 
-	/* Sites without code are the last ones of a probe. */
+	/* Of the sites of a probe, those without code come last. */
 	for (size_t i = probe->first_site + probe->n_sites;
 	     i > probe->first_site && !prog->sites[i - 1].has_code; i--)
 		n += prog->sites[i - 1].abi != SITE_ABI_DORMANT;
@@ -773,7 +778,7 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 	int err;
 
 	*n = 0;
-	/* This file is an executable, so it has no host program. */
+	/* PROG is an executable and not a plugin, so PROG has no host program. */
 	if (elf_file_has_interpreter(prog->elf))
 		return 0;
 	err = external_may_be_in(prog->ctx, prog->elf, &may);

@@ -28,7 +28,7 @@ enum {
 	SITE_BYTES = 6,
 	SITE_OPCODE_OFF = 1, /* offset of the byte that enabling and disabling change */
 	SITE_NOP = 0x90,
-	SITE_INT3 = 0xcc, /* replaces the nop while a uprobe or breakpoint is on it */
+	SITE_INT3 = 0xcc, /* in place of the nop while a uprobe or breakpoint is on the site */
 	SITE_OFF = 0x3d,  /* disabled: cmp $imm32,%eax */
 	SITE_ON = 0xe8,	  /* enabled: call rel32 */
 };
@@ -40,7 +40,7 @@ enum site_abi {
 	SITE_ABI_TRANSITIONAL,
 	SITE_ABI_V1, /* provider ocaml_1 or ocaml.1, semaphores as SITE_ABI_TRANSITIONAL */
 	SITE_ABI_V2, /* provider ocaml_2: like SITE_ABI_V1, but a note may have no site */
-	/* No notes: the form in which the ppx leaves probes for the post-linker. */
+	/* Probes without notes, in the form in which the ppx leaves them for the post-linker. */
 	SITE_ABI_DORMANT,
 	SITE_ABI_CODE, /* not a probe but an instruction in other code: see code_probes.h */
 };
@@ -49,13 +49,14 @@ enum site_abi {
  * What a hit of a SITE_ABI_CODE site means. A hit of any other site is always a hit of its probe.
  */
 enum {
-	SITE_COUNTS = 1 << 0,	/* count it as a hit of the probe */
-	SITE_BEGINS = 1 << 1,	/* a timed call begins */
-	SITE_ENDS = 1 << 2,	/* the timed call ends */
-	SITE_CONFIRMS = 1 << 3, /* the call that is in progress is to be timed */
+	SITE_COUNTS = 1 << 0, /* count the hit as a hit of the probe */
+	SITE_BEGINS = 1 << 1, /* a timed call begins */
+	SITE_ENDS = 1 << 2,   /* the timed call ends */
+	/* the timed call in progress shall really be timed: see SITE_IF_CONFIRMED */
+	SITE_CONFIRMS = 1 << 3,
 	/*
-	 * Together with SITE_BEGINS or SITE_ENDS: time the call only if a SITE_CONFIRMS site was
-	 * hit during it.
+	 * Together with SITE_BEGINS or SITE_ENDS: discard the time of the call unless a
+	 * SITE_CONFIRMS site was hit during the call.
 	 */
 	SITE_IF_CONFIRMED = 1 << 4,
 };
@@ -63,7 +64,10 @@ enum {
 /* The condition for a hit. A hit that does not meet the condition is ignored. */
 enum site_condition {
 	SITE_ALWAYS,
-	/* This argument of a C function (1: rdi ... 6: r9) must differ from site->unless. */
+	/*
+	 * SITE_ARGUMENT_N: argument N of a C function (1 is rdi ... 6 is r9) must differ from
+	 * site->unless.
+	 */
 	SITE_ARGUMENT_1,
 	SITE_ARGUMENT_6 = SITE_ARGUMENT_1 + 5,
 	SITE_IF_TRUE, /* the function must not return 0 */
@@ -79,44 +83,49 @@ struct site {
 	 * write; 0 if the linker has dropped the counter.
 	 */
 	uint64_t semaphore_va;
-	/* Address of the tracers' 16-bit counter (the kernel's ref_ctr); 0: none. */
+	/* Address of the 16-bit counter for tracers (the kernel's ref_ctr); 0 if there is none. */
 	uint64_t tracer_semaphore_va;
 	const char *provider;
-	const char *args; /* the operands of the arguments, from the note or corrected */
-	/* The names and types of the arguments: see arg_names.h; "": unknown. */
+	const char *args; /* the operands of the arguments: those of the note, or corrected ones */
+	/* The names and types of the arguments (see arg_names.h); "" if they are unknown. */
 	const char *arg_names;
 	uint64_t note_off; /* offset of the note in the file, for messages */
 	uint32_t probe;	   /* index of the site's probe */
 	enum site_abi abi : 8;
 	bool has_code;
 	/*
-	 * The site was inlined from another file, which contains the counter. Then semaphore_va is
-	 * the counter's address in one process, minus the load bias of this file (see
-	 * program_add_external).
+	 * The code of the site was inlined from another file. The counter is in that other file:
+	 * semaphore_va is then the counter's address in one process, minus the load bias of this
+	 * file (see program_add_external()).
 	 */
 	bool is_external;
 	uint8_t n_bytes;   /* size of the site's code */
 	uint8_t opcode_at; /* offset in the site of the byte that enabling and disabling change */
-	uint8_t off_opcode, on_opcode; /* values of that byte when disabled and when enabled */
-	uint8_t events;		       /* for SITE_ABI_CODE: flags such as SITE_COUNTS */
+	/* values of that byte while the site is disabled, and while it is enabled */
+	uint8_t off_opcode, on_opcode;
+	uint8_t events;	   /* for SITE_ABI_CODE: flags such as SITE_COUNTS */
 	bool is_return;	   /* for SITE_ABI_CODE: a return probe of the function that begins at va */
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;
-	/* For SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower. */
+	/*
+	 * For SITE_ABI_CODE: the kernel single-steps the instruction under a uprobe, so a hit takes
+	 * ten times as long as a hit of an emulated instruction.
+	 */
 	bool is_stepped;
 	/*
 	 * For SITE_ABI_CODE: in each thread, the function's calls do not nest, and every call ends.
 	 */
 	bool is_flat;
-	bool is_on_ocaml_stack; /* for SITE_ABI_CODE: runs on one of the fiber stacks of OCaml 5 */
-	int32_t frame_depth;	/* for SITE_ABI_CODE: rsp at the function's entry minus rsp here */
+	/* for SITE_ABI_CODE: the code runs on one of the fiber stacks of OCaml 5 */
+	bool is_on_ocaml_stack;
+	int32_t frame_depth; /* for SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	/*
 	 * For SITE_ABI_CODE: address of the function's first instruction, if a uprobe there is hit
 	 * by the same calls as a uprobe on this site; otherwise 0.
 	 */
 	uint64_t entry_va;
-	const struct dormant_site *dormant; /* NULL: the site has a note */
-	/* Contains `args` if the operands were corrected; NULL: `args` is from the note. */
+	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
+	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;
 };
 
@@ -126,7 +135,7 @@ static inline bool site_counts(const struct site *site)
 	return site->abi != SITE_ABI_CODE || (site->events & SITE_COUNTS);
 }
 
-/* A probe: all sites with one name, sites[first_site .. first_site + n_sites). */
+/* A probe: all sites with one name. They are sites[first_site .. first_site + n_sites). */
 struct probe {
 	const char *name;
 	size_t first_site;
@@ -145,11 +154,13 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
-	bool is_library;	 /* see struct file_origin */
-	size_t max_sites;	 /* limit for the number of sites; 0: no limit */
-	uint8_t *note_bytes;	 /* contents of the note section; strings point into them */
+	bool is_library;  /* see struct file_origin */
+	size_t max_sites; /* limit for the number of sites; 0: no limit */
+	/* contents of the note section; strings point into them */
+	uint8_t *note_bytes;
 	uint8_t *arg_note_bytes; /* the names of arguments point into these bytes */
-	struct dormant dormant;	 /* the dormant probes; strings of sites may also point into it */
+	/* the dormant probes; the strings of their sites point into this struct */
+	struct dormant dormant;
 	struct dormant external;
 	struct site *sites; /* sorted by probe, then by address */
 	size_t n_sites;
@@ -158,33 +169,33 @@ struct ocp_program {
 };
 
 /*
- * Read the probes of the open file FD. FD then belongs to the program and is closed with it, or is
- * closed after an error. NAME is for messages.
+ * Read the probes of the open file FD. FD then belongs to the program, and is closed together with
+ * the program. After an error, FD is closed at once. NAME is for messages.
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
- * Like program_open_fd(), for a file from ORIGIN. If the ctx has rules for files, return -EAGAIN if
+ * Like program_open_fd(), for a file from ORIGIN. If CTX has rules for files, return -EAGAIN if
  * the file may not be read yet, and -EFBIG if it exceeds the limits.
  */
 int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 		      struct ocp_program **out);
 
 /*
- * Return the number of uses of PROBE in the source for which the compiler emitted no site. These
- * uses only read the semaphore, and no uprobe can be attached to them.
+ * Return the number of uses of PROBE in the source for which the compiler emitted no site. No
+ * uprobe can be attached for these uses, which only read the semaphore.
  */
 size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe);
 
 /*
- * Add EXTERNAL to PROG, which must be the program of one process: the dormant probes of other files
- * that were inlined into PROG. EXTERNAL then belongs to PROG, even after an error.
+ * Add EXTERNAL, the dormant probes of other files that were inlined into PROG, to PROG. PROG must
+ * be the program of one process only. EXTERNAL then belongs to PROG, even after an error.
  */
 int program_add_external(struct ocp_program *prog, const struct dormant *external);
 
 /* Return the probes of the file. */
 struct probe_set program_probe_set(const struct ocp_program *prog);
 
-/* Return the index of the probe called NAME, or -1. */
+/* Return the index of the probe called NAME; -1 if there is none. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 
 /*
@@ -193,7 +204,7 @@ ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 bool program_has_same_site(const struct ocp_program *a, const struct site *x,
 			   const struct ocp_program *b, const struct site *y);
 
-/* Set *N to the number of sites in PROG's code that belong to probes of its host program. */
+/* Set *N to the number of sites in PROG's code whose probes belong to PROG's host program. */
 int program_count_host_sites(const struct ocp_program *prog, size_t *n);
 
 #endif

@@ -10,7 +10,7 @@
 
 struct selected {
 	struct item item;
-	struct str_regexp *re; /* NULL unless the kind is one of those with _REGEXP */
+	struct str_regexp *re; /* NULL unless the kind of `item` is one with _REGEXP */
 	bool was_used;
 };
 
@@ -139,8 +139,8 @@ static struct selected *find_named(const struct selection *selection, const char
 }
 
 /*
- * If NAME is a line of a source file, and an item describes all lines of this file, return this
- * item. Otherwise return NULL.
+ * If NAME is a line of a source file, return the item that describes all lines of this file. If
+ * there is no such item, or NAME is not a line, return NULL.
  */
 static struct selected *find_file_lines(const struct selection *selection, const char *name)
 {
@@ -156,7 +156,7 @@ static struct selected *find_file_lines(const struct selection *selection, const
 	return found;
 }
 
-/* Return the kind of the regular expressions that can match NAME. */
+/* Return the kind of items with a regular expression that can match NAME. */
 static enum item_kind regexp_kind_for(const char *name)
 {
 	switch (item_kind_of_name(name)) {
@@ -166,7 +166,8 @@ static enum item_kind regexp_kind_for(const char *name)
 	case ITEM_PROBE:
 		return ITEM_PROBE_REGEXP;
 	default:
-		return item_kind_of_name(name); /* a kind that no regular expression has */
+		/* no item with a regular expression has this kind */
+		return item_kind_of_name(name);
 	}
 }
 

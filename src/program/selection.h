@@ -25,15 +25,15 @@ struct selection {
 void selection_free(struct selection *selection);
 
 /*
- * Add a copy of ITEM. Return -EINVAL if an item with its name was added before, or if its regular
- * expression is invalid.
+ * Add a copy of ITEM. Return -EINVAL if an item with the same name was added before, or if the
+ * regular expression of ITEM is invalid.
  */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 
-/* Return item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
+/* Return item number I, not counting ITEM_ALL_PROBES; NULL after the last item. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
-/* Return true if item number I has described a probe so far. */
+/* Return true if item number I has described a probe in any call of selection_takes() so far. */
 bool selection_was_used(const struct selection *selection, size_t i);
 
 bool selection_is_empty(const struct selection *selection);
@@ -42,13 +42,16 @@ bool selection_has_kind(const struct selection *selection, enum item_kind kind);
 bool selection_takes(struct selection *selection, const char *name);
 
 /*
- * Return -ENOENT, with a message, if an item has described no probe so far. For the message,
- * NAMES[0..N) are the probes that exist, and WHERE is the program.
+ * Return -ENOENT, with a message, if there is an item that has described no probe so far. For the
+ * message, NAMES[0..N) are the probes that exist, and WHERE is the program.
  */
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where);
 
-/* Record the error that NAME is not in NAMES[0..N). Return -ENOENT. */
+/*
+ * Record the error that NAME is not among NAMES[0..N), the probes of the program WHERE. Return
+ * -ENOENT.
+ */
 int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *names, size_t n,
 		      const char *where);
 
@@ -68,8 +71,8 @@ struct probe_names {
 };
 
 /*
- * Callback for the probe with index PROBE. A return value other than 0 stops the search, which then
- * returns this value.
+ * Called with the index PROBE of a probe. Any return value other than 0 stops the search, and the
+ * function that searches returns this value.
  */
 typedef int (*take_probe_fn)(void *data, size_t probe);
 

@@ -3,10 +3,10 @@
  * Corrects the stack operands in the notes of executables of the forked compilers.
  *
  * These compilers write the notes of a unit after all its code. They compute the N in `N(%rsp)`
- * from the emitter's variables for the stack frame. At that time, the variables have the values for
- * the last probe of the unit. In most units N is too high by 8, for the return address of the last
- * wrapper. It is too high by 24 if the last probe is inside a `try`. Other errors are possible.
- * Register operands are right.
+ * from the emitter's variables for the stack frame. At that time, the variables still have the
+ * values for the last probe of the unit. In most units N is too high by 8, for the return address
+ * of the last wrapper. If the last probe is inside a `try`, N is too high by 24. Other errors are
+ * possible. Register operands are right.
  *
  * The handler gets the right values, since the wrapper loads them from the right places. So these
  * places are read from the wrapper's code (dormant/x86_wrapper.c). A stack operand is replaced by
@@ -30,7 +30,9 @@
 enum {
 	WINDOW_BYTES = 16384,
 	WRAPPER_BYTES = 4096, /* limit for the size of a wrapper up to its call of the handler */
-	/* Limit for the new place of an operand. The place in the note has at least 2 bytes. */
+	/*
+	 * Limit for the text of a corrected place. The place that it replaces has at least 2 bytes.
+	 */
 	PLACE_BYTES = 32,
 	LINKED_SITE_BYTES = 13, /* size of a site that the post-linker made: nop, cmp, jmp, pop */
 };
@@ -38,7 +40,7 @@ enum {
 static const char stack_suffix[] = "(%rsp)";
 
 /*
- * A cached part of the file's code. There are two of them, one for sites and one for wrappers,
+ * A cached part of the file's code. There are two windows, one for sites and one for wrappers,
  * since sites are close to other sites and wrappers are close to other wrappers.
  */
 struct code_window {
@@ -61,7 +63,7 @@ enum operand_kind {
 	OPERAND_DISPROVED, /* the note says a register, but the wrapper uses another place */
 };
 
-/* An operand SIZE@PLACE, a part of a note's string. */
+/* An operand, with the form SIZE@PLACE, in the string of a note. */
 struct note_operand {
 	const char *text;
 	size_t n_bytes, place_at;
@@ -141,7 +143,7 @@ static void read_operands(const char *text, struct note_operands *operands)
 
 /*
  * Make WINDOW contain the WANTED bytes from VA on, or fewer at the end of the segment. Set *POS to
- * the offset of VA in the window. Set *HAS to false if VA is not code; *POS is then not set.
+ * the offset of VA in the window. Set *HAS to false, and do not set *POS, if VA is not code.
  */
 static int look_at_code(const struct wrapper_reader *reader, struct code_window *window,
 			uint64_t va, size_t wanted, size_t *pos, bool *has)
@@ -160,8 +162,8 @@ static int look_at_code(const struct wrapper_reader *reader, struct code_window 
 	    window->code.n_bytes - *pos >= wanted)
 		return 0;
 	/*
-	 * Put VA in the middle: the sites and wrappers of a unit are in ascending or descending
-	 * order.
+	 * Put VA in the middle of the window, since the sites and wrappers of a unit are in
+	 * ascending or descending order.
 	 */
 	first = va - seg->va > WINDOW_BYTES / 2 ? va - WINDOW_BYTES / 2 : seg->va;
 	n = end - first < WINDOW_BYTES ? end - first : WINDOW_BYTES;
@@ -172,9 +174,9 @@ static int look_at_code(const struct wrapper_reader *reader, struct code_window 
 }
 
 /*
- * Return true if the post-linker made the site at CODE, where N bytes can be read. DISPLACEMENT is
- * the operand of the site's cmp or call. In a site of the post-linker, the call leads to a pop at
- * the end of the site itself (nop, cmp or call, jmp, pop).
+ * Return true if the post-linker made the site at CODE, of which N bytes can be read. DISPLACEMENT
+ * is the operand of the site's cmp or call. In a site of the post-linker, the call leads to a pop
+ * at the end of the site itself (nop, cmp or call, jmp, pop).
  */
 static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 {
@@ -207,8 +209,8 @@ static int find_param_places(struct wrapper_reader *reader, const struct site *s
 	code = reader->sites.bytes + pos;
 	n_bytes = has ? reader->sites.code.n_bytes - pos : 0;
 	/*
-	 * The address of the site was checked before. But if segments overlap, the check may have
-	 * used another segment than look_at_code().
+	 * The address of the site was checked before. But if segments overlap, look_at_code() may
+	 * have used a different segment than that check.
 	 */
 	*fault = "the site is not whole in the file";
 	if (n_bytes < SITE_BYTES)
@@ -242,9 +244,9 @@ static bool agrees(const struct note_operand *operand, const struct x86_place *p
 }
 
 /*
- * Compare the operands of the note with PLACES, the places that the wrapper uses. Return NULL if
- * they agree; otherwise return the reason why no place of a stack operand is known. Mark register
- * operands that the wrapper contradicts.
+ * Compare the operands of the note with PLACES, the places that the wrapper uses. Mark the register
+ * operands that the wrapper contradicts. Return NULL if the note and the wrapper agree; otherwise
+ * return the reason why the place of no stack operand is known.
  */
 static const char *compare_operands(struct note_operands *operands, const struct x86_place *places)
 {
@@ -263,8 +265,9 @@ static const char *compare_operands(struct note_operands *operands, const struct
 }
 
 /*
- * Write OPERAND to TO, with the corrected PLACE (NULL: unknown) if its place may be wrong. Return
- * the end of the text.
+ * Write OPERAND to TO. In place of a stack place write PLACE, or UNKNOWN_PLACE if PLACE is NULL. In
+ * place of a register that the wrapper contradicts, write UNKNOWN_PLACE. Return the end of the
+ * text.
  */
 static char *put_operand(char *to, const struct note_operand *operand,
 			 const struct x86_place *place)
@@ -285,8 +288,8 @@ static char *put_operand(char *to, const struct note_operand *operand,
 }
 
 /*
- * Return the corrected text of the operands in NOTE. OPERANDS are the first of them, and PLACES are
- * their places. FAULT says why the places are unknown, or is NULL.
+ * Return the corrected text of the operands in NOTE. OPERANDS are the first operands of NOTE, and
+ * PLACES are their places. FAULT is NULL, or the reason why the places are unknown.
  */
 static struct corrected_args *make_corrected_args(const char *note,
 						  const struct note_operands *operands,

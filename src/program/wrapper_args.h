@@ -7,14 +7,15 @@
 
 #include "program/program.h"
 
-/* The operand of an argument whose place is unknown. No compiler writes this into a note. */
+/* The text of an operand whose place is unknown. No compiler writes this text into a note. */
 #define UNKNOWN_PLACE "?"
 
 /* The corrected operands of a site whose note is wrong. */
 struct corrected_args {
-	const char *note;  /* the operands in the note */
-	const char *fault; /* phrase that says why some places are unknown; NULL: all are known */
-	char text[];	   /* the corrected operands */
+	const char *note; /* the operands in the note */
+	/* a phrase that says why some places are unknown; NULL if all are known */
+	const char *fault;
+	char text[]; /* the corrected operands */
 };
 
 /*

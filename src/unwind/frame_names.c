@@ -109,7 +109,7 @@ static int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out)
 	return 0;
 }
 
-/* Return the name of the function that contains ADDRESS; NULL if it is unknown. */
+/* Return the name of the function that contains ADDRESS; NULL if no function is known there. */
 static const char *kernel_symbols_find(const struct kernel_symbols *symbols, uint64_t address)
 {
 	const size_t next = SEARCH(i, symbols->n, symbols->list[i].address <= address);
@@ -121,8 +121,9 @@ static const char *kernel_symbols_find(const struct kernel_symbols *symbols, uin
 
 /*
  * Find the source line of an instruction that is not a call, and the OCaml functions into which its
- * code was inlined. Frame tables have only calls. The line table gives the line of the instruction,
- * and the frame table entries of calls on the same line show which functions are inlined there.
+ * code was inlined. Frame tables describe only calls. So the line table gives the line of the
+ * instruction, and the frame table's entries for calls on the same line show which functions are
+ * inlined at the instruction.
  */
 
 /* An instruction, and the tables of its file. */
@@ -131,20 +132,23 @@ struct exact_frame {
 	const struct address_lines *lines;
 	const struct frametable *table;
 	/*
-	 * The OCaml function that contains the instruction; NULL: the instruction is not OCaml
+	 * The OCaml function that contains the instruction; NULL if the instruction is not OCaml
 	 * code.
 	 */
 	const struct function *function;
 	uint64_t va;
 	/* Filled in by exact_frame_read(). */
 	struct address_line line;
-	/* the handler of the probe that begins at the instruction; 0: no probe begins there */
+	/*
+	 * the address of the handler of the probe that begins at the instruction; 0 if no probe
+	 * begins there
+	 */
 	uint64_t handler;
 };
 
 /*
- * Return true if NAME, the name that was given to the compiler, means the file PATH: PATH is NAME,
- * or ends with NAME after a slash.
+ * Return true if the path PATH equals NAME, a file name that was given to the compiler, or ends
+ * with a slash and NAME.
  */
 static bool names_same_file(const char *path, const char *name)
 {
@@ -169,8 +173,8 @@ static const struct frame_descr *calls_of(const struct exact_frame *frame, size_
 }
 
 /*
- * Find the locations of the call DESCR, innermost first, from the first one that is on the line of
- * FRAME. Returns the number of locations; 0 if none is on that line.
+ * Write to LOCATIONS the locations of the call DESCR, innermost first, without those before the
+ * first location on the line of FRAME. Returns the number of locations; 0 if none is on that line.
  */
 static size_t locations_on_line(const struct exact_frame *frame, const struct frame_descr *descr,
 				struct frame_location *locations, size_t room)
@@ -187,8 +191,8 @@ static size_t locations_on_line(const struct exact_frame *frame, const struct fr
 }
 
 /*
- * Return true if A and B are the same functions, inlined at the same places. Ignore the columns of
- * the first, innermost location.
+ * Return true if the locations A and B are the same functions, inlined at the same places. The
+ * columns of the first (innermost) location may differ.
  */
 static bool are_same(const struct frame_location *a, size_t n_a, const struct frame_location *b,
 		     size_t n_b)
@@ -213,9 +217,9 @@ static uint64_t target(uint64_t next, const uint8_t *displacement)
 
 /*
  * Return the address of the handler if a probe begins at the instruction, else 0. A converted probe
- * is a nop and a test whose operand is the distance to the handler. A probe that is not converted
- * loads the address of its marker, compares a word there with 1, and jumps to the handler or around
- * it.
+ * is a nop and a cmp or call, whose operand is the distance to the handler. A probe that is not
+ * converted loads the address of its marker, compares the loaded value with 1, and jumps to the
+ * handler or past it.
  */
 static uint64_t handler_of(const struct exact_frame *frame)
 {
@@ -238,8 +242,8 @@ static uint64_t handler_of(const struct exact_frame *frame)
 }
 
 /*
- * Return the index of the first of CALLS[0..N) whose return address is above VA; N if there is
- * none.
+ * Return the index of the first call in CALLS[0..N) that returns to an address above VA; N if there
+ * is none.
  */
 static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va)
 {
@@ -252,9 +256,9 @@ static size_t call_behind(const struct frame_descr *calls, size_t n, uint64_t va
 
 /*
  * Set `line` and `handler` of FRAME. Returns false if the line is not known. If a probe begins at
- * the instruction, use the line of the probe's handler: the handler stores the arguments, and this
- * code has the line of the probe. The instructions of the probe itself have the right line only if
- * a row of the line table begins there.
+ * the instruction, use the line of the first code of the probe's handler: that code stores the
+ * arguments and has the line of the probe. The instructions of the probe itself have the right line
+ * only if a row of the line table begins there.
  */
 static bool exact_frame_read(struct exact_frame *frame)
 {
@@ -275,10 +279,10 @@ static bool exact_frame_read(struct exact_frame *frame)
 }
 
 /*
- * Write the locations of FRAME to LOCATIONS, at most ROOM, in the form of frametable_locations().
- * FRAME must be in an OCaml function, and exact_frame_read() must have found its line. Returns the
- * number of locations; 0 if no call of the function is on that line, or if the calls on that line
- * have different locations.
+ * Write at most ROOM locations of FRAME to LOCATIONS, in the form of frametable_locations(). FRAME
+ * must be in an OCaml function, and exact_frame_read() must have found its line. Returns the number
+ * of locations. Returns 0 if no call of the function is on that line, or if it is unknown which of
+ * several inlined copies of the line contains FRAME.
  */
 static size_t exact_frame_locations(const struct exact_frame *frame,
 				    struct frame_location *locations, size_t room)
@@ -305,8 +309,8 @@ static size_t exact_frame_locations(const struct exact_frame *frame,
 	if (agree)
 		return n;
 	/*
-	 * The function has several copies of the code of this line. If the calls before and after
-	 * the instruction are in the same copy, so is the instruction.
+	 * The function has several copies of the code of this line. If the calls just before and
+	 * just after the instruction are in the same copy, the instruction is in that copy, too.
 	 */
 	if (!next || next == n_calls)
 		return 0;
@@ -343,8 +347,8 @@ enum {
 	FIRST_SLOTS = 4096,
 	MAX_PATH_PART = 128,
 	/*
-	 * A limit, since frames that come from Gc.Memprof are chosen by the traced program, and
-	 * there could be any number of them.
+	 * A limit for n_found, since frames that come from Gc.Memprof are chosen by the traced
+	 * program, and there could be any number of them.
 	 */
 	MAX_FOUND = 1 << 20,
 };
@@ -359,18 +363,20 @@ struct code_extent {
 	uint64_t va, end;
 };
 
-/* The tables of a file that contain the names of its code. */
+/* The tables of one file in which the names of its code are found. */
 struct file_names {
 	const struct walked_file *file;
 	/* all functions, including those without names; sorted by address */
 	struct code_extent *extents;
 	size_t n_extents;
-	struct functions *functions; /* NULL: none, or not readable */
-	struct frametable *table;    /* NULL: none, or not readable */
+	/* the functions; NULL if the file has none, or they cannot be read */
+	struct functions *functions;
+	/* the frame tables; NULL if the file has none, or they cannot be read */
+	struct frametable *table;
 	struct address_lines *lines;
 };
 
-/* The names of one frame. */
+/* A frame, and its names. */
 struct found_frame {
 	const struct walked_file *file; /* NULL: a frame of the kernel */
 	uint64_t address; /* for a file: a link-time address, perhaps with WALK_EXACT */
@@ -387,8 +393,8 @@ struct frame_names {
 	struct found_frame *found; /* a hash table; n is 0 in free slots */
 	size_t n_found, slots;
 	/*
-	 * the strings of named frames that this struct owns; other names point into the function
-	 * table of a file or the kernel's symbols, or are literals
+	 * The strings of named frames that this struct owns. Other strings of named frames are in
+	 * the function table of a file or in the kernel's symbols, or are literals.
 	 */
 	char **texts;
 	size_t n_texts;
@@ -422,7 +428,7 @@ static int add_code_extent(void *data, uint64_t va, uint64_t bytes)
 	return 0;
 }
 
-/* Return the bounds of the function that contains VA; NULL if they are unknown. */
+/* Return the bounds of the function that contains VA; NULL if no such function is known. */
 static const struct code_extent *extent_of(const struct file_names *of, uint64_t va)
 {
 	const size_t next = SEARCH(i, of->n_extents, of->extents[i].va <= va);
@@ -431,9 +437,9 @@ static const struct code_extent *extent_of(const struct file_names *of, uint64_t
 }
 
 /*
- * Return the function at VA, or NULL. A symbol without a size seems to reach up to the next symbol.
- * But other code without a symbol may come between them, such as the procedure linkage table: then
- * return NULL.
+ * Return the function at VA; NULL if it is unknown. By the symbols alone, a function whose symbol
+ * has no size reaches up to the next symbol. But code without symbols, such as the procedure
+ * linkage table, may lie between the two symbols. Return NULL for that code.
  */
 static const struct function *function_at(const struct file_names *of, uint64_t va)
 {
@@ -444,8 +450,8 @@ static const struct function *function_at(const struct file_names *of, uint64_t 
 }
 
 /*
- * Return the name of a place without a symbol: "[libfoo.so+0x1234]", where 0x1234 is the start of
- * the function.
+ * Return the name of PLACE, whose function has no symbol: "[libfoo.so+0x1234]", where 0x1234 is the
+ * start of the function.
  */
 static const char *name_place(struct frame_names *names, const struct file_names *of,
 			      const struct walked_place *place, uint64_t inside)
@@ -455,7 +461,7 @@ static const char *name_place(struct frame_names *names, const struct file_names
 	const struct code_extent *extent = extent_of(of, inside);
 	char text[MAX_PATH_PART + 32];
 
-	if (*base == '[') /* [vdso] */
+	if (*base == '[') /* already in brackets: "[vdso]" */
 		snprintf(text, sizeof(text), "%.*s", MAX_PATH_PART, base);
 	else
 		snprintf(text, sizeof(text), "[%.*s+0x%" PRIx64 "]", MAX_PATH_PART, base,
@@ -526,8 +532,8 @@ static int name_locations(struct frame_names *names, const struct frame_location
 }
 
 /*
- * Name the frames of PLACE, which is the address of debug information in a frame table, not of
- * code. If nothing is found there, return one unknown frame.
+ * Name the frames of PLACE. Its va is the address of debug information in a frame table, not of
+ * code. If there is no debug information at that address, return one unknown frame.
  */
 static int name_debuginfo(struct frame_names *names, const struct walked_place *place,
 			  struct named_frame *frames, size_t *n)
@@ -549,9 +555,9 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 }
 
 /*
- * Return the name of FUNCTION for frames without a place in the frame table. The symbol of an
- * anonymous function has a number instead of the names of the enclosing functions; take these names
- * from the debug information of the calls in FUNCTION.
+ * Return the name of FUNCTION, for a frame without a place in the frame table. If FUNCTION is
+ * anonymous, its symbol has a number instead of the names of the enclosing functions; take these
+ * names from the debug information of the calls in FUNCTION.
  */
 static const char *name_function(struct frame_names *names, const struct file_names *of,
 				 const struct function *function)
@@ -565,9 +571,9 @@ static const char *name_function(struct frame_names *names, const struct file_na
 }
 
 /*
- * Return the name of a C function. Two functions of OCaml 5's runtime get special names: the frame
- * of caml_runstack is between a fibre and its parent, the frame of domain_thread_func starts a
- * domain.
+ * Return the name of a C function. Two functions of OCaml 5's runtime get special names:
+ * caml_runstack, whose frame is between a fibre and its parent, and domain_thread_func, which
+ * starts a domain.
  */
 static const char *name_c_function(const struct file_names *of, const struct function *function)
 {
@@ -579,8 +585,8 @@ static const char *name_c_function(const struct file_names *of, const struct fun
 }
 
 /*
- * Name the frames of an instruction whose line is known. *N is 0 if the calls of its function do
- * not show what is inlined there.
+ * Name the frames of an instruction whose line is known. Set *N to 0 if the calls of the
+ * instruction's function do not show which functions are inlined at the instruction.
  */
 static int name_exact(struct frame_names *names, const struct exact_frame *exact,
 		      struct named_frame *frames, size_t *n)
@@ -592,10 +598,10 @@ static int name_exact(struct frame_names *names, const struct exact_frame *exact
 }
 
 /*
- * Name a frame without a place in the frame table. INSIDE is an address in its instruction. If
- * IS_LISTED, the frame table contains the call, but without a place, since OCaml's compiler did not
- * know the place. Then do not use the line table for OCaml code: it would give the line of other
- * code.
+ * Name a frame without a place in the frame table. INSIDE is an address in the frame's instruction.
+ * IS_LISTED means that the frame table contains the call, but without a place, since OCaml's
+ * compiler did not know the place. Then do not use the line table for OCaml code: the line table
+ * would give the line of other code.
  */
 static int name_code(struct frame_names *names, const struct file_names *of,
 		     const struct walked_place *place, uint64_t inside, bool is_listed,
@@ -708,7 +714,10 @@ static int keep_frames(struct frame_names *names, size_t slot, const struct walk
 	return 0;
 }
 
-/* Name ADDRESS, in the file of PLACE, for the first time, and keep its frames in SLOT. */
+/*
+ * Name ADDRESS, an address in the file of PLACE that was not named before, and keep its frames in
+ * SLOT.
+ */
 static int name_new(struct frame_names *names, const struct walked_place *place,
 		    enum frame_place what, size_t slot, uint64_t address)
 {

@@ -19,7 +19,10 @@ enum frame_kind {
 };
 
 struct named_frame {
-	/* "Service.find", "caml_alloc_shr"; "[libfoo.so+0x1234]" if the function has no name. */
+	/*
+	 * For example "Service.find" or "caml_alloc_shr"; "[libfoo.so+0x1234]" for a function
+	 * without a name.
+	 */
 	const char *function;
 	const char *file; /* the source file; NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
@@ -29,24 +32,24 @@ struct named_frame {
 	 */
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
-	bool is_inlined; /* it is inlined into the function of the next frame */
+	bool is_inlined; /* the function is inlined into the function of the next frame */
 };
 
 struct frame_names;
 
-/* Make *OUT. WALKER must outlive *OUT. It may be NULL if frame_names_find is never called. */
+/* Make *OUT. WALKER must outlive *OUT. WALKER may be NULL if frame_names_find() is never called. */
 int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
 		     struct frame_names **out);
 void frame_names_close(struct frame_names *names);
 
 /*
  * Name FRAME, a frame in the format of bpf/walk.h. Sets *FRAMES to *N named frames, the innermost
- * first; they exist as long as NAMES.
+ * first. The array exists as long as NAMES.
  */
 int frame_names_find(struct frame_names *names, uint64_t frame, const struct named_frame **frames,
 		     size_t *n);
 
-/* The meaning of the va of a place. */
+/* What the va of a struct walked_place is. */
 enum frame_place {
 	FRAME_RETURN,	 /* the return address of a call */
 	FRAME_EXACT,	 /* the address of an instruction */
@@ -57,7 +60,10 @@ enum frame_place {
 int frame_names_find_place(struct frame_names *names, const struct walked_place *place,
 			   enum frame_place what, const struct named_frame **frames, size_t *n);
 
-/* Set *FRAME to the name of ADDRESS, an address of kernel code. *FRAME exists as long as NAMES. */
+/*
+ * Set *FRAME to a frame with the name of ADDRESS, an address of kernel code. *FRAME exists as long
+ * as NAMES.
+ */
 int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 			    const struct named_frame **frame);
 
@@ -65,8 +71,8 @@ int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 const struct stack_walker *frame_names_walker(const struct frame_names *names);
 
 /*
- * Return the frame that replaces the missing callers of a stack that ended early: "[truncated:
- * ...]".
+ * If a stack ends early, a frame "[truncated: ...]" takes the place of the missing callers. Return
+ * this frame for the reason END.
  */
 const struct named_frame *frame_names_of_end(enum walk_end end);
 

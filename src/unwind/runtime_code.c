@@ -43,8 +43,8 @@ struct pattern {
  * The end of caml_runstack: mov 40(%r14),%rdi; mov 24(%r11),%r10; mov 8(%r10),%r11; mov
  * %r10,40(%r14); mov %r11,48(%r14); mov (%r10),%r13; mov %rax,%r12; mov 64(%r14),%rsp; call
  * caml_free_stack; mov %r13,%rsp; mov %r12,%rax; jmp *(%rbx); then a fibre that has raised: lea
- * 16(%rsp),%r11; mov 8(%r11),%rbx; jmp to the start. So two stack pointers are possible at the
- * start.
+ * 16(%rsp),%r11; mov 8(%r11),%rbx; jmp to the start. Since this jump leads back to the start, two
+ * stack pointers are possible there.
  */
 #define END_OF_FIBRE                                                                               \
 	{                                                                                          \
@@ -105,7 +105,7 @@ static const struct pattern patterns[] = {
 	 * overwrites the return address.
 	 */
 	{ { 0x5e, 0x48, 0x89, 0xe2, 0x49, 0x8b, 0x4e, 0x10, 0xe8 }, 9, 1, 9, CODE_FRAME_AT_RSP },
-	/* The same as the previous pattern, then mov %r12,%rax; mov 16(%r14),%rsp */
+	/* The previous pattern, then mov %r12,%rax; mov 16(%r14),%rsp */
 	{ { 0x5e, 0x48, 0x89, 0xe2, 0x49, 0x8b, 0x4e, 0x10, 0xe8, ANY,
 	    ANY,  ANY,	ANY,  0x4c, 0x89, 0xe0, 0x49, 0x8b, 0x66, 0x10 },
 	  20,
@@ -170,15 +170,18 @@ static const struct pattern patterns[] = {
 
 enum { N_PATTERNS = sizeof(patterns) / sizeof(*patterns) };
 
-/* Return an offset in the pattern: frames of kind FRAME unwind like the frame at this offset. */
+/*
+ * Frames of kind FRAME unwind like the frame at some instruction of their pattern. Return the
+ * offset of that instruction in the pattern.
+ */
 static uint64_t like_of(enum code_frame frame)
 {
 	return frame == CODE_FRAME_OF_C_STACK ? 27 : 0;
 }
 
 /*
- * Bytes that are rare in code. Each pattern has at least one of them; the search for a pattern
- * looks for its rare byte first.
+ * Bytes that are rare in code. Each pattern contains at least one of them. To find a pattern,
+ * search the code for the pattern's rare byte first.
  */
 static const uint8_t rare_bytes[] = { 0x66, 0x4e, 0x5a, 0xce };
 
@@ -188,12 +191,17 @@ enum { N_RARE = sizeof(rare_bytes) / sizeof(*rare_bytes) };
 struct code_part {
 	const uint8_t *bytes;
 	size_t n;
-	size_t n_starts; /* a pattern that starts after these bytes is found in the next part */
+	/*
+	 * search only for patterns that start in the first n_starts bytes; the next part has the
+	 * others
+	 */
+	size_t n_starts;
 	uint64_t va;
 };
 
 /*
- * Return the offset in PATTERN of its rare byte, and set *RARE to the byte's index in rare_bytes.
+ * Return the offset of the rare byte in PATTERN, and set *RARE to the index of that byte in
+ * rare_bytes.
  */
 static size_t rare_place(const struct pattern *pattern, size_t *rare)
 {
@@ -232,8 +240,8 @@ static int find_patterns(const struct code_part *part, size_t rare, code_frame_f
 			const uint64_t va = part->va + start;
 
 			/*
-			 * If the pattern would start before the part, START has wrapped around to a
-			 * huge number.
+			 * If the pattern would start before the part, the subtraction has wrapped
+			 * START around to a huge number.
 			 */
 			if (start < part->n_starts && of[i]->n <= part->n - start &&
 			    matches(of[i], part->bytes + start))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Find the code of a file for which the call frame information is wrong, because the code moves the
- * stack pointer and the information does not say so; and find where the frames of this code are.
- * Such code is in OCaml's runtime and in the functions of OCaml programs: it raises an exception,
- * ends a callback that raises, grows a stack of OCaml 5, or calls, in OCaml 5, a C function with
- * many arguments.
+ * stack pointer and the information does not say so. Also find where the frames of this code are.
+ * This code is in OCaml's runtime and in the functions of OCaml programs: code that raises an
+ * exception, that ends a callback that raises, that grows a stack of OCaml 5, or that calls, in
+ * OCaml 5, a C function with many arguments.
  */
 #ifndef UNWIND_RUNTIME_CODE_H
 #define UNWIND_RUNTIME_CODE_H

@@ -11,7 +11,8 @@
 struct stored_block {
 	uint64_t key;
 	const struct walk_block *read;
-	struct stored_stack *stack; /* the stack that begins with this block; NULL: not made yet */
+	/* The stack whose innermost frames are in this block; NULL if it was not joined yet. */
+	struct stored_stack *stack;
 };
 
 struct stack_store {
@@ -36,8 +37,9 @@ static struct stored_block *find_block(const struct stack_store *store, uint64_t
 }
 
 /*
- * Join BLOCK and the blocks of its callers: fill STACK, and write its frames to the arrays FRAMES
- * and KERNEL, which have room for the deepest walk. Returns false if a block is missing or invalid.
+ * Join BLOCK and the blocks of its callers: fill STACK, and write the stack's frames to the arrays
+ * FRAMES and KERNEL, which have room for the deepest walk. Returns false if one of these blocks is
+ * missing or invalid.
  */
 static bool join_blocks(const struct stack_store *store, const struct stored_block *block,
 			struct stored_stack *stack, uint64_t *frames, uint64_t *kernel)

@@ -24,19 +24,19 @@ struct stack_maps {
 
 struct stack_store;
 
-/* Read all stacks that are in MAPS now. */
+/* Read all stacks that are in MAPS at the time of the call. */
 int stack_store_read(struct ocp_ctx *ctx, const struct stack_maps *maps, struct stack_store **out);
 void stack_store_free(struct stack_store *store);
 /* Return the number of blocks in STORE, at most STACKS_MAX. */
 size_t stack_store_size(const struct stack_store *store);
 
 /*
- * Find the stack KEY. Returns NULL if the stack was missing or incomplete when the store was read,
- * or if there is no memory. The stack exists as long as STORE.
+ * Find the stack whose key is KEY. Returns NULL if the stack was missing or incomplete when STORE
+ * was read, or if there is no memory. The stack exists as long as STORE.
  */
 const struct stored_stack *stack_store_find(const struct stack_store *store, uint64_t key);
 
-/* Read the losses since the maps were created, as sums over all CPUs. */
+/* Set *LOSSES to the losses since the maps were created. Each number is the sum over all CPUs. */
 int stack_losses_read(struct ocp_ctx *ctx, const struct stack_maps *maps,
 		      struct stack_losses *losses);
 

@@ -20,7 +20,9 @@
 
 /* ---- the vDSO -------------------------------------------------------------------------------- */
 
-/* Return the size of the mapping of our own vDSO, which begins at START; 0 if it is unknown. */
+/*
+ * Return the size of the mapping of our own vDSO, which begins at START; 0 if the size is unknown.
+ */
 static size_t own_bytes(uint64_t start)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -67,11 +69,11 @@ struct known_walked_file {
 	ino_t ino;
 	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
 	int table_fd;
-	char *why_none; /* why the file has no unwind table; NULL: it has a table */
+	char *why_none; /* why the file has no unwind table; NULL if the file has one */
 	bool is_told;
 };
 
-/* A file that cannot be read. */
+/* A file with code that cannot be read: stacks end in its code. */
 struct blind_file {
 	struct walk_inode inode;
 	char *path, *why;
@@ -113,7 +115,7 @@ struct stack_walker {
 
 /*
  * Set NUMBERS[i] to the number that rule I of TABLE has in the BPF map. Add the rules that the map
- * lacks. They are few, since programs share most rules.
+ * lacks. Few are added, since programs share most rules.
  */
 static int add_rules(struct stack_walker *w, const struct unwind_table *table, uint32_t *numbers)
 {
@@ -139,7 +141,8 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 
 /*
  * Make the map of the rows of TABLE. NUMBERS[i] is the number of TABLE's rule I in the map of
- * rules. The rows are written through memory: a system call would take 300 ns for each row.
+ * rules. The rows are written through a mapping of the map into memory, because a system call for
+ * each row would take 300 ns.
  */
 static int make_row_map(struct stack_walker *w, const struct unwind_table *table,
 			const uint32_t *numbers, int *fd)
@@ -192,7 +195,7 @@ static void free_file(struct known_walked_file *file)
 	free(file);
 }
 
-/* Return MESSAGE without "PATH: " at its start. */
+/* Return MESSAGE without "PATH: " if it begins with this text. */
 static const char *without_path(const char *message, const char *path)
 {
 	const size_t n = strlen(path);
@@ -235,7 +238,10 @@ static int extend_files(struct stack_walker *w)
 	return 0;
 }
 
-/* Add the file of FD. FD then belongs to W, even after an error. *OUT is NULL after an error. */
+/*
+ * Add the file of FD as *OUT. FD then belongs to W, even after an error. *OUT is NULL after an
+ * error.
+ */
 static int open_walked_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 			    const struct walk_inode *inode, struct known_walked_file **out)
 {
@@ -267,7 +273,10 @@ static int open_walked_file(struct stack_walker *w, int fd, const char *path, co
 	return 0;
 }
 
-/* Like open_walked_file(), but if the file is known, set *OUT to it and only close FD. */
+/*
+ * Like open_walked_file(), but if the file was added before, only set *OUT to that file and close
+ * FD.
+ */
 static int add_walked_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
 			   const struct walk_inode *inode, struct known_walked_file **out)
 {
@@ -281,7 +290,10 @@ static int add_walked_file(struct stack_walker *w, int fd, const char *path, con
 	return open_walked_file(w, fd, path, st, inode, out);
 }
 
-/* Find the vDSO by its name: each descriptor from vdso_open() has a new inode. */
+/*
+ * Return the vDSO if it was added before. Its name identifies it, since each descriptor from
+ * vdso_open() has a new inode.
+ */
 static struct known_walked_file *find_vdso(const struct stack_walker *w)
 {
 	for (size_t i = 0; i < w->n_files; i++)
@@ -336,7 +348,7 @@ static int add_blind(struct stack_walker *w, const struct mapping *m, const char
 	return 0;
 }
 
-/* Remember that the mapping M has code of FILE. */
+/* Record that the mapping M has code of FILE. */
 static int add_range(struct stack_walker *w, const struct mapping *m, struct blind_file *file)
 {
 	struct blind_range *new;
@@ -352,7 +364,7 @@ static int add_range(struct stack_walker *w, const struct mapping *m, struct bli
 	return 0;
 }
 
-/* Remember that the file of M cannot be read, and WHY. */
+/* Record that the file of M cannot be read, and the reason WHY. */
 static int add_unreadable_file(struct stack_walker *w, const struct mapping *m, const char *why)
 {
 	const struct walk_inode inode = inode_of(m);
@@ -395,8 +407,8 @@ void stack_walker_tell_end(const struct stack_walker *w, const struct stored_sta
 /* ---- the file of a mapping ------------------------------------------------------------------ */
 
 /*
- * Set *OUT to the file that M maps, and read this file if it is new. *OUT is NULL if the file
- * cannot be read.
+ * Set *OUT to the file that M maps. Read the file if it was not read before. *OUT is NULL if the
+ * file cannot be read.
  */
 static int find_walked_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 			    struct known_walked_file **out)
@@ -417,7 +429,7 @@ static int find_walked_file(struct stack_walker *w, pid_t pid, const struct mapp
 	if (err) {
 		if (fd >= 0)
 			close(fd);
-		/* If the process has ended, the error says nothing about the file. */
+		/* If the process has ended, the error does not show that the file is unreadable. */
 		return kill(pid, 0) != 0 ? 0 : add_unreadable_file(w, m, strerror(-err));
 	}
 	err = add_walked_file(w, fd, m->path, &st, &inode, out);
@@ -447,7 +459,8 @@ static void list_segments(const struct elf_file *elf, struct walk_file *file)
 
 /*
  * Let the BPF programs find the unwind table and the segments of FILE by INODE. If FILE is NULL,
- * the file with INODE cannot be read: let the BPF programs end each stack in its code.
+ * the file with INODE cannot be read: let the BPF programs end each stack that reaches the code of
+ * that file.
  */
 static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct known_walked_file *file)
@@ -466,8 +479,8 @@ static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 }
 
 /*
- * Give the tables of new files to the BPF programs in one call: after each call the kernel waits 5
- * to 20 ms, until no running program can use the old contents of the map.
+ * Give the tables of all new files to the BPF programs in one call. After each call the kernel
+ * waits 5 to 20 ms, until no running program can use the old contents of the map.
  */
 static int load_tables(struct stack_walker *w)
 {
@@ -527,7 +540,10 @@ static int add_mapping(struct stack_walker *w, struct walker_process *process,
 	uint64_t bias;
 	int err = find_walked_file(w, process->pid, m, &file);
 
-	/* If there is no room, the BPF programs find the mapping in the kernel's tree. */
+	/*
+	 * If the image has no room for this mapping, the BPF programs find the mapping in the
+	 * kernel's tree of mappings.
+	 */
 	if (err || image->n == WALK_MAPPINGS)
 		return err;
 	*to = (struct walk_mapping){ .start = m->start, .end = m->end, .table = WALK_NO_TABLE };
@@ -560,13 +576,14 @@ static int read_mappings(struct stack_walker *w, struct walker_process *process)
 	if (err)
 		return err;
 	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0 &&
-	    errno != E2BIG) /* the map is full: walks find its mappings in the kernel's tree */
+	    errno != E2BIG) /* the map is full: walks use the kernel's tree */
 		return ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
 				 (int)process->pid, strerror(errno));
 	/*
-	 * Since its mappings were read, the process may have executed another program, which this
-	 * user must not see. Then reading the mappings again fails, and the process is removed from
-	 * the map. If the process executes another program from now on, the BPF programs remove it.
+	 * After its mappings were read above, the process may have executed another program, one
+	 * that this user must not see. In that case reading the mappings again fails, and the
+	 * process is removed from the map. If the process executes another program from now on, the
+	 * BPF programs remove it.
 	 */
 	err = maps_read(w->ctx, process->pid, &maps);
 	if (err)
@@ -651,8 +668,8 @@ static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
 
 /*
  * Return true if INODE is the inode of FILE, which a process has mapped at M. On an overlay file
- * system, a file has an inode of its own, but its code is mapped from the file in the layer below.
- * stat() shows the inode number of the file in the layer below.
+ * system, a file has two inodes: that of the overlay, and that of the file in the layer below, from
+ * which the code is mapped. stat() gives the inode number of the file in the layer below.
  */
 static bool is_inode(const struct mapping *m, const struct known_walked_file *file,
 		     const struct walk_inode *inode)
@@ -665,8 +682,9 @@ static bool is_inode(const struct mapping *m, const struct known_walked_file *fi
 }
 
 /*
- * Read the file INODE, which a walk has met. If the process has ended, or has mapped another file
- * there since then, do nothing: if the file is still in use, another walk will meet INODE again.
+ * Read the file INODE, in whose code a walk has met an address. If the process has ended since
+ * then, or has mapped another file at that address, do nothing: if INODE is still in use, another
+ * walk will meet it.
  */
 static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
 		      const struct walk_news *news)
@@ -762,7 +780,8 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 	}
 	w->ctx = ctx;
 	w->maps = *maps;
-	w->n_rules = 1; /* rule 0 is all zero, as in a new map: nothing is known */
+	/* rule 0 (nothing is known) is all zero, which is also the contents of a new map */
+	w->n_rules = 1;
 	return 0;
 }
 

@@ -34,8 +34,13 @@ struct walked_file {
 	int fd;
 	struct elf_file *elf;
 	const char *path; /* the path in the first process that mapped the file */
-	uint32_t table;	  /* the number of the file in frames, and of its unwind table */
-	uint32_t n_rows;  /* 0: stacks end in this file; see stack_walker_tell_end() */
+	/* the number of the file in frames; its unwind table has the same number */
+	uint32_t table;
+	/*
+	 * number of rows of the unwind table; 0: stacks end in this file, see
+	 * stack_walker_tell_end()
+	 */
+	uint32_t n_rows;
 };
 
 struct stack_walker;
@@ -58,15 +63,15 @@ int stack_walker_add_file(struct stack_walker *walker, const char *path,
 			  const struct walk_inode *inode);
 
 /*
- * Read the mappings of a process again if walks have met addresses outside of its mappings. Read
- * the new files that walks have met. Forget processes that have ended.
+ * If walks of a process have met addresses outside of its known mappings, read its mappings again.
+ * Read the new files that walks have met. Forget processes that have ended.
  */
 int stack_walker_refresh(struct stack_walker *walker);
 
 /*
- * Return *N processes, as the numbers that they have in BPF programs: those whose stacks were
- * walked before the last refresh although the processes were not added. Adding them makes their
- * walks faster.
+ * Return the numbers that *N processes have in BPF programs. The stacks of these processes were
+ * walked before the last refresh although the processes were not added. Adding a process makes
+ * walks of its stacks faster.
  */
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
 
@@ -76,14 +81,17 @@ struct walked_place {
 	uint64_t va;			/* link-time address */
 };
 
-/* Find the place of FRAME, even if its process has ended. Returns false if its file is unknown. */
+/*
+ * Find the place of FRAME. The process of FRAME may have ended. Returns false if the file of FRAME
+ * is unknown.
+ */
 bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
 
-/* Warn if STACK ends in a file without an unwind table, once for each file. */
+/* Warn if STACK ends in a file without an unwind table. Warn only once about each file. */
 void stack_walker_tell_end(const struct stack_walker *walker, const struct stored_stack *stack);
 
-/* Return the number of rows of all unwind tables. */
+/* Return the total number of rows of all unwind tables. */
 size_t stack_walker_rows(const struct stack_walker *walker);
 
 /*

@@ -16,9 +16,10 @@
 enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
 
 /*
- * Offsets in OCaml 5, in bytes. STATE_STACK and STATE_C_STACK: in the state of a domain. LINK_SP:
- * in a link of C's stack. START_C_STACK and PARENT: from rsp in caml_start_program and
- * caml_runstack. C_STACK_FRAME: the number of bytes that caml_start_program leaves on C's stack.
+ * Offsets in OCaml 5, in bytes. STATE_STACK and STATE_C_STACK are offsets in the state of a domain,
+ * LINK_SP is one in a link of C's stack. START_C_STACK is an offset from rsp in caml_start_program,
+ * PARENT from rsp in caml_runstack. C_STACK_FRAME is the number of bytes that caml_start_program
+ * leaves on C's stack.
  */
 enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
 enum { C_STACK_FRAME = 80 };
@@ -45,8 +46,8 @@ static size_t hash_of(const struct walk_rule *rule)
 }
 
 /*
- * Set *NUMBER to the number of RULE; add RULE if it is new. Report a table with too many rules as
- * damaged.
+ * Set *NUMBER to the number of RULE; add RULE if the table lacks it. Report a table with too many
+ * rules as damaged.
  */
 static int intern(struct unwind_builder *b, const struct walk_rule *rule, uint32_t *number)
 {
@@ -117,7 +118,10 @@ static bool is_callback(const struct cfi_rule *cfi)
 	       cfi->add[1] == C_STACK_FRAME;
 }
 
-/* Convert CFI to a rule that the walker can follow; all zero if this is impossible. */
+/*
+ * Convert CFI to a rule that the walker can follow; return a rule that is all zero if this is
+ * impossible.
+ */
 static struct walk_rule rule_of(const struct unwind_builder *b, const struct cfi_rule *cfi)
 {
 	static const uint8_t kinds[] = {
@@ -148,7 +152,9 @@ static struct walk_rule rule_of(const struct unwind_builder *b, const struct cfi
 		rule.roots_at = b->roots_at;
 	}
 	rule.rip_off = cfi->off[KEPT_RIP];
-	/* The first six of enum cfi_kept and of enum walk_register are the same. */
+	/*
+	 * The first six values of enum cfi_kept and of enum walk_register mean the same registers.
+	 */
 	for (int i = 0; i < WALK_SAVED; i++) {
 		rule.at[i] = walk_place_of(cfi->saved[i]);
 		rule.off[i] = cfi->off[i];
@@ -188,7 +194,10 @@ static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 
 /* ---- corrections ---------------------------------------------------------------------------- */
 
-/* From `from` to `to` - 1, `rule` replaces the rule of the call frame information. */
+/*
+ * At the addresses `from` to `to` - 1, rule number `rule` replaces the rule of the call frame
+ * information.
+ */
 struct correction {
 	uint32_t from, to, rule;
 };
@@ -229,9 +238,10 @@ static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
 
 /*
  * Return true if RULE only adds the size of a frame to rsp, as the rules of OCaml functions do.
- * Only such rules are corrected. If the frame table has another size, the frame table is right: the
- * call frame information of OCaml 4 and 5 is wrong at calls of the collector inside `try`. Other
- * rules, such as the ones in OCaml 5 code that switches stacks, stay as they are.
+ * Only such rules are corrected. If the frame table has a different size, RULE is wrong and the
+ * frame table is right: OCaml 4 and 5 write wrong call frame information for calls of the collector
+ * inside `try`. All other rules, for example in OCaml 5 code that switches stacks, stay as they
+ * are.
  */
 static bool only_adds_frame_size(const struct walk_rule *rule)
 {
@@ -240,15 +250,15 @@ static bool only_adds_frame_size(const struct walk_rule *rule)
 }
 
 /*
- * Opcodes of x86-64. CALL and JUMP have a distance of four bytes, SHORT_JUMP a distance of one
- * byte.
+ * Opcodes of x86-64. After CALL and JUMP there is a distance of four bytes, after SHORT_JUMP a
+ * distance of one byte.
  */
 enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES = 2 };
 
 /*
- * Set *FROM and *TO (exclusive) to the bounds of the instructions with DESCR's frame: the call and,
- * after a call of the collector, a jump. If the code is not such a call, set them to the last byte
- * before the return address.
+ * Set *FROM and *TO (exclusive) to the bounds of the instructions that have the frame of DESCR: the
+ * call and, after a call of the collector, a jump. If the code before the return address is not
+ * such a call, the bounds contain only the last byte before the return address.
  */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
 		      uint64_t *to)
@@ -270,7 +280,7 @@ static void find_call(const struct elf_file *elf, const struct frame_descr *desc
 }
 
 /*
- * Correct the rule of each call in the frame table for which the call frame information has another
+ * For each call in the frame table, correct the rule if the call frame information has a different
  * frame size, or no rule.
  */
 static int correct_by_frames(struct corrections *c, const struct elf_file *elf,
@@ -388,7 +398,7 @@ static int apply(struct unwind_builder *b, const struct corrections *c)
 	struct unwind_table *t = b->table;
 	struct walk_row *old = t->rows;
 	const size_t n_old = t->n;
-	uint64_t end = 0; /* the end of the last correction */
+	uint64_t end = 0; /* the end of the correction that was merged last */
 	size_t row = 0;
 	int err = 0;
 
@@ -422,7 +432,7 @@ static int correct_rules(struct unwind_builder *b, struct elf_file *elf)
 	struct frametable *frames;
 	int err = frametable_read(b->ctx, elf, &frames);
 
-	if (err == -ENODATA) /* not an OCaml program */
+	if (err == -ENODATA) /* ELF is not an OCaml program: there is nothing to correct */
 		return 0;
 	if (err)
 		return err;

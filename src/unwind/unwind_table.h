@@ -2,8 +2,9 @@
 /*
  * The unwind table of a file: for each instruction, the rule that leads from its frame to the
  * caller's frame. The table is made from the call frame information, which every compiler writes.
- * For OCaml programs it is corrected in two ways: by OCaml's frame tables, which are right, since
- * the collector finds its roots with them; and for the code that runtime_code.h finds.
+ * For OCaml programs, the table is corrected in two ways: by OCaml's frame tables, which must be
+ * right, since the collector finds its roots with them; and by special rules for the code that
+ * runtime_code.h finds.
  */
 #ifndef UNWIND_UNWIND_TABLE_H
 #define UNWIND_UNWIND_TABLE_H
@@ -19,7 +20,8 @@ struct unwind_table {
 	/* The rules, without duplicates. Rule 0 is for addresses about which nothing is known. */
 	struct walk_rule *rules;
 	size_t n_rules;
-	size_t n_corrected; /* number of places where the call frame information is wrong */
+	/* number of places where the rule of the call frame information was replaced */
+	size_t n_corrected;
 };
 
 /*

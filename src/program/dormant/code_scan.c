@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * The scan tries each byte of the code as the start of an instruction, so it needs neither a
- * disassembler nor symbols. A false match is practically impossible: a byte within another
- * instruction would have to look like a load, point exactly at a marker, and be followed by the
- * comparison and the jump of a dormant probe. If an instruction loads a marker, but the code after
- * the instruction does not match, a problem is reported.
+ * disassembler nor symbols. A false match is practically impossible: bytes in the middle of an
+ * instruction would have to look like a load of exactly the address of a marker, and the comparison
+ * and the jump of a dormant probe would have to follow. If code loads a marker's address but is not
+ * the code of a dormant probe, a problem is reported.
  */
 #include "program/dormant/code_scan.h"
 #include "base/array.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits for hostile files: each use takes a few hundred bytes. */
+/* Limits for hostile files. Each use takes a few hundred bytes of memory. */
 enum { MAX_USES = 1 << 20, MAX_ARGS = 1 << 21 };
 
 /* A word of the global offset table (GOT) that the dynamic linker fills with a marker's address. */
@@ -41,9 +41,10 @@ static uint64_t external_value(const struct object *object, uint64_t slot_va)
 }
 
 /*
- * Return the address that the dynamic linker will store for RELA, or 0 if it is unknown. A symbol
- * that this file defines resolves to the definition in this file: the symbol of a marker contains
- * the name of its compilation unit, which is unique in a program.
+ * Return the address that the dynamic linker will store for RELA; 0 if the address is unknown. If
+ * this file defines the symbol of RELA, the symbol resolves to that definition: no other file has a
+ * symbol of the same name, since the symbol of a marker contains the name of its compilation unit,
+ * which is unique in a program.
  */
 static uint64_t relocated_value(const struct object *object, const struct object_section *symbols,
 				const Elf64_Rela *rela)
@@ -107,7 +108,10 @@ static int find_slots(struct code_scan *scan)
 	return err;
 }
 
-/* Return the marker whose address the word at VA will contain when the program runs, or NULL. */
+/*
+ * Return the marker whose address the word at VA will contain when the program runs; NULL if there
+ * is none.
+ */
 static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
 	const struct marker_slot key = { .va = va }, *slot = NULL;
@@ -118,8 +122,8 @@ static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 	if (slot)
 		return slot->marker;
 	/*
-	 * Without a relocation, or with a packed one (DT_RELR), the file contains the address
-	 * itself.
+	 * If no relocation, or only a packed one (DT_RELR), applies to the word, the word in the
+	 * file is the address itself.
 	 */
 	return object_read_data(scan->object, va, &word) ? marker_set_find(scan->set, word) : NULL;
 }

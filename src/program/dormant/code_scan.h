@@ -19,9 +19,10 @@ struct use {
 	size_t pos;
 	struct x86_load load;
 	struct marker *marker;
-	struct x86_site site; /* set only for a MARKER_SITE */
-	struct x86_arg *args; /* array of marker->n_args elements; NULL: no arguments */
-	const char *why_not;  /* why the code cannot be converted; NULL if it can */
+	struct x86_site site; /* set only if `marker` is a MARKER_SITE */
+	/* an array of marker->n_args elements; NULL if there are no arguments */
+	struct x86_arg *args;
+	const char *why_not; /* why the code cannot be converted; NULL if it can be */
 };
 
 struct marker_slot;
@@ -58,13 +59,15 @@ void code_scan_find_references(const struct code_scan *scan);
 enum use_args {
 	USE_ARGS_ALL,
 	/*
-	 * For a note: operands that read memory more than once (is_path) become X86_NO_OPERAND,
-	 * since our syntax for such operands is unknown to other tools that read notes.
+	 * For a note. Operands that read memory more than once (is_path) become X86_NO_OPERAND,
+	 * since they need our own syntax, which other readers of notes do not know.
 	 */
 	USE_ARGS_NOTED,
 };
 
-/* Return the operands of a site, as text that the caller frees. Return NULL if out of memory. */
+/*
+ * Return the operands of the site USE, as text that the caller frees. Return NULL if out of memory.
+ */
 char *use_args_text(const struct use *use, enum use_args which);
 /* Return true if use_args_text() returns different texts for USE_ARGS_ALL and USE_ARGS_NOTED. */
 bool use_has_paths(const struct use *use);

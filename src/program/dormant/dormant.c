@@ -10,9 +10,9 @@
  *
  * These probes have no semaphores. But each marker starts with space for two counters, and
  * [%probe_is_enabled "x"] (a query) reads the second counter of its own marker. So a probe has
- * several counters: one for all its sites, in the marker of its first site, and one in the marker
- * of each of its queries. Queries of a name without a site always return false, as in a post-linked
- * file.
+ * several counters: all its sites use the counter in the marker of the first site, and each of its
+ * queries has its own counter. Queries of a name without a site always return false, as in a
+ * post-linked file.
  */
 #include "program/dormant/dormant.h"
 
@@ -30,13 +30,16 @@ struct dormant_finder {
 	struct marker_set set;
 	struct code_scan scan;
 	char **args; /* operands of each use */
-	char *next;  /* the place in dormant->bytes for the next string or code */
+	char *next;  /* where the next string or code will be stored in dormant->bytes */
 	/*
-	 * For each probe: 1 + the offset of its name in dormant->bytes; 0: its name was not copied
-	 * yet.
+	 * For each probe: 1 + the offset of the probe's name in dormant->bytes; 0 if the name was
+	 * not copied yet.
 	 */
 	uint64_t *name;
-	/* The place of the previous site: adjacent sites mostly have the same file. */
+	/*
+	 * The source place of the previous site, and its file name in dormant->bytes: adjacent
+	 * sites mostly have the same file.
+	 */
 	struct marker_place last;
 	const char *last_file;
 };
@@ -47,7 +50,7 @@ static bool is_query(const struct dormant_finder *finder, const struct marker *m
 	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
-/* x86_match_site() accepts sites that do not fit into a struct dormant_site. Refuse these sites. */
+/* Refuse the sites that x86_match_site() accepts, but that struct dormant_site cannot describe. */
 static void refuse_unusual(struct dormant_finder *finder)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
@@ -86,8 +89,8 @@ static bool is_of_last_file(const struct dormant_finder *finder, const struct ma
 }
 
 /*
- * Compute the number of sites and queries, and an upper limit for the size of their strings and
- * code.
+ * Compute the number of sites and queries, and an upper limit for the size of the strings and the
+ * code that will be kept for them. Set the `args` of each site.
  */
 static int measure_sites(struct dormant_finder *finder, size_t *n_sites, size_t *n_bytes)
 {
@@ -126,7 +129,10 @@ static const void *keep_bytes(struct dormant_finder *finder, const void *bytes, 
 	return kept;
 }
 
-/* Return the name of the marker's probe, terminated. The first call for a probe copies the name. */
+/*
+ * Return the name of MARKER's probe, which ends with NUL. The first call for a probe copies the
+ * name.
+ */
 static const char *keep_probe_name(struct dormant_finder *finder, const struct dormant *dormant,
 				   const struct marker *marker)
 {
@@ -168,7 +174,7 @@ static void add_query(struct dormant_finder *finder, struct dormant *dormant,
 	};
 }
 
-/* Copy the names of the arguments at the marker's site, and return them terminated. */
+/* Copy the names of the arguments at the site of MARKER. Return the copy, which ends with NUL. */
 static const char *keep_arg_names(struct dormant_finder *finder, const struct marker *marker)
 {
 	const char *kept = finder->next;

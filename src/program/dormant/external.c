@@ -10,8 +10,9 @@
  *	je ...
  *
  * The text of the marker, which contains the probe's name, is only in the host's file. In a process
- * that has mapped both files, the host is known (process/image.c). The code alone proves that it is
- * a site: no other code compares an address with a constant.
+ * that has mapped both files, the host is known (process/image.c). Without the host's file, the
+ * code shows only that there is a site, but it shows this reliably: no other code compares an
+ * address with a constant.
  */
 #include "program/dormant/external.h"
 
@@ -23,14 +24,14 @@
 #include "program/dormant/x86_site.h"
 
 /*
- * Limit for the size of a table. A program with plugins exports all its symbols; 100 000 symbols
- * take about 6 MB.
+ * Limit for the size of one symbol or string table. A program with plugins exports all its symbols;
+ * 100 000 symbols take about 6 MB.
  */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
 /*
- * Return true if NAME begins like a symbol of OCaml data: "caml" and the compilation unit. ROOM
- * bytes can be read at NAME.
+ * Return true if NAME begins like a symbol of OCaml data: "caml" and the compilation unit. NAME has
+ * ROOM bytes that can be read.
  */
 static bool is_of_ocaml(const char *name, size_t room)
 {
@@ -38,8 +39,7 @@ static bool is_of_ocaml(const char *name, size_t room)
 }
 
 /*
- * Return the name of SYMBOL if it is an OCaml symbol that is defined in another file, otherwise
- * NULL.
+ * Return the name of SYMBOL if SYMBOL is an OCaml symbol that another file defines, otherwise NULL.
  */
 static const char *external_name(const Elf64_Sym *symbol, const uint8_t *strings,
 				 uint64_t string_bytes)
@@ -82,7 +82,7 @@ int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 }
 
 /*
- * Return the name of RELA's symbol if it is an OCaml symbol that is defined in another file,
+ * Return the name of RELA's symbol if the symbol is an OCaml symbol that another file defines,
  * otherwise NULL.
  */
 static const char *relocation_name(const struct object_section *symbols,

@@ -25,8 +25,9 @@
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for each such byte, and of a
  * FILE of more than 200 bytes only "..." and the last 200.) The location is shown for the probe's
  * sites. The location also makes each probe's string unique. If two probes shared a string, the
- * compiler might load its address once for both (CSE). Then, if one site is nested in the other,
- * the inner site would find that the register has changed.
+ * compiler might load its address only once, for both probes (CSE). If one site is then nested in
+ * the other, a converted outer site would have changed the register from which the inner site takes
+ * the address.
  *
  * A string is a marker only if header, padding and text all agree. So a program that only contains
  * such text, like the ppx itself, has no markers.
@@ -45,7 +46,8 @@ enum {
 	STRING_TAG = 252,
 	WORD = 8,
 	MAX_MARKERS = 1 << 21,
-	MAX_NUMBER = 10 * 1000 * 1000, /* limit for a line or column: 8 digits */
+	/* limit for a line or a column, which has at most 8 digits */
+	MAX_NUMBER = 10 * 1000 * 1000,
 };
 
 static const char magic[] = "\0\0\0\0P1:";
@@ -59,9 +61,9 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 }
 
 /*
- * The size of one read, and the limit for the data that is searched. In most files, only a few KB
- * of data stay writable, so one read is enough to see that there is no marker. No OCaml program has
- * more data than the limit.
+ * The size of one read, and the limit for the data that is searched. Most files without markers
+ * have only a few KB of data that stay writable, so one read shows that they have no marker. No
+ * OCaml program has more data than the limit.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
 #define MAX_DATA_BYTES (UINT64_C(256) << 20)
@@ -115,7 +117,7 @@ static void parse_kind(const char *text, size_t n, struct marker *marker)
 	}
 }
 
-/* Find "(ARGS)" at the end of the text after "@". */
+/* Set arg_names of MARKER from "(ARGS)" at the end of the text after "@". */
 static void find_arg_names(struct marker *marker)
 {
 	const char *end = marker->where + marker->where_bytes;
@@ -128,7 +130,10 @@ static void find_arg_names(struct marker *marker)
 	marker->arg_names_bytes = (int)(end - 1 - marker->arg_names);
 }
 
-/* Parse TEXT, the part after the magic. Return false if it is not the text of a marker. */
+/*
+ * Parse TEXT, the part of a string after the magic, into MARKER. Return false if TEXT is not the
+ * text of a marker.
+ */
 static bool parse_marker(const char *text, size_t n, struct marker *marker)
 {
 	const char *colon = memchr(text, ':', n);
@@ -168,7 +173,7 @@ static int append_marker(struct ocp_ctx *ctx, struct marker_set *set, const stru
 	return 0;
 }
 
-/* Return true if the string at BYTES + POS is a marker, and fill *MARKER except its address. */
+/* Return true if the string at BYTES + POS is a marker, and fill all of *MARKER but its address. */
 static bool read_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
 {
 	size_t length;
@@ -237,7 +242,7 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	return 0;
 }
 
-/* Set *FOUND to true if the magic is anywhere in the BYTES bytes at offset OFF of the file. */
+/* Set *FOUND to true if the magic occurs in the BYTES bytes at offset OFF of the file. */
 static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
 			  bool *found)
 {
@@ -248,7 +253,7 @@ static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, ui
 		if (err)
 			return err;
 		*found = memmem(window, n, magic, MAGIC_BYTES);
-		/* Read the last bytes of the window again: the magic may begin in them. */
+		/* Read the last bytes of the window again: the magic may begin there. */
 		off += n - (MAGIC_BYTES - 1);
 		bytes -= n - (MAGIC_BYTES - 1);
 	}
@@ -281,8 +286,8 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 	}
 	free(window);
 	/*
-	 * Ignore that the file is truncated: a truncated program cannot run, so it need not be
-	 * searched.
+	 * Report no error if the file is truncated: a truncated program cannot run, so its probes
+	 * need not be found.
 	 */
 	return err == -EBADMSG ? 0 : err;
 }
@@ -340,7 +345,7 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
 
 /*
  * Remove ":" and a number from the end of the *N bytes at TEXT, and set *NUMBER. Return false if
- * the text does not end with them.
+ * TEXT does not end with ":" and a number.
  */
 static bool take_last_number(const char *text, int *n, int *number)
 {
@@ -370,7 +375,10 @@ bool marker_read_place(const struct marker *marker, struct marker_place *place)
 	return n > 0;
 }
 
-/* Decode the three characters %XX at C to *BYTE. Return false if they are not %XX. */
+/*
+ * Decode the three characters %XX at C to *BYTE. Return false if the characters do not have this
+ * form.
+ */
 static bool decode_percent(const char *c, unsigned char *byte)
 {
 	const char hex[] = { c[1], c[2], '\0' };
@@ -400,7 +408,7 @@ struct marker *marker_set_find(const struct marker_set *set, uint64_t va)
 {
 	const struct marker key = { .va = va };
 
-	/* Nearly all addresses are outside the range of the markers. */
+	/* Check the range first: nearly all addresses are outside the range of the markers. */
 	if (set->n_markers == 0 || va < set->markers[0].va ||
 	    va > set->markers[set->n_markers - 1].va)
 		return NULL;

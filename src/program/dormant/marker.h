@@ -20,7 +20,7 @@ enum marker_kind {
 
 struct marker {
 	uint64_t va;		  /* address of the string */
-	const char *name, *where; /* they point into the object's bytes, and are not terminated */
+	const char *name, *where; /* both point into the object's bytes, and are not terminated */
 	int name_bytes, where_bytes;
 	/*
 	 * The names and types of the arguments, not terminated and not checked: see
@@ -32,20 +32,20 @@ struct marker {
 	enum marker_kind kind;
 	size_t n_args; /* set only for a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded;	    /* an instruction of a known form loads the marker's address */
-	bool is_referenced; /* other bytes of the file may be the marker's address */
+	bool is_loaded;	    /* an instruction of a known form loads the address of the marker */
+	bool is_referenced; /* other bytes of the file may be the address of the marker */
 };
 
 /* A probe: all markers with one name. */
 struct marker_probe {
 	/*
-	 * The marker with the lowest address, among the markers of sites that can be enabled; NULL
-	 * if no site can be enabled. Set by code_scan_find_probes().
+	 * Of the markers of sites that can be enabled, the one with the lowest address; NULL if no
+	 * site can be enabled. Set by code_scan_find_probes().
 	 */
 	const struct marker *marker;
 	uint64_t semaphore_va; /* assigned by the post-linker */
-	bool enabled_at_init;  /* at least one of its sites starts enabled */
-	bool disabled_at_init; /* at least one of its sites starts disabled */
+	bool enabled_at_init;  /* at least one site of the probe starts enabled */
+	bool disabled_at_init; /* at least one site of the probe starts disabled */
 };
 
 struct marker_set {
@@ -69,8 +69,8 @@ enum { MARKER_MAX_BYTES = 4096 };
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
 /*
- * Set *MAY to false if the file has no markers, or to true if it may have some. This is a cheap
- * test: it only searches the writable data for the bytes with which a marker starts.
+ * Set *MAY to false if ELF has no markers, or to true if ELF may have some. This is a cheap test:
+ * it only searches the writable data for the bytes with which a marker starts.
  */
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
@@ -84,21 +84,21 @@ int marker_set_read_external(const struct object *object, struct marker_set *set
 void marker_set_free(struct marker_set *set);
 
 /*
- * Set *PLACE to the place in the source that the text of MARKER gives. Return false if the text has
+ * Set *PLACE to the place in the source that is in the text of MARKER. Return false if the text has
  * an unknown format.
  */
 bool marker_read_place(const struct marker *marker, struct marker_place *place);
 
 /*
- * Write the file's name to TO, with a terminating 0. TO must have space for file_bytes + 1 bytes.
- * Return the name's length. Control characters become '?'.
+ * Write the decoded name of the file of PLACE to TO, with a terminating 0. TO must have space for
+ * file_bytes + 1 bytes. Return the length of the decoded name. Control characters become '?'.
  */
 size_t marker_decode_file(const struct marker_place *place, char *to);
 
 /* Return true if A and B belong to the same probe in the source. */
 bool marker_same_place(const struct marker *a, const struct marker *b);
 
-/* Return the marker whose string starts at VA, or NULL. */
+/* Return the marker whose string starts at VA; NULL if there is none. */
 struct marker *marker_set_find(const struct marker_set *set, uint64_t va);
 
 #endif

@@ -164,8 +164,8 @@ const struct object_section *object_section_at(const struct object *object, uint
 }
 
 /*
- * Return true if SECTION sorts before data that begins above VA. (Sections are sorted by kind, then
- * by address.)
+ * Return true if SECTION comes before all data sections that begin above VA. (Sections are sorted
+ * by kind, then by address.)
  */
 static bool begins_by(const struct object_section *section, uint64_t va)
 {

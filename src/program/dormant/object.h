@@ -30,19 +30,19 @@ struct object_section {
 };
 
 /*
- * A word that the dynamic linker fills with the address of a symbol of another file (external.c).
- * If this address is known, `va` is this address minus the load bias of this file, and `bytes` are
- * the bytes in memory from va - 8 on.
+ * A word that the dynamic linker fills with the address of a symbol of another file (see
+ * external.c). If this address is known, `va` is the address minus the load bias of this file, and
+ * `bytes` are the bytes from va - 8 on, as in the other file.
  */
 struct object_external {
 	uint64_t slot_va;
 	const char *symbol;
-	uint64_t va; /* 0: not known */
+	uint64_t va; /* 0: the address is not known */
 	uint8_t *bytes;
 	size_t n_bytes;
 };
 
-/* Return the element for the word at SLOT_VA in LIST, which is sorted by slot_va, or NULL. */
+/* LIST is sorted by slot_va. Return its element for the word at SLOT_VA; NULL if there is none. */
 const struct object_external *object_find_external(const struct object_external *list, size_t n,
 						   uint64_t slot_va);
 
@@ -64,14 +64,14 @@ struct object {
 int object_add(struct object *object, const struct elf_section *section,
 	       const struct elf_segment *segments, size_t n_segments);
 
-/* Sort the sections, after the last one was added. */
+/* Sort the sections. Call this once, after all sections were added. */
 void object_sort(struct object *object);
 
-/* Read the sections of ELF with their bytes; -EBADMSG if they exceed the limits. */
+/* Read the sections of ELF with their bytes. Returns -EBADMSG if the sections exceed the limits. */
 int object_read(struct ocp_ctx *ctx, struct elf_file *elf, struct object *object);
 void object_free(struct object *object);
 
-/* Return the section with this index in the file if it is of this kind, otherwise NULL. */
+/* Return the section whose index in the file is INDEX if it is of this KIND, otherwise NULL. */
 const struct object_section *object_section_at(const struct object *object, uint32_t index,
 					       enum object_kind kind);
 

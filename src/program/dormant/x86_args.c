@@ -10,16 +10,17 @@
  *
  * The stores show where the compiler keeps a and b; between them are the moves, loads and
  * allocations that compute the stored values. At the start of the walk, at the site, each register
- * and stack slot has its own initial value. The walk follows these values. So it knows where the
- * value of each store was at the site. The post-linker later erases the stores, since no code reads
- * their target. It keeps the other instructions: the handler may use the registers that they load.
+ * and stack slot has its own initial value. The walk follows these values through the code. So for
+ * each stored value, the walk knows where the value was at the site. The post-linker later erases
+ * the stores, since no code reads the words that they write. It keeps the other instructions: the
+ * handler may use the registers that these load.
  *
  * The result is exact because the walk follows only the path of execution from the site. The walk
  * ends at an unknown instruction and at a conditional jump, with one exception: the jump after the
  * test whether an allocation fits. That jump leads to the garbage collector, which returns to the
- * next instruction. All registers then have the same values (a value may have been moved). After a
- * call the registers and the memory are unknown, but not the stack: the callee does not write to
- * this frame.
+ * instruction after the jump. All registers then have the same values as before (but the collector
+ * may have moved a value in memory). After a call the registers and the memory are unknown, but not
+ * the stack: the callee does not write to this frame.
  *
  * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
@@ -29,8 +30,8 @@
  *
  * SystemTap's operands read memory once at most. A variable that a closure has captured may need
  * two reads: the stack has the closure, and the closure has the variable. A field of a record on
- * the stack may also need two. For these, operands have our own syntax, memory at an address in
- * memory:
+ * the stack may also need two reads. For arguments that need more than one read, operands have our
+ * own syntax, which means memory at an address in memory:
  *
  *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
  *
@@ -64,9 +65,9 @@ static const int64_t EPOCH = INT64_C(1) << 40;
 
 enum walked_kind {
 	UNKNOWN = 0,
-	REGISTER, /* the value of register `reg` at the site */
-	XMM,	  /* the lower half of the value of vector register `reg` at the site */
-	SLOT,	  /* the stack word at offset `number` from %rsp */
+	REGISTER, /* the value that register `reg` has at the site */
+	XMM,	  /* the lower half of the value that vector register `reg` has at the site */
+	SLOT,	  /* the stack word at offset `number` from the %rsp of the site */
 	FIELD,	  /* the word at offset `number` from the address in register `reg` at the site */
 	DATA,	  /* the word at address `number` in the program's data */
 	CONSTANT, /* the constant `number` */
@@ -80,15 +81,16 @@ struct walked_value {
 	unsigned int reg;
 	int64_t number;
 	/*
-	 * For SLOT, FIELD and DATA: if n_then > 0, the word is an address. The word at offset
-	 * then[0] from this address is the value if n_then is 1. Otherwise this word is the next
+	 * For SLOT, FIELD and DATA: how to get from the word to the value. If n_then is 0, the word
+	 * is the value. Otherwise the word is an address, and the next word is at offset then[0]
+	 * from this address. That word is the value if n_then is 1; otherwise it is again an
 	 * address, for then[1], and so on.
 	 */
 	int32_t then[X86_MAX_THEN];
 	unsigned int n_then;
 };
 
-/* A word of the stack frame or of a new block that was written since the site. */
+/* A word of the stack frame or of a new block that the code has written since the site. */
 struct written_cell {
 	enum walked_kind kind; /* SLOT or HEAP */
 	int64_t number;
@@ -119,7 +121,7 @@ static int64_t plus(int64_t a, int64_t b)
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-/* Write NUMBER, unless it is 0, and a parenthesis. Return the end of the text. */
+/* Write NUMBER (nothing if NUMBER is 0) and a parenthesis. Return the end of the text. */
 static char *put_offset(char *at, const char *end, int64_t number)
 {
 	const size_t room = (size_t)(end - at);
@@ -129,8 +131,8 @@ static char *put_offset(char *at, const char *end, int64_t number)
 }
 
 /*
- * Write the operand of the word VALUE, with PREFIX. Its first address is NUMBER from register
- * BASE_NAME. The longest operand fits into X86_OPERAND_BYTES.
+ * Write the operand of the word VALUE, with PREFIX. The first address of VALUE is NUMBER from
+ * register BASE_NAME. The longest operand fits into X86_OPERAND_BYTES.
  */
 static bool put_memory(char *operand, const char *prefix, struct walked_value value, int64_t number,
 		       const char *base_name)
@@ -192,8 +194,9 @@ static struct walked_value read_cell(const struct args_walk *walk, enum walked_k
 }
 
 /*
- * Return the operand prefix for a boxed number whose block has this HEADER, or NULL if it is not
- * the header of a boxed number. Set *CONTENT_OFF to the offset of the number in the block.
+ * Return the operand prefix for a boxed number whose block has the header HEADER. Return NULL if
+ * HEADER is not the header of a boxed number. Set *CONTENT_OFF to the offset of the number in the
+ * block.
  */
 static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 {
@@ -207,7 +210,7 @@ static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 	return words == 2 && tag == CUSTOM_TAG ? "-8@" : NULL;
 }
 
-/* Set the operand of ARG from VALUE, which the code stores for the tracer. */
+/* Set the operand of ARG from VALUE, which the code stores as this argument. */
 static void note_value(const struct args_walk *walk, struct walked_value value, struct x86_arg *arg)
 {
 	const struct x86_args_query *query = walk->query;
@@ -240,7 +243,7 @@ static void note_value(const struct args_walk *walk, struct walked_value value, 
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* Return the word at offset DISP from the address that is in the word VALUE. */
+/* VALUE is an address. Return the word at offset DISP from this address. */
 static struct walked_value dereference(struct walked_value value, int64_t disp)
 {
 	if (value.n_then == X86_MAX_THEN)
@@ -328,8 +331,8 @@ static bool write_cell(struct args_walk *walk, enum walked_kind kind, int64_t nu
 }
 
 /*
- * Follow a store of VALUE, which must be `unknown` if the store is not a whole word. Return false
- * if the walk cannot continue.
+ * Follow a store of VALUE. If the store is not of a whole word, VALUE must be `unknown`. Return
+ * false if the walk cannot continue.
  */
 static bool follow_store(struct args_walk *walk, const struct x86_insn *insn, size_t pos,
 			 struct walked_value value)
@@ -363,7 +366,7 @@ static bool follow_store(struct args_walk *walk, const struct x86_insn *insn, si
 
 static bool set_walked_register(struct args_walk *walk, unsigned int reg, struct walked_value value)
 {
-	/* The stack pointer changes, and so do the offsets of stack words: end the walk. */
+	/* End the walk: with the stack pointer, the offsets of all stack words change. */
 	if (reg == X86_RSP)
 		return false;
 	walk->regs[reg] = value;
@@ -394,7 +397,10 @@ static struct walked_value follow_lea(const struct args_walk *walk, const struct
 	}
 }
 
-/* Return the result of mov of a 32-bit immediate, which loads addresses in non-PIE code. */
+/*
+ * Return the result of a mov of the 32-bit immediate IMM. Code that is not PIE loads addresses this
+ * way.
+ */
 static struct walked_value immediate(const struct args_walk *walk, int64_t imm)
 {
 	const struct x86_args_query *query = walk->query;
@@ -404,7 +410,7 @@ static struct walked_value immediate(const struct args_walk *walk, int64_t imm)
 	return constant(imm);
 }
 
-/* Return VALUE plus BY. The sum is known only if VALUE is a heap pointer. */
+/* Return VALUE plus BY. The result is unknown unless VALUE is a heap pointer. */
 static struct walked_value moved(struct walked_value value, int64_t by)
 {
 	if (value.kind != HEAP)
@@ -413,7 +419,7 @@ static struct walked_value moved(struct walked_value value, int64_t by)
 	return value;
 }
 
-/* Follow an instruction that gives its ModRM operand an unknown value. */
+/* Follow an instruction that writes an unknown value to its ModRM operand. */
 static bool change_rm(struct args_walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	if (insn->is_memory)
@@ -428,9 +434,9 @@ static bool is_heap_test(const struct args_walk *walk, const struct x86_insn *in
 }
 
 /*
- * Follow a call of caml_alloc1, caml_alloc2, caml_alloc3 or caml_allocN, which module initialisers
- * call instead of allocating in line: sub $N,%r15 (not in caml_allocN); cmp (%r14),%r15; jb; ret.
- * Return false if TARGET is another function.
+ * Follow a call of caml_alloc1, caml_alloc2, caml_alloc3 or caml_allocN. Module initialisers call
+ * these functions instead of allocating in line. Their code is: sub $N,%r15 (not in caml_allocN);
+ * cmp (%r14),%r15; jb; ret. Return false if the function at TARGET has other code.
  */
 static bool step_allocation(struct args_walk *walk, uint64_t target)
 {
@@ -580,7 +586,7 @@ static bool step_two_byte(struct args_walk *walk, const struct x86_insn *insn, s
 	case 0x82: /* jb, jbe: accepted only as the test whether an allocation fits */
 	case 0x86:
 		return walk->was_heap_test;
-	case 0x2c: /* the result is in a general register */
+	case 0x2c: /* conversions to an integer: the result is in a general register */
 	case 0x2d:
 	case 0xaf:
 	case 0xb6:
@@ -664,7 +670,7 @@ static bool step_one_byte(struct args_walk *walk, const struct x86_insn *insn, s
 	}
 	if (opcode >= 0x70 && opcode <= 0x7f)
 		return false;
-	/* Push and pop change the offsets of stack words: end the walk. */
+	/* End the walk: push and pop change the offsets of all stack words. */
 	if (opcode >= 0x50 && opcode <= 0x5f)
 		return false;
 	if (opcode >= 0xb8 && opcode <= 0xbf)

@@ -13,7 +13,9 @@
 
 enum {
 	X86_MAX_ARGS = 32, /* the most arguments of a probe; the ppx allows no more */
-	/* Further reads of memory after the first one: ARG_MAX_THEN of bpf/args.h. */
+	/*
+	 * The largest number of reads of memory after the first one, as ARG_MAX_THEN of bpf/args.h.
+	 */
 	X86_MAX_THEN = 3,
 	X86_OPERAND_BYTES = 96,
 };
@@ -22,16 +24,17 @@ struct x86_args_query {
 	const struct x86_code *code;
 	size_t start; /* offset of the handler in `code` */
 	/*
-	 * The site. The registers and stack slots that it writes have other values at the handler
-	 * than at the start of the site.
+	 * The site. Its code writes registers and stack slots, so at the handler these have other
+	 * values than at the start of the site.
 	 */
 	const struct x86_site *site;
 	uint64_t site_va;
 	bool is_fixed; /* the program runs at its link-time addresses */
 	size_t n_args; /* at most X86_MAX_ARGS */
 	/*
-	 * Return true if VA is the address of the marker for these arguments (is_marker), or of a
-	 * word that will contain the marker's address (holds_marker).
+	 * is_marker: return true if VA is the address of the marker for these arguments.
+	 * holds_marker: return true if VA is the address of a word that will contain the marker's
+	 * address.
 	 */
 	bool (*is_marker)(const void *data, uint64_t va);
 	bool (*holds_marker)(const void *data, uint64_t va);
@@ -44,9 +47,10 @@ struct x86_args_query {
 };
 
 struct x86_arg {
-	char operand[X86_OPERAND_BYTES]; /* "": unknown */
-	bool is_path;			 /* reads memory more than once: not SystemTap's syntax */
-	/* The instruction that stores the argument; 0 bytes: not found. */
+	char operand[X86_OPERAND_BYTES]; /* "" if the place of the argument is unknown */
+	/* the operand reads memory more than once, which SystemTap's syntax cannot express */
+	bool is_path;
+	/* The instruction that stores the argument. store_bytes is 0 if it was not found. */
 	size_t store_pos, store_bytes;
 };
 

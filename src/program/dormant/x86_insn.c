@@ -18,8 +18,9 @@ enum insn_shape {
 	IMM32 = 1 << 3,
 	IMM_WIDE = 1 << 4, /* an immediate of 8 bytes with REX.W, otherwise 4 */
 	RELATIVE = 1 << 5, /* the immediate is a displacement from the end of the instruction */
-	GROUP3 = 1 << 6,   /* test: an immediate follows if the opcode extension is 0 or 1 */
-	REG8 = 1 << 7,	   /* `reg` is an 8-bit register; RM8: `rm` is one */
+	/* opcodes f6 and f7: only if the opcode extension is 0 or 1 (test), an immediate follows */
+	GROUP3 = 1 << 6,
+	REG8 = 1 << 7, /* `reg` is an 8-bit register; with RM8, `rm` is one */
 	RM8 = 1 << 8,
 	OPCODE_REG = 1 << 9, /* the last 3 bits of the opcode are the register `rm` */
 };
@@ -201,8 +202,8 @@ static void take_immediate(struct insn_cursor *cursor, unsigned int shape, struc
 }
 
 /*
- * Return true if an operand is one of %ah to %bh, which are halves of other registers. They are the
- * byte registers 4 to 7 in an instruction without REX.
+ * Return true if an operand is %ah, %ch, %dh or %bh, which are parts of other registers. In an
+ * instruction without REX, the byte registers 4 to 7 mean these.
  */
 static bool has_high_byte(unsigned int shape, const struct x86_insn *insn)
 {
@@ -235,8 +236,8 @@ bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn)
 	} else {
 		shape = find_shape(one_byte, sizeof(one_byte) / sizeof(*one_byte), byte);
 		/*
-		 * Refuse prefixes: 66 changes the size of an immediate; f2 and f3 change the
-		 * meaning.
+		 * Refuse instructions with prefixes: 66 changes the size of an immediate; f2 and f3
+		 * change the meaning of the opcode.
 		 */
 		if (insn->prefix && byte != 0x90)
 			return false;

@@ -15,7 +15,7 @@ enum {
 	/* Values of `base` and `index`. */
 	X86_NO_REG = -1,
 	X86_RIP = -2,
-	/* Added to the second byte in `opcode` of instructions that start with 0f. */
+	/* In instructions that start with 0f, `opcode` is the second byte plus this number. */
 	X86_0F = 0x0f00,
 };
 
@@ -25,20 +25,26 @@ struct x86_insn {
 	uint8_t prefix; /* 66, f2, f3 or 0 */
 	bool is_wide;	/* REX.W */
 	bool has_modrm;
-	/* The ModRM operand is memory at base, index, disp; otherwise it is register `rm`. */
+	/*
+	 * If is_memory, the ModRM operand is the memory at `base` + `index` * `scale` + `disp`;
+	 * otherwise it is register `rm`.
+	 */
 	bool is_memory;
 	unsigned int reg; /* the other operand, or the opcode extension (then & 7) */
 	unsigned int rm;
 	int base, index;
 	unsigned int scale; /* 1 to 8 */
-	int64_t disp;	    /* if `base` is X86_RIP: the absolute address */
+	int64_t disp;	    /* if `base` is X86_RIP, `disp` is the absolute address */
 	int64_t imm;	    /* sign-extended; for a jump or call: the target address */
 };
 
 /* Return the 64-bit name, without %, of general register REG, which must be below X86_N_REGS. */
 const char *x86_register_name(unsigned int reg);
 
-/* Decode the instruction at POS. Return false if it is unknown or not complete in the section. */
+/*
+ * Decode the instruction at POS. Return false if the instruction is unknown, or if the section ends
+ * before the instruction does.
+ */
 bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn);
 
 #endif

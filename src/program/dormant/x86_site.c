@@ -32,7 +32,7 @@
 
 #include "program/dormant/x86_insn.h"
 
-/* The byte that differs in je and jne is this many bytes before the end of a dormant probe. */
+/* je and jne differ in one byte, which is this many bytes before the end of a dormant probe. */
 enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
 
 static int32_t read_i32(const uint8_t *bytes)
@@ -83,8 +83,9 @@ size_t x86_site_opcode_at(const struct x86_site *site)
 
 /*
  * Decides whether the load of a marker's address is the start of a dormant probe. The code after
- * the load is evaluated for two cases at once: in the first case, the marker is an address, as when
- * the program runs; in the second case, it is OCaml's 0. The code is a dormant probe if it has only
+ * the load is evaluated for two cases at once: in the first case, the loaded value is the marker's
+ * address, as when the program runs; in the second case, the loaded value is OCaml's 0. The code is
+ * a dormant probe if it has only
  *
  *	moves of values that come from the marker, to registers, stack slots and static data;
  *	the comparison of the marker with 0;
@@ -92,8 +93,9 @@ size_t x86_site_opcode_at(const struct x86_site *site)
  *		constant
  *
  * up to a conditional jump that differs in the two cases. The branch that is never taken is the
- * handler. Usually this code has three instructions. Under register pressure there are moves in
- * between; flambda makes static data of each step of a module's initialiser.
+ * handler. Usually this code has three instructions. If registers are scarce, there are moves
+ * between these three; in a module's initialiser, flambda stores the result of each step as static
+ * data.
  *
  * The post-linker overwrites all of this code, from the load to the jump. This is sound since no
  * later code uses the values that this code writes: the ppx gives the values no names, and
@@ -113,7 +115,7 @@ enum {
 enum evaluated_kind {
 	OTHER = 0, /* an unknown value, which no later instruction may use */
 	MARKER,	   /* the marker's address in the first case; OCaml's 0 in the second */
-	PLACE,	   /* an address, identified by `key` */
+	PLACE,	   /* the address of the memory word that `key` identifies */
 	CHOICE,	   /* a number for each of the two cases */
 };
 
@@ -157,10 +159,7 @@ static bool set_evaluated_register(struct evaluation *eval, unsigned int reg,
 	return true;
 }
 
-/*
- * Set *KEY to the word that is the instruction's memory operand. Return false if the word is
- * unknown.
- */
+/* Set *KEY to the memory word that is the operand of INSN. Return false if this word is unknown. */
 static bool find_word_key(const struct evaluation *eval, const struct x86_insn *insn,
 			  struct word_key *key)
 {
@@ -190,8 +189,8 @@ static struct evaluated_value evaluate_load(const struct evaluation *eval,
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
 	/*
-	 * Take the word for a word of the GOT, which contains an address. If it is any other word,
-	 * that is safe: evaluate_insn() accepts no use of the value.
+	 * Assume that the word is one of the GOT and contains an address. If the assumption is
+	 * wrong, no harm is done: evaluate_insn() accepts no use of the value.
 	 */
 	if (insn->base == X86_RIP)
 		value = (struct evaluated_value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
@@ -251,8 +250,8 @@ static struct evaluated_value evaluate_lea(const struct evaluation *eval,
 }
 
 /*
- * Evaluate one instruction. Return false if it is not one of the instructions described at the
- * start of this section.
+ * Evaluate the instruction INSN. Return false if INSN is not one of the instructions described at
+ * the start of this section.
  */
 static bool evaluate_insn(struct evaluation *eval, const struct x86_insn *insn)
 {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of machine code and its address. */
+/* A piece of machine code, and the link-time address of its first byte. */
 struct x86_code {
 	uint8_t *bytes;
 	size_t n_bytes;
@@ -29,7 +29,8 @@ enum {
 struct x86_load {
 	enum x86_load_form form;
 	unsigned int reg;
-	uint64_t va; /* the loaded address; for X86_LOAD_GOT, the GOT slot that contains it */
+	/* the address that is loaded; for X86_LOAD_GOT, the GOT slot with the address to load */
+	uint64_t va;
 };
 
 /*
@@ -38,7 +39,9 @@ struct x86_load {
  */
 static inline bool x86_may_be_load(const uint8_t *bytes)
 {
-	/* REX.W, then lea or mov from memory relative to %rip, or mov of a sign-extended imm32. */
+	/*
+	 * REX.W, then lea or mov with an operand relative to %rip, or mov of a sign-extended imm32.
+	 */
 	return (bytes[0] & 0xf8) == 0x48 &&
 	       (((bytes[1] == 0x8d || bytes[1] == 0x8b) && (bytes[2] & 0xc7) == 0x05) ||
 		(bytes[1] == 0xc7 && (bytes[2] & 0xf8) == 0xc0));
@@ -51,7 +54,10 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 struct x86_site {
 	size_t pos;	/* offset of the load in the section */
 	size_t n_bytes; /* size, from the load to the end of the conditional jump */
-	/* The register with the marker's address. No code after the jump uses its value. */
+	/*
+	 * The register that is loaded with the marker's address. No code after the jump uses this
+	 * value of the register.
+	 */
 	unsigned int reg;
 	bool is_inverted; /* the jump leads to the handler, not past it */
 	bool is_near;	  /* the jump has a 32-bit displacement */
@@ -66,18 +72,18 @@ struct x86_site {
 };
 
 /*
- * Check whether the code that begins with LOAD at POS is a dormant probe. Return NULL and fill
- * *SITE if it is, otherwise return the reason why not.
+ * Check whether the code that begins with LOAD at POS is a dormant probe. If so, fill *SITE and
+ * return NULL. Otherwise return the reason why the code is not a dormant probe.
  */
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);
 
-/* Return the offset of the handler in the section. */
+/* Return the offset of SITE's handler in the section. */
 size_t x86_site_handler(const struct x86_site *site);
 
 /*
- * Return the offset, in the site, of the byte that enabling and disabling change. Its value is 0x74
- * or 0x75, in the near form 0x84 or 0x85.
+ * Return the offset, from the start of SITE, of the byte that enabling and disabling change. This
+ * byte is 0x74 or 0x75 or, in the near form, 0x84 or 0x85.
  */
 size_t x86_site_opcode_at(const struct x86_site *site);
 

@@ -5,9 +5,9 @@
  * pointer is 8 below its value at the site. The wrapper
  *
  *	allocates a stack frame, perhaps after a frame pointer and a test of the stack's size
- *	saves all live registers in the frame, also %r15, which it uses to move stack words
- *	copies the probe's arguments, from registers and the caller's frame, to its own frame
- *	loads them from there to where the handler expects its parameters
+ *	saves all live registers in the frame, also %r15, with which it then moves stack words
+ *	copies the probe's arguments, from registers and the caller's frame, to the wrapper's frame
+ *	loads the copies to where the handler expects its parameters
  *	calls the handler
  *
  * and then restores everything. The walk follows the values from the site to the call of the
@@ -117,8 +117,8 @@ static bool is_sane(int64_t number)
 }
 
 /*
- * Return the address of the memory operand: a POINTER, or a REGISTER %r14 with the offset in
- * `number`, or `unknown`.
+ * Return the address of INSN's memory operand: a POINTER; or a REGISTER, namely %r14, with the
+ * offset in `number`; or `unknown`.
  */
 static struct traced_value address_in_wrapper(const struct wrapper_walk *walk,
 					      const struct x86_insn *insn)
@@ -144,13 +144,15 @@ static struct traced_value trace_load(struct wrapper_walk *walk, const struct x8
 	cell = find_cell(&walk->frame, at.number);
 	if (cell)
 		return cell->value;
-	/* At offsets below 0 are the return address and words that were not written. */
+	/* At offsets below 0 are the return address, and words that the wrapper has not written. */
 	if (at.number >= 0)
 		return (struct traced_value){ .kind = STACK, .number = at.number };
 	return unknown;
 }
 
-/* Follow a store. The wrapper may write only to its own frame and to the domain's state. */
+/*
+ * Follow a store of VALUE. The wrapper may write only to its own frame and to the domain's state.
+ */
 static bool trace_store(struct wrapper_walk *walk, const struct x86_insn *insn,
 			struct traced_value value)
 {
@@ -167,7 +169,7 @@ static bool trace_store(struct wrapper_walk *walk, const struct x86_insn *insn,
 static bool set_traced_register(struct wrapper_walk *walk, unsigned int reg,
 				struct traced_value value)
 {
-	/* If the stack pointer becomes unknown, or leaves the wrapper's frame, end the walk. */
+	/* End the walk if the stack pointer becomes unknown or leaves the wrapper's frame. */
 	if (reg == X86_RSP && (value.kind != POINTER || value.number > -WORD))
 		return false;
 	walk->regs[reg] = value;
@@ -239,7 +241,7 @@ static bool step_one_byte(struct wrapper_walk *walk, const struct x86_insn *insn
 		return true;
 	case 0x3b:
 		return is_stack_test(walk, insn);
-	case 0x72: /* jb: the stack is grown, and all registers keep their values */
+	case 0x72: /* jb to code that grows the stack and keeps all registers */
 		return walk->was_stack_test;
 	case 0x81:
 	case 0x83:
@@ -281,7 +283,7 @@ static bool step_two_byte(struct wrapper_walk *walk, const struct x86_insn *insn
 	switch (insn->opcode) {
 	case X86_0F | 0x1f: /* nop */
 		return true;
-	case X86_0F | 0x82: /* jb: the stack is grown, and all registers keep their values */
+	case X86_0F | 0x82: /* jb to code that grows the stack and keeps all registers */
 		return walk->was_stack_test;
 	case X86_0F | 0x11:
 	case X86_0F | 0x29:
@@ -311,7 +313,7 @@ static struct x86_place place_of_param(struct traced_value value)
 	}
 }
 
-/* Find the eleventh and further parameters. Return false if there are not N of them. */
+/* Find the parameters from the eleventh on. Return false if there are not N of them. */
 static bool find_further(struct wrapper_walk *walk, size_t n, struct traced_cells **cells,
 			 int64_t *first)
 {
@@ -325,7 +327,10 @@ static bool find_further(struct wrapper_walk *walk, size_t n, struct traced_cell
 	for (size_t i = 1; i < walk->domain.n; i++)
 		if (walk->domain.list[i].number < *first)
 			*first = walk->domain.list[i].number;
-	/* If there are N words, they are the parameters: read_params() looks up each of them. */
+	/*
+	 * If the wrapper has written N words, these words are the parameters: read_params() looks
+	 * up each of them.
+	 */
 	return walk->domain.n == n;
 }
 

@@ -30,9 +30,9 @@ struct x86_place {
 
 /*
  * Follow the wrapper at POS of CODE up to its call of the handler, which has N parameters, all of
- * them integers or OCaml values. Return NULL and fill PLACES, or return a phrase that says why the
- * places are unknown. CODE may contain any bytes: this function always terminates, and reads
- * nothing outside CODE.
+ * them integers or OCaml values. Fill PLACES with the places of the parameters, and return NULL. If
+ * the places are unknown, return a phrase that says why. CODE may contain any bytes: this function
+ * always terminates, and reads nothing outside CODE.
  */
 const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 			    struct x86_place *places);
