@@ -2,9 +2,10 @@
 /*
  * The ring buffer with the records of hits and slow pairs, and the limit of records per second.
  *
- * The time of a record is taken after the room for the record is reserved. So if the reader does
- * not see the reservation of a record yet, the time of the record is later than the moment at which
- * the reader looked. The reader polls; it is not woken up.
+ * The program first reserves space for a record and then takes the time of the record. So a record
+ * whose reservation the reader does not see yet will have a time that is later than the moment at
+ * which the reader looked; the reader uses this to sort records by time. The reader polls; it is
+ * not woken up.
  */
 #ifndef MEASURE_RECORDS_BPF_H
 #define MEASURE_RECORDS_BPF_H
@@ -26,8 +27,8 @@ struct {
 volatile __u64 print_window;
 
 /*
- * Return 1 if another record may be made in the second of NS. If many CPUs compete, some records
- * are refused although the limit is not reached.
+ * Return 1 and count a record if the second that contains the time NS has fewer records than the
+ * limit, else 0. If many CPUs compete, 0 may be returned although the limit is not reached.
  */
 static __always_inline int is_within_limit(__u64 ns)
 {

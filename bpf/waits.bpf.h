@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that wait now, which profile.bpf.c and waiting.bpf.c share. */
+/* The map of the threads that wait now. profile.bpf.c and waiting.bpf.c share this map. */
 #ifndef WAITS_BPF_H
 #define WAITS_BPF_H
 
@@ -21,7 +21,10 @@ struct {
  */
 enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
 
-/* Return the CPU time of TASK in nanoseconds. It is up to date when TASK gives up its CPU. */
+/*
+ * Return the CPU time of TASK in nanoseconds. The kernel updates this time when TASK gives up its
+ * CPU.
+ */
 static __always_inline __u64 cpu_time_of(const struct task_struct *task)
 {
 	return BPF_CORE_READ(task, se.sum_exec_runtime);
