@@ -154,9 +154,7 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 	return address < mapping->end ? mapping : (void *)0;
 }
 
-/*
- * ---- mappings that user space has not read yet ----------------------------------------------------------------
- */
+/* ---- mappings that user space has not read yet ---------------------------------------------- */
 
 struct stack_walk {
 	struct walk_scratch *scratch;
