@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the arguments of a hit from the record that bpf/args.bpf.h wrote, as trees of values, and
- * writes them as text. OCaml's memory does not show all types: an int may also be a bool, a char or
- * a constant constructor; records, tuples and arrays are all blocks of tag 0; a block that looks
- * like a list is taken for a list, even if it is (1, false).
+ * writes them as text. The types of OCaml values cannot always be seen in memory: an int may also
+ * be a bool, a char or a constant constructor; records, tuples and arrays are all blocks of tag 0;
+ * a block that looks like a list is taken for a list, even if it is (1, false).
  */
 #ifndef MEASURE_VALUE_H
 #define MEASURE_VALUE_H
@@ -22,9 +22,14 @@ struct value {
 	unsigned int n_items; /* the number of recorded items */
 	__s64 number;	      /* the value of an integer of any kind */
 	double real;	      /* the value of a float */
-	const char *bytes;    /* of a string or custom value; no NUL follows */
+	/* the bytes of a string, or the name of a custom value; not terminated by NUL */
+	const char *bytes;
 	size_t n_bytes;
-	__u64 size; /* bytes of a string, words of a block, elements of floats; unknown for lists */
+	/*
+	 * full size: bytes of a string, words of a block, elements of a float array; not set for
+	 * lists
+	 */
+	__u64 size;
 	const struct hit_record *record;
 	unsigned int node;
 };
@@ -42,8 +47,8 @@ struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 struct value value_item(const struct value *value, unsigned int i);
 
 /*
- * Write VALUE, which is an argument of type TYPE, in the syntax of value_write_args(). VALUE must
- * not be a value with items, such as a block or list.
+ * Write VALUE, an argument of type TYPE, in the syntax of value_write_args(). VALUE must not have
+ * items, as blocks and lists have.
  */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 
