@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the events of a Gc.Memprof profile with eBPF (bpf/memprof.bpf.c), at the probes of the
- * library ocaml-probes.memprof, instead of from the library's ring. This has the same requirements
- * as measuring. A session (session.h) still starts and stops the profile.
+ * library ocaml-probes.memprof, instead of from the library's ring. This needs the same kernel and
+ * privileges as measuring. The profile is still started and stopped by a session (session.h).
  */
 #ifndef MEMPROF_PROBES_H
 #define MEMPROF_PROBES_H
@@ -15,8 +15,8 @@ struct memprof_probes;
 /*
  * Put uprobes on the library's probes in PID. Call this before the session is opened, so that no
  * event is missed. Call stacks are cut after DEPTH frames. The program is not stopped. Return
- * -EPERM or -EOPNOTSUPP if something that measuring requires is missing, and -EPROTO if the probes'
- * arguments are not those of this version.
+ * -EPERM or -EOPNOTSUPP if the privileges or the kernel do not suffice for measuring, and -EPROTO
+ * if the probes have other arguments than this version expects.
  */
 int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth,
 			struct memprof_probes **out);
@@ -27,9 +27,9 @@ void memprof_probes_close(struct memprof_probes *probes);
 size_t memprof_probes_count(const struct memprof_probes *probes);
 
 /*
- * Take the next event of the session SESSION, as memprof_next() does; skip events of other
- * sessions. Before memprof_number() has returned the number of our session, pass 0: the call then
- * returns false, and all events stay in the buffer.
+ * Like memprof_next(): take the next event of the session with the number SESSION, and skip events
+ * of other sessions. SESSION is the result of memprof_number(). While it is 0, return false and
+ * leave all events in the buffer.
  */
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);
@@ -42,7 +42,7 @@ int memprof_probes_add_losses(const struct memprof_probes *probes, struct mempro
 
 /*
  * Do periodic work; call this once a second. Return -ESTALE if a file of the program is being
- * overwritten in place: no more events will come.
+ * overwritten in place; then no more events will come.
  */
 int memprof_probes_refresh(struct memprof_probes *probes);
 

@@ -39,8 +39,9 @@ struct memprof_session {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memprof_signpost post;
-	int socket;  /* our end of this session's socket pair */
-	int request; /* copy of the program's socket; after the request -1, as is ring_fd */
+	int socket; /* our end of this session's socket pair */
+	/* our copy of the program's request socket; like ring_fd, it is -1 after the request */
+	int request;
 	int ring_fd;
 	struct ring_reader reader;
 };
@@ -49,7 +50,7 @@ struct memprof_session {
 
 /*
  * Return true if descriptor NUMBER of PID is the signpost, and read the signpost into POST. The
- * link in /proc may change at any time, and so may the file to which the link leads.
+ * link /proc/PID/fd/NUMBER and the file to which it leads may change at any time.
  */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
@@ -80,8 +81,8 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 }
 
 /*
- * Return true if POST is the signpost of PID itself, not of its parent: a forked child has the
- * files of its parent until the library has made new ones.
+ * Return true if POST is the signpost of PID itself. After a fork, a child has the signpost of its
+ * parent until the library has made a new one.
  */
 static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
 {
@@ -187,8 +188,9 @@ static int copy_descriptor(pid_t pid, int number, int *copy)
 }
 
 /*
- * Return true if FD is the expected socket. The process chooses what kind of file FD is. So call
- * getsockopt(2) first: fstat(2) could block on another kind of file.
+ * Return true if FD is the expected socket. The process may have chosen any kind of file. Call
+ * getsockopt(2) first, which fails if FD is not a socket, because fstat(2) could block on some
+ * kinds of files.
  */
 static bool is_local_socket(int fd, uint64_t inode)
 {
@@ -372,8 +374,8 @@ void memprof_finish(struct memprof_session *s)
 }
 
 /*
- * Return true if the numbers in LOSSES are possible. No program loses 2^48 events before the tool
- * reads some.
+ * Return true if the numbers in LOSSES are below 2^48. Larger numbers are impossible, but the
+ * program can write them.
  */
 static bool is_possible(const struct memprof_losses *losses)
 {
@@ -430,9 +432,9 @@ static void record_domain_start(struct memprof_answers *a, uint32_t domain)
 
 /*
  * Record that a domain refused the profile. There are two cases. A domain that was spawned during
- * the profile inherits the profile of its parent and refuses a second one; this domain sends
- * events, which show that it is profiled. Any other domain refuses because the program itself has
- * started a profile in it.
+ * the profile has inherited the profile of its parent, and therefore refuses to start it again;
+ * that it is profiled can be seen from its events. Any other domain refuses because the program
+ * itself has started a profile there.
  */
 static void record_refusal(struct memprof_answers *a, const struct memprof_answer *answer)
 {

@@ -25,7 +25,10 @@
 #define MEMPROF_MIN_RATE   1e-9
 #define MEMPROF_USUAL_RATE 1e-4
 
-/* Prefix of the library's own probes. Counting these costs a trap for each event. */
+/*
+ * The names of the library's probes begin with this. Counting these probes costs a trap for each
+ * event.
+ */
 #define MEMPROF_PROBES "memprof_"
 
 /* Set *RATE from TEXT. Return false if TEXT is not a number from 1e-9 to 1. */
@@ -35,7 +38,10 @@ struct memprof_spec {
 	double rate;	/* samples per word; above 0, at most 1 */
 	uint32_t depth; /* most frames of a call stack; at most MEMPROF_MAX_DEPTH */
 	uint64_t data;	/* size of the ring in bytes: a power of two; 0: the default */
-	/* The events are read at the probes, with struct memprof_probes; the ring stays empty. */
+	/*
+	 * True: the caller reads the events at the probes, with struct memprof_probes, and the ring
+	 * stays empty.
+	 */
 	bool by_probes;
 };
 
@@ -43,8 +49,9 @@ struct memprof_spec {
 struct memprof_event {
 	enum memprof_kind kind;
 	uint32_t domain;
-	uint64_t time_ns;	 /* CLOCK_MONOTONIC */
-	uint64_t id;		 /* id of the block; not checked */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	/* id of the block; unlike the other members, it has not been checked */
+	uint64_t id;
 	uint32_t minors, majors; /* minor and major collections before the event */
 	/* The following members are only for allocations. */
 	uint64_t n_samples, size; /* `size`: words without the header */
@@ -56,7 +63,7 @@ struct memprof_event {
 
 struct memprof_losses {
 	uint64_t events[MEMPROF_KINDS]; /* events that did not fit into the ring, by kind */
-	uint64_t samples; /* sum of n_samples over the allocations among these events */
+	uint64_t samples; /* sum of n_samples over the allocations that did not fit into the ring */
 	bool is_cut; /* the program has ended, or the ring is damaged, in the middle of a record */
 	bool is_damaged; /* the ring is damaged: nothing more is read from it */
 	/* The program has written impossible numbers of losses; they were replaced by 0. */
@@ -72,8 +79,8 @@ int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spe
 /*
  * Request a profile from PID. Return -ENODATA if PID is not linked with the library; -EAGAIN if PID
  * has closed the library's socket; -EOPNOTSUPP if PID's version of OCaml has no Gc.Memprof; -EPROTO
- * if the library has another version, or is too old for SPEC. memprof_answers_take() reports
- * whether another tool profiles PID.
+ * if the library has another version, or is too old for SPEC. If another tool profiles PID, this is
+ * not noticed here, but by memprof_answers_take().
  */
 int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec,
 		 struct memprof_session **out);
@@ -101,8 +108,8 @@ bool memprof_next(struct memprof_session *session, struct memprof_event *event);
 void memprof_finish(struct memprof_session *session);
 
 /*
- * Return the numbers of lost events. AT_END: no more events will come, so a record that is not
- * complete now is reported as cut (is_cut).
+ * Return the numbers of lost events. Pass true as AT_END if no more events will come: if the ring
+ * then ends with an incomplete record, is_cut is set.
  */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);
 
@@ -127,13 +134,13 @@ enum {
 
 /* Initialise the struct with zeros. */
 struct memprof_answers {
-	/* CLOCK_MONOTONIC when the first domain started the profile; 0: none has */
+	/* CLOCK_MONOTONIC when the first domain started the profile; 0: no domain has */
 	int64_t started_ns;
-	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: none */
+	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: no domain has refused */
 	bool has_stopped;   /* the profile has ended in all domains */
 	/* The program has closed the session: it has ended or executed another program. */
 	bool is_closed;
-	char refusal[MEMPROF_TEXT_BYTES]; /* reason of the last refusal */
+	char refusal[MEMPROF_TEXT_BYTES]; /* the reason that the most recent refusal gave */
 	/* Domains that have refused the profile and have sent no events. */
 	uint32_t refused[MEMPROF_MAX_REFUSED];
 	size_t n_refused;
