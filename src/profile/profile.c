@@ -12,7 +12,7 @@
 struct maker {
 	struct ocp_ctx *ctx;
 	struct frame_names *names;
-	const struct named_frame **frames; /* frames of the stack that is being named */
+	const struct named_frame **frames; /* the frames of the stack that is being named */
 	size_t n;
 };
 
@@ -54,7 +54,10 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Return a number that distinguishes functions of the same name in profile_compare_frames(). */
+/*
+ * Return the class of functions of KIND: profile_compare_frames() treats two functions with the
+ * same name as equal only if their classes are equal.
+ */
 static int class_of(enum frame_kind kind)
 {
 	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
@@ -78,7 +81,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 	return COMPARE(a->n, b->n);
 }
 
-/* Compare two stacks by their functions, and if these are equal, by their lines. */
+/* Compare two stacks by their functions, and if all functions are equal, by their lines. */
 static int compare_stack_places(const struct named_stack *a, const struct named_stack *b)
 {
 	int order = profile_compare_stacks(a, b);
@@ -246,8 +249,9 @@ static bool is_major(const char *function)
 }
 
 /*
- * Add SAMPLE to TIME. If several of its functions are minor or major, the innermost one counts,
- * since a major slice may begin with a minor collection.
+ * Add the value of SAMPLE to TIME: to `minor` or `major` according to the innermost function of the
+ * stack that does a minor or major collection. The innermost one decides, because a major slice may
+ * begin with a minor collection.
  */
 static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
 			       struct collector_time *time)
@@ -365,7 +369,7 @@ const char *profile_kind_name(enum profile_kind kind)
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* A frame in one stack, to be sorted by function. */
+/* One occurrence of a frame in a stack, for sorting by function. */
 struct seen {
 	const struct named_frame *frame;
 	size_t stack;
@@ -394,8 +398,8 @@ static int by_self(const void *a, const void *b)
 }
 
 /*
- * Return true if FRAME belongs to the mechanism (the kernel that waits, the runtime that
- * allocates), and not to the code that a profile of KIND is about.
+ * Return true if FRAME belongs to the mechanism that waits or allocates (the kernel, or the
+ * runtime), and not to the code that a profile of KIND is about, which calls this mechanism.
  */
 static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 {
@@ -408,7 +412,8 @@ static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 
 /*
  * Return the index in STACK of the function that waits, that allocates, or on behalf of which the
- * collector runs. If all functions belong to the mechanism (is_means()), return the innermost one.
+ * collector runs. If all functions belong to the mechanism (is_means()), return the index of the
+ * innermost function.
  */
 static size_t innermost(const struct profile *profile, size_t stack)
 {

@@ -8,7 +8,8 @@
 
 struct numbered {
 	size_t number, bytes;
-	const void *key; /* points to `own`, except in a temporary key for a search */
+	/* points to `own`, or in a temporary struct for a search, to the key to find */
+	const void *key;
 	unsigned char own[];
 };
 
