@@ -212,7 +212,7 @@ static __always_inline int is_wanted_process(const struct bpf_pidns_info *ids,
 
 /* ---- conditions of sites -------------------------------------------------------------------- */
 
-/* Return 1 if the condition of SITE holds. */
+/* Return 1 if a hit of SITE with the registers REGS satisfies the condition of SITE. */
 static __always_inline int condition_holds(const struct pt_regs *regs,
 					   const struct measure_site *site)
 {

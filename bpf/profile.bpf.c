@@ -182,7 +182,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 		add_atomically(&lost->waits_full, 1);
 }
 
-/* Store the stack of the current thread, which begins to wait. */
+/* Store the stack of the current thread, which begins to wait, in `waits`. */
 static __always_inline void begin_wait(void *ctx)
 {
 	const __u64 start_ns = cost_begin();
