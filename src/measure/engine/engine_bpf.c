@@ -318,7 +318,7 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* Replace all links of FILE by a new link on the WANTED sites. */
+/* Replace all links of FILE by a new link for the WANTED sites. */
 static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
 {
 	const size_t first = file->first_site;
