@@ -375,7 +375,7 @@ struct memprof_probes {
 	pid_t pid;
 	struct ocp_process *process;
 	struct ocp_meter *meter;
-	struct memprof_record record;		       /* the last record */
+	struct memprof_record record;		       /* the newest record */
 	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* the words of the newest record */
 	uint64_t refused[MEMPROF_KINDS]; /* by kind: how many records were not sound */
 };
