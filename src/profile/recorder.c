@@ -16,7 +16,7 @@ struct followed_process {
 	uint64_t start_time;
 	char *exe;
 	bool is_sampled; /* false: the process cannot be sampled */
-	bool has_left;	 /* the process is no longer in the caller's list, so do not sample it */
+	bool has_left;	 /* the process must not be sampled any more */
 	/* for PROFILE_WORDS: how many words the values of records already contain */
 	double words;
 };
