@@ -199,8 +199,8 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 }
 
 /*
- * Open the program of the first process, to look for names in it. Set *WHERE to the program's name
- * for messages. If the caller must free the program, set *OWN to it.
+ * Open the program of the first process, to look for names in it, and set *OWN to it; the caller
+ * frees *OWN. Set *WHERE to the name of the process for messages.
  */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {
