@@ -246,7 +246,7 @@ enum node_kind {
 	NODE_FORWARD, /* a forced lazy value; at, n: the node of the block's only field */
 	NODE_OBJECT,
 	NODE_ABSTRACT,
-	/* value: the word that is not a readable value; undefined if no word could be read */
+	/* value: the word that is not a readable value; 0 if no word could be read */
 	NODE_UNREADABLE,
 	NODE_UNSUPPORTED, /* the argument has the kind ARG_UNSUPPORTED */
 	NODE_KINDS,
