@@ -64,7 +64,7 @@ TWO_SITES(calibration, "	.byte 0x90, 0x3d\n	.long 0\n	ret\n");
 /* A uprobe on a dormant site replaces a lea instruction. */
 TWO_SITES(dormant_calibration, "	.byte 0x48, 0x8d, 0x05\n	.long 0\n	ret\n");
 
-/* The functions that contain the two sites of one kind. */
+/* The code that runs the two sites. */
 struct code {
 	void (*pass)(void), (*first_site)(void);
 	size_t site_bytes;

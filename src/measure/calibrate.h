@@ -24,8 +24,8 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);
 /*
- * Wait at most 30 ms for a first, rough measurement, and set *COSTS to it. Return false if there is
- * no measurement.
+ * Wait for a first, rough measurement, 30 ms at most, and set *COSTS to it. Return false if it
+ * failed.
  */
 bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
 /*

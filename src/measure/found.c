@@ -462,9 +462,9 @@ static int remove_from_all(struct ocp_ctx *ctx, const struct named_processes *na
 }
 
 /*
- * End the meter NAME in all of its processes. A process may fork after the search, so search again
- * until none is found. The number of rounds is limited, because a hostile process could make a new
- * block in each round.
+ * End the meter NAME in all of its processes. A process may have forked after the search, so search
+ * again for its children. The number of rounds is limited: a process can make a new block each
+ * time.
  */
 static int remove_named(struct ocp_ctx *ctx, const char *name)
 {
@@ -542,8 +542,8 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * Return true if PID has counters without a name that a tool left when it was killed, and if TEXT
- * requests everything that they count. Set *MAKER to the pid of that tool.
+ * Return true if PID has counters without a name, if the tool that left them has ended, and if they
+ * count nothing that TEXT does not request. Set *MAKER to that tool.
  */
 static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t *maker)
 {
@@ -558,9 +558,9 @@ static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t
 }
 
 /*
- * End the counters that a killed tool has left in METER's process. Return -EBUSY if is_left_over()
- * says that a killed tool has not left these counters. Set errors in SCRATCH, so that the ctx of
- * METER keeps its message.
+ * End the counters that a killed tool has left in METER's process. Return -EBUSY if the counters in
+ * the process are not left over: see is_left_over(). Errors go to SCRATCH, so that METER's ctx
+ * keeps its message.
  */
 static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_ctx *scratch)
 {

@@ -20,7 +20,7 @@
 
 enum { PIN_PATH_BYTES = 128 }; /* the path of the directory of a pinned meter */
 
-/* The identity, size and times of a file. If the file is changed, they change, too. */
+/* The state of a file. A file that has been changed since has another state. */
 struct code_file_state {
 	dev_t dev;
 	ino_t ino;
@@ -74,7 +74,7 @@ struct measured_process {
 	pid_t pid;	      /* the id of the process in /proc */
 	pid_t tgid;	      /* differs from pid if the main thread has exited */
 	unsigned int looks;   /* how often the process was inspected, counted up to a limit */
-	unsigned int changed; /* the last round in which the process had new files */
+	unsigned int changed; /* the last round in which its files were seen to change */
 	/* hash of the files that the process has mapped as code; 0: unknown */
 	uint64_t signature;
 	uint64_t start_time; /* set only if the meter measures single processes (`procs`) */
@@ -312,8 +312,8 @@ bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 void meter_start_calibration(struct ocp_meter *meter);
 void meter_start_calibration_early(struct ocp_meter *meter);
 /*
- * Set *COSTS to the costs or, if the measurement has not ended, to a first estimate, without
- * waiting. Return false if not even an estimate is known.
+ * Set *COSTS to the costs, or to a first estimate, without waiting. Return false if neither is
+ * known.
  */
 bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
 
@@ -323,7 +323,7 @@ bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 int meter_attach_all(struct ocp_meter *meter);
-/* Attach to the sites of FILE whose probes are switched on, and detach from its other sites. */
+/* Attach to the sites of FILE that are on, and detach from the others. */
 int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file);
 /*
  * Measure only the probes whose number is PART modulo N_PARTS. This may also be called before the

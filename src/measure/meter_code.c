@@ -200,7 +200,7 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 
 /*
  * Open the program of the first process, to look for names in it, and set *OWN to it; the caller
- * frees *OWN. Set *WHERE to the name of the process for messages.
+ * frees *OWN. Set *WHERE to its name in messages.
  */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {

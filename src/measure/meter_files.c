@@ -102,9 +102,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 	return err ? err : meter_add_files_without_probes(meter, proc->pid, n_new);
 }
 
-/*
- * ---- deleted files --------------------------------------------------------------------
- */
+/* ---- deleted files --------------------------------------------------------------------------- */
 
 /* Return true if FILE was deleted, so that only processes that map it can still run it. */
 static bool is_deleted(const struct measured_file *file)

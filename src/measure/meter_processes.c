@@ -20,8 +20,7 @@
 #include "process/process.h"
 
 enum {
-	/* a new process is likely to load files: so many times, inspect it in every round */
-	YOUNG_LOOKS = 16,
+	YOUNG_LOOKS = 16, /* looks at a new process, which is likely to load files */
 	LOOKS_A_ROUND = 64,
 };
 

@@ -50,10 +50,7 @@ static int append_frames(struct ocp_meter *meter, struct named_frames *frames,
 	return 0;
 }
 
-/*
- * Return true if FRAME is the frame of a hit at SITE and the source position of SITE's probe is
- * known.
- */
+/* Return true if FRAME is at SITE, and the source position of the probe is known. */
 static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct measured_site *site)
 {
 	const struct measured_file *file;

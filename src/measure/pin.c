@@ -270,8 +270,8 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 }
 
 /*
- * Keep a meter that counts inside of processes. Nothing needs to be stored: other tools find the
- * meter by the description that the engine was given before the attach.
+ * Keep a meter that counts inside. Other tools can find it already, because the engine was given
+ * its description before the attach.
  */
 static int keep_inside(struct ocp_meter *meter, const char *name)
 {
@@ -396,8 +396,8 @@ static int open_folder(struct ocp_ctx *ctx, const char *name, struct ocp_meter *
 }
 
 /*
- * Open the meter NAME, which is either pinned in a directory of bpffs or counts inside of
- * processes. A name stands for one meter only, of either kind.
+ * Open the meter NAME, which is pinned in a directory of bpffs or counts inside of processes. Both
+ * kinds of meters share one name space.
  */
 int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 {

@@ -28,8 +28,8 @@ int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text);
 
 /*
- * Return true if the meter of text B was requested to measure everything that the meter of text A
- * was, in the same processes. B may have more probes: those of files that were loaded later.
+ * Return true if text B requests everything that text A requests, in the same processes. B may have
+ * more probes, of files that were loaded since.
  */
 bool pin_meta_is_part(const char *a, const char *b);
 

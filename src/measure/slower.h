@@ -21,7 +21,7 @@ struct slow_pair {
  * If request.has_slower is set, a meter reports each pair that takes request.slower_ns or longer:
  * ocp_meter_take_hits() passes the hit of the pair's stop to the caller, and slow_pair_of() returns
  * the pair for this hit. For printed hits, slow_pair_of() returns NULL. Slow pairs count towards
- * the limit of printed hits. struct ocp_losses has the number of slow pairs that were not reported.
+ * the limit of printed hits. Losses are in struct ocp_losses.
  */
 const struct slow_pair *slow_pair_of(const struct ocp_hit *hit);
 

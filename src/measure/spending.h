@@ -26,10 +26,7 @@ struct hit_sums {
 
 /* Return the average cost of a hit in nanoseconds. */
 double hit_sums_cost_ns(const struct hit_sums *sums, const struct ocp_costs *costs);
-/*
- * Return the number of hits at single-stepped sites. It includes a proportional share of the
- * unlisted hits, whose sites are not known.
- */
+/* Return the hits at single-stepped sites, including a proportional share of the unlisted hits. */
 uint64_t hit_sums_stepped(const struct hit_sums *sums);
 
 struct spending_process {

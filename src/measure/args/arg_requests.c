@@ -492,8 +492,8 @@ static int check_filter(const struct arg_requests *requests, const struct measur
 }
 
 /*
- * Check the argument of a histogram: it must be readable and, if it is given by name, have the type
- * of a number. If it is given by position, its type is not checked: see check_types().
+ * Check the argument of a histogram: it must be readable and, if it is given by name, not be
+ * declared as a string. If it is given by position, its type is not checked: see check_types().
  */
 static int check_histogram(const struct arg_requests *requests, const struct measured_site *site)
 {

@@ -218,7 +218,7 @@ static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 	op->int_comparison = is_less ? FILTER_LE : FILTER_GT;
 	if (!are_above && !is_equal && op->comparison != FILTER_NE)
 		return;
-	/* The real number is below all ints, so the result is the same for all ints. */
+	/* The result is the same for all ints. */
 	op->number = INT64_MIN;
 	op->int_comparison = is_less || is_equal ? FILTER_LT : FILTER_GE;
 }

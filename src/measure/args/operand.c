@@ -6,7 +6,7 @@
  *	SIZE@PLACE	SIZE: 1 2 4 8, negative for signed integers, with an f for floats
  *
  *	%rax %eax %al	PLACE: a register, or a part of one
- *	$-5		a constant, or with $global, the address of a symbol
+ *	$-5		a constant; the address of a symbol: $global
  *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE); parts may be missing
  *	-8(%rax,%rbx,4)
  *	global+4(%rip)	memory that the assembler names by a symbol

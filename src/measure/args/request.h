@@ -7,8 +7,8 @@
  */
 /*
  * A measuring request: what to measure, but not in which processes. The command line and the
- * configuration of `serve` fill in requests; a watch, a meter and an engine are opened with a
- * request.
+ * configuration of `serve` fill it in, a watch carries it, a meter keeps it, and an engine opens
+ * with it.
  */
 #ifndef MEASURE_REQUEST_H
 #define MEASURE_REQUEST_H

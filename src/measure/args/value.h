@@ -25,11 +25,7 @@ struct value {
 	/* the bytes of a string, or the name of a custom value; not terminated by NUL */
 	const char *bytes;
 	size_t n_bytes;
-	/*
-	 * full size: bytes of a string, words of a block, elements of a float array; not set for
-	 * lists
-	 */
-	__u64 size;
+	__u64 size; /* bytes of a string, words of a block, elements of floats; unknown for lists */
 	const struct hit_record *record;
 	unsigned int node;
 };

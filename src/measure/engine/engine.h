@@ -82,7 +82,7 @@ struct engine_site {
 	uint32_t args;	    /* index of the site's arguments in engine_file.args */
 };
 
-/* The sites of one file. `path` need not be valid after the attach. */
+/* The sites of one file. The kernel opens path only during attach. */
 struct engine_file {
 	const char *path;  /* for example /proc/self/fd/N */
 	const char *name;  /* the name for messages */
@@ -131,14 +131,12 @@ struct engine_spec {
 	size_t max_keys; /* room for so many combinations of a thread or process and a probe */
 	const struct engine_role *roles;
 	size_t n_roles;
-	/* room for so many combinations of a thread and a pair with open starts */
-	size_t max_open;
-	size_t max_frames;   /* room for so many active calls; 0: no role has is_frame */
-	bool has_conditions; /* sites may have conditions */
-	bool many_processes; /* engine_file.n_pids may be more than 1 */
-	/* how many processes can be measured at the same time, if they are given by id */
-	size_t max_processes;
-	const char *exe; /* path of the program for engine_file.check_exe; NULL: no program */
+	size_t max_open;      /* room for (thread, pair) combinations with open starts */
+	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
+	bool has_conditions;  /* a site may have a condition */
+	bool many_processes;  /* engine_file.n_pids may be more than 1 */
+	size_t max_processes; /* processes that can be listed at the same time */
+	const char *exe;      /* the program for check_exe; NULL: none */
 	/*
 	 * Arguments are read for a filter, histograms, groups, printed hits, slow pairs, and roles
 	 * with is_keyed or is_compared.
@@ -307,9 +305,9 @@ struct engine_ops {
 	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N files, which start to count at the same moment. The numbers of
-	 * these sites must not be in use. The engine does not keep FILES. On failure, none of these
-	 * sites is attached.
+	 * Attach to the sites of N files. All these sites start to count at the same moment. Their
+	 * numbers must not belong to attached sites. The structs are not kept. On failure none of
+	 * these sites is attached.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_file *files, size_t n);
 	/*
@@ -372,9 +370,9 @@ struct engine_ops {
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*
-	 * Open the engine that was pinned in FOLDER. Of SPEC, only max_sites (here the number of
-	 * attached sites), request.n_pairs and request.split are used. Only read, detach and close
-	 * may be called. An engine that is closed without a detach continues to measure.
+	 * Open the engine that was pinned in FOLDER. Of SPEC, only max_sites (the number of
+	 * attached sites), request.n_pairs and request.split are used. The engine can be read,
+	 * detached and closed. If it is closed without a detach, it continues to measure.
 	 */
 	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);

@@ -431,7 +431,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_file
 	return n_links > MAX_LINKS_A_FILE;
 }
 
-/* Make a link for the sites that CHANGE adds, and close the links that have no sites left. */
+/* Make links for the added sites, and close the links without sites. */
 static int add_and_close(struct engine *engine, const struct engine_file *file,
 			 const struct link_change *change)
 {

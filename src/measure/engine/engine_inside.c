@@ -636,9 +636,9 @@ static bool process_has_ended(const struct inside_process *process)
 }
 
 /*
- * Detach from PID if it is a forked child of PROCESS. A forked child shares the block of PROCESS,
- * and has copies of the changed sites. The block is recognised by its start time and its number of
- * sites. Return true if PID was detached.
+ * Detach from PID if it shares the block of PROCESS. A forked child shares the block, and has
+ * copies of the sites. The block is recognised by its start time and number of sites. Return true
+ * if PID was detached.
  */
 static bool detach_child(struct inside_process *process, pid_t pid)
 {

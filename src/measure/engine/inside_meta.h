@@ -7,7 +7,7 @@
  *	"ocInMeta"              8 bytes
  *	INSIDE_META_VERSION     4 bytes
  *	n_sites                 4 bytes
- *	text_bytes              8 bytes, of `text`, including the NUL
+ *	text_bytes              8 bytes, the length of text with its NUL
  *	name                    INSIDE_META_NAME_BYTES, padded with NULs
  *	numbers                 n_sites times 4 bytes
  *	text                    see pin_meta.c
