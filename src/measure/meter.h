@@ -56,9 +56,7 @@ struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
-	/*
-	 * bit N of key_args: argument N is the key_arg of a pair; compared_args: its compared_arg
-	 */
+	/* bit N: argument N is the key_arg (compared_arg) of a pair */
 	uint32_t key_args, compared_args;
 	/*
 	 * The probe is a function whose calls are timed. The last of the n_roles roles is the
@@ -135,7 +133,7 @@ struct ocp_meter {
 	/* by site: the frame of the site's probe; NULL: not needed yet */
 	struct named_frame **site_frames;
 	size_t n_site_frames;
-	bool sees_all; /* `processes` lacks no measured process, except hidden ones */
+	bool sees_all; /* `processes` has all measured processes, except hidden ones */
 	bool is_attached;
 	bool is_pinned;	 /* the meter continues to measure after ocp_meter_free() */
 	bool is_foreign; /* at open, the program had no probes and was not an OCaml program */

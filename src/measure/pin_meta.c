@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes and reads the text that describes a kept meter: it says what the numbers mean that the
- * maps of a pinned meter, or the counters of a meter inside of processes, contain. The text has
- * these lines:
+ * Writes and reads the text that describes a kept meter: what the numbers in the maps of a pinned
+ * meter mean, or the numbers of a meter that counts inside of processes. The text has these lines:
  *
  *	ocaml-probes-kept 2 LAYOUT     layout of the maps: MEASURE_VERSION
  *	start NS                       of CLOCK_MONOTONIC

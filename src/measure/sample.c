@@ -359,10 +359,7 @@ static void point_to_buckets(struct domain_pairs *pairs)
 		pairs->list[i].times.buckets = pairs->list[i].buckets;
 }
 
-/*
- * PAIRS are the calls by domain as the engine of METER has read them: fill in the remaining
- * members, such as the names, and sort the list.
- */
+/* Name, sort and complete PAIRS, the calls by domain that the engine of METER has read. */
 static void domain_pairs_make(const struct ocp_meter *meter, struct domain_pairs *pairs)
 {
 	size_t n = 0;
@@ -641,7 +638,7 @@ static int allocate_pairs(struct ocp_sample *sample, size_t n)
 	return 0;
 }
 
-/* The engine has read the pairs of SAMPLE: fill in the remaining members, such as the names. */
+/* Name and complete the pairs of SAMPLE, which the engine has read. */
 static void make_pairs(struct ocp_sample *sample)
 {
 	const struct measure_request *request = &sample->meter->request;

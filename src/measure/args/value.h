@@ -43,8 +43,8 @@ struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 struct value value_item(const struct value *value, unsigned int i);
 
 /*
- * Write VALUE, an argument of type TYPE, in the syntax of value_write_args(). VALUE must not have
- * items, as blocks and lists have.
+ * Write VALUE, which is an argument of type TYPE, in the syntax of value_write_args(). VALUE must
+ * not be a value with items, such as a block or list.
  */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 

@@ -220,8 +220,8 @@ static bool is_return(const struct engine_site *site)
 }
 
 /*
- * Put those of the WANTED sites of FILE into SPEC that need a return probe or, if spec->is_return
- * is false, those that need no return probe.
+ * Put the WANTED sites of FILE into SPEC: if spec->is_return, the sites that need a return probe,
+ * otherwise all others.
  */
 static void list_uprobes(const struct engine *engine, const struct engine_file *file,
 			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)

@@ -328,10 +328,7 @@ static bool has_pid(const pid_t *pids, size_t n, pid_t pid)
 	return false;
 }
 
-/*
- * Among FILES[0..N), consider the files that list this process: check that the engine can count all
- * of their sites.
- */
+/* Check that the engine can count all sites of those files in FILES[0..N) that list the process. */
 static int check_mapped_files(const struct inside_process *process, const struct engine_file *files,
 			      size_t n)
 {

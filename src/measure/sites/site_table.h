@@ -112,10 +112,7 @@ struct measured_file {
 	pid_t *pids; /* the processes that map the file, if single processes are measured */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
-	/*
-	 * if there were no numbers left for the sites of the file: how many sites; n_sites is then
-	 * 0
-	 */
+	/* number of its sites, if no numbers were left for them; n_sites is then 0 */
 	size_t n_left_out;
 	bool is_attached;
 	struct file_guard guard; /* in use while the file is attached */
