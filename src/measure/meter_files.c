@@ -143,10 +143,7 @@ static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 	}
 }
 
-/*
- * Mark the deleted files that PID maps as in use. If the mappings of PID cannot be read, mark all
- * files.
- */
+/* Mark the deleted files that PID maps as in use, or all files if its mappings are unknown. */
 static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 {
 	struct maps maps;

@@ -777,9 +777,9 @@ static const struct sample_row *find_earlier(struct earlier_rows *earlier,
  * hits than the row of EARLIER, it belongs to a new process or thread that has got the same id:
  * then subtract nothing.
  *
- * GONE is NULL, or an array that is all 0. If it is not NULL, set GONE[probe] to the hits in those
- * rows of EARLIER that were not subtracted. The meter has removed these rows since, and has added
- * their hits to the probe's row of ended processes; so the caller subtracts GONE from that row.
+ * GONE is NULL or all 0. If it is not NULL, set GONE[probe] to the hits of those rows of EARLIER
+ * that were not subtracted. These rows were removed, and their hits were added to the probe's row
+ * of ended processes: so subtract GONE from that row.
  */
 static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
 {
