@@ -39,7 +39,7 @@ struct heap_stack {
 	double life_ns; /* sum over all dead blocks: lifetime of the block * samples of the block */
 };
 
-/* Limits of the tool's memory, which would otherwise be in the hands of the profiled program. */
+/* Limits, since the program determines the number of blocks and call stacks. */
 enum {
 	/* maximum number of live blocks that are recorded, some 100 bytes each */
 	HEAP_BLOCKS = 1 << 19,

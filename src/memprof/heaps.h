@@ -61,8 +61,8 @@ struct watched_heap {
 	pid_t pid;
 	const char *exe;
 	enum heap_state state;
-	int err; /* for HEAP_NONE: the reason as a negative errno; 0: the process has ended */
-	char problem[HEAPS_TEXT_BYTES], hint[HEAPS_TEXT_BYTES]; /* for HEAP_NONE; "": no text */
+	int err; /* for HEAP_NONE: negative errno; 0: the process has ended */
+	char problem[HEAPS_TEXT_BYTES], hint[HEAPS_TEXT_BYTES]; /* "": none */
 	uint64_t since_ns;	 /* CLOCK_REALTIME: start of the profile */
 	const struct heap *heap; /* NULL for HEAP_NONE */
 	struct memprof_losses losses;
@@ -113,7 +113,7 @@ struct heaps_mark {
 		struct heap_mark mark;
 	} of[HEAPS_MAX];
 	size_t n;
-	uint64_t start_ns; /* since 1970; 0: the interval begins with the sessions */
+	uint64_t start_ns; /* since 1970; 0: no mark, so take everything since the sessions began */
 };
 
 int heaps_mark(const struct heaps *heaps, struct heaps_mark *mark);

@@ -111,8 +111,7 @@ static void memtrace_put_varying(struct memtrace_packet *p, uint64_t value)
 	} else if (value <= UINT16_MAX) {
 		memtrace_put(p, TWO_BYTES, 1);
 		memtrace_put(p, value, 2);
-		/* not UINT32_MAX, because the reader takes these 4 bytes for a signed number */
-	} else if (value <= INT32_MAX) {
+	} else if (value <= INT32_MAX) { /* the reader takes the 4 bytes for a signed number */
 		memtrace_put(p, FOUR_BYTES, 1);
 		memtrace_put(p, value, 4);
 	} else {
@@ -609,10 +608,7 @@ static int memtrace_stacks_put(struct memtrace_stacks *s, struct memtrace_packet
 	return 0;
 }
 
-/*
- * Return an entry of the cache for the reader to check. Each call returns the entry of a different
- * bucket.
- */
+/* Return a cache entry for the reader to check. Each call selects another bucket. */
 static struct memtrace_check memtrace_stacks_check(struct memtrace_stacks *s)
 {
 	const uint16_t bucket = s->checked;
@@ -783,8 +779,8 @@ static int reserve_event(struct memtrace_writer *w, size_t bytes)
 }
 
 /*
- * Return the number of EVENT's source in the file. Custom blocks and mapped files have their memory
- * outside of the heap, which memtrace calls external.
+ * Return the source for EVENT in the file. The memory of custom blocks and mapped files is outside
+ * of the heap, like memtrace's external allocations.
  */
 static unsigned int source_of(const struct memprof_event *event)
 {

@@ -27,11 +27,10 @@ struct memtrace_info {
 };
 
 /*
- * A callback that names *FRAME, an element of the call stack of a struct memprof_event, which is
- * never 0. Set *FRAMES to *N >= 1 frames, the outermost first: several if functions are inlined. If
- * FRAME is NULL, set *FRAMES to the frames that stand for an empty call stack. The frames must be
- * valid until the next call of the callback, their strings as long as the writer. Return 0, or an
- * error that was recorded.
+ * Callback that names the frame *FRAME, an element of the call stack of a struct memprof_event.
+ * *FRAME is never 0. Set *FRAMES to *N >= 1 frames, the outermost first. If FRAME is NULL, set
+ * *FRAMES to the frames that stand for an empty call stack. The frames must stay valid until the
+ * next call, their strings as long as the writer. Return 0, or an error that was recorded.
  */
 typedef int memtrace_locate(void *data, const uint64_t *frame,
 			    const struct named_frame *const **frames, size_t *n);

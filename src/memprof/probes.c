@@ -352,7 +352,7 @@ static void probe_engine_finish(struct engine *e)
 	e->last = __atomic_load_n(e->producer, __ATOMIC_ACQUIRE);
 }
 
-/* Set *LOSSES to the numbers of events that the BPF program could not put into the buffer. */
+/* Set *LOSSES to the numbers of events that were lost before they reached the buffer. */
 static int probe_engine_losses(const struct engine *e, struct memprof_probe_losses *losses)
 {
 	const __u32 zero = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the events of a Gc.Memprof profile with eBPF (bpf/memprof.bpf.c), at the probes of the
- * library ocaml-probes.memprof, instead of from the library's ring. This needs the same kernel and
- * privileges as measuring. The profile is still started and stopped by a session (session.h).
+ * library ocaml-probes.memprof, instead of from the library's ring. This has the same requirements
+ * as measuring. A session (session.h) still starts and stops the profile.
  */
 #ifndef MEMPROF_PROBES_H
 #define MEMPROF_PROBES_H
@@ -15,8 +15,8 @@ struct memprof_probes;
 /*
  * Put uprobes on the library's probes in PID. Call this before the session is opened, so that no
  * event is missed. Call stacks are cut after DEPTH frames. The program is not stopped. Return
- * -EPERM or -EOPNOTSUPP if the privileges or the kernel do not suffice for measuring, and -EPROTO
- * if the probes have other arguments than this version expects.
+ * -EPERM or -EOPNOTSUPP if something that measuring requires is missing, and -EPROTO if the probes'
+ * arguments are not those of this version.
  */
 int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth,
 			struct memprof_probes **out);

@@ -10,8 +10,8 @@
  * end of a second socket pair, which the tool has made and over which the program replies. The
  * profile ends when the tool's end of this second pair is closed.
  *
- * In the structs that an older library or tool of the same MEMPROF_VERSION sends, `features`,
- * `flags` and the fields after these may be missing. A missing field counts as 0.
+ * FEATURES, FLAGS and the fields after them may be missing in the structs of other libraries and
+ * tools of this version; a missing field counts as 0.
  */
 #ifndef MEMPROF_RING_H
 #define MEMPROF_RING_H
@@ -31,16 +31,15 @@ enum {
 	MEMPROF_MAX_DEPTH = 1024,
 	MEMPROF_MAX_WRITERS = 4096, /* domains that OCaml 5.3 can run at one time */
 	MEMPROF_TEXT_BYTES = 112,
-	/* the minimum number of bytes for records, which must be a power of two */
-	MEMPROF_MIN_DATA = 1 << 16,
+	MEMPROF_MIN_DATA = 1 << 16, /* least bytes of records; the size must be a power of two */
 	MEMPROF_MAX_DATA = 1 << 30,
 };
 
 /* Bits of memprof_signpost.features and of memprof_request.flags. */
 enum {
 	/*
-	 * The tool reads the events at the library's probes, whose arguments are those of enum
-	 * memprof_probe_arg. The library writes no events into the ring.
+	 * The tool reads the events at the library's probes; no event goes into the ring. The
+	 * probes have the arguments of enum memprof_probe_arg, among them the id of the block.
 	 */
 	MEMPROF_BY_PROBES = 1 << 0,
 	/*
@@ -84,7 +83,7 @@ struct memprof_answer {
 	char text[MEMPROF_TEXT_BYTES]; /* terminated with 0 */
 };
 
-/* After the request, the tool sends messages only to stop the profile: any message means this. */
+/* After the request, any message from the tool means: stop the profile. */
 
 enum memprof_kind {
 	MEMPROF_PADDING,
@@ -164,8 +163,7 @@ enum memprof_source {
 /*
  * The arguments of the probes. All are OCaml ints, except for the call stack. The arguments before
  * MEMPROF_ARG_EVENT exist only for allocations. The arguments from MEMPROF_ARG_ID on exist for all
- * events. The numbers of the latter are given without the former: for allocations, add
- * MEMPROF_ARG_EVENT.
+ * events. For allocations they come after the others: add MEMPROF_ARG_EVENT to their numbers.
  */
 enum memprof_probe_arg {
 	MEMPROF_ARG_SAMPLES,

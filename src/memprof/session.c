@@ -39,9 +39,8 @@ struct memprof_session {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memprof_signpost post;
-	int socket; /* our end of this session's socket pair */
-	/* our copy of the program's request socket; like ring_fd, it is -1 after the request */
-	int request;
+	int socket;  /* our end of this session's socket pair */
+	int request; /* copy of the program's socket; after the request -1, as is ring_fd */
 	int ring_fd;
 	struct ring_reader reader;
 };
@@ -50,7 +49,7 @@ struct memprof_session {
 
 /*
  * Return true if descriptor NUMBER of PID is the signpost, and read the signpost into POST. The
- * link /proc/PID/fd/NUMBER and the file to which it leads may change at any time.
+ * link in /proc may change at any time, and so may the file to which the link leads.
  */
 static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
 {
@@ -188,9 +187,8 @@ static int copy_descriptor(pid_t pid, int number, int *copy)
 }
 
 /*
- * Return true if FD is the expected socket. The process may have chosen any kind of file. Call
- * getsockopt(2) first, which fails if FD is not a socket, because fstat(2) could block on some
- * kinds of files.
+ * Return true if FD is the expected socket. The process chooses what kind of file FD is. So call
+ * getsockopt(2) first: fstat(2) could block on another kind of file.
  */
 static bool is_local_socket(int fd, uint64_t inode)
 {
@@ -374,8 +372,8 @@ void memprof_finish(struct memprof_session *s)
 }
 
 /*
- * Return true if the numbers in LOSSES are below 2^48. Larger numbers are impossible, but the
- * program can write them.
+ * Return true if the numbers in LOSSES are possible. No program loses 2^48 events before the tool
+ * reads some.
  */
 static bool is_possible(const struct memprof_losses *losses)
 {

@@ -49,9 +49,8 @@ struct memprof_spec {
 struct memprof_event {
 	enum memprof_kind kind;
 	uint32_t domain;
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
-	/* id of the block; unlike the other members, it has not been checked */
-	uint64_t id;
+	uint64_t time_ns;	 /* CLOCK_MONOTONIC */
+	uint64_t id;		 /* id of the block; not checked */
 	uint32_t minors, majors; /* minor and major collections before the event */
 	/* The following members are only for allocations. */
 	uint64_t n_samples, size; /* `size`: words without the header */
@@ -63,7 +62,7 @@ struct memprof_event {
 
 struct memprof_losses {
 	uint64_t events[MEMPROF_KINDS]; /* events that did not fit into the ring, by kind */
-	uint64_t samples; /* sum of n_samples over the allocations that did not fit into the ring */
+	uint64_t samples; /* sum of n_samples over the allocations among these events */
 	bool is_cut; /* the program has ended, or the ring is damaged, in the middle of a record */
 	bool is_damaged; /* the ring is damaged: nothing more is read from it */
 	/* The program has written impossible numbers of losses; they were replaced by 0. */
@@ -79,8 +78,8 @@ int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spe
 /*
  * Request a profile from PID. Return -ENODATA if PID is not linked with the library; -EAGAIN if PID
  * has closed the library's socket; -EOPNOTSUPP if PID's version of OCaml has no Gc.Memprof; -EPROTO
- * if the library has another version, or is too old for SPEC. If another tool profiles PID, this is
- * not noticed here, but by memprof_answers_take().
+ * if the library has another version, or is too old for SPEC. memprof_answers_take() reports
+ * whether another tool profiles PID.
  */
 int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec,
 		 struct memprof_session **out);
@@ -108,8 +107,8 @@ bool memprof_next(struct memprof_session *session, struct memprof_event *event);
 void memprof_finish(struct memprof_session *session);
 
 /*
- * Return the numbers of lost events. Pass true as AT_END if no more events will come: if the ring
- * then ends with an incomplete record, is_cut is set.
+ * Return the numbers of lost events. AT_END: no more events will come, so a record that is not
+ * complete now is reported as cut (is_cut).
  */
 struct memprof_losses memprof_losses(const struct memprof_session *session, bool at_end);
 

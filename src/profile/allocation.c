@@ -133,8 +133,8 @@ int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struc
 /* ---- uprobes -------------------------------------------------------------------------------- */
 
 /*
- * What a uprobe link is attached to: the executable of one process. Each process has its own links,
- * even if several processes run the same executable.
+ * What a uprobe link is attached to: the file of one process. Each process has its own links, even
+ * if several processes run the same file.
  */
 struct uprobe_target {
 	pid_t pid;

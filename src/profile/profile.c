@@ -249,9 +249,8 @@ static bool is_major(const char *function)
 }
 
 /*
- * Add the value of SAMPLE to TIME: to `minor` or `major` according to the innermost function of the
- * stack that does a minor or major collection. The innermost one decides, because a major slice may
- * begin with a minor collection.
+ * Add SAMPLE to TIME. If several of its functions are minor or major, the innermost one counts,
+ * since a major slice may begin with a minor collection.
  */
 static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
 			       struct collector_time *time)
@@ -398,8 +397,8 @@ static int by_self(const void *a, const void *b)
 }
 
 /*
- * Return true if FRAME belongs to the mechanism that waits or allocates (the kernel, or the
- * runtime), and not to the code that a profile of KIND is about, which calls this mechanism.
+ * Return true if FRAME belongs to the mechanism (the kernel that waits, the runtime that
+ * allocates), and not to the code that a profile of KIND is about.
  */
 static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 {

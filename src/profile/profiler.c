@@ -48,7 +48,7 @@ struct profiler {
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
 	struct pid_namespace ns;
-	int exe_fd; /* descriptor of the file spec.exe; -1: no such file */
+	int exe_fd; /* descriptor of spec.exe; -1: none */
 	int n_cpus; /* number of possible CPUs */
 	int *links;
 	size_t n_links;
@@ -207,8 +207,8 @@ void profiler_stop(struct profiler *p)
 /* ---- open and close ------------------------------------------------------------------------- */
 
 /*
- * Set the members of CONFIG for spec.exe: processes that execute this file later are profiled, too,
- * if this user may access them.
+ * Set up spec.exe: processes that execute this file later are profiled, if this user may access
+ * them.
  */
 static int choose_exe(struct profiler *p, struct profile_config *config)
 {

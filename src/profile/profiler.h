@@ -34,11 +34,8 @@ struct profiler_spec {
 	unsigned int hz;
 	size_t max_processes; /* maximum number of processes at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
-	pid_t pid; /* any of the processes; all processes must be in the same pid namespace */
-	/*
-	 * An executable file: processes that begin to execute this file during the profile are
-	 * profiled, too. NULL: no such file.
-	 */
+	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
+	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
 };
 

@@ -218,8 +218,8 @@ static const struct record *find_record(const struct record *list, size_t n,
 }
 
 /*
- * RECORDS[0..N) are all records of one process. Return how many minor heaps the samples stand for
- * that are new since the previous reading.
+ * RECORDS[0..N) are all of one process. Return how much the number of minor heaps that their
+ * samples stand for has grown since the last reading.
  */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {

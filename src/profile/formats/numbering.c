@@ -8,8 +8,7 @@
 
 struct numbered {
 	size_t number, bytes;
-	/* points to `own`, or in a temporary struct for a search, to the key to find */
-	const void *key;
+	const void *key; /* points to `own`, except in a temporary key for a search */
 	unsigned char own[];
 };
 
