@@ -56,10 +56,7 @@ struct ocaml_block {
 	__u64 tag;
 };
 
-/*
- * Copy N bytes at ADDR of the traced program's memory to TO. Returns 0 on success, otherwise a
- * negative error.
- */
+/* Copy N bytes of the program's memory at ADDR. Returns 0 if all of them could be read. */
 static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 {
 	long err = bpf_probe_read_user(to, n, (const void *)addr);
@@ -72,8 +69,8 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 /* ---- arguments of a site -------------------------------------------------------------------- */
 
 /*
- * Use this on a NUMBER before checking its bounds. It prevents the compiler from computing NUMBER a
- * second time after the check: the verifier would not know the bounds of the second result.
+ * Make the compiler keep the value of NUMBER. Otherwise the compiler could compute NUMBER again in
+ * another way, and the verifier would no longer know its bounds.
  */
 #define args_keep(number) asm volatile("" : "+r"(number))
 
@@ -517,8 +514,8 @@ static long record_argument(__u32 i, void *context)
 }
 
 /*
- * Fill in the nodes and the text of RECORD, which the caller has reserved in a ring buffer. The
- * caller sets the other members: the time, the ids and the site.
+ * Fill in the arguments of RECORD, which the caller has reserved in a ring buffer. The caller sets
+ * the time, the ids and the site.
  */
 static __within_stacks int record_values(struct pt_regs *regs, const struct site_args *args,
 					 struct hit_record *record)

@@ -61,18 +61,17 @@ enum arg_type {
 
 struct arg_spec {
 	__u8 kind;
-	__u8 base;	  /* enum arg_register; may be ARG_NO_REGISTER for memory */
-	__u8 index;	  /* for memory: enum arg_register */
-	__u8 index_shift; /* for memory: the index register is shifted left by so many bits */
+	__u8 base;	  /* enum arg_register; optional for memory */
+	__u8 index;	  /* enum arg_register; for memory */
+	__u8 index_shift; /* the index is shifted left by this */
 	__u8 size;	  /* 1, 2, 4 or 8 bytes */
 	__u8 is_signed;
 	__u8 type;	     /* enum arg_type */
 	__u8 register_shift; /* for a register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
 	/*
-	 * For memory, if the argument is reached through pointers: the number of pointers (n_then),
-	 * and the offset to add to each of them. The argument is at the address that the last
-	 * addition gives.
+	 * For memory: n_then words are read first. Each word, plus then[i], is the next address.
+	 * The argument is at the last address.
 	 */
 	__s32 then[ARG_MAX_THEN];
 	__u8 n_then;
@@ -94,7 +93,7 @@ _Static_assert(sizeof(struct site_args) == 1032, "shared by two compilers");
 
 enum {
 	FILTER_OPS_MAX = 32,
-	FILTER_STRINGS_MAX = 16, /* a postfix expression of 32 operations has at most 16 operands */
+	FILTER_STRINGS_MAX = 16, /* 32 operations in postfix have 16 comparisons at most */
 	FILTER_STRING_BYTES = 64,
 };
 
@@ -223,9 +222,9 @@ enum {
 	RECORD_FIELDS = 8,
 	RECORD_DEPTH = 3, /* blocks within blocks */
 	RECORD_TEXT = 1504,
-	RECORD_STRING = 192,	  /* the maximum length of one string, in bytes */
-	RECORD_SHORT_STRING = 32, /* its maximum once RECORD_TEXT_FULL bytes are used */
-	RECORD_TEXT_FULL = 896,	  /* leaves enough for ARGS_MAX short strings */
+	RECORD_STRING = 192,	  /* maximum for one string */
+	RECORD_SHORT_STRING = 32, /* maximum after RECORD_TEXT_FULL bytes are used */
+	RECORD_TEXT_FULL = 896,	  /* so that each of ARGS_MAX strings gets some bytes */
 };
 
 enum node_kind {
@@ -246,9 +245,8 @@ enum node_kind {
 	NODE_FORWARD, /* a forced lazy value; at, n: the node of the block's only field */
 	NODE_OBJECT,
 	NODE_ABSTRACT,
-	/* value: the word that is not a readable value; 0 if no word could be read */
-	NODE_UNREADABLE,
-	NODE_UNSUPPORTED, /* the argument has the kind ARG_UNSUPPORTED */
+	NODE_UNREADABLE,  /* value: the word, unless it could not be read either */
+	NODE_UNSUPPORTED, /* the place of the argument cannot be read */
 	NODE_KINDS,
 };
 

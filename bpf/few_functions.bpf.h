@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bpftool's light skeletons load at most 32 functions of an object (the Makefile checks this). The
- * objects measure_stacks, measure_by and measure_slower have additional functions (for the walker,
- * the groups and the slow pairs), and would exceed this limit. So in these three objects, functions
- * that are declared __within_stacks are inlined. In the other objects they are not inlined, because
- * the verifier has less to follow then.
+ * bpftool's light skeletons load at most 32 functions of an object (the Makefile checks this).
+ * measure_stacks needs some of these 32 for the walker, measure_by for the groups, and
+ * measure_slower for the slow pairs. So these objects inline small functions of measuring. The
+ * other objects do not inline them, since the verifier follows a function only once unless it is
+ * inlined.
  */
 #ifndef FEW_FUNCTIONS_BPF_H
 #define FEW_FUNCTIONS_BPF_H

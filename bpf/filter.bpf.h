@@ -126,9 +126,8 @@ struct args_filtering {
 	const struct filter *filter;
 	__u64 stack; /* one bit per result; the lowest bit is the newest result */
 	/*
-	 * One bit per result, in the same places as in `stack`: could the result be true (may),
-	 * could it be false (may_not), whatever the comparisons without an answer (enum
-	 * filter_op_kind) would give?
+	 * One bit per result, as in `stack`: whether the result could be true (may), or false
+	 * (may_not), if the comparisons without an answer had one.
 	 */
 	__u64 may, may_not;
 	__u32 mismatch; /* filter_mismatch() of a comparison without an answer, or 0 */
@@ -145,10 +144,9 @@ static __always_inline __u64 filter_or(__u64 stack)
 }
 
 /*
- * The result of a comparison consists of three bits: bit 0 is set if the comparison is true, bit 1
- * if it could be true, bit 2 if it could be false. ANSWER_NONE is for a comparison without an
- * answer. filter_push() takes the result apart without branches, since every branch would double
- * the number of paths that the verifier follows.
+ * The result of a comparison: bit 0 is set if it is true, bit 1 if it could be true, bit 2 if it
+ * could be false. It is computed without branches, since every branch here doubles the paths of the
+ * verifier.
  */
 enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 

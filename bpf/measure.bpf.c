@@ -4,11 +4,11 @@
  * site contains its number, which is its index in `hits` and `site_table`.
  *
  * Exactness. A uprobe program cannot move to another CPU, but it can be preempted by a task that
- * hits the same site, so shared data is written with atomic operations. In addition, shared data
- * has a slot for each CPU, so that CPUs do not compete for a cache line. Data that belongs to one
- * thread (its open starts) needs neither atomic operations nor slots per CPU. The kernel drops no
- * hit: unlike programs on kprobes and tracepoints, uprobe_multi programs have no recursion limit.
- * Data that does not fit into a map is counted as lost.
+ * hits the same site, so shared data is written with atomic operations. In addition, there are
+ * slots per CPU, so that CPUs do not compete for a cache line. Data of one thread (its open starts)
+ * needs neither atomic operations nor slots per CPU. Unlike kprobes and tracepoints, uprobe_multi
+ * programs have no recursion limit: no hit is dropped. Data that does not fit into a map is counted
+ * as lost.
  *
  * Speed. The trap is 95 % of the cost of a hit. The rest is kept small: when the program is loaded,
  * the verifier removes the code of all features that `config` does not enable. All maps are
@@ -103,9 +103,8 @@ int hit(struct pt_regs *regs)
 		return 0;
 #endif
 	/*
-	 * A stop reads the time before all other work, and a start after it, so that this work does
-	 * not count as time of the pair. Do not read the time for other hits: this costs 60 ns, a
-	 * tenth of the cost of a hit.
+	 * A stop reads the time first, and a start reads it last. Reading the time costs 60 ns
+	 * here, a tenth of the cost of a hit.
 	 */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();

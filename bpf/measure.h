@@ -138,20 +138,17 @@ struct measure_config {
 	 */
 	__u64 pidns_dev;
 	__u64 pidns_ino;
-	/*
-	 * The file that a process must execute for its hits of sites with MEASURE_CHECK_EXE to
-	 * count.
-	 */
+	/* Sites with MEASURE_CHECK_EXE count only in processes that run this file. */
 	__u64 exe_dev;
 	__u64 exe_ino;
 	/* The following members are used only by measure_full. */
-	__u32 args;	   /* nonzero if any feature needs arguments */
+	__u32 args;	   /* nonzero if arguments are read, for a member below or a role */
 	__u32 filters;	   /* nonzero if there is a filter */
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
 	__u32 prints;	   /* nonzero if hits are recorded */
 	__u64 print_limit; /* records per second; 0: no limit */
 	/* The following members are used by all objects. */
-	__u32 hits_stride; /* slots per CPU in `hits`; a multiple of the page size */
+	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
 	__u32 frames;	   /* nonzero if a role has MEASURE_ROLE_FRAME */
 	__u32 conditions;  /* nonzero if a site has a condition or the flag MEASURE_IF_CONFIRMED */
 	/*
@@ -191,9 +188,8 @@ enum {
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter, except stops of pairs */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
-	/* the site ends a pair, so that a hit reads the time before anything else */
-	MEASURE_STOPS = 1 << 5,
-	/* calls of the site's function have their frames on stacks of OCaml 5 */
+	MEASURE_STOPS = 1 << 5, /* the site ends a pair: a hit reads the time first */
+	/* the frames of the function's calls are on stacks of OCaml 5 */
 	MEASURE_OCAML_STACK = 1 << 6,
 	/* a call is timed only if MEASURE_ROLE_CONFIRM has confirmed it */
 	MEASURE_IF_CONFIRMED = 1 << 7,
@@ -213,9 +209,7 @@ struct measure_site {
 	__u32 unless;
 };
 
-/*
- * The condition on which a hit counts. Same values as enum site_condition of src/program/program.h.
- */
+/* The condition for a hit to count, like enum site_condition of src/program/program.h. */
 enum measure_condition {
 	MEASURE_ALWAYS,
 	/* edi must differ from `unless`; the next value is for esi, and so on */
@@ -337,8 +331,8 @@ struct measure_pair {
 	 * start had the same key.
 	 */
 	__u64 orphan_starts;
-	__u64 orphan_stops; /* stops at which no start was open */
-	__u64 map_full;	    /* starts for which pair_open, key_open or frame_open had no room */
+	__u64 orphan_stops; /* no start was open */
+	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
 	/* starts whose argument cannot be a key; stops without a key are orphan_stops */
 	__u64 not_keyed;
 	__u64 mismatched; /* pairs, included in `count`, whose compared arguments differ */

@@ -228,8 +228,7 @@ static __always_inline void print_stack(struct measure_stack_record *record,
 }
 
 /*
- * Reserve a record in `prints`, with the stack of the hit. S has the stack if it was walked
- * already; if S is NULL, walk it.
+ * Reserve a record with the stack of the hit. S is the stack if it was walked already, else NULL.
  */
 static __always_inline struct hit_record *reserve_record(const struct bpf_pidns_info *ids,
 							 const struct walk_scratch *s)

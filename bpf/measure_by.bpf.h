@@ -168,8 +168,8 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 }
 
 /*
- * Store in by_open that the newest start of KEY belongs to GROUP. Do nothing if pair_open lacks
- * KEY. by_open cannot be full, because it has room for as many entries as pair_open.
+ * Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has as many entries as
+ * pair_open.
  */
 __noinline int by_start(const struct measure_open_key *key, __u32 group)
 {

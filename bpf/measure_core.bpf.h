@@ -270,8 +270,8 @@ static __always_inline void count_keyed(const struct measure_site *site,
 }
 
 /*
- * Count a hit in process_hits. User space computes the cost of the process's hits from this count,
- * and compares the cost with the CPU time of the process to keep to the user's limit.
+ * Count a hit of the process. For the budget, user space compares the cost of the hits of a process
+ * with the CPU time of the process.
  */
 static __always_inline void count_process(const struct bpf_pidns_info *ids)
 {

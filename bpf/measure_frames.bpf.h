@@ -135,8 +135,8 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 }
 
 /*
- * End the call of KEY. If WAS_CALL is 0, remove its entry and do not count the call at all. Returns
- * the duration of the call plus 1, or 0 if no call was timed.
+ * End the call of KEY. If WAS_CALL is 0, forget the call without timing it. Returns the duration of
+ * the call plus 1; 0: no timed call ended.
  */
 __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			     __u64 now_ns, int was_call)

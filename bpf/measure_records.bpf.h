@@ -2,10 +2,9 @@
 /*
  * The ring buffer with the records of hits and slow pairs, and the limit of records per second.
  *
- * The program first reserves space for a record and then takes the time of the record. So a record
- * whose reservation the reader does not see yet will have a time that is later than the moment at
- * which the reader looked; the reader uses this to sort records by time. The reader polls; it is
- * not woken up.
+ * The time of a record is taken after the room for the record is reserved. So if the reader does
+ * not see the reservation of a record yet, the time of the record is later than the moment at which
+ * the reader looked. The reader polls; it is not woken up.
  */
 #ifndef MEASURE_RECORDS_BPF_H
 #define MEASURE_RECORDS_BPF_H

@@ -180,10 +180,7 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/*
- * Record the pair that began at START_NS and took NS nanoseconds if it was slow. If BY_KEY, also
- * remove the entry of KEY.
- */
+/* Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. */
 static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 				     const struct site_args *args, const struct bpf_pidns_info *ids,
 				     const struct slow_key *key, __u64 start_ns, __u64 ns,

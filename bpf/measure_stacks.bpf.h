@@ -115,7 +115,7 @@ count_of_stack(const struct measure_stack_key *key)
 	return count;
 }
 
-/* Count a hit of SITE with stack S. S is NULL if the stack was not walked. */
+/* Count a hit with stack S. */
 static __always_inline void count_stack(const struct measure_site *site,
 					const struct walk_scratch *s)
 {

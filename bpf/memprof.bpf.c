@@ -125,10 +125,7 @@ static long read_frame(__u32 i, void *context)
 	return 0;
 }
 
-/*
- * Read the OCaml value CALLSTACK into the words of s->record from EVENT_STACK on. Returns the
- * number of frames, or -1 if a frame cannot be read.
- */
+/* Read the call stack, which is an OCaml value. Returns the number of frames, or -1. */
 static __noinline int read_stack(struct memprof_scratch *s, __u64 callstack)
 {
 	struct ocaml_block block;

@@ -70,8 +70,8 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 }
 
 /*
- * For a process that is not in walk_processes: return 1 if the current process is to be profiled,
- * because it executes the file in `config` and must have started since the profile began.
+ * Return 1 if the current process, which is not in walk_processes, is to be profiled because it has
+ * started since the profile began.
  */
 static __always_inline int is_newcomer(void)
 {
@@ -370,9 +370,8 @@ int large_block(struct pt_regs *ctx)
 /* ---- processes that end --------------------------------------------------------------------- */
 
 /*
- * Forget the mappings of the current process, which ends or executes another program. After the
- * end, another process may get its id. And the user may not be allowed to see the stacks of the
- * other program.
+ * Forget the current process, before another process gets its id, or before it runs another
+ * program, whose stacks this user may not be allowed to see.
  */
 static __always_inline void forget_current(void)
 {

@@ -25,14 +25,11 @@ struct profile_config {
 	 * The pid namespace of process ids (the device as major << 20 | minor); 0: the initial one.
 	 */
 	__u64 pidns_dev, pidns_ino;
-	/*
-	 * Processes that start during the profile are profiled, too, if they execute the file with
-	 * these numbers. exe_ino 0: no such file.
-	 */
+	/* Processes that execute this file are profiled, too. Inode 0: no file. */
 	__u64 exe_dev, exe_ino;
 	/*
-	 * If nonzero, such a process is profiled only if the user with the following ids and
-	 * capabilities may inspect the process (access.bpf.h).
+	 * If nonzero, a process that executes this file is profiled only if the user may inspect
+	 * it, as in struct measure_config.
 	 */
 	__u64 checks_access;
 	__u32 uid, gid;

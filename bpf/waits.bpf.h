@@ -21,10 +21,7 @@ struct {
  */
 enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
 
-/*
- * Return the CPU time of TASK in nanoseconds. The kernel updates this time when TASK gives up its
- * CPU.
- */
+/* Return the CPU time of TASK in nanoseconds. It is up to date when TASK gives up its CPU. */
 static __always_inline __u64 cpu_time_of(const struct task_struct *task)
 {
 	return BPF_CORE_READ(task, se.sum_exec_runtime);

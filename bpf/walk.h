@@ -236,9 +236,8 @@ struct walk_scratch {
 	/* bit i is set if the value of register i (enum walk_register) is unknown */
 	__u32 lost;
 	__u32 calls_back; /* the frame is of a C function that calls OCaml */
-	__u64 roots;	  /* the next block of local roots to read; 0: no block has been read yet */
-	/* the parent stack of a fibre that runs C code with a callback; 0: no such fibre */
-	__u64 parent;
+	__u64 roots;	  /* the next block of local roots; 0: none has been looked at */
+	__u64 parent;	  /* the stack that a fibre with a callback hides; 0: none */
 	__u64 regs[WALK_REGISTERS];
 	__u64 window_at; /* the address of the words in `window`; 0: none were read */
 	__u64 window[WALK_WINDOW];

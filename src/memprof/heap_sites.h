@@ -38,7 +38,7 @@ int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t dept
  */
 struct heap_site {
 	const struct named_frame *frame;
-	/* The sum over all call stacks of the site. sum.frames and sum.depth have no meaning. */
+	/* Sum over all call stacks of the site; its `frames` has no meaning. */
 	struct heap_stack sum;
 };
 
