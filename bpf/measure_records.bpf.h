@@ -26,8 +26,8 @@ struct {
 volatile __u64 print_window;
 
 /*
- * Return 1 and count a record if the second that contains the time NS has fewer records than the
- * limit, else 0. If many CPUs compete, 0 may be returned although the limit is not reached.
+ * Return 1 if another record may be made in the second of NS. If many CPUs compete, some records
+ * are refused although the limit is not reached.
  */
 static __always_inline int is_within_limit(__u64 ns)
 {

@@ -28,9 +28,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/*
- * How many words of large blocks were allocated on this CPU since the last sample of large blocks.
- */
+/* Words in large blocks that no sample has counted yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);

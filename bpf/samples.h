@@ -60,8 +60,8 @@ struct profile_wait {
 };
 
 /*
- * Large blocks are sampled each time this many words of them have been allocated on a CPU. All
- * these words count for the stack of the last allocation.
+ * For large blocks, a stack is sampled each time this many words have been allocated on a CPU. All
+ * these words count for the stack.
  */
 enum { PROFILE_LARGE_WORDS = 1 << 16 };
 

@@ -51,10 +51,7 @@ static __always_inline int waits_now(const struct task_struct *task)
 	return state != TASK_RUNNING && !(state & TASK_DEAD);
 }
 
-/*
- * Return how often TASK has left a CPU. If this number has not changed between two calls, TASK has
- * not run and waited again in between.
- */
+/* Return how often TASK has left a CPU. The number grows when TASK runs and then waits again. */
 static __always_inline __u64 times_off_cpu(const struct task_struct *task)
 {
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
