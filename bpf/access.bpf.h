@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. User
- * space checks the processes that it finds by opening files in /proc/PID. The check in this file is
- * for processes that start later or that are hidden.
+ * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. For the
+ * processes that user space finds in /proc, opening files in /proc/PID is the check. The check in
+ * this file is for processes that start later or that are hidden in /proc.
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
  * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
@@ -10,9 +10,10 @@
  * dumpable; the task is in the user's user namespace, and has no capability that the user lacks.
  * Security modules (SELinux, AppArmor) are not considered.
  *
- * The fields are read directly, without a helper, in a few ns. If the kernel's structures lack one
- * of the fields, the program cannot be loaded. The field with the dumpable bits is an exception:
- * without it, each task with user memory counts as dumpable.
+ * The fields of the kernel's structures are read directly, without a helper, in a few ns. If one of
+ * these fields does not exist in the running kernel, the program cannot be loaded. The field with
+ * the dumpable bits is an exception: if it does not exist, each task with user memory counts as
+ * dumpable.
  */
 #ifndef ACCESS_BPF_H
 #define ACCESS_BPF_H
@@ -27,8 +28,8 @@ enum {
 };
 
 /*
- * Before Linux 6.18 the flags are one word; since then they are a bitmap that begins with this
- * word.
+ * Before Linux 6.18 the flags of a task's memory are one word; since then they are a bitmap whose
+ * first word has the same bits.
  */
 struct mm_struct___before_6_18 {
 	unsigned long flags;
@@ -46,7 +47,7 @@ static __always_inline int is_dumpable(struct mm_struct *mm)
 	struct mm_struct___since_6_18 *since = (void *)mm;
 	unsigned long flags = DUMPABLE_BY_USER;
 
-	/* A task without user memory (a kernel thread). */
+	/* The task has no user memory: it is a kernel thread. */
 	if (!mm)
 		return 0;
 	if (bpf_core_field_exists(since->flags.__mm_flags))
@@ -73,8 +74,8 @@ static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_i
 	if (cred->user_ns->ns.inum != userns_ino)
 		return 0;
 	/*
-	 * A capability set is two words of 32 bits before Linux 6.3, and one of 64 bits since then.
-	 * Its bytes are the same in both forms.
+	 * A capability set is two words of 32 bits before Linux 6.3, and one word of 64 bits since
+	 * then. The bytes in memory are the same in both cases.
 	 */
 	if (bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) ||
 	    permitted & ~capabilities)
@@ -82,7 +83,10 @@ static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_i
 	return is_dumpable(task->mm);
 }
 
-/* Return 1 if the current task executes the file with these numbers (struct kernel_file). */
+/*
+ * Return 1 if the current task executes the file with device DEV and inode INO, the kernel's
+ * numbers of the file (struct kernel_file).
+ */
 static __always_inline int current_executes(__u64 dev, __u64 ino)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

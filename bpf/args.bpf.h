@@ -11,19 +11,19 @@
  * address of an identifier, the second word is the number. Source: caml/mlvalues.h and
  * caml/custom.h of 4.14 and 5.3.
  *
- * Registers are loaded by one explicit instruction each. The context must be accessed at constant
- * offsets, but the compiler turns a switch over loads into one load at a computed offset. A helper
- * could read them all, but bpf_probe_read_kernel() is not available if the kernel is locked down
- * for confidentiality.
+ * Registers are loaded by one explicit instruction each. The verifier demands constant offsets into
+ * the registers, but the compiler would turn a switch with one load per register into one load at a
+ * computed offset. The helper bpf_probe_read_kernel() could copy all registers, but is not
+ * available if the kernel is locked down for confidentiality.
  *
- * Memory is first read without page faults. If this fails, the page is fetched as if the traced
- * program had read it: a constant string is often in a page of the file that was never touched. BPF
- * programs that include this file must therefore be sleepable (SEC "uprobe.multi.s"). Being
- * sleepable has no measurable cost, neither per hit nor when detaching.
+ * Memory is first read without page faults. If this fails, it is read again with page faults, as if
+ * the traced program had read it: a constant string, for example, is often in a page of the file
+ * that was never touched. BPF programs that include this file must therefore be sleepable (SEC
+ * "uprobe.multi.s"). Being sleepable has no measurable cost, neither per hit nor when detaching.
  *
- * Functions return 1 if they succeed, else 0, unless their comments say otherwise. The larger
- * functions must not be inlined (but see few_functions.bpf.h): inlining them would exceed the stack
- * and give the verifier more paths to follow.
+ * Unless its comment says otherwise, a function returns 1 if it succeeds, else 0. The larger
+ * functions are __noinline or __within_stacks (few_functions.bpf.h): if all of them were inlined,
+ * the stack would be too small, and the verifier would have more paths to follow.
  */
 #ifndef ARGS_BPF_H
 #define ARGS_BPF_H
@@ -78,8 +78,8 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 	asm volatile("%0 = *(u64 *)(%1 + " #off ")" : "=r"(values[reg]) : "r"(regs))
 
 /*
- * Return the value of register REG. The function copies all registers and indexes the copy, so that
- * the verifier follows one path instead of 16.
+ * Return the value of register REG (enum arg_register). The function copies all registers to an
+ * array and indexes the array, so that the verifier follows one path instead of 16.
  */
 static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
 {
@@ -186,7 +186,10 @@ static __within_stacks int ocaml_read_block(__u64 value, struct ocaml_block *blo
 	return 1;
 }
 
-/* Return the length of the string of WORDS words at VALUE, or -1. */
+/*
+ * Return the length in bytes of the OCaml string at VALUE, whose block has WORDS words, or -1 if it
+ * cannot be read or is not valid.
+ */
 static __within_stacks __s64 ocaml_string_length(__u64 value, __u64 words)
 {
 	__u64 bytes = words * OCAML_WORD;
@@ -253,9 +256,9 @@ static __noinline int ocaml_number(__u64 value, __s64 *number)
 }
 
 /*
- * Read the argument SPEC into *NUMBER if it is a number. Return FILTER_TYPE_INT for an OCaml int, a
- * boxed integer, or a C integer. For a float, set *NUMBER to its bits and return FILTER_TYPE_FLOAT.
- * Return FILTER_TYPE_OTHER for everything else.
+ * Read the argument that SPEC describes. For an OCaml int, a boxed integer or a C integer, set
+ * *NUMBER to the integer and return FILTER_TYPE_INT. For a float, set *NUMBER to the bits of the
+ * float and return FILTER_TYPE_FLOAT. Return FILTER_TYPE_OTHER for everything else.
  */
 static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spec *spec,
 				      __s64 *number)
@@ -273,7 +276,7 @@ static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spe
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Mix the bits of X. Different numbers remain different. */
+/* Mix the bits of X. The function is a bijection: different numbers have different results. */
 static __always_inline __u64 args_mix(__u64 x)
 {
 	x ^= x >> 30;
@@ -310,8 +313,9 @@ static __within_stacks int ocaml_string_key(__u64 value, __u64 *key)
 }
 
 /*
- * Compute the key of an argument. Different integers have different keys. The key of a string is a
- * hash of its length and first KEY_STRING_BYTES bytes. Returns 0 if the argument cannot be a key.
+ * Set *KEY to the key of the argument that SPEC describes. Different integers have different keys.
+ * The key of a string is a hash of the string's length and its first KEY_STRING_BYTES bytes.
+ * Returns 0 if the argument cannot be a key.
  */
 static __always_inline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
 {
@@ -335,7 +339,10 @@ struct args_recording {
 	struct hit_record *record;
 };
 
-/* Copy up to LENGTH bytes from ADDR into the record's text. Returns 0 if they cannot be read. */
+/*
+ * Append up to LENGTH bytes from ADDR to the text of RECORD, and set NODE to the place of these
+ * bytes. Returns 0 if the bytes cannot be read.
+ */
 static __noinline int record_text(struct hit_record *record, struct value_node *node, __u64 addr,
 				  __u64 length)
 {
@@ -364,8 +371,8 @@ static __noinline int record_text(struct hit_record *record, struct value_node *
 }
 
 /*
- * Append the N words at ADDR as children of NODE, or as many as there is room for. Returns 0 if
- * they cannot be read.
+ * Append nodes of KIND for the N words at ADDR, or for as many of these words as there is room for,
+ * as children of NODE. Returns 0 if the words cannot be read.
  */
 static __noinline int record_children(struct hit_record *record, struct value_node *node,
 				      __u64 addr, __u64 n, __u8 kind)
@@ -431,7 +438,7 @@ static __always_inline int record_fields(struct hit_record *record, struct value
 		       : NODE_UNREADABLE;
 }
 
-/* Determine the kind of NODE by its tag. */
+/* Return the kind of NODE, a block, by its tag, and record the block's contents. */
 static __always_inline int record_block(struct hit_record *record, struct value_node *node)
 {
 	switch (node->tag) {
@@ -461,7 +468,7 @@ static __always_inline int record_block(struct hit_record *record, struct value_
 	}
 }
 
-/* The body of a loop: read node I. */
+/* The body of a loop: interpret node I if it is NODE_PENDING. */
 static long record_node(__u32 i, void *context)
 {
 	struct hit_record *record = ((struct args_recording *)context)->record;
@@ -487,7 +494,7 @@ static long record_node(__u32 i, void *context)
 	return 0;
 }
 
-/* The body of a loop: make node I from argument I. */
+/* The body of a loop: read argument I into node I. */
 static long record_argument(__u32 i, void *context)
 {
 	struct args_recording *r = context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of probes, shared by the BPF programs (args.bpf.h) and their user side
+ * Structs for the arguments of probes, shared by the BPF programs (args.bpf.h) and their user side
  * (src/measure/args: operand.c writes specs, filter.c writes filters, value.c reads records). The
  * includer provides the types __u8 ... __s64: vmlinux.h in BPF programs, linux/types.h elsewhere.
  */
@@ -10,9 +10,10 @@
 /* ---- where the arguments of a site are ------------------------------------------------------ */
 
 /*
- * struct site_args has an array of arguments: up to ARGS_MAX by position, and after these, copies
- * of the arguments that the request (filter, key, histogram, groups) gives by name. A name has the
- * same index in the arrays of all sites.
+ * The array `args` of struct site_args has two parts. The first ARGS_MAX elements are the arguments
+ * of the site by position. The other ARGS_NAMED elements are the arguments that the request
+ * (filter, key, histogram, groups) names: copies of elements of the first part. An argument's name
+ * has the same index in the arrays of all sites.
  */
 enum {
 	ARGS_MAX = 16,
@@ -21,7 +22,7 @@ enum {
 	ARG_MAX_THEN = 3,
 };
 
-/* The registers in struct pt_regs (x86-64), in the order of that struct. */
+/* The registers of x86-64, in the order of struct pt_regs. */
 enum arg_register {
 	ARG_R15,
 	ARG_R14,
@@ -80,7 +81,8 @@ struct arg_spec {
 _Static_assert(sizeof(struct arg_spec) == 32, "shared by two compilers");
 
 struct site_args {
-	__u32 n;	  /* the number of arguments by position; unused specs are ARG_NONE */
+	/* the number of arguments by position; the kind of unused elements is ARG_NONE */
+	__u32 n;
 	__u32 n_left_out; /* arguments of the site beyond ARGS_MAX */
 	struct arg_spec args[ARGS_ALL];
 };
@@ -96,14 +98,15 @@ enum {
 };
 
 /*
- * A filter in postfix form. A comparison of an argument with a literal of another type is called a
- * comparison without an answer: it counts as false, even with !=. If such a comparison could change
- * the result of the filter, the hit is counted as a mismatch.
+ * A filter in postfix form. If an argument and the literal with which it is compared have different
+ * types, we call this a comparison without an answer. The comparison then counts as false, even
+ * with !=. If such a comparison could change the result of the filter, the hit is counted as a
+ * mismatch.
  */
 enum filter_op_kind {
-	FILTER_NUMBER, /* push: argument COMPARISON number */
-	FILTER_STRING, /* push: argument COMPARISON strings[string] */
-	FILTER_AND,    /* of the two results on top of the stack */
+	FILTER_NUMBER, /* push the result of comparing an argument with `number` */
+	FILTER_STRING, /* push the result of comparing an argument with strings[string] */
+	FILTER_AND,    /* replace the two newest results by their conjunction */
 	FILTER_OR,
 	FILTER_NOT,
 };
@@ -115,7 +118,8 @@ enum filter_comparison {
 	FILTER_LE,
 	FILTER_GT,
 	FILTER_GE,
-	FILTER_STARTS, /* only for strings, which otherwise have EQ and NE only */
+	/* the argument starts with the string; strings have only EQ, NE and STARTS */
+	FILTER_STARTS,
 };
 
 /*
@@ -138,8 +142,8 @@ struct filter_op {
 #define FILTER_INFINITY_BITS 0x7ff0000000000000ULL
 
 /*
- * Map the BITS of a double to an integer, so that integers are ordered like the doubles. -0.0
- * equals 0.0. Not for nan, which has no order.
+ * Map the BITS of a double to an integer, so that the integers have the order of the doubles. -0.0
+ * and 0.0 give the same integer. BITS must not be a nan, which has no order.
  */
 static inline __attribute__((always_inline)) __s64 filter_order(__u64 bits)
 {
@@ -153,7 +157,7 @@ static inline __attribute__((always_inline)) int filter_is_nan(__u64 bits)
 	return (bits & ~(1ULL << 63)) > FILTER_INFINITY_BITS;
 }
 
-/* The type of an argument: in filters, groups and histograms. */
+/* The type of an argument, as filters, groups and histograms distinguish types. */
 enum filter_type {
 	FILTER_TYPE_UNREADABLE,
 	FILTER_TYPE_INT, /* also boxed integers and C integers */
@@ -205,11 +209,12 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
 /* ---- records of hits ------------------------------------------------------------------------ */
 
 /*
- * The arguments of a hit as a tree. The nodes are in one array in breadth-first order: the
- * arguments first, then the fields of the first block, of the second, and so on. While the tree is
- * being read, the nodes at the end of the array are NODE_PENDING: they are the queue of the search.
- * Because of the breadth-first order, a lack of room cuts all arguments at about the same depth.
- * Children have higher numbers than their parents.
+ * The arguments of a hit are recorded as a tree of nodes. One array contains all nodes in
+ * breadth-first order: first the arguments, then the fields of the first block, the fields of the
+ * second block, and so on, so that children are behind their parents. While the tree is being read,
+ * the nodes at the end of the array that are still NODE_PENDING are the queue of the breadth-first
+ * search. The order has the effect that, if the array becomes full, all arguments are cut at about
+ * the same depth.
  */
 enum {
 	RECORD_NODES = 64,
@@ -223,20 +228,21 @@ enum {
 };
 
 enum node_kind {
-	NODE_PENDING, /* a word that is not read yet; a complete record has none */
-	NODE_INT,     /* an OCaml int; value: the int */
+	/* a word that has not been interpreted yet; complete records have no such node */
+	NODE_PENDING,
+	NODE_INT,     /* value: the OCaml int */
 	NODE_C_INT,   /* value: the integer of a C probe */
-	NODE_BLOCK,   /* at, n: fields; size: words */
-	NODE_STRING,  /* at, n: place in text; size: bytes */
+	NODE_BLOCK,   /* at, n: index and number of the nodes of the fields; size: words */
+	NODE_STRING,  /* at, n: place and length in `text`; size: the string's full length */
 	NODE_DOUBLE,  /* value: the bits of the double */
-	NODE_DOUBLES, /* at, n: elements; size: the full number of elements */
+	NODE_DOUBLES, /* at, n: the nodes of the elements; size: the full number of elements */
 	NODE_INT64,
 	NODE_INT32,
 	NODE_NATIVEINT,
-	NODE_CUSTOM, /* at, n: its identifier in text */
+	NODE_CUSTOM, /* at, n: place and length of the block's identifier in `text` */
 	NODE_CLOSURE,
 	NODE_LAZY,
-	NODE_FORWARD, /* a forced lazy value; at, n: its only field */
+	NODE_FORWARD, /* a forced lazy value; at, n: the node of the block's only field */
 	NODE_OBJECT,
 	NODE_ABSTRACT,
 	NODE_UNREADABLE,  /* value: the word, unless it could not be read either */
@@ -267,7 +273,7 @@ struct hit_record {
 	__u64 ts_ns;
 	__u32 pid, tid;
 	__u32 site;
-	__u16 n_args; /* the first nodes are the arguments */
+	__u16 n_args; /* how many nodes are arguments; these nodes are the first ones */
 	__u16 n_nodes;
 	__u16 n_text;
 	__u16 n_left_out; /* arguments of the site that are not in the record */

@@ -27,7 +27,7 @@ static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 	return 0;
 }
 
-/* Return 1 if the bytes at ADDR equal LITERAL. Compares literal->n_bytes bytes. */
+/* Return 1 if the first literal->n_bytes bytes at ADDR are those of LITERAL. */
 static __within_stacks int filter_same_bytes(__u64 addr, const struct filter_string *literal)
 {
 	__u64 words[FILTER_STRING_BYTES / 8] = {}, differences = 0;
@@ -65,7 +65,10 @@ static __always_inline int filter_find_string(struct filter_found *found, __u64 
 	return length < 0 ? FILTER_TYPE_UNREADABLE : FILTER_TYPE_STRING;
 }
 
-/* Read the argument SPEC into FOUND. Returns its type (enum filter_type). */
+/*
+ * Read the argument that SPEC describes into FOUND. Returns the type of the argument (enum
+ * filter_type).
+ */
 static __within_stacks int filter_find(struct pt_regs *regs, const struct arg_spec *spec,
 				       struct filter_found *found)
 {
@@ -106,7 +109,10 @@ static __always_inline int filter_string_matches(const struct filter_found *foun
 	return comparison == FILTER_NE ? !same : same;
 }
 
-/* Compare as OCaml does: nan is not equal to anything, and neither less nor greater. */
+/*
+ * Return 1 if the comparison OP is true for the float with BITS. As in OCaml, only != is true for
+ * nan.
+ */
 static __always_inline int filter_float_matches(__u64 bits, const struct filter_op *op)
 {
 	if (filter_is_nan(bits))
@@ -118,13 +124,13 @@ struct args_filtering {
 	struct pt_regs *regs;
 	const struct site_args *args;
 	const struct filter *filter;
-	__u64 stack; /* one bit per result; the newest is the lowest */
+	__u64 stack; /* one bit per result; the lowest bit is the newest result */
 	/*
 	 * One bit per result, as in `stack`: whether the result could be true (may), or false
 	 * (may_not), if the comparisons without an answer had one.
 	 */
 	__u64 may, may_not;
-	__u32 mismatch; /* filter_mismatch() of one of the comparisons, or 0 */
+	__u32 mismatch; /* filter_mismatch() of a comparison without an answer, or 0 */
 };
 
 static __always_inline __u64 filter_and(__u64 stack)
@@ -145,8 +151,8 @@ static __always_inline __u64 filter_or(__u64 stack)
 enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 
 /*
- * Evaluate the comparison OP. Returns an ANSWER_... constant. The masks are for the verifier: they
- * do not change the numbers that filter.c has written.
+ * Evaluate the comparison OP. Returns an ANSWER_... constant. The masks are there for the verifier,
+ * which demands bounds; the numbers that filter.c has written are within these bounds.
  */
 static __always_inline __u32 filter_operand(struct args_filtering *f, const struct filter_op *op)
 {
@@ -207,9 +213,9 @@ static long filter_step(__u32 i, void *context)
 }
 
 /*
- * Evaluate FILTER for a hit. Returns 1 if it matches. ARGS are the arguments of the site. *MISMATCH
- * is filter_mismatch() of one of the comparisons without an answer, or 0 if none could have changed
- * the result.
+ * Evaluate FILTER for a hit. Returns 1 if the hit matches. ARGS are the arguments of the site. If a
+ * comparison without an answer could have changed the result, set *MISMATCH to filter_mismatch() of
+ * such a comparison, else to 0.
  */
 static __within_stacks int filter_matches(struct pt_regs *regs, const struct site_args *args,
 					  const struct filter *filter, __u32 *mismatch)
@@ -220,8 +226,8 @@ static __within_stacks int filter_matches(struct pt_regs *regs, const struct sit
 
 	bpf_loop(filter->n_ops, filter_step, &f, 0);
 	/*
-	 * This is computed without a branch: with one, the verifier would follow each loop to its
-	 * end.
+	 * Compute *MISMATCH without a branch: with a branch, the verifier would follow every
+	 * bpf_loop() to its end.
 	 */
 	*mismatch = f.mismatch & -(__u32)(f.may & f.may_not & 1);
 	return f.stack & 1;

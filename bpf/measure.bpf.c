@@ -10,8 +10,9 @@
  * programs have no recursion limit: no hit is dropped. Data that does not fit into a map is counted
  * as lost.
  *
- * Speed. The trap is 95 % of the cost of a hit. The rest is kept small by removing, when the
- * program is loaded, all features that `config` does not enable. All maps are allocated in advance.
+ * Speed. The trap is 95 % of the cost of a hit. The rest is kept small: when the program is loaded,
+ * the verifier removes the code of all features that `config` does not enable. All maps are
+ * allocated in advance.
  *
  * This file is compiled to several objects:
  *
@@ -95,8 +96,8 @@ int hit(struct pt_regs *regs)
 	}
 #ifdef MEASURE_FULL
 	/*
-	 * Ignore the hit. Counting it as passed over would reveal the number of hits in other
-	 * users' processes.
+	 * Ignore the hit completely. If it were counted in losses.passed_over, the user would learn
+	 * how many hits there are in other users' processes.
 	 */
 	if (config.checks_access && !may_inspect_current())
 		return 0;
@@ -145,8 +146,8 @@ int hit(struct pt_regs *regs)
 /* ---- threads and processes that come and go ------------------------------------------------- */
 
 /*
- * When a thread ends, count its open starts as orphans. Otherwise they would become open starts of
- * the next thread with the same id.
+ * When a thread ends, count its open starts as orphans and remove them. Otherwise these starts
+ * would become open starts of the next thread with the same id.
  */
 static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 {
@@ -172,8 +173,8 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 
 #ifdef MEASURE_FULL
 /*
- * Return 1 if the thread that ends is the last one of its process. The kernel has already
- * decremented the counter.
+ * Return 1 if the current thread, which ends, is the last thread of its process. The kernel has
+ * already subtracted this thread from signal->live.
  */
 static __always_inline int is_last_thread(void)
 {
@@ -225,7 +226,7 @@ int thread_exit(void *unused)
 	if (config.only_tgids || config.matching & MEASURE_SOME_BY_KEY) {
 		if (!is_last_thread())
 			return 0;
-		/* The process id can be reused from now on. */
+		/* The kernel may reuse the process id from now on. */
 		if (config.only_tgids)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
 		if (config.matching & MEASURE_SOME_BY_KEY)
@@ -237,8 +238,8 @@ int thread_exit(void *unused)
 
 #ifdef MEASURE_FULL
 /*
- * Return the process id of CHILD, as current_ids() will find it when CHILD runs; 0 if CHILD is in
- * another pid namespace.
+ * Return the process id of CHILD in the pid namespace of current_ids(), or 0 if CHILD is in another
+ * pid namespace.
  */
 static __always_inline __u32 tgid_of_child(struct task_struct *child)
 {
@@ -255,7 +256,7 @@ static __always_inline __u32 tgid_of_child(struct task_struct *child)
 	return BPF_CORE_READ(own, nr);
 }
 
-/* At a fork: if the parent is followed, follow the child, too, before the child runs. */
+/* At a fork: if the parent is in `tgids`, add the child to `tgids` before the child runs. */
 SEC("raw_tracepoint/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *args)
 {

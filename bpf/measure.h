@@ -19,10 +19,10 @@
  *							    counts_processes
  *	losses       per-CPU array  0                       struct measure_losses
  *	serials      array          site number             u64, serial of the link; 0: none
- *	marks        array          thread id / 64          u64, one bit per thread; see Handover
+ *	marks        array          thread id / 64          u64, one bit per thread; see "Handover"
  *
- * The hits of a site are the sum over all possible CPUs of the entries at CPU * stride + site
- * number. The stride is the number of entries divided by the number of possible CPUs.
+ * To get the hits of a site, add up the entries at CPU * stride + site number for all possible
+ * CPUs. The stride is the number of entries divided by the number of possible CPUs.
  *
  * If arguments are read (object measure_full), there are also:
  *
@@ -30,7 +30,7 @@
  *	histograms   per-CPU array  number                  struct measure_histogram
  *	float_histograms            see measure_floats.h
  *	compared     hash           struct measure_open_key struct measure_compared
- *	key_users    hash           u32, process id         u32, 1; it may have entries in key_open
+ *	key_users    hash           u32, process id         u32, 1: may have entries in key_open
  *	prints       ring buffer                            struct hit_record (args.h)
  *
  * If calls are split by domain (object measure_full), there is also:
@@ -49,14 +49,14 @@ enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
 	MEASURE_MAX_PAIRS = 64,
 	MEASURE_MAX_ROLES = 8, /* pairs that one probe can belong to */
-	MEASURE_BUCKETS = 496, /* see measure_bucket_of */
+	MEASURE_BUCKETS = 496, /* see measure_bucket_of() */
 	MEASURE_NO_ARG = 0xffff,
 	MEASURE_MAX_HISTOGRAMS = 1024,
 };
 
 /* Flags of measure_config.matching. */
 enum {
-	MEASURE_SOME_BY_THREAD = 1 << 0, /* at least one role is not MEASURE_ROLE_KEYED */
+	MEASURE_SOME_BY_THREAD = 1 << 0, /* at least one role lacks MEASURE_ROLE_KEYED */
 	MEASURE_SOME_BY_KEY = 1 << 1,
 	MEASURE_SOME_COMPARED = 1 << 2,
 };
@@ -66,26 +66,27 @@ enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
 
 /*
  * The gate decides which BPF programs count hits. It is at the beginning of the programs' .bss.
- * `open` is MEASURE_CLOSED before the attach and after the detach, so that all sites start and stop
- * counting at one moment. Normally it is MEASURE_OPEN, and during a handover it is the serial of
- * the new link.
+ * `open` is MEASURE_CLOSED before the attach and after the detach, MEASURE_OPEN while the meter
+ * counts, and during a handover the serial of the new link. Because one variable opens and closes
+ * the gate, all sites start and stop counting at one moment.
  *
- * Handover. A uprobe_multi link cannot be changed. To remove some of its sites, a second link is
- * made for the other sites of the file, and then the first link is closed. While both exist, a hit
- * runs the program twice, but must count once. The kernel calls the newest consumer of a uprobe
- * first (consumer_add() puts it at the head of the list). The program of the new link, which has
- * the serial of this link in the cookie, counts the hit and sets the bit of the thread in `marks`.
- * The program of the old link clears this bit. If the bit was not set, the program of the old link
- * counts the hit: the new link had not reached the site when the hit began. If the new link is
- * there, its program always runs first, and the thread runs nothing else between the two programs.
- * `open` may change between them when the handover begins: then only the old link's program sees
- * the new value, finds no bit set, and counts the hit. The reverse cannot happen, because the later
- * of two reads by one thread never returns an older value.
+ * Handover. A uprobe_multi link cannot be changed. To stop measuring some sites of a link, user
+ * space makes a second link for the remaining sites of the file, and then closes the first link.
+ * While both exist, a hit runs the program twice, but must count once. The kernel calls the newest
+ * consumer of a uprobe first (consumer_add() puts it at the head of the list). The program of the
+ * new link, which has the serial of this link in the cookie, counts the hit and sets the bit of the
+ * thread in `marks`. The program of the old link clears this bit. If the bit was not set, the
+ * program of the old link counts the hit, because the new link was not yet attached to the site
+ * when the hit began. If the new link is attached, its program always runs first, and the thread
+ * runs nothing else between the two programs. If the handover begins between the two programs, only
+ * the old link's program sees the new value of `open`; this program finds no bit set, and counts
+ * the hit. It cannot happen that only the new link's program sees the new value: it reads `open`
+ * first, and the later of two reads by one thread never returns an older value.
  *
- * A link can outlive its closing: another process that has a descriptor of the link, as `bpftool
- * link` has for a moment, keeps the uprobes of the link in place. So a link counts a site only
- * while `serials` has its serial for the site. User space writes the serial of the new link there
- * as soon as it has closed the old link.
+ * A link can continue to exist after it was closed: as long as another process has a descriptor of
+ * the link, as `bpftool link` has for a moment, the uprobes of the link stay in place. Therefore a
+ * link counts hits of a site only while the entry of the site in `serials` is the serial of the
+ * link. User space writes the serial of the new link there as soon as it has closed the old link.
  *
  * While the old link is being closed, hits leave their bits set. This is harmless while the new
  * link is on all sites, but the next handover must not find any bit set. So all bits are cleared
@@ -102,8 +103,8 @@ enum {
 	MEASURE_CLOSED = 0,
 	MEASURE_OPEN = 1,
 	/*
-	 * the lowest serial of a link, above the other values of `open`: during a handover, `open`
-	 * is the serial of the new link
+	 * The lowest serial of a link. Serials are higher than MEASURE_OPEN, because during a
+	 * handover, `open` is a serial.
 	 */
 	MEASURE_FIRST_SERIAL = 2,
 	MEASURE_MAX_TIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
@@ -112,7 +113,8 @@ enum {
 };
 
 /*
- * Return a cookie: the number of the site in the low half, the serial of the link in the high half.
+ * Return the cookie of a site: the site's number in the low half, the serial of the link in the
+ * high half.
  */
 static inline __attribute__((always_inline)) __u64 measure_cookie(__u32 serial, __u32 site)
 {
@@ -124,12 +126,12 @@ static inline __attribute__((always_inline)) __u64 measure_cookie(__u32 serial, 
  * of features that are off.
  */
 struct measure_config {
-	__u32 only_tgids; /* hits count only in processes that are in `tgids` */
+	__u32 only_tgids; /* nonzero: hits count only in processes that are in `tgids` */
 	__u32 keyed_by;	  /* enum measure_keyed_by */
 	__u32 n_pairs;
 	__u32 depth;	/* open starts per thread and pair, 1 to MEASURE_DEPTH */
 	__u32 matching; /* how pairs are matched: MEASURE_SOME_... */
-	__u32 children; /* add the children of processes in `tgids` */
+	__u32 children; /* nonzero: add children of processes in `tgids` to `tgids` */
 	/*
 	 * The pid namespace of process ids (the device in the kernel's format: major << 20 |
 	 * minor); 0: the initial namespace.
@@ -148,15 +150,15 @@ struct measure_config {
 	/* The following members are used by all objects. */
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
 	__u32 frames;	   /* nonzero if a role has MEASURE_ROLE_FRAME */
-	__u32 conditions;  /* nonzero if a site has a condition, or MEASURE_IF_CONFIRMED */
+	__u32 conditions;  /* nonzero if a site has a condition or the flag MEASURE_IF_CONFIRMED */
 	/*
-	 * To split calls of functions by domain (measure_full only). domain_id: the offset of the
-	 * id in the domain's state; 0: calls are not split. domain_tls: the offset of the pointer
-	 * to the state from the FS base.
+	 * For splitting calls of functions by domain (measure_full only). domain_id is the offset
+	 * of the id in the state of a domain, or 0 if calls are not split. domain_tls is the
+	 * offset, from the FS base, of the pointer to the domain's state.
 	 */
 	__u32 domain_id;
 	__s32 domain_tls;
-	/* how many frames of a stack are walked, at most (measure_stacks only) */
+	/* the maximum number of frames to walk in a stack (measure_stacks only) */
 	__u32 stack_depth;
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
@@ -166,12 +168,15 @@ struct measure_config {
 	__u32 uid, gid;
 	__u64 userns_ino;
 	__u64 capabilities;
-	/* Pairs that take this time or longer are recorded (measure_slower only). */
+	/* Record pairs that take at least this time (measure_slower only). */
 	__u64 slower_ns;
 	/* The following members are used only by measure_by. */
 	__u32 by_arg;	    /* the argument by whose value hits and times are grouped */
 	__u32 by_max_times; /* the maximum number of groups of times; see measure_by.h */
-	/* All objects: count all hits of each process, before filters and conditions. */
+	/*
+	 * Used by all objects. Nonzero: count the hits of each process, including hits that a
+	 * filter or condition then rejects.
+	 */
 	__u32 counts_processes;
 	__u32 reserved;
 };
@@ -186,9 +191,10 @@ enum {
 	MEASURE_STOPS = 1 << 5, /* the site ends a pair: a hit reads the time first */
 	/* the frames of the function's calls are on stacks of OCaml 5 */
 	MEASURE_OCAML_STACK = 1 << 6,
-	MEASURE_IF_CONFIRMED = 1 << 7, /* a call is timed only if it was confirmed */
-	MEASURE_RETURN = 1 << 8,       /* a hit is the return of a call, to its caller */
-	MEASURE_GROUPED = 1 << 9,      /* hits are grouped by the value of an argument */
+	/* a call is timed only if MEASURE_ROLE_CONFIRM has confirmed it */
+	MEASURE_IF_CONFIRMED = 1 << 7,
+	MEASURE_RETURN = 1 << 8,  /* the site returns from a function to its caller */
+	MEASURE_GROUPED = 1 << 9, /* hits are grouped by the value of an argument */
 };
 
 struct measure_site {
@@ -198,7 +204,7 @@ struct measure_site {
 	__u32 n_roles;
 	__u32 args;	   /* index in `site_args` */
 	__u32 histogram;   /* index in `histograms` */
-	__s32 frame_depth; /* rsp at the entry of the function minus rsp at the site */
+	__s32 frame_depth; /* rsp at the entry of the site's function minus rsp at the site */
 	__u32 condition;   /* enum measure_condition */
 	__u32 unless;
 };
@@ -206,80 +212,84 @@ struct measure_site {
 /* The condition for a hit to count, like enum site_condition of src/program/program.h. */
 enum measure_condition {
 	MEASURE_ALWAYS,
-	MEASURE_ARGUMENT_1, /* edi must differ from `unless`; next value: esi, and so on */
+	/* edi must differ from `unless`; the next value is for esi, and so on */
+	MEASURE_ARGUMENT_1,
 	MEASURE_ARGUMENT_6 = MEASURE_ARGUMENT_1 + 5,
 	MEASURE_IF_TRUE, /* eax must not be 0 */
 };
 
-/* What a hit of a site does to a pair: begin it, end it, or confirm it. */
+/* What a hit of a site does to a pair: begin, end or confirm the pair. */
 struct measure_role {
 	__u32 pair;
 	__u32 flags;
-	__u32 key_arg; /* the argument that is the key, or is compared */
+	__u32 key_arg; /* the argument that is the key of the pair, or that is compared */
 };
 
 /* Flags of measure_role.flags. */
 enum {
 	MEASURE_ROLE_STOP = 1 << 0,
-	MEASURE_ROLE_FRAME = 1 << 1, /* matched by frame, see measure_frames.bpf.h */
-	/* neither a start nor a stop: confirms that the active call is to be timed */
+	MEASURE_ROLE_FRAME = 1 << 1, /* the pair is matched by frame, see measure_frames.bpf.h */
+	/* neither start nor stop: a hit confirms that the function's active call is to be timed */
 	MEASURE_ROLE_CONFIRM = 1 << 2,
-	MEASURE_ROLE_KEYED = 1 << 3, /* matched by an argument, not by thread */
+	MEASURE_ROLE_KEYED = 1 << 3, /* the pair is matched by an argument, not by thread */
 	/*
-	 * Matched by thread. Pairs whose start and stop have different values of the argument are
-	 * also counted in `mismatched`.
+	 * The pair is matched by thread. If the argument differs between start and stop, the pair
+	 * is also counted in `mismatched`.
 	 */
 	MEASURE_ROLE_COMPARED = 1 << 4,
 };
 
-/* The key of open starts: a thread and a pair. */
+/* The key of pair_open: the open starts of a pair in a thread. */
 struct measure_open_key {
 	__u32 tid;
 	__u32 pair;
 };
 
 struct measure_start {
-	__u64 ns; /* the time; MEASURE_MARKER: the filter rejected this start */
+	__u64 ns; /* when the pair began; MEASURE_MARKER: the filter rejected this start */
 	__u64 sp; /* the stack pointer at the site of the start */
 };
 
 /*
- * The open starts of a pair in a thread. The newest is at ring[(next - 1) % MEASURE_DEPTH], the one
- * before it at the previous place, and so on. A start that exceeds config.depth replaces the oldest
- * one.
+ * The open starts of a pair in a thread. The newest start is at ring[(next - 1) % MEASURE_DEPTH],
+ * the start before it at the previous place, and so on. If config.depth starts are open, a new
+ * start replaces the oldest one.
  *
- * Which start a stop ends. If an exception skips a stop, its start stays open. The stack pointer
- * distinguishes the starts. A function that contains both sites passes both with the same stack
- * pointer, and the functions that it calls have lower ones. So a stop ends the newest start with
- * the same stack pointer as the stop. The newer starts were made by calls that have ended since:
- * they are orphans. If no open start has the stack pointer of the stop, the stop is in another
- * function than the start (one function enters, another one leaves), and ends the newest start.
+ * Which start does a stop end? If an exception skips a stop, its start stays open, so the newest
+ * start may be the wrong one. The stack pointer distinguishes the starts: if one function contains
+ * both sites of the pair, it passes both with the same stack pointer, and the functions that it
+ * calls have lower stack pointers. So a stop ends the newest start that has the stack pointer of
+ * the stop. Starts that are newer than this one were made by calls that have ended since: they are
+ * orphans. If no open start has the stack pointer of the stop, then start and stop are in different
+ * functions (one function enters, another one leaves), and the stop ends the newest start.
  *
- * A lower or higher stack pointer proves nothing. A function that enters returns before the stop,
- * so a start below the stack pointer may be open. And each fibre has its own stack; the stacks are
- * in any order. Two live fibres never have the same stack pointer. If fibres take turns within a
- * pair, a stop finds its own start. The newer starts of other fibres are still active, but they are
- * counted as orphans, and so are their stops.
+ * Whether a start has a lower or a higher stack pointer than the stop proves nothing. If start and
+ * stop are in different functions, the function with the start has returned before the stop, so its
+ * lower stack pointer does not mean that the start is an orphan. And each fibre has its own stack;
+ * these stacks are at arbitrary addresses. Two live fibres never have the same stack pointer. So if
+ * fibres take turns within a pair, a stop finds the start of its own fibre. Newer starts of other
+ * fibres are still active, but they are counted as orphans, and so are the stops that belong to
+ * them.
  *
- * A stop whose start was dropped ends the newest start, if any is open.
+ * A stop whose start was replaced in the full ring ends the newest open start, if there is one.
  */
 struct measure_open {
 	__u32 n;    /* starts that are open */
-	__u32 next; /* modulo MEASURE_DEPTH: the place in `ring` of the next start */
+	__u32 next; /* the next start goes to ring[next % MEASURE_DEPTH] */
 	struct measure_start ring[MEASURE_DEPTH];
 };
 
 /*
- * The compared arguments of the open starts, as keys, at the same places as in struct measure_open;
- * 0: unknown.
+ * The compared arguments of the open starts: values[i] belongs to measure_open.ring[i], and is the
+ * argument converted to a key, or 0 if it is unknown.
  */
 struct measure_compared {
 	__u64 values[MEASURE_DEPTH];
 };
 
 /*
- * This value instead of a time marks a start that the filter rejected. A rejected start is not
- * counted, but it is stored: its stop finds it and is then not counted either.
+ * This value, in place of a time, marks a start that the filter rejected. A rejected start is not
+ * counted, but it is stored, so that its stop finds it and is not counted either.
  */
 enum { MEASURE_MARKER = 0 };
 
@@ -292,31 +302,33 @@ struct measure_start_key {
 
 /* One active call of a function whose calls are timed. */
 struct measure_frame_key {
-	__u32 owner; /* a thread id; a process id for a frame on a stack of OCaml 5 */
+	__u32 owner; /* the thread id; the process id if the frame is on a stack of OCaml 5 */
 	__u32 pair;
 	__u64 frame;
 };
 
-/* A pair in a domain. `domain` is the unique id of the domain. */
+/* The key of domain_pairs: a pair, and the unique id of a domain of OCaml 5. */
 struct measure_domain_key {
 	__u32 pair;
 	__u32 domain;
 };
 
 /*
- * Each start is counted in exactly one of count, orphan_starts, map_full and not_keyed, or is still
- * open. Each stop is counted in count or orphan_stops, or it ends a start that the filter rejected.
+ * A start that is no longer open is counted in exactly one of count, orphan_starts, map_full and
+ * not_keyed. A stop is counted in exactly one of count and orphan_stops, unless it ends a start
+ * that the filter rejected.
  */
 struct measure_pair {
 	__u64 starts;
 	__u64 count;
 	__u64 sum_ns;
-	__u64 min_ns_not; /* ~ of the smallest duration, so that 0 means none */
+	/* the bitwise complement of the smallest duration; 0: no pair was timed */
+	__u64 min_ns_not;
 	__u64 max_ns;
 	/*
-	 * Starts that no stop ended. By thread: an earlier start was stopped first, or there were
-	 * too many open starts. By key: a later start had the same key. Both: the thread or process
-	 * ended.
+	 * Starts that no stop ended, because the thread or process ended, or: by thread, because an
+	 * older start was stopped first, or too many starts were open; by key, because a later
+	 * start had the same key.
 	 */
 	__u64 orphan_starts;
 	__u64 orphan_stops; /* no start was open */
@@ -328,23 +340,24 @@ struct measure_pair {
 };
 
 /*
- * The ints among the values of an argument; measure_floats.h has the floats. measure_bucket_of()
- * gives the bucket of a value. A negative value is in the bucket of its absolute value in
- * `below_0`.
+ * The histogram of the int values of an argument; measure_floats.h defines the histogram of its
+ * float values. A value v >= 0 is counted in buckets[measure_bucket_of(v)], a value v < 0 in
+ * below_0[measure_bucket_of(-v)].
  */
 struct measure_histogram {
 	__u64 count;
-	__u64 not_number; /* the argument was neither an int nor a float, or could not be read */
-	__u64 sum[2];	  /* the sum, 128 bits in two's complement, the lower half first */
-	/* the largest value, by measure_ordered(), so that 0 is the lowest value */
+	/* how often the argument was neither an int nor a float, or could not be read */
+	__u64 not_number;
+	__u64 sum[2]; /* 128 bits in two's complement, the lower half first */
+	/* measure_ordered() of the largest value */
 	__u64 max;
-	__u64 min_not; /* ~ of the smallest value, by measure_ordered() */
+	__u64 min_not; /* bitwise complement of measure_ordered() of the smallest value */
 	__u64 buckets[MEASURE_BUCKETS];
 	__u64 below_0[MEASURE_BUCKETS];
 };
 
 struct measure_key {
-	__u32 id; /* the id of the thread or process */
+	__u32 id; /* the id of the thread or process, see enum measure_keyed_by */
 	__u32 probe_index;
 };
 
@@ -356,26 +369,29 @@ struct measure_keyed {
 };
 
 struct measure_losses {
-	__u64 passed_over;    /* hits of processes that are not measured */
+	__u64 passed_over;    /* hits in processes that are not measured */
 	__u64 rows_full;      /* hits that are in `hits` but not in `keyed` */
-	__u64 children_full;  /* children that were not followed */
+	__u64 children_full;  /* child processes for which `tgids` had no room */
 	__u64 filtered;	      /* hits that the filter rejected */
-	__u64 prints_dropped; /* records for which the ring buffer had no room */
-	__u64 prints_limited; /* records above print_limit */
+	__u64 prints_dropped; /* hits that were not printed because the ring buffer had no room */
+	__u64 prints_limited; /* hits that were not printed because of print_limit */
 	/* Hits in which an argument has another type than the filter compares it with. */
 	__u64 filter_mismatches;
-	__u64 last_mismatch; /* measure_mismatch() of the last such hit; 0: none */
+	/* measure_mismatch() of the last hit in filter_mismatches; 0: no such hit */
+	__u64 last_mismatch;
 	/*
-	 * Slow pairs. A slow pair has a record, unless it is counted in slow_limited or
-	 * slow_dropped.
+	 * The number of slow pairs. A slow pair was recorded, unless it is counted in slow_limited
+	 * or slow_dropped.
 	 */
 	__u64 slow;
-	__u64 slow_limited; /* pairs above print_limit */
-	__u64 slow_dropped; /* pairs for which the ring buffer had no room */
-	__u64 slow_unkept;  /* pairs whose record lacks the arguments of the start */
+	__u64 slow_limited; /* slow pairs that were not recorded because of print_limit */
+	__u64 slow_dropped; /* slow pairs that were not recorded because the ring buffer was full */
+	__u64 slow_unkept;  /* slow pairs whose record lacks the arguments of the start */
 };
 
-/* Return the index of the probe in the low half, filter_mismatch() of args.h in the high half. */
+/*
+ * Combine the index of a probe (low half) and a result of filter_mismatch() of args.h (high half).
+ */
 static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_index,
 								    __u32 mismatch)
 {
@@ -391,8 +407,9 @@ _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,
 _Static_assert(sizeof(struct measure_keyed) == 32, "shared by two compilers");
 
 /*
- * Return the bucket of VALUE. Histograms are log-linear: each power of 2 has 8 buckets of equal
- * width; each value below 16 has a separate bucket. Bucket 495 ends at 2^64 - 1.
+ * Return the bucket of VALUE. Histograms are log-linear: from one power of 2 to the next there are
+ * 8 buckets of equal width; each value below 16 has its own bucket. The last bucket, 495, ends at
+ * 2^64 - 1.
  */
 static inline __attribute__((always_inline)) __u32 measure_bucket_of(__u64 value)
 {
@@ -411,7 +428,8 @@ static inline __attribute__((always_inline)) __u32 measure_bucket_of(__u64 value
 }
 
 /*
- * Return the smallest value of BUCKET. For MEASURE_BUCKETS this would be 2^64, and the result is 0.
+ * Return the smallest value of BUCKET. If BUCKET is MEASURE_BUCKETS, return 0, because 2^64 does
+ * not fit.
  */
 static inline __attribute__((always_inline)) __u64 measure_bucket_start(__u32 bucket)
 {
@@ -420,7 +438,10 @@ static inline __attribute__((always_inline)) __u64 measure_bucket_start(__u32 bu
 	return (__u64)((bucket & 7) + 8) << ((bucket >> 3) - 1);
 }
 
-/* Map signed numbers to unsigned ones in the same order. The function is its own inverse. */
+/*
+ * Map signed numbers to unsigned numbers that have the same order; the lowest signed number becomes
+ * 0. The function is its own inverse.
+ */
 static inline __attribute__((always_inline)) __u64 measure_ordered(__u64 number)
 {
 	return number ^ 1ULL << 63;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks whether the measuring user may read the memory of the task that hits a site. Uprobes
- * belong to files: processes that start later, or that are hidden, hit them too. So if the
- * measuring process lacks CAP_SYS_PTRACE, the program checks each hit before it counts anything.
+ * Checks whether the measuring user may read the memory of the task that hits a site. A uprobe
+ * belongs to a file, so it is also hit by processes that start later or that the user cannot see.
+ * Therefore, if the measuring process lacks CAP_SYS_PTRACE, the BPF program makes this check at
+ * each hit before it counts anything.
  */
 #ifndef MEASURE_ACCESS_BPF_H
 #define MEASURE_ACCESS_BPF_H

@@ -33,7 +33,9 @@ struct {
 
 #ifdef MEASURE_SLOWER
 /*
- * Like play_roles_with_args(), for object measure_slower, which does not time calls of functions.
+ * Like play_roles_with_args(), but for object measure_slower: also keep the arguments of starts and
+ * record slow pairs. No role is matched by frame, because this object does not time calls of
+ * functions.
  */
 static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
 					      const struct site_args *args,
@@ -113,7 +115,7 @@ static __always_inline void play_role_compared(const struct measure_role *role,
 	compared_start(role, &key, read);
 }
 
-/* Like play_roles(), for pairs that may have a key or an argument that is compared. */
+/* Like play_roles(), but the pairs may also be matched by an argument, or compare an argument. */
 static __always_inline void play_roles_with_args(struct pt_regs *regs, const struct site_args *args,
 						 const struct measure_site *site,
 						 const struct bpf_pidns_info *ids, __u64 now_ns,
@@ -141,7 +143,7 @@ static __always_inline void play_roles_with_args(struct pt_regs *regs, const str
 }
 #endif
 
-/* The body of a loop: remove an open start of the process that has ended. */
+/* The body of a loop over key_open: remove the start at KEY if it belongs to the process *ENDED. */
 static long end_start(void *map, const struct measure_start_key *key, const __u64 *value,
 		      const __u32 *ended)
 {
@@ -157,7 +159,9 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	return 0;
 }
 
-/* When a process ends, remove its open starts, which would fill the map. */
+/*
+ * Remove the open starts of process *TGID, which ends: otherwise such starts would fill key_open.
+ */
 static __always_inline void end_keys(__u32 *tgid)
 {
 	if (bpf_map_delete_elem(&key_users, tgid) != 0)
@@ -283,8 +287,9 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 }
 
 /*
- * Return the filter. Hide its contents from the compiler, which would otherwise compile in the
- * zeros that it has before the load.
+ * Return the filter. Hide from the compiler where the pointer comes from: the filter is all 0 until
+ * user space sets it before the load, and the compiler would otherwise treat it as a constant that
+ * is all 0.
  */
 static __always_inline const struct filter *the_filter(void)
 {
@@ -320,14 +325,15 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 }
 
 /*
- * The result of judge(): the lowest bit is set if the filter matches; the bits above are
- * filter_mismatch() or 0.
+ * The bits of judge()'s result: bit 0 is set if the filter matches; the higher bits are
+ * filter_mismatch() of a comparison without an answer, or 0.
  */
 enum { VERDICT_MATCHES = 1, VERDICT_MISMATCH_SHIFT = 1 };
 
 /*
- * Evaluate the filter. A global function, so that code that branches on the result does not make
- * the verifier follow every path through the filter again.
+ * Evaluate the filter. This is a global function, because the verifier checks a global function
+ * only once. If it were static, the verifier would follow the code that branches on the result
+ * again for every path through the filter.
  */
 __noinline __u64 judge(bpf_user_pt_regs_t *regs, const struct site_args *args)
 {

@@ -3,13 +3,15 @@
  * Groups hits and times by the value of an argument. Only object measure_by has this code;
  * measure_by.h describes its maps.
  *
- * Every hit and every time is in exactly one group, or, if there was no room for a group of its
- * value, in the sum of all such values. A pair belongs to the value that the argument has at its
- * start. The start stores the index of its group in by_open, at the same place as in the ring of
- * open starts, or in by_key_open, under the same key. The stop reads the index from there.
+ * Every hit and every duration of a pair is counted in the group of its value, or, if there was no
+ * room for another group, in an entry for all values without a group. A pair belongs to the group
+ * of the value that the argument has at the start. The start stores the index of the group in
+ * by_open, at the place that the start has in the ring of open starts; if the pair is matched by
+ * key, in by_key_open, under the key of the start. The stop reads the index from there.
  *
- * An index is taken before its group is in by_pairs. If two threads meet a new value at the same
- * moment, both take an index. One of the two is never used, and there is room for one group less.
+ * A thread takes an index before it enters the group in by_pairs. If two threads meet a new value
+ * at the same moment, both take an index. One of the two indices is then never used, so there is
+ * room for one group less.
  */
 #ifndef MEASURE_BY_BPF_H
 #define MEASURE_BY_BPF_H
@@ -54,7 +56,7 @@ struct {
 	__uint(max_entries, 1);
 } by_open SEC(".maps");
 
-/* The number of indices of by_times that were taken, without the first MEASURE_MAX_PAIRS. */
+/* How many indices of by_times were taken, not counting the first MEASURE_MAX_PAIRS. */
 volatile __u64 by_times_used;
 
 struct {
@@ -65,7 +67,7 @@ struct {
 } by_key_open SEC(".maps");
 
 /*
- * The initial value of an entry of by_open. It is static, since it would take a large part of the
+ * The initial value of an entry of by_open. As a local variable it would take a large part of the
  * stack of a BPF program.
  */
 static const struct measure_by_open by_nothing_open;
@@ -77,7 +79,7 @@ static __always_inline __u64 by_float(__u64 bits)
 	return bits << 1 ? bits : 0;
 }
 
-/* Store the value of argument SPEC in BY. The caller has set `what`, and the rest to 0. */
+/* Read the argument SPEC into BY. The caller has set BY->what, and all other members to 0. */
 static __noinline int by_read(struct pt_regs *regs, const struct arg_spec *spec,
 			      struct measure_by *by)
 {
@@ -107,7 +109,10 @@ static __always_inline const struct arg_spec *by_spec(const struct site_args *ar
 	return &args->args[config.by_arg & (ARGS_ALL - 1)];
 }
 
-/* Count a hit in the group of the argument's value. A global function: see add_time(). */
+/*
+ * Count a hit in the group of the argument's value. A global function for the reason given at
+ * add_time().
+ */
 __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 probe_index)
 {
 	struct measure_by by = { .what = probe_index };
@@ -119,7 +124,9 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 	by_read(regs, by_spec(args), &by);
 	hits = bpf_map_lookup_elem(&by_hits, &by);
 	if (!hits) {
-		/* This fails if the map is full, or if another task has just made the entry. */
+		/*
+		 * The update fails if the map is full, or if another task has just made the entry.
+		 */
 		bpf_map_update_elem(&by_hits, &by, &none, 1 /* BPF_NOEXIST */);
 		hits = bpf_map_lookup_elem(&by_hits, &by);
 	}
@@ -133,8 +140,9 @@ __noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, 
 }
 
 /*
- * Return the index in by_times for the value at a start of PAIR. If there is no room for another
- * group, this is PAIR: the entry for all values without a group.
+ * Return the index in by_times for the value that the argument has at a start of PAIR. If there is
+ * no room for another group, return PAIR, which is the index of the entry for all values without a
+ * group.
  */
 __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 pair)
 {
@@ -200,7 +208,7 @@ __noinline int by_add_time(__u32 group, __u64 ns)
 	return 0;
 }
 
-/* Add the duration NS of a pair of KEY to the group of the start. */
+/* Add NS, the duration of a pair of KEY that has just ended, to the group of the pair's start. */
 __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 {
 	struct measure_by_open *open;
@@ -220,8 +228,8 @@ __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 /* ---- by key --------------------------------------------------------------------------------- */
 
 /*
- * Begin a pair by key. The group is stored before the start, so that a stop always finds the group.
- * If the start does not become open, the group is removed.
+ * Begin a pair that is matched by key. Store GROUP before the start, so that a stop always finds
+ * the group. If the start does not become open, remove the group again.
  */
 static __always_inline void by_key_start(struct measure_pair *stats,
 					 const struct measure_start_key *key, __u32 group,
@@ -244,7 +252,9 @@ static __always_inline void by_key_stop(struct measure_pair *stats,
 		by_add_time(group, ended - 1);
 }
 
-/* The body of a loop: remove the group of a process that has ended. */
+/*
+ * The body of a loop over by_key_open: remove the entry at KEY if it belongs to the process *ENDED.
+ */
 static long by_end_start(void *map, const struct measure_start_key *key, const __u32 *group,
 			 const __u32 *ended)
 {
@@ -279,7 +289,10 @@ static __always_inline void by_play_thread(const struct measure_role *role,
 			compared_stop(role, &key, read);
 		return;
 	}
-	/* Read the value before the start: reading takes time that must not count as the pair's. */
+	/*
+	 * Read the value before starting the pair: the time for reading must not count as the
+	 * pair's.
+	 */
 	group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
 	start_by_thread(stats, &key, regs->sp, matches);
 	by_start(&key, group);
@@ -299,7 +312,7 @@ static __always_inline void by_play_key(const struct measure_role *role, struct 
 			     matches);
 }
 
-/* Like play_roles(), with groups by value. */
+/* Like play_roles(), but group the durations by the value of the argument. */
 static __always_inline void play_roles_by_value(struct pt_regs *regs, const struct site_args *args,
 						const struct measure_site *site,
 						const struct bpf_pidns_info *ids, __u64 now_ns,
@@ -330,7 +343,7 @@ static __always_inline void play_roles_by_value(struct pt_regs *regs, const stru
 	}
 }
 
-/* Remove the groups of the open starts of a thread that ends. */
+/* Remove the entries of by_open of the current thread, which ends. */
 static __always_inline void by_end(const struct bpf_pidns_info *ids)
 {
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {

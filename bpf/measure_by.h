@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The layout of the maps for hits and times that are grouped by the value of an argument (object
- * measure_by). They are not pinned. The includer provides the __u32 and __u64 types.
+ * measure_by). These maps are not pinned. The includer provides the __u32 and __u64 types.
  *
  *	map         type   key                 value
  *	by_hits     hash   struct measure_by   u64, hits
- *	by_others   array  number of a probe   u64, hits of values for which by_hits had no room
+ *	by_others   array  number of a probe   u64, hits for which by_hits had no room
  *	by_pairs    hash   struct measure_by   u32, index in by_times
  *	by_times    array  index               struct measure_by_times
  *	by_open     hash   struct measure_open_key  struct measure_by_open
  *	by_key_open hash   struct measure_start_key u32, index in by_times
  *
- * The first MEASURE_MAX_PAIRS entries of by_times are the times of values for which there was no
- * room, by the number of the pair.
+ * The first MEASURE_MAX_PAIRS entries of by_times, indexed by the number of the pair, have the
+ * times of all values for which there was no room.
  */
 #ifndef MEASURE_BY_H
 #define MEASURE_BY_H
@@ -21,14 +21,17 @@
 #include "measure.h"
 
 enum {
-	MEASURE_BY_TEXT = 64,		/* bytes of a string that are compared */
-	MEASURE_BY_MAX_HITS = 1 << 14,	/* groups of hits, of all probes; 2.5 MB */
-	MEASURE_BY_MAX_PAIRS = 1 << 12, /* groups of times, of all pairs; each takes 4 KB */
+	MEASURE_BY_TEXT = 64, /* how many bytes of a string are compared */
+	/* maximum number of groups of hits, for all probes; 2.5 MB */
+	MEASURE_BY_MAX_HITS = 1 << 14,
+	/* maximum number of groups of times, for all pairs; 4 KB each */
+	MEASURE_BY_MAX_PAIRS = 1 << 12,
 };
 
 /*
- * A group: a value at a probe or pair. Strings are equal if they have the same length and the same
- * first MEASURE_BY_TEXT bytes. All nan are one value, and so are 0.0 and -0.0.
+ * The key of a group: a probe or pair, and a value of the argument. Strings count as equal if they
+ * have the same length and the same first MEASURE_BY_TEXT bytes. All nans count as one value, and
+ * so do 0.0 and -0.0.
  */
 struct measure_by {
 	__u32 what;   /* the number of the probe (by_hits) or of the pair (by_pairs) */
@@ -40,14 +43,12 @@ struct measure_by {
 struct measure_by_times {
 	__u64 count;
 	__u64 sum_ns;
-	__u64 min_ns_not; /* ~ of the smallest duration */
+	__u64 min_ns_not; /* bitwise complement of the smallest duration */
 	__u64 max_ns;
 	__u64 buckets[MEASURE_BUCKETS];
 };
 
-/*
- * The groups of the open starts, at the same places as in struct measure_open: indices in by_times.
- */
+/* The groups of the open starts: groups[i] is the index in by_times for measure_open.ring[i]. */
 struct measure_by_open {
 	__u32 groups[MEASURE_DEPTH];
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument of a pair: the key by which the pair is matched (measure_keys.bpf.h), or, if the
- * pair is matched by thread, the value that is compared. Lwt, Async and Eio run many requests in
- * one thread, so that a stop may belong to another request than the start in the same thread. This
- * is the case if the arguments of start and stop differ.
+ * Reads the argument of a pair: the key by which the pair is matched (measure_keys.bpf.h), or, if
+ * the pair is matched by thread, the value that is compared. Why compare? Lwt, Async and Eio run
+ * many requests in one thread, so a stop may belong to another request than the start that it ends.
+ * If the arguments of start and stop differ, this has happened.
  *
- * A start stores its argument in `compared`, at the same place as in the ring of open starts. If
- * `compared` has no room for a thread, the pairs of this thread are not compared.
+ * A start stores its argument in `compared`, at the place that the start has in the ring of open
+ * starts. If `compared` has no room for a thread, the pairs of this thread are not compared.
  */
 #ifndef MEASURE_COMPARED_BPF_H
 #define MEASURE_COMPARED_BPF_H
@@ -25,17 +25,18 @@ struct {
 /* The initial value of an entry of `compared`. */
 static const struct measure_compared nothing_compared;
 
-/* The argument ARG of the current hit, as a key. */
+/* Argument `arg` of the current hit, converted to a key. */
 struct role_key {
 	__u64 value;
 	__u32 is_known; /* 0: the argument cannot be a key */
-	__u32 arg;	/* MEASURE_NO_ARG: none was read yet */
+	__u32 arg;	/* MEASURE_NO_ARG: no argument was read yet */
 };
 
 static __always_inline int role_is_keyed(const struct measure_role *role)
 {
 	/*
-	 * If all pairs are matched by thread, or all by key, the verifier removes the other code.
+	 * If all pairs are matched by thread, or all by key, `matching` lets the verifier remove
+	 * the code for the other kind.
 	 */
 	if (!(config.matching & MEASURE_SOME_BY_KEY))
 		return 0;
@@ -56,7 +57,10 @@ __noinline int read_key(bpf_user_pt_regs_t *regs, const struct site_args *args,
 	return 0;
 }
 
-/* Read the argument of ROLE into KEY, unless KEY already has that argument from another role. */
+/*
+ * Read the argument of ROLE into KEY, unless an earlier role has already read this argument into
+ * KEY.
+ */
 static __always_inline void read_role_key(const struct measure_role *role, struct pt_regs *regs,
 					  const struct site_args *args, struct role_key *key)
 {
@@ -80,7 +84,7 @@ static __always_inline void miss_key(const struct measure_role *role, struct mea
 	}
 }
 
-/* Return the value to compare; 0 if it is unknown. */
+/* Return the key READ as a value to compare, which is 0 only if the key is unknown. */
 static __always_inline __u64 compared_value(const struct role_key *read)
 {
 	return !read->is_known ? 0 : read->value ? read->value : 1;
@@ -121,7 +125,7 @@ static __always_inline void compared_check(const struct measure_open_key *key, _
 		add_atomically(&stats->mismatched, 1);
 }
 
-/* Store the argument of the start of KEY that has just begun. */
+/* Store READ, the argument of the newest start of KEY, which has just begun. */
 static __always_inline void compared_start(const struct measure_role *role,
 					   const struct measure_open_key *key,
 					   const struct role_key *read)
@@ -131,8 +135,8 @@ static __always_inline void compared_start(const struct measure_role *role,
 }
 
 /*
- * Compare the argument of a stop of KEY with the argument of the start that the stop has just
- * ended.
+ * Compare READ, the argument of a stop of KEY, with the argument of the start that the stop has
+ * just ended.
  */
 static __always_inline void compared_stop(const struct measure_role *role,
 					  const struct measure_open_key *key,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, and
- * hits by thread and process.
+ * What all objects made from measure.bpf.c have in common: the maps, the decision whether a hit
+ * counts, and the counts by thread and process.
  */
 #ifndef MEASURE_CORE_BPF_H
 #define MEASURE_CORE_BPF_H
@@ -23,17 +23,18 @@ const volatile struct measure_config config;
 
 /*
  * The kernel attaches and detaches the sites one after another, which takes tens of milliseconds if
- * there are many or if the process is busy. With this gate all sites start and stop counting at one
- * moment, so that the counts of different probes can be compared. `gate` must be the first
+ * there are many sites or if the process is busy. With this gate, all sites start and stop counting
+ * at one moment, so that the counts of different probes can be compared. `gate` must be the first
  * variable.
  */
 volatile struct measure_gate gate;
 
 /*
- * User space replaces a max_entries of 1 before the load.
+ * Where max_entries is 1 below, user space sets the real number before the load.
  *
- * `hits` has slots for each CPU, but is not a per-CPU map, so that user space can map it: the
- * kernel takes 200 ns to copy an entry of a per-CPU map, which is 20 ms for 100 000 sites.
+ * `hits` is not a per-CPU map, but an array with slots for each CPU, so that user space can map it
+ * into memory. Reading a per-CPU map would be slow: the kernel takes 200 ns to copy an entry, which
+ * is 20 ms for 100 000 sites.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -121,8 +122,8 @@ static __always_inline void add_atomically(__u64 *sum, __u64 n)
 }
 
 /*
- * Raise *HIGHEST to VALUE if *HIGHEST is lower. Give up only if other tasks interfere with each of
- * MINMAX_TRIES tries.
+ * Atomically set *HIGHEST to the maximum of *HIGHEST and VALUE. Give up if other tasks change
+ * *HIGHEST during each of MINMAX_TRIES tries.
  */
 static __always_inline void raise_highest(__u64 *highest, __u64 value)
 {
@@ -153,8 +154,8 @@ static __always_inline struct measure_losses *our_losses(void)
 /* ---- which of two links counts a hit -------------------------------------------------------- */
 
 /*
- * Return 1 if a hit counts while the gate is closed or during a handover: see struct measure_gate.
- * SERIAL is the serial of the current link of the site.
+ * Decide whether a hit counts (1) or not (0) while the gate is closed or during a handover: see
+ * struct measure_gate. SERIAL is the serial of the link that now measures the site.
  */
 static __within_stacks int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {
@@ -211,7 +212,7 @@ static __always_inline int is_wanted_process(const struct bpf_pidns_info *ids,
 
 /* ---- conditions of sites -------------------------------------------------------------------- */
 
-/* Return 1 if the condition of SITE holds. */
+/* Return 1 if a hit of SITE with the registers REGS satisfies the condition of SITE. */
 static __always_inline int condition_holds(const struct pt_regs *regs,
 					   const struct measure_site *site)
 {
@@ -253,7 +254,9 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		struct measure_losses *lost;
 
 		bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-		/* This fails if the map is full, or if another task has just made the entry. */
+		/*
+		 * The update fails if the map is full, or if another task has just made the entry.
+		 */
 		bpf_map_update_elem(&keyed, &key, &fresh, 1 /* BPF_NOEXIST */);
 		slot = bpf_map_lookup_elem(&keyed, &key);
 		if (!slot) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Splits the calls of functions of the runtime by the domain of OCaml 5 in which they run. A thread
- * that runs a function of the runtime has the state of its domain in the thread-local variable
- * caml_state, at a fixed distance from the base of the FS segment. This holds for the threads of
- * the program, and for the backup thread, which stands in for the domain while its threads wait.
+ * Splits the calls of functions of the runtime by the domain of OCaml 5 in which they run. In a
+ * thread that runs a function of the runtime, the thread-local variable caml_state points to the
+ * state of the thread's domain. This variable is at a fixed distance from the base of the FS
+ * segment. This holds for the threads of the program, and for the backup thread, which stands in
+ * for the domain while its threads wait.
  */
 #ifndef MEASURE_DOMAINS_BPF_H
 #define MEASURE_DOMAINS_BPF_H
@@ -17,7 +18,10 @@ struct {
 	__uint(max_entries, 1);
 } domain_pairs SEC(".maps");
 
-/* One entry of zeros, the initial value for domain_pairs. It is too large for the stack. */
+/*
+ * One entry of zeros: the initial value of an entry of domain_pairs, which is too large for the
+ * stack of a BPF program.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -54,7 +58,10 @@ static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
 	found = bpf_map_lookup_elem(&domain_pairs, &key);
 	none = found ? (void *)0 : bpf_map_lookup_elem(&no_pair, &zero);
 	if (none) {
-		/* This fails if the map is full, or if another thread has just made the entry. */
+		/*
+		 * The update fails if the map is full, or if another thread has just made the
+		 * entry.
+		 */
 		bpf_map_update_elem(&domain_pairs, &key, none, 1 /* BPF_NOEXIST */);
 		found = bpf_map_lookup_elem(&domain_pairs, &key);
 	}

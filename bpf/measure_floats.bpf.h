@@ -14,10 +14,10 @@ struct {
 	__uint(max_entries, 1);
 } float_histograms SEC(".maps");
 
-/* Nonzero if float_histograms has values. Otherwise user space need not read it. */
+/* Nonzero if a float was counted. While this is 0, user space need not read float_histograms. */
 volatile __u32 has_floats;
 
-/* Add NUMBER to SUM, which has 128 bits in two's complement, the lower half first. */
+/* Add NUMBER to SUM, an integer of 128 bits in two's complement, the lower half first. */
 static __always_inline void add_to_sum(__u64 *sum, __s64 number)
 {
 	const __u64 low = (__u64)number, before = __sync_fetch_and_add(&sum[0], low);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Histograms of the floats among the values of an argument. The objects that read arguments have a
- * separate map for them, with the same numbers as `histograms`. It is not pinned.
+ * Histograms of the float values of an argument. The objects that read arguments have a separate
+ * map for these histograms, with the same indices as `histograms`. The map is not pinned.
  *
  *	float_histograms  per-CPU array  number  struct measure_floats
  *
- * Buckets. On each side of 0, each power of 2 from 2^-32 to 2^63 has 8 buckets of equal width; one
- * more bucket has the floats that are closer to 0, and one the floats that are farther from 0.
- * Between the two sides is the bucket of 0.0 and -0.0. Buckets are sorted by value. A bucket
- * contains its smallest value, but not the smallest value of the next bucket.
+ * Buckets. On each side of 0, each range from 2^n up to 2^(n + 1), n = -32 to 63, has 8 buckets of
+ * equal width. One more bucket on each side is for the floats closer to 0 than these, and one for
+ * the floats farther from 0. Between the two sides is the bucket of 0.0 and -0.0. Buckets are
+ * sorted by value. A bucket contains its smallest value, but not the smallest value of the next
+ * bucket.
  *
- * Sums. BPF has no floating point, and a sum that is rounded at each addition depends on the order.
- * But every finite double is an integer below 2^53 times a power of 2. The 2046 exponents are in
- * groups of 8. Each group has the exact sum of its integers, each shifted left by the difference
- * between its exponent and the smallest exponent of the group. A shifted integer has 60 bits and a
- * sign, and the sum has 128 bits. The reader adds up the groups (src/measure/float_sum.c).
+ * Sums. Sums are exact, since a sum that is rounded at each addition depends on the order of the
+ * additions; and BPF has no floating point. Every finite double is a signed integer below 2^53
+ * times a power of 2. The 2046 possible exponents form groups of 8. For each group there is one sum
+ * of 128 bits. To add a double to the sum of its group, its integer is shifted left by the double's
+ * exponent minus the smallest exponent of the group; the shifted integer has at most 60 bits and a
+ * sign. The reader adds up the sums of the groups (src/measure/float_sum.c).
  *
  * The includer provides the __u32 and __u64 types.
  */
@@ -32,7 +34,9 @@ enum {
 	/* the exponent of the largest power of 2 that has 8 buckets, plus 1 */
 	MEASURE_FLOAT_HIGHEST = 64,
 	MEASURE_FLOAT_SHIFT = FLOAT_MANTISSA_BITS - 3,
-	/* The buckets on one side of 0: 8 per power of 2, one closer to 0, and one for the rest. */
+	/*
+	 * The buckets on one side of 0: 8 per power of 2, one closer to 0 and one farther from 0.
+	 */
 	MEASURE_FLOAT_SIDE = 8 * (MEASURE_FLOAT_HIGHEST - MEASURE_FLOAT_LOWEST) + 2,
 	MEASURE_FLOAT_ZERO = MEASURE_FLOAT_SIDE, /* the bucket of 0.0 and -0.0 */
 	MEASURE_FLOAT_BUCKETS = 2 * MEASURE_FLOAT_SIDE + 1,
@@ -44,12 +48,13 @@ enum {
 #define FLOAT_SIGN (1ULL << 63)
 
 struct measure_floats {
-	__u64 count; /* finite floats; all members after minus_inf are about these */
+	/* the number of finite floats; all members after minus_inf are about finite floats only */
+	__u64 count;
 	__u64 nan, inf, minus_inf;
-	/* the largest float, by measure_float_ordered(), so that 0 is below every float */
+	/* measure_float_ordered() of the largest float; 0: there was no float */
 	__u64 max;
-	__u64 min_not; /* ~ of the smallest, by measure_float_ordered() */
-	/* each with 128 bits, as in struct measure_histogram */
+	__u64 min_not; /* bitwise complement of measure_float_ordered() of the smallest float */
+	/* one sum for each group of exponents, 128 bits each, the lower half first */
 	__u64 sums[MEASURE_FLOAT_GROUPS][2];
 	__u64 buckets[MEASURE_FLOAT_BUCKETS];
 };
@@ -65,9 +70,10 @@ static inline __attribute__((always_inline)) __u64 measure_float_power(int expon
 }
 
 /*
- * Return the bucket of the finite float with BITS. Without the sign, bits are in the order of the
- * absolute values. Below 0, a bucket contains the bound that is farther from 0, so that 1 is
- * subtracted from the bits.
+ * Return the bucket of the finite float with BITS. If the sign bit is cleared, the bits, as
+ * integers, have the order of the absolute values. A bucket contains its smaller bound. Below 0,
+ * this is the bound that is farther from 0, so 1 is subtracted from the bits before the bucket is
+ * computed.
  */
 static inline __attribute__((always_inline)) __u32 measure_float_bucket_of(__u64 bits)
 {
@@ -112,8 +118,8 @@ static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__
 }
 
 /*
- * Map the bits of a float other than nan to an unsigned number. The numbers are in the order of the
- * floats; -0.0 is below 0.0.
+ * Map the bits of a float other than nan to an unsigned integer above 0. The integers have the
+ * order of the floats; -0.0 is below 0.0.
  */
 static inline __attribute__((always_inline)) __u64 measure_float_ordered(__u64 bits)
 {
@@ -126,8 +132,8 @@ static inline __attribute__((always_inline)) __u64 measure_float_of_ordered(__u6
 }
 
 /*
- * Return the group of the finite float with BITS. Set *NUMBER to the summand of the float in the
- * group's sum.
+ * Return the group of the finite float with BITS. Set *NUMBER to what the float adds to the sum of
+ * this group: see "Sums" above.
  */
 static inline __attribute__((always_inline)) __u32 measure_float_group(__u64 bits, __s64 *number)
 {
@@ -135,7 +141,8 @@ static inline __attribute__((always_inline)) __u32 measure_float_group(__u64 bit
 	__u32 exponent = (__u32)(bits >> FLOAT_MANTISSA_BITS) & ((1 << FLOAT_EXPONENT_BITS) - 1);
 
 	/*
-	 * Floats with exponent 0 have no leading 1, and the same scale as floats with exponent 1.
+	 * Floats with exponent 0 (subnormals) have no leading 1, and count in the same unit as
+	 * floats with exponent 1.
 	 */
 	if (exponent)
 		size |= 1ULL << FLOAT_MANTISSA_BITS;

@@ -3,19 +3,21 @@
  * Times the calls of functions, from the entry to an exit. An exit is matched with its entry by the
  * frame of the call.
  *
- * A frame is the stack pointer at the entry of the function. A site may be behind instructions that
- * move the stack pointer; `frame_depth` of the site is added to the stack pointer to undo this. In
- * one thread two calls of a function that are both active have different frames. So an exit finds
- * its own entry, also in a deep recursion, and after exceptions have skipped exits.
+ * A frame is the stack pointer at the entry of the function. At a site behind instructions that
+ * have moved the stack pointer, the site's frame_depth is added to undo this. Two active calls of a
+ * function in one thread always have different frames. So an exit finds its own entry, also in a
+ * deep recursion, and after exceptions have skipped other exits.
  *
  * OCaml 5 runs OCaml code on separate stacks. A stack moves when it grows, and effects switch
- * between stacks. So for a call on such a stack, the frame is the number of the stack and the
- * distance from the base of the stack. This frame belongs to the process instead of the thread,
- * since a fibre may continue in another thread. The runtime keeps the domain's state in r14 while
- * OCaml code runs (amd64.S), and the state has the current stack.
+ * between stacks. So for a call on such a stack, the frame is made from the number of the stack and
+ * the distance of the stack pointer from the stack's base. The owner of this frame is the process
+ * instead of the thread, since a fibre may continue in another thread. To find the current stack:
+ * while OCaml code runs, r14 points to the domain's state (amd64.S), which has a pointer to the
+ * current stack.
  *
- * A call that an exception ends has no exit, and its entry stays open. It becomes an orphan when
- * another call has the same frame, or when its owner ends: the thread, or with OCaml 5 the process.
+ * A call that an exception ends has no exit, so its entry stays open. The entry becomes an orphan
+ * when another call has the same frame, or when its owner (the thread, or for a stack of OCaml 5
+ * the process) ends.
  */
 #ifndef MEASURE_FRAMES_BPF_H
 #define MEASURE_FRAMES_BPF_H
@@ -23,8 +25,8 @@
 #include "measure_pairs.bpf.h"
 
 /*
- * Offsets of OCaml 5.1 to 5.3, in bytes: Caml_state->current_stack is member 5 of
- * runtime/caml/domain_state.tbl; the others are members of struct stack_info in
+ * Offsets of OCaml 5.1 to 5.3, in bytes: STATE_STACK is Caml_state->current_stack, member 5 of
+ * runtime/caml/domain_state.tbl; STACK_HANDLER and STACK_ID are members of struct stack_info in
  * runtime/caml/fiber.h.
  */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
@@ -32,9 +34,10 @@ enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 enum { LRU_HASH = 9 }; /* BPF_MAP_TYPE_LRU_HASH in linux/bpf.h */
 
 /*
- * An exception can leave entries that no later call replaces: the entries of fibres that have
- * ended. So this map drops its least recently used entry when it is full, instead of refusing all
- * new entries. If the dropped entry belongs to an active call, the exit of that call is an orphan.
+ * If an exception ends a call in a fibre that then ends, too, the open entry stays in the map,
+ * since no later call has this frame. To make room, this map drops its least recently used entry
+ * when it is full. If the dropped entry belongs to an active call, the exit of that call is an
+ * orphan.
  */
 struct {
 	__uint(type, LRU_HASH);
@@ -43,7 +46,7 @@ struct {
 	__uint(max_entries, 1);
 } frame_open SEC(".maps");
 
-/* The number of entries in frame_open, by the owner in measure_frame_key. */
+/* How many entries of frame_open each owner (measure_frame_key.owner) has. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -72,15 +75,15 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 }
 
 /*
- * An entry of frame_open with this frame in its key records that the active call of a pair is
- * confirmed. A thread has at most one confirmed call per pair. The value of the entry is
- * MEASURE_MARKER, so that it does not count as an open call.
+ * A confirmation is stored as an entry of frame_open: owner and pair are those of the active call,
+ * the frame is CONFIRMED_FRAME. A thread has at most one confirmed call per pair. The value of the
+ * entry is MEASURE_MARKER, so that the entry does not count as an open call.
  */
 #define CONFIRMED_FRAME (~0ULL)
 
 /*
- * Return the counter of open entries of OWNER, and create it if necessary. Return NULL if there is
- * no room.
+ * Return the counter of OWNER in frame_users, and create it if necessary. Return NULL if
+ * frame_users is full.
  */
 static __always_inline __u32 *open_frames_of(const __u32 *owner)
 {
@@ -94,8 +97,9 @@ static __always_inline __u32 *open_frames_of(const __u32 *owner)
 }
 
 /*
- * Begin the call of KEY. If MATCHES is 0, store a marker instead of the time. Only one thread at a
- * time can be in the frame of KEY. A global function: see add_time().
+ * Begin the call of KEY. If MATCHES is 0, the filter or a condition rejects the call: store a
+ * marker instead of the time. Atomicity is not needed, since only one thread at a time can be in a
+ * frame. A global function: see add_time().
  */
 __noinline int enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			   int matches)
@@ -121,7 +125,8 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 		return 0;
 	}
 	/*
-	 * There is no room for a marker. The exit will be an orphan, so the entry must be counted.
+	 * Even a rejected call counts as a start if there is no room for its marker: without the
+	 * marker, its exit will be counted as an orphan.
 	 */
 	if (!matches)
 		add_atomically(&stats->starts, 1);
@@ -162,8 +167,8 @@ __noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_fr
 }
 
 /*
- * Remove the confirmation of the active call of the thread and the pair of KEY. Returns 1 if there
- * was one.
+ * Remove the confirmation for the owner and the pair of KEY. Returns 1 if there was a confirmation,
+ * else 0.
  */
 __noinline int take_confirmation(const struct measure_frame_key *key)
 {
@@ -214,7 +219,10 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 		confirm(&key);
 		return;
 	}
-	/* At an entry, this removes a confirmation that an earlier call has left. */
+	/*
+	 * At the exit of a call, this finds out whether the call was confirmed; at the entry, it
+	 * removes a confirmation that an earlier call has left.
+	 */
 	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
 		is_confirmed = take_confirmation(&key);
 	if (role->flags & MEASURE_ROLE_STOP)
@@ -224,7 +232,9 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 		enter_frame(stats, &key, matches);
 }
 
-/* The body of a loop: remove an open entry of the owner that ends. */
+/*
+ * The body of a loop over frame_open: remove the entry at KEY if it belongs to *OWNER, which ends.
+ */
 static long end_frame(void *map, const struct measure_frame_key *key, const __u64 *value,
 		      const __u32 *owner)
 {
@@ -241,9 +251,9 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
 }
 
 /*
- * When a thread ends, count its open entries as orphans. The entries that belong to a process
- * (OCaml 5) end with the first thread of the process, whose id is the process id. Most threads have
- * no open entry when they end.
+ * When a thread ends, count its open entries as orphans, and remove them. The entries that a
+ * process owns (OCaml 5) are removed when its main thread ends, since the id of this thread is the
+ * process id. frame_users avoids the loop for most threads, which have no open entry when they end.
  */
 static __always_inline void end_frames(__u32 *owner)
 {

@@ -2,10 +2,11 @@
 /*
  * Pairs that are matched by an argument, the key, instead of by thread.
  *
- * An entry of key_open is one open start. The program that deletes the entry counts it: a stop
- * counts a pair; a later start with the same key and the end of the process count an orphan start.
- * So the counters are exact even if several threads use a key at the same moment. In this case it
- * is undefined to which start a stop belongs, so the measured time may be wrong.
+ * An entry of key_open is one open start. Whoever deletes the entry counts the start: a stop counts
+ * a pair; a later start with the same key, or the end of the process, counts an orphan start. Only
+ * one thread can delete an entry, so the counters are exact even if several threads use a key at
+ * the same moment. But it is then undefined which start a stop ends, so the measured time may be
+ * wrong.
  */
 #ifndef MEASURE_KEYS_BPF_H
 #define MEASURE_KEYS_BPF_H
@@ -25,8 +26,8 @@ struct {
 } key_users SEC(".maps");
 
 /*
- * Record that the process may have open starts, to find them when it ends. Returns 0 if there is no
- * room.
+ * Record in key_users that process *TGID may have open starts, so that end_keys() looks for them.
+ * Returns 1, or 0 if key_users is full.
  */
 static __always_inline int is_key_user(const __u32 *tgid)
 {
@@ -53,7 +54,7 @@ static __always_inline int take_start(const struct measure_start_key *key, __u64
 
 /*
  * Begin a pair. The new start replaces an open start with the same key. Returns the time of the new
- * start; 0: the filter rejected the new start, or it is not open.
+ * start, or 0 if the filter rejected the start or it could not be stored.
  */
 static __always_inline __u64 start_by_key(struct measure_pair *stats,
 					  const struct measure_start_key *key, int matches)
@@ -76,7 +77,10 @@ static __always_inline __u64 start_by_key(struct measure_pair *stats,
 	}
 	if (!err)
 		return ns;
-	/* Other threads keep starting with this key: their starts have replaced this one. */
+	/*
+	 * In each try, another thread stored a start with this key: count our start as replaced by
+	 * it.
+	 */
 	if (err == ERROR_EXISTS) {
 		if (matches)
 			add_atomically(&stats->orphan_starts, 1);
@@ -88,7 +92,7 @@ static __always_inline __u64 start_by_key(struct measure_pair *stats,
 	return 0;
 }
 
-/* End a pair. Returns its duration plus 1; 0: no pair ended. */
+/* End the pair of KEY. Returns the duration of the pair plus 1, or 0 if no pair ended. */
 static __always_inline __u64 stop_by_key(struct measure_pair *stats,
 					 const struct measure_start_key *key, __u64 now_ns)
 {

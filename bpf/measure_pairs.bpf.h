@@ -16,8 +16,9 @@ struct {
 } pair_open SEC(".maps");
 
 /*
- * Add a pair that took NS to STATS. A global function is verified once, not on every path that
- * calls it: this saves 300 ms each time the programs are loaded.
+ * Add a pair that took NS to STATS. The function is global, because the verifier checks a global
+ * function once, but a static function again on every path that calls it. This saves 300 ms each
+ * time the programs are loaded.
  */
 __noinline int add_time(struct measure_pair *stats, __u64 ns)
 {
@@ -34,7 +35,10 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 	return 0;
 }
 
-/* Count a pair that took NS in STATS, and in the statistics of its domain. */
+/*
+ * Count a pair that took NS in STATS and, if calls are split by domain, in the statistics of the
+ * domain.
+ */
 static __always_inline void count_pair(struct measure_pair *stats, __u32 pair, __u64 ns)
 {
 	add_time(stats, ns);
@@ -52,7 +56,7 @@ static __always_inline int marks_rejected_start(__u64 ns)
 	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
 }
 
-/* The initial value for a thread. It is too large for the stack of a BPF program. */
+/* The initial value of an entry of pair_open. It is too large for the stack of a BPF program. */
 static const struct measure_open nothing_open;
 
 static __always_inline struct measure_open *open_starts(const struct measure_open_key *key)
@@ -66,7 +70,7 @@ static __always_inline struct measure_open *open_starts(const struct measure_ope
 	return open;
 }
 
-/* Return the open start of age AGE: the number of newer starts. Age 0 is the newest. */
+/* Return the open start of age AGE. The age of a start is the number of newer starts. */
 static __always_inline struct measure_start *start_of(struct measure_open *open, __u32 age)
 {
 	return &open->ring[(open->next - 1 - age) & (MEASURE_DEPTH - 1)];
@@ -88,8 +92,8 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 }
 
 /*
- * Return the age of the newest start with stack pointer SP; 0 if no start has this stack pointer. A
- * global function: see add_time().
+ * Return the age of the newest start with stack pointer SP, or 0 if no start has this stack
+ * pointer: then the stop ends the newest start. A global function: see add_time().
  */
 __noinline int find_frame(struct measure_open *open, __u64 sp)
 {
@@ -102,8 +106,8 @@ __noinline int find_frame(struct measure_open *open, __u64 sp)
 }
 
 /*
- * Return the place in the ring of the newest start, or, if HAS_ENDED is 1, of the start that has
- * just ended. Return MEASURE_DEPTH if KEY has no ring.
+ * Return the index in the ring of the newest open start of KEY or, if HAS_ENDED is 1, of the start
+ * that a stop has just ended. Return MEASURE_DEPTH if pair_open lacks KEY.
  */
 static __always_inline __u32 open_place(const struct measure_open_key *key, __u32 has_ended)
 {
@@ -129,8 +133,8 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	struct measure_start *start;
 
 	/*
-	 * If there is no room for a marker, the stop will be an orphan, so the start must be
-	 * counted.
+	 * Even a rejected start counts if there is no room for its marker: without the marker, its
+	 * stop will be counted as an orphan.
 	 */
 	if (matches || !open)
 		add_atomically(&stats->starts, 1);
@@ -149,8 +153,8 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 }
 
 /*
- * End the open start that this stop belongs to: see struct measure_open. Returns the duration plus
- * 1; 0: no pair ended.
+ * End the open start that a stop with stack pointer SP belongs to: see struct measure_open. Returns
+ * the duration of the pair plus 1, or 0 if no pair ended.
  */
 static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
 					    const struct measure_open_key *key, __u64 sp,

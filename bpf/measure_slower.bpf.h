@@ -3,16 +3,18 @@
  * Slow pairs: pairs that took config.slower_ns or longer are recorded with the arguments of start
  * and stop.
  *
- * Whether a pair will be slow is known at its stop. So each start keeps its arguments in an entry
- * of slow_open until then. The entry is filled in before the start takes its time, and the time is
- * stored last. A stop uses an entry only if it has the time of the start that the stop ends.
+ * Whether a pair is slow is known only at its stop. So each start keeps its arguments in an entry
+ * of slow_open until the stop. A start fills in its entry before it reads the time, so that this
+ * work does not count as time of the pair, and stores the time in the entry last. A stop uses an
+ * entry only if the time in the entry is the time of the start that the stop ends.
  *
- * If a pair is matched by thread, an entry belongs to a place in the ring of open starts of the
- * thread; it is reused, and removed when the thread ends. If a pair is matched by key, the stop
- * removes the entry. Several threads may use a key at the same moment, so a thread locks an entry
- * to read or write it. A thread that does not get the lock at once continues without the arguments.
- * A removed entry stays locked. Its memory may belong to another entry by the time a thread locks
- * it, so the thread then compares the key.
+ * If a pair is matched by thread, there is one entry for each place in the thread's ring of open
+ * starts; the entry is reused by later starts at this place, and removed when the thread ends. If a
+ * pair is matched by key, the stop removes the entry. Several threads may use a key at the same
+ * moment, so a thread locks an entry to read or write it. A thread that does not get the lock at
+ * once continues without the arguments. A removed entry stays locked. Between the lookup and the
+ * locking of an entry, the entry may be removed and its memory reused for another entry; so after
+ * locking, the thread compares the key.
  */
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H
@@ -73,9 +75,9 @@ __noinline int slow_record_hit(bpf_user_pt_regs_t *regs, const struct site_args 
 }
 
 /*
- * Store the arguments of a start in its entry of slow_open. Call this before the time of the start
- * is read, so that the pair's time does not include this work. Returns the entry, which stays
- * locked until slow_began(), or NULL if it could not be made or locked.
+ * Store the arguments of a start in the entry of KEY in slow_open. Call this before reading the
+ * time of the start, so that the pair's time does not include this work. Returns the entry, which
+ * stays locked until slow_began(), or NULL if the entry could not be made or locked.
  */
 static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32 number,
 						     const struct site_args *args,
@@ -99,7 +101,10 @@ static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32
 	return start;
 }
 
-/* Store the time NS of the start and unlock its entry. NS is 0 if the start is not open. */
+/*
+ * Store NS, the time of the start, in the entry START and unlock the entry. NS is 0 if the start
+ * did not become open. Accepts NULL.
+ */
 static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 {
 	if (!start)
@@ -109,8 +114,8 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 }
 
 /*
- * Copy the hit and the thread name of FROM to TO->start and TO->start_comm. Copy by words: the
- * compiler would otherwise call memcpy(), which BPF lacks.
+ * Copy the hit and the thread name of FROM to TO->start and TO->start_comm. Copy word by word: for
+ * a copy of this size the compiler would otherwise call memcpy(), which BPF lacks.
  */
 __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
 {
@@ -132,8 +137,8 @@ __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *
 }
 
 /*
- * Record a slow pair that took NS nanoseconds. START is its start, or NULL if the arguments of the
- * start were not kept.
+ * Record a slow pair that took NS nanoseconds. START is the entry of the pair's start, or NULL if
+ * the arguments of the start were not kept.
  */
 static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 				       const struct site_args *args,
@@ -196,7 +201,7 @@ static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 
 /* ---- by thread ------------------------------------------------------------------------------ */
 
-/* Return the place of the next start in the ring OPEN. OPEN is NULL before the first start. */
+/* Return the index in OPEN->ring of the next start. OPEN is NULL before the first start. */
 static __always_inline __u64 slow_place(const struct measure_open *open)
 {
 	return open ? open->next & (MEASURE_DEPTH - 1) : 0;
@@ -220,7 +225,7 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
 		if (!ended)
 			return;
-		/* The start that has ended was at the place of the next start. */
+		/* stop_by_thread() has set `next` to the place of the start that ended. */
 		slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
 		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1, 0);
 		compared_stop(role, &key, read);
@@ -244,7 +249,10 @@ static long slow_remove_place(__u32 place, void *context)
 	return 0;
 }
 
-/* Remove the entries of the thread and pair of KEY, since the thread ends. */
+/*
+ * Remove the entries of slow_open for the thread and the pair of KEY. Call this when the thread
+ * ends.
+ */
 static __always_inline void slow_end_thread(const struct measure_open_key *key)
 {
 	struct slow_key slow = { .owner = key->tid, .pair = key->pair };
@@ -276,7 +284,9 @@ play_key_slower(const struct measure_role *role, struct measure_pair *stats,
 	slow_began(start, start_by_key(stats, key, matches));
 }
 
-/* The body of a loop: remove the start of a process that has ended. */
+/*
+ * The body of a loop over slow_open: remove the entry at KEY if it belongs to the process *ENDED.
+ */
 static long slow_end_start(void *map, const struct slow_key *key, const void *start,
 			   const __u32 *ended)
 {

@@ -13,20 +13,20 @@
 
 #include "args.h"
 
-/* Starts whose arguments are kept at the same time, 3 KB each. */
+/* The maximum number of starts whose arguments are kept at the same time; 3 KB each. */
 enum { SLOW_STARTS = 4096 };
 
-/* The key of a start that is open, or was open. */
+/* The key of a start in slow_open. The start need not be open any more. */
 struct slow_key {
 	__u32 owner; /* by thread: the thread id; by key: the process id */
 	__u32 pair;
-	__u64 value; /* by thread: the place of the start in struct measure_open; by key: the key */
+	__u64 value; /* by thread: the index of the start in measure_open.ring; by key: the key */
 };
 
 struct slow_start {
 	struct slow_key key; /* all 0: the entry has never been filled in */
 	__u64 is_locked;
-	__u64 ns; /* when the pair began; 0: incomplete */
+	__u64 ns; /* when the pair began; 0: the entry is not complete */
 	char comm[16];
 	struct hit_record hit;
 };
@@ -37,9 +37,9 @@ struct slow_record {
 	__u64 ns; /* how long the pair took, in nanoseconds */
 	__u32 pair;
 	__u32 has_start; /* 0: the arguments of the start were not kept */
-	char comm[16];	 /* the name of the thread that stopped the pair */
+	char comm[16];	 /* the name of the thread with the stop */
 	char start_comm[16];
-	struct hit_record start; /* ts_ns is the beginning of the pair */
+	struct hit_record start; /* its ts_ns is the time at which the pair began */
 };
 
 _Static_assert(sizeof(struct slow_start) == 48 + sizeof(struct hit_record), "shared by compilers");

@@ -2,16 +2,17 @@
 /*
  * The stacks of hits, in object measure_stacks. The other objects have no code for them.
  *
- * A hit that is counted, timed or printed walks its stack once. Counts and times belong to the hash
- * under which the stack is stored. The record of a printed hit contains the frames, so that a full
- * store does not lose them.
+ * For a hit that is counted, timed or printed, the program walks the stack once. Hits and times are
+ * counted under the hash of the stack, which is also the key under which the stack is stored. The
+ * record of a printed hit contains the frames themselves, so that they are not lost if the store is
+ * full.
  */
 #ifndef MEASURE_STACKS_BPF_H
 #define MEASURE_STACKS_BPF_H
 
 #include "measure_core.bpf.h"
 
-struct walk_scratch; /* has the stack of a hit */
+struct walk_scratch; /* contains the stack of a hit; see walk.h */
 
 #ifdef MEASURE_STACKS
 #include "measure_stacks.h"
@@ -63,8 +64,8 @@ __noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_ke
 }
 
 /*
- * Walk the stack of a hit. Return the slot with the stack, which the caller frees with
- * release_stack(), or NULL if no slot is free.
+ * Walk the stack of a hit. Return the slot of working memory that contains the stack, or NULL if no
+ * slot is free. The caller frees the slot with release_stack().
  */
 static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info *ids,
 						     __u32 is_kept, __u32 is_return)
@@ -130,8 +131,8 @@ static __always_inline void count_stack(const struct measure_site *site,
 }
 
 /*
- * Add the duration of PAIR, which ended with stack S. ENDED is the result of the function that
- * ended the pair: the duration plus 1, or 0.
+ * Add the duration of a pair with the number PAIR that has ended at a hit with stack S. ENDED is
+ * the duration plus 1, or 0 if no pair ended, as the functions that end pairs return it.
  */
 static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s, __u64 ended)
 {

@@ -17,12 +17,15 @@
 enum { MEASURE_MAX_STACK_COUNTS = 1 << 15 };
 
 /*
- * A bit of measure_stack_key.what. If it is set, the other bits are the number of a pair, otherwise
- * the number of a probe.
+ * A bit of measure_stack_key.what. If this bit is set, the other bits are the number of a pair,
+ * otherwise the number of a probe.
  */
 enum { MEASURE_STACK_PAIR = 1 << 30 };
 
-/* The key for all stacks that are not in `stacks`: their hits are counted together. */
+/*
+ * A value of measure_stack_key.stack: hits whose stack could not be stored are counted together
+ * under it.
+ */
 #define MEASURE_STACK_LOST 0ULL
 
 struct measure_stack_key {
@@ -31,7 +34,7 @@ struct measure_stack_key {
 	__u32 reserved;
 };
 
-/* The hits of a probe with this stack, or the times of the pairs that ended with it. */
+/* The hits of a probe with one stack, or the durations of the pairs that ended with one stack. */
 struct measure_stack_count {
 	__u64 n;
 	__u64 sum_ns;
@@ -40,11 +43,11 @@ struct measure_stack_count {
 
 struct measure_walk_costs {
 	__u64 walks;
-	__u64 ns;	   /* the time that the walks took */
-	__u64 counts_full; /* not a cost: hits and times whose count had no room */
+	__u64 ns;	   /* the sum of the times that the walks took */
+	__u64 counts_full; /* not a cost: hits and durations for which stack_counts had no room */
 };
 
-/* A printed hit with its stack. There is room for as many frames as are walked. */
+/* A printed hit with its stack. config.stack_depth limits the number of frames. */
 struct measure_stack_record {
 	struct hit_record hit;
 	__u32 end; /* enum walk_end */

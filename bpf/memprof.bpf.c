@@ -4,21 +4,22 @@
  * --events=probes`. The cookie of a site is its number.
  *
  * A record is made in scratch memory, because its length depends on the call stack, and is then
- * copied into the ring buffer. Each processor has scratch memory for EVENT_SLOTS programs, because
- * a program can be preempted or wait for a page. An event that cannot be recorded, or of which a
- * part cannot be read, is counted as lost. The last quarter of the buffer is for promotions and
- * deallocations, as in the ring of the library.
+ * copied into the ring buffer. Each processor has scratch memory for EVENT_SLOTS simultaneous
+ * programs, because a program can be preempted or wait for a page. An event that cannot be recorded
+ * or read completely is counted as lost. When the ring buffer is three quarters full, only
+ * promotions and deallocations are recorded, as in the ring of the library.
  *
- * A call stack is a block of OCaml: a word for each frame, which is the address of a frame
- * descriptor, or of debug information if bit 1 is set; bit 0 makes it an int. A frame descriptor
- * begins with the return address.
+ * A call stack is an OCaml block with one word per frame. A word is an address: of debug
+ * information if bit 1 is set, otherwise of a frame descriptor. Bit 0 is always set, so that OCaml
+ * takes the word for an int. A frame descriptor begins with the return address.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "memprof.h"
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wunused-function" /* keys and printed records */
+/* args.bpf.h also has functions for keys and printed records */
+#pragma clang diagnostic ignored "-Wunused-function"
 #include "site_args.bpf.h"
 #pragma clang diagnostic pop
 #include "pid_namespace.bpf.h"
@@ -34,7 +35,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 volatile struct memprof_config config;
 
-/* User space replaces a max_entries of 1 before the load. */
+/* Where max_entries is 1, user space sets the real number before the load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -61,7 +62,7 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-/* Take a slot of this processor. Return NULL if all slots are taken. */
+/* Take a slot of this processor's scratch memory. Return NULL if all slots are taken. */
 static __always_inline struct memprof_scratch *take_scratch(void)
 {
 	const __u32 first = bpf_get_smp_processor_id() * EVENT_SLOTS;
@@ -92,7 +93,10 @@ static __always_inline void lose(__u32 kind, __u64 n_samples)
 	__sync_fetch_and_add(&lost->samples, n_samples);
 }
 
-/* Read argument NUMBER, which must be an int. Returns 0 if it cannot be read or is not an int. */
+/*
+ * Set *OUT to argument NUMBER, which must be an int. Returns 0 if the argument cannot be read or is
+ * not an int.
+ */
 static __noinline int read_int(struct pt_regs *regs, const struct site_args *args, __u32 number,
 			       __u64 *out)
 {
@@ -166,8 +170,9 @@ static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_
 }
 
 /*
- * Read the words that all events have. FIRST is the position of the event's id, the first of the
- * arguments that all events have. Returns 0 if an argument cannot be read.
+ * Read the words that all events have. The arguments that all events have are at successive
+ * positions; FIRST is the position of the first of these, the event's id. Returns 0 if an argument
+ * cannot be read.
  */
 static __noinline int read_event(struct pt_regs *regs, const struct site_args *args, __u32 first,
 				 struct memprof_scratch *s)
@@ -215,8 +220,8 @@ static __always_inline int record_event(struct pt_regs *regs, const struct site_
 }
 
 /*
- * Return 1 if the current process is the profiled one. Before Linux 6.10, the kernel's filter does
- * not ensure this.
+ * Return 1 if the current process is the profiled one. This check is necessary, because before
+ * Linux 6.10 the kernel also runs the program for other processes.
  */
 static __always_inline int is_profiled_process(void)
 {

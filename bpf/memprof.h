@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof).
- * The kinds of events are defined in src/memprof/ring.h. The includer provides the types __u8 ...
- * __s64.
+ * The records that memprof.bpf.c makes of the events of Gc.Memprof, shared with its user side
+ * (src/memprof). The kinds of events are defined in src/memprof/ring.h. The includer provides the
+ * types __u8 ... __s64.
  *
  *	map      type         key               value
  *	sites    array        number of a site  struct memprof_site
@@ -18,22 +18,23 @@
 
 enum {
 	EVENT_KINDS = 6,
-	EVENT_ALLOC_MAJOR = 2,	/* kinds up to this one are allocations */
-	EVENT_MAX_DEPTH = 1024, /* frames of a call stack */
-	EVENT_SLOTS = 8,	/* slots of scratch memory for each processor */
+	EVENT_ALLOC_MAJOR = 2,	/* events of kinds 1 to EVENT_ALLOC_MAJOR are allocations */
+	EVENT_MAX_DEPTH = 1024, /* maximum number of frames of a call stack */
+	EVENT_SLOTS = 8,	/* slots of scratch memory per processor */
 };
 
 /* The words of a record. */
 enum {
-	EVENT_HEAD,	   /* kind, words << 8, domain << 32 */
-	EVENT_TIME,	   /* CLOCK_MONOTONIC, nanoseconds */
+	EVENT_HEAD,	   /* kind | number of words of the record << 8 | domain << 32 */
+	EVENT_TIME,	   /* the time of the event: CLOCK_MONOTONIC, nanoseconds */
 	EVENT_ID,	   /* the id of the block */
-	EVENT_COLLECTIONS, /* minor collections so far, major collections so far << 32 */
-	EVENT_WORDS,	   /* the number of words of events that are not allocations */
+	EVENT_COLLECTIONS, /* minor collections so far | major collections so far << 32 */
+	EVENT_WORDS,	   /* events that are not allocations end here: the number of their words */
 	EVENT_SAMPLES = EVENT_WORDS,
 	EVENT_SIZE,   /* size of the block in words, without the header */
-	EVENT_SOURCE, /* enum memprof_source, depth << 8 */
-	EVENT_STACK,  /* the innermost frame first, as in the ring */
+	EVENT_SOURCE, /* enum memprof_source | number of frames << 8 */
+	/* the frames, the innermost first, as in the ring of the library (src/memprof/ring.h) */
+	EVENT_STACK,
 };
 
 /* The positions of the probes' arguments. */
@@ -54,20 +55,20 @@ enum {
 /* User space sets these values before the attach. */
 struct memprof_config {
 	__u64 pidns_dev, pidns_ino; /* the pid namespace of the process; 0: the initial one */
-	__u32 tgid;		    /* the process, in that namespace */
+	__u32 tgid;		    /* the id of the process in this namespace */
 	/* the maximum depth of recorded call stacks; at most EVENT_MAX_DEPTH */
 	__u32 depth;
 	__u64 bytes; /* the size of the ring buffer */
 };
 
 struct memprof_site {
-	__u32 kind; /* the kind of the site's events; 0: the site is ignored */
+	__u32 kind; /* the kind of the events that hits of the site report; 0: ignore the site */
 	__u32 args;
 };
 
 /*
- * Only the first of these words are in the ring buffer: the words of the record's kind and, for an
- * allocation, its call stack.
+ * In the ring buffer, a record ends after its last word: after EVENT_COLLECTIONS, or, for an
+ * allocation, after the last frame of the call stack.
  */
 struct memprof_record {
 	__u64 session;
@@ -76,11 +77,11 @@ struct memprof_record {
 
 struct memprof_scratch {
 	__u32 is_taken;
-	__u32 failed; /* a frame could not be read */
+	__u32 failed; /* nonzero: a frame could not be read */
 	struct memprof_record record;
 };
 
-/* Events that are not in the ring buffer. */
+/* Events that were lost, by kind, and how many samples they stand for. */
 struct memprof_probe_losses {
 	__u64 events[EVENT_KINDS];
 	__u64 samples;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ids of the current thread and its process. */
+/* Finds the thread id and the process id of the current thread in a pid namespace. */
 #ifndef PID_NAMESPACE_BPF_H
 #define PID_NAMESPACE_BPF_H
 
@@ -7,9 +7,9 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * Set *IDS to the ids in the pid namespace with device DEV and inode INO; INO 0: the initial
- * namespace. Returns 0 if the process is in another pid namespace, even in a descendant of this
- * one; else 1.
+ * Set *IDS to the ids in the pid namespace with device DEV and inode INO; INO 0 means the initial
+ * namespace. Returns 0 if the process belongs to another pid namespace, even if that is a
+ * descendant of this namespace; else 1.
  */
 static __always_inline int ids_in_namespace(__u64 dev, __u64 ino, struct bpf_pidns_info *ids)
 {

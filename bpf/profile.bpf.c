@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples stacks: of threads that run (sample_cpu), that wait (sched_switch) and that allocate
- * (uprobes). A count belongs to a stack, a process and a thread.
+ * Samples the stacks of threads that run (sample_cpu), that wait (thread_switch) and that allocate
+ * (small_blocks, large_block). Samples are counted by stack, process and thread.
  */
 #include "stacks.bpf.h"
 #include "waits.bpf.h"
@@ -156,7 +156,9 @@ int sample_cpu(void *ctx)
 	return 0;
 }
 
-/* Frames to leave out: the program, and the function of the kernel that calls it. */
+/*
+ * The innermost frames in the kernel to leave out: the BPF program, and the function that calls it.
+ */
 enum { TRACEPOINT_FRAMES = 2 };
 
 static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *ids)
@@ -178,7 +180,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 		add_atomically(&lost->waits_full, 1);
 }
 
-/* Store the stack of the current thread, which begins to wait. */
+/* Store the stack of the current thread, which begins to wait, in `waits`. */
 static __always_inline void begin_wait(void *ctx)
 {
 	const __u64 start_ns = cost_begin();
@@ -191,9 +193,10 @@ static __always_inline void begin_wait(void *ctx)
 }
 
 /*
- * Count the wait of TASK, which has ended, without the CPU time that TASK has used since the wait
- * began. TASK may have run in between without being noticed: some kernels run no BPF programs in
- * some threads, so a switch from such a thread to TASK is not seen.
+ * The wait of TASK has ended: count its duration, minus the CPU time that TASK has used since the
+ * wait began. This difference is needed because TASK may have run in between without being noticed:
+ * some kernels run no BPF programs in some threads, and a switch from such a thread to TASK is not
+ * seen.
  */
 static __always_inline void end_wait(const struct task_struct *task)
 {
@@ -211,7 +214,9 @@ static __always_inline void end_wait(const struct task_struct *task)
 		count_for_key(&key, ran_ns < ns ? ns - ran_ns : 0, 0);
 }
 
-/* sched_switch(preempt, prev, next, prev_state); the current thread is prev. */
+/*
+ * The arguments of sched_switch are preempt, prev, next and prev_state. The current thread is prev.
+ */
 SEC("raw_tracepoint/sched_switch")
 int thread_switch(struct bpf_raw_tracepoint_args *args)
 {
@@ -227,8 +232,8 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 /* ---- allocation ----------------------------------------------------------------------------- */
 
 /*
- * Offsets in the state of a domain (runtime/caml/domain_state.tbl): young_ptr is member 1, and
- * young_trigger member 9 of OCaml 4.13 and 4.14, member 4 of OCaml 5.
+ * Offsets in the state of a domain (runtime/caml/domain_state.tbl): young_ptr is member 1;
+ * young_trigger is member 9 in OCaml 4.13 and 4.14, and member 4 in OCaml 5. A member has 8 bytes.
  */
 enum { STATE_YOUNG_PTR = 8, STATE_TRIGGER_4 = 72, STATE_TRIGGER_5 = 32 };
 
@@ -238,8 +243,9 @@ static __always_inline int load_u64(__u64 at, __u64 *word)
 }
 
 /*
- * Return 1 if the minor heap has run out. caml_alloc_small_dispatch() is also called when a signal
- * or a finaliser is pending, more often by some callers than by others.
+ * Return 1 if caml_alloc_small_dispatch() was called because the minor heap has run out. The
+ * runtime also calls it when a signal or a finaliser is pending; counting these calls would give
+ * some callers too many samples.
  */
 static __always_inline int has_run_out(const struct pt_regs *regs, __u64 cookie, __u32 tgid)
 {
@@ -278,7 +284,7 @@ static __always_inline struct profile_sampled *sampled_process(struct bpf_pidns_
 	return is_profiled(ids) ? bpf_map_lookup_elem(&sampled, &ids->tgid) : (void *)0;
 }
 
-/* Begin a group of minor heaps, and a new interval if the last one is over. */
+/* Begin a group of minor heaps. If the current interval is over, begin a new one, too. */
 static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 {
 	const __u32 heaps = pace->heaps;
@@ -296,8 +302,8 @@ static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 }
 
 /*
- * Return 0 if the minor heap that has just run out is not sampled, else the number of minor heaps
- * that it represents.
+ * A minor heap has just run out. Return 0 if it is not sampled, else the number of minor heaps that
+ * it represents.
  */
 static __always_inline __u64 weigh_minor_heap(void)
 {
@@ -343,7 +349,8 @@ int small_blocks(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int large_block(struct pt_regs *ctx)
 {
-	const __u64 start_ns = cost_begin(), words = ctx->di + 1; /* with the header */
+	/* including the header of the block */
+	const __u64 start_ns = cost_begin(), words = ctx->di + 1;
 	struct bpf_pidns_info ids = {};
 	struct profile_losses *lost = our_losses();
 	__u32 zero = 0;
@@ -393,7 +400,10 @@ int thread_exit(void *unused)
 	struct task_struct *task = (void *)bpf_get_current_task();
 
 	(void)unused;
-	/* Only for the last thread. The kernel has already decremented the counter. */
+	/*
+	 * Forget the process when its last thread ends. The kernel has already subtracted this
+	 * thread from `live`.
+	 */
 	if (!BPF_CORE_READ(task, signal, live.counter))
 		forget_current();
 	return 0;

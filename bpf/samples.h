@@ -36,7 +36,7 @@ struct profile_config {
 	__u64 userns_ino;
 	__u64 capabilities;
 	__u64 counts_cost; /* nonzero: measure the cost, see struct profile_losses */
-	__u64 heaps_hz;	   /* samples of minor heaps per second and CPU, at most */
+	__u64 heaps_hz;	   /* the maximum number of samples of minor heaps per second and CPU */
 };
 
 struct profile_key {
@@ -47,7 +47,7 @@ struct profile_key {
 
 struct profile_count {
 	__u64 n;
-	__u64 sum;   /* nanoseconds that a thread waited; words in large blocks */
+	__u64 sum;   /* for waits: nanoseconds; for large blocks: words */
 	__u64 heaps; /* minor heaps that ran out: the sum of the weights of the samples */
 };
 
@@ -66,10 +66,10 @@ struct profile_wait {
 enum { PROFILE_LARGE_WORDS = 1 << 16 };
 
 /*
- * A CPU takes a limited number of samples of minor heaps, however often they run out. The minor
- * heaps form groups of 1 << shift. One of each group is sampled, at random, and counts for the
- * whole group. The shift follows from the number of minor heaps that ran out in the last tenth of a
- * second.
+ * The number of samples of minor heaps is limited on each CPU, however often minor heaps run out.
+ * For this, each 1 << shift minor heaps that run out one after the other form a group. One minor
+ * heap of each group is chosen at random, sampled, and counts for the whole group. `shift` depends
+ * on how many minor heaps ran out in the last tenth of a second.
  */
 enum {
 	PROFILE_HEAPS_HZ = 99, /* the usual heaps_hz */
@@ -82,32 +82,36 @@ struct profile_pace {
 	__u64 since_ns; /* when the interval began */
 	__u32 heaps;	/* minor heaps that ran out in the interval */
 	__u32 shift;	/* a group has 1 << shift heaps */
-	__u32 place;	/* the place of the next heap in its group */
-	__u32 chosen;	/* the place that is sampled */
+	__u32 place;	/* how many heaps of the current group have run out */
+	__u32 chosen;	/* the value of `place` at which a heap is sampled */
 };
 
 /*
- * The allocation of a process is sampled while the process has an entry in `sampled`. So samples of
- * small and of large blocks begin at the same moment, although their uprobes are attached one after
- * the other.
+ * The allocation of a process is sampled only while the process has an entry in `sampled`. Making
+ * the entry starts the samples of small and of large blocks at the same moment, although the
+ * uprobes for small and for large blocks are attached one after the other.
  */
 struct profile_sampled {
 	__u64 heaps; /* minor heaps that ran out */
 };
 
 /*
- * The cookie of caml_alloc_small_dispatch(): the link-time address of the variable Caml_state with
- * OCaml 4; PROFILE_STATE_IN_RDI if the state is the first argument, with OCaml 5.
+ * The cookie of the uprobe on caml_alloc_small_dispatch() says where the program finds the state of
+ * the domain. For OCaml 4, the cookie is the link-time address of the variable Caml_state. For
+ * OCaml 5, it is PROFILE_STATE_IN_RDI: the function's first argument is the state.
  */
 #define PROFILE_STATE_IN_RDI 0ULL
 
 struct profile_losses {
-	__u64 counts_full; /* samples whose count had no room */
+	__u64 counts_full; /* samples that were lost because `counts` had no room */
 	__u64 waits_full;
-	/* The cost of the samples, not losses. run_ns is 0 unless config.counts_cost is set. */
-	__u64 large_hits; /* runs of large_block() for profiled processes */
+	/*
+	 * The following members are costs, not losses. run_ns is 0 unless config.counts_cost is
+	 * set.
+	 */
+	__u64 large_hits; /* how often large_block() ran for a profiled process */
 	__u64 small_hits;
-	__u64 run_ns; /* time spent in the programs for profiled processes */
+	__u64 run_ns; /* time that the BPF programs ran for profiled processes */
 };
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The map site_args: where the arguments of each site are. The structs that describe sites,
- * measure_site and memprof_site, have the index of the site's entry in `args`. User space sets
- * max_entries.
+ * The map site_args, which says where the arguments of sites are. The member `args` of measure_site
+ * and of memprof_site is the index of the site's entry in this map. User space sets max_entries.
  */
 #ifndef SITE_ARGS_BPF_H
 #define SITE_ARGS_BPF_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stores each stack once, as a chain of blocks of frames. The key of a block is a hash of its
- * frames and of the key of its callers' block. A stack has the same hash in all processes of a
- * program, since frames are places in files. Stacks of a deep recursion differ in their innermost
- * blocks only.
+ * frames and of the key of the next outer block. A stack has the same key in all processes of a
+ * program, since frames are places in files. The stacks of a deep recursion share all blocks except
+ * the innermost ones.
  */
 #ifndef STACKS_BPF_H
 #define STACKS_BPF_H
@@ -29,21 +29,21 @@ enum { STACK_NO_KERNEL = -1 };
 
 /* What to store of the stack of the current thread. */
 struct stack_request {
-	__u32 tgid;  /* the process of the thread, as in walk_processes */
-	__u32 depth; /* frames in user space, at most; up to WALK_MAX_DEPTH */
+	__u32 tgid;  /* the id of the process, as in walk_processes */
+	__u32 depth; /* the maximum number of frames in user space, up to WALK_MAX_DEPTH */
 	/*
-	 * How many of the innermost frames in the kernel are left out; STACK_NO_KERNEL: all of
-	 * them.
+	 * How many of the innermost frames in the kernel to leave out; STACK_NO_KERNEL: store no
+	 * frames in the kernel.
 	 */
 	__s32 skip;
 };
 
-/* The frames of STACK to store: N frames, from FIRST on. */
+/* A part of `stack` that is stored: the N frames from FIRST on. */
 struct stack_part {
 	struct walk_walked *stack;
 	struct stack_losses *lost;
 	__u32 first, n;
-	__u32 info; /* as in struct walk_block */
+	__u32 info; /* for the blocks of this part: see walk_block.info */
 	__u32 is_lost;
 	__u64 key; /* the key of the block that was stored last */
 };
@@ -55,7 +55,8 @@ static __always_inline void keep_block(struct stack_part *part, __u64 key)
 	known = bpf_map_lookup_elem(&stacks, &key);
 	if (!known) {
 		/*
-		 * This fails if the map is full, or if another CPU has just stored the same block.
+		 * The update fails if the map is full, or if another CPU has just stored the same
+		 * block.
 		 */
 		bpf_map_update_elem(&stacks, &key, block, 1 /* BPF_NOEXIST */);
 		known = bpf_map_lookup_elem(&stacks, &key);
@@ -72,8 +73,8 @@ static __always_inline void keep_block(struct stack_part *part, __u64 key)
 }
 
 /*
- * Store block I of PART; 0 is the outermost one. Returns 1, which ends the loop, if the stack is
- * lost.
+ * The body of a loop: store block I of PART; block 0 is the outermost one. Returns 1, which ends
+ * the loop, if the stack is lost.
  */
 static long keep_next_block(__u32 i, struct stack_part *part)
 {
@@ -90,7 +91,7 @@ static long keep_next_block(__u32 i, struct stack_part *part)
 	for (__u32 j = 0; j < WALK_STORED && j < n; j++) {
 		__u32 at = part->first + end - n + j;
 
-		barrier_var(at); /* use the value that is checked */
+		barrier_var(at); /* do not compute `at` again after its check */
 		if (at >= WALK_MAX_DEPTH + WALK_KERNEL_DEPTH)
 			break;
 		block->frames[j] = stack->frames[at];
@@ -101,8 +102,8 @@ static long keep_next_block(__u32 i, struct stack_part *part)
 }
 
 /*
- * Store the frames of STACK. Returns 0, and sets the hash of STACK to the key of its innermost
- * block, or returns -1 if STACK is lost.
+ * Store the frames of STACK. Returns 0 and sets stack->hash to the key of the innermost block, or
+ * returns -1 if the stack is lost.
  */
 static __always_inline int keep_stack(struct walk_walked *stack, struct stack_losses *lost)
 {
@@ -121,7 +122,7 @@ static __always_inline int keep_stack(struct walk_walked *stack, struct stack_lo
 	return part.is_lost ? -1 : 0;
 }
 
-/* Add the frames of the kernel to STACK, without the innermost SKIP frames. */
+/* Add the frames in the kernel to STACK, except the innermost SKIP frames. */
 static __always_inline void add_kernel_frames(void *ctx, struct walk_walked *stack, __u32 skip)
 {
 	const long bytes = bpf_get_stack(ctx, &stack->frames[WALK_MAX_DEPTH],
@@ -132,7 +133,7 @@ static __always_inline void add_kernel_frames(void *ctx, struct walk_walked *sta
 }
 
 /*
- * Store the stack of S, which is complete, and set *HASH to its key. Returns 0, or -1 if the stack
+ * Store s->stack, which has all its frames, and set *HASH to its key. Returns 0, or -1 if the stack
  * is lost.
  */
 static __always_inline int store_walked(struct walk_scratch *s, struct stack_losses *lost,

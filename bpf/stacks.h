@@ -12,12 +12,13 @@
 
 #include "walk.h"
 
-enum { STACKS_MAX = 1 << 16 }; /* blocks */
+enum { STACKS_MAX = 1 << 16 }; /* the maximum number of blocks in `stacks` */
 
 struct stack_losses {
-	__u64 full;		/* stacks that had no room */
-	__u64 collisions;	/* stacks of which a block has the hash of another block */
-	__u64 ended[WALK_ENDS]; /* how many walks ended, by enum walk_end */
+	__u64 full; /* stacks that were lost because `stacks` had no room */
+	/* stacks that were lost because two different blocks have the same hash */
+	__u64 collisions;
+	__u64 ended[WALK_ENDS]; /* how many walks ended for each reason (enum walk_end) */
 };
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds return addresses that return probes, of this tool or of others, have replaced. While a call
- * with a return probe is active, the return address on the stack leads to the kernel's trampoline.
- * The kernel keeps the real return address, with its place on the stack.
+ * Finds the real return addresses of calls with return probes, which this tool or another one may
+ * have set. While such a call is active, the return address on the stack is that of the kernel's
+ * trampoline. The kernel remembers the real return address and the place on the stack that it
+ * belongs to.
  */
 #ifndef URETPROBE_BPF_H
 #define URETPROBE_BPF_H
@@ -11,7 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-enum { URETPROBE_MAX = 64 }; /* calls with a return probe in one thread, as in the kernel */
+enum { URETPROBE_MAX = 64 }; /* the kernel's limit of active calls with return probes in a thread */
 
 struct xol_area___up {
 	unsigned long vaddr;
@@ -39,9 +40,7 @@ struct task_struct___up {
 	struct uprobe_task___up *utask;
 } __attribute__((preserve_access_index));
 
-/*
- * Return the address of the trampoline in the current process; 0 if the process has no trampoline.
- */
+/* Return the address of the trampoline in the current process, or 0 if the process has none. */
 static __always_inline __u64 uretprobe_trampoline(void)
 {
 	struct task_struct___up *task = (void *)bpf_get_current_task();
@@ -52,7 +51,10 @@ static __always_inline __u64 uretprobe_trampoline(void)
 	return area ? BPF_CORE_READ(area, vaddr) : 0;
 }
 
-/* Return the real return address for PLACE on the stack of the current thread; 0: it is unknown. */
+/*
+ * Return the real return address that belongs to PLACE, an address on the stack of the current
+ * thread, or 0 if it is unknown.
+ */
 static __always_inline __u64 uretprobe_address(__u64 place)
 {
 	struct task_struct___up *task = (void *)bpf_get_current_task();

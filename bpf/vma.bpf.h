@@ -2,15 +2,17 @@
 /*
  * Finds the mapping of the current process at an address, in the kernel's own tree of mappings.
  *
- * The helper for this, bpf_find_vma(), cannot be used here. If interrupts are off, as in a sample
- * of the CPU, the helper defers the release of the mmap lock until after the interrupt. Until then,
- * every further call fails (-EBUSY, 1993 of 1993 times). Also, the first call takes 12 us.
+ * BPF has a helper for this, bpf_find_vma(), but it is not suitable. If interrupts are off, as in a
+ * sample of the CPU, the helper releases the mmap lock only after the interrupt, so that until then
+ * every further call of the helper fails (-EBUSY, 1993 of 1993 times). Also, the first call takes
+ * 12 us.
  *
- * So the tree is read without a lock. Its nodes and the mappings are freed by RCU, so not while a
- * BPF program runs. When the addresses of mappings change, the kernel replaces the node instead of
- * modifying it. A mapping counts only if it holds the address both before and after its members are
- * read. Members are found by name (CO-RE). Only the encoding of pointers to nodes is fixed: the
- * code knows the encoding of Linux 6.1 and later, and finds no mapping on other kernels.
+ * So the tree is read without a lock. The kernel frees nodes and mappings by RCU, which does not
+ * happen while a BPF program runs. When the addresses of mappings change, the kernel replaces the
+ * node instead of modifying it. A mapping counts only if it holds the address both before and after
+ * its members are read. CO-RE adapts the offsets of members to the running kernel. But the encoding
+ * of pointers to nodes is written into this code: it is the encoding of Linux 6.1 and later. On
+ * other kernels, the code finds no mapping.
  */
 #ifndef VMA_BPF_H
 #define VMA_BPF_H
@@ -24,7 +26,9 @@ enum {
 	VMA_NODE_WORDS = 32, /* words of struct maple_node; a power of two */
 	VMA_EXECUTABLE = 4,  /* VM_EXEC of linux/mm.h */
 	VMA_PAGE_SHIFT = 12,
-	/* Pointers to nodes: enum maple_type in bits 3 to 6; nodes have 256 bytes. */
+	/*
+	 * A pointer to a node has enum maple_type in bits 3 to 6. Nodes are aligned to 256 bytes.
+	 */
 	VMA_TYPE_SHIFT = 3,
 	VMA_TYPE_MASK = 15,
 	VMA_NODE_MASK = 255,
@@ -36,17 +40,17 @@ enum {
 struct vma {
 	__u64 start, end, off; /* off: offset in the file */
 	__u64 flags;
-	__u64 dev, ino; /* of the file; 0: none */
+	__u64 dev, ino; /* the mapped file; 0: no file */
 };
 
 struct vma_search {
-	__u64 *node; /* VMA_NODE_WORDS words to work in */
+	__u64 *node; /* working memory of VMA_NODE_WORDS words */
 	__u64 address, entry;
 };
 
 /*
- * Return the entry of NODE for ADDRESS. Pivot i is the last address of slot i; 0 means the last
- * address of the node.
+ * Return the entry of NODE for ADDRESS. Pivot i is the last address that slot i is for; a pivot of
+ * 0 stands for the last address of the node.
  */
 static __always_inline __u64 vma_entry(const __u64 *node, __u32 pivots_at, __u32 slots_at,
 				       __u32 n_pivots, __u64 address)
@@ -94,8 +98,8 @@ static __always_inline int vma_holds(const struct vm_area_struct *area, const st
 }
 
 /*
- * Find the mapping that holds ADDRESS. NODE must have room for VMA_NODE_WORDS words. Returns 0 if
- * nothing is mapped there.
+ * Set *VMA to the mapping that contains ADDRESS. NODE is working memory of VMA_NODE_WORDS words.
+ * Returns 0 if nothing is mapped at ADDRESS, else 1.
  */
 static __always_inline int find_vma(__u64 *node, __u64 address, struct vma *vma)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Stores the threads of a process that already wait when a profile of waits begins: thread_switch()
- * of profile.bpf.c does not see these waits begin. The program is an iterator, which runs once for
- * each thread of the process and uses the maps of profile.bpf.c. The program can sleep, so that it
- * can read the memory of another process; that is why the walker is compiled a second time here.
+ * Stores in `waits` the threads of a process that already wait when a profile of waits begins:
+ * thread_switch() of profile.bpf.c has not seen the beginning of these waits. The program is an
+ * iterator, which runs once for each thread of the process and uses the maps of profile.bpf.c. Only
+ * a sleepable program can read the memory of another process. So this program is sleepable, and is
+ * compiled with its own copy of the walker.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -17,12 +18,13 @@ extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
 
 /*
- * Set by user space. tgid: the process, as in walk_processes. has_namespace: nonzero if the ids of
- * the process and its threads are those of a pid namespace below the initial one.
+ * User space sets these two. tgid: the id of the process, as in walk_processes. has_namespace:
+ * nonzero if the ids of the process and its threads belong to a pid namespace other than the
+ * initial one.
  */
 __u32 tgid, has_namespace;
 
-static __s32 thread; /* the thread whose stack is walked */
+static __s32 thread; /* the id of the thread whose stack is walked */
 
 static __always_inline long read_of_thread(void *to, __u32 bytes, const void *from)
 {
@@ -65,7 +67,8 @@ static __always_inline __u32 id_of(const struct task_struct *task)
 		return BPF_CORE_READ(task, pid);
 	at = (__u64)pid + bpf_core_field_offset(pid->numbers) +
 	     BPF_CORE_READ(pid, level) * bpf_core_type_size(struct upid);
-	bpf_probe_read_kernel(&id, sizeof(id), (const void *)at); /* nr is the first member */
+	/* reads upid.nr, the first member */
+	bpf_probe_read_kernel(&id, sizeof(id), (const void *)at);
 	return id;
 }
 
@@ -92,8 +95,8 @@ static __always_inline int store_thread(struct task_struct *task, __u64 *hash)
 }
 
 /*
- * Return 1 if TASK has run since times_off_cpu() returned TIMES. Then the stack that was read is
- * wrong.
+ * Return 1 if TASK has run since times_off_cpu() returned TIMES. In this case the stack that was
+ * read meanwhile is invalid.
  */
 static __always_inline int has_run(const struct task_struct *task, __u64 times)
 {
@@ -122,7 +125,8 @@ int waiting_thread(struct bpf_iter__task *ctx)
 	    bpf_map_update_elem(&waits, &id, &wait, 1 /* BPF_NOEXIST */))
 		return 0;
 	/*
-	 * If TASK began to run just before the update, thread_switch() has not seen the new entry.
+	 * If TASK began to run just before the update, thread_switch() did not find the new entry
+	 * and could not remove it, so remove it here.
 	 */
 	now = bpf_map_lookup_elem(&waits, &id);
 	if (now && now->is_first && has_run(task, times))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that wait now, which profile.bpf.c and waiting.bpf.c share. */
+/* The map of the threads that wait now. profile.bpf.c and waiting.bpf.c share this map. */
 #ifndef WAITS_BPF_H
 #define WAITS_BPF_H
 

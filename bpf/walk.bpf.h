@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks the stack of the current thread in user space. Each step finds the row of an address in the
- * unwind table of its file. The rule of the row says where the caller's stack pointer, instruction
- * pointer and registers are. No frame is guessed: where a rule is missing, or something cannot be
- * read, the stack ends, and walk_walked.end says why.
+ * Walks the stack of the current thread in user space. Each step finds the row for the frame's
+ * address in the unwind table of the file that is mapped there. The rule of the row says where the
+ * caller's stack pointer, instruction pointer and registers are. No frame is guessed: where a rule
+ * is missing, or something cannot be read, the stack ends, and walk_walked.end says why.
  *
- * User space reads the mappings of processes beforehand, and stores them in walk_processes. For a
- * process that has started since, or code that has been loaded since, the walk searches the
- * kernel's own tree of mappings, and reports the process or file to user space in walk_news.
+ * User space reads the mappings of processes beforehand, and stores them in walk_processes. If a
+ * process has started or has loaded code since then, the walk searches the kernel's own tree of
+ * mappings instead, and reports the process or file to user space in walk_news.
  *
- * A walk has at most 1024 frames, which take about 0.1 ms (40 to 90 ns a frame). Interrupts are off
- * in a sample of the CPU: a deeper walk would block the CPU for longer than timers usually do, and
- * at 99 samples per second it would take more than 1 % of the CPU's time.
+ * A walk has at most 1024 frames, which take about 0.1 ms (40 to 90 ns a frame). Why not more:
+ * interrupts are off while the CPU is sampled, so a deeper walk would delay interrupts for longer
+ * than timers usually do, and at 99 samples per second it would take more than 1 % of the CPU's
+ * time.
  *
- * A walk needs more memory than the stack of a BPF program has, so it takes a slot of its CPU. A
- * program can be preempted in the middle of a walk by another one, which takes another slot.
+ * A walk needs more memory than the stack of a BPF program has, so it uses a slot of walk_scratch.
+ * Each CPU has several slots, since a program can be preempted in the middle of a walk by another
+ * program that walks a stack, too.
  */
 #ifndef WALK_BPF_H
 #define WALK_BPF_H
@@ -51,8 +53,9 @@ struct {
 } walk_rules SEC(".maps");
 
 /*
- * A cache of rules, indexed by a hash of the place. An entry has a place (the result of frame_at()
- * without WALK_IN_FILE) and the number of its rule in one word, so that one load reads both.
+ * A cache of the rules of places in files, indexed by a hash of the place. An entry is one word
+ * that contains a place (the result of frame_at() without WALK_IN_FILE) and the number of the
+ * place's rule, so that one load reads both consistently.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -151,7 +154,7 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 	return address < mapping->end ? mapping : (void *)0;
 }
 
-/* ---- mappings that come late ---------------------------------------------------------------- */
+/* ---- mappings that user space has not read yet ---------------------------------------------- */
 
 struct stack_walk {
 	struct walk_scratch *scratch;
@@ -172,8 +175,8 @@ static __always_inline void tell_user(const struct walk_inode *inode, __u32 tgid
 }
 
 /*
- * Set *MAPPING to VMA, a mapping of FILE. *MAPPING gets a bias and a table only if VMA is in one of
- * the segments of FILE.
+ * Set *MAPPING to VMA, a mapping of FILE. Set the bias and the table of *MAPPING only if VMA maps a
+ * part of one of the segments of FILE.
  */
 static __always_inline void map_segment(struct walk_mapping *mapping, const struct vma *vma,
 					const struct walk_file *file)
@@ -195,8 +198,8 @@ static __always_inline void map_segment(struct walk_mapping *mapping, const stru
 }
 
 /*
- * Find the mapping of ADDRESS in the kernel's tree and copy it to the scratch. Returns
- * WALK_COMPLETE, or the reason why the mapping cannot be used.
+ * Find the mapping that contains ADDRESS in the kernel's tree and copy it to scratch->mapping.
+ * Returns WALK_COMPLETE, or the reason why the mapping cannot be used.
  */
 static __noinline __u32 find_late_mapping(struct stack_walk *walk, __u64 address)
 {
@@ -211,7 +214,10 @@ static __noinline __u32 find_late_mapping(struct stack_walk *walk, __u64 address
 			return WALK_COMPLETE;
 		}
 	}
-	/* Ask user space to read the mappings again, unless there is no room for more of them. */
+	/*
+	 * Make user space read the mappings of the process again, unless walk_process has no room
+	 * for more mappings.
+	 */
 	if (walk->process && walk->process->n < WALK_MAPPINGS)
 		walk->process->n_unmapped++;
 #ifdef WALK_OTHERS
@@ -234,7 +240,10 @@ static __noinline __u32 find_late_mapping(struct stack_walk *walk, __u64 address
 	return WALK_COMPLETE;
 }
 
-/* Like find_late_mapping(), but first search the mappings that user space has read. */
+/*
+ * Like find_late_mapping(), but first try the mapping of the previous frame and the mappings that
+ * user space has read.
+ */
 static __always_inline __u32 find_any_mapping(struct stack_walk *walk, __u64 address)
 {
 	struct walk_scratch *s = walk->scratch;
@@ -251,7 +260,7 @@ static __always_inline __u32 find_any_mapping(struct stack_walk *walk, __u64 add
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* Return the frame at ADDRESS in MAPPING, without WALK_EXACT. */
+/* Return ADDRESS, which is in MAPPING, as a frame (see WALK_EXACT) without the flag WALK_EXACT. */
 static __always_inline __u64 frame_at(const struct walk_mapping *mapping, __u64 address)
 {
 	const __u64 va = address - mapping->bias;
@@ -261,7 +270,10 @@ static __always_inline __u64 frame_at(const struct walk_mapping *mapping, __u64 
 		       : walk_frame_in_file(mapping->table, (__u32)va);
 }
 
-/* Find the rule for VA in the table of MAPPING. Returns nonzero if the table is not there yet. */
+/*
+ * Set *RULE to the number of the rule for VA in the table of MAPPING. Returns nonzero if
+ * walk_tables does not have the table yet.
+ */
 static __always_inline int search_rule(const struct walk_mapping *mapping, __u32 va, __u32 *rule)
 {
 	const __u32 table = mapping->table;
@@ -276,8 +288,8 @@ static __always_inline int search_rule(const struct walk_mapping *mapping, __u32
 }
 
 /*
- * Return the number of the rule for INSIDE, a result of frame_at(); 0: none is known. The rule of a
- * place in a file never changes, so cached rules stay valid.
+ * Return the number of the rule for INSIDE, which frame_at() has returned, or 0 if no rule is
+ * known. The rule of a place in a file never changes, so cached rules stay valid.
  */
 static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64 inside)
 {
@@ -303,7 +315,9 @@ static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
-/* Return HASH after one step of a hash like FNV-1a, by words. */
+/*
+ * Add WORD to HASH and return the new hash. This is like FNV-1a, but with words instead of bytes.
+ */
 static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * 0x100000001b3ULL;
@@ -311,8 +325,8 @@ static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
 }
 
 /*
- * Return the instruction pointer of the next frame. If a return probe has replaced it, return the
- * real one.
+ * Return the instruction pointer of the next frame. If a return probe has replaced this return
+ * address, return the real one.
  */
 static __always_inline __u64 next_address(const struct walk_scratch *s)
 {
@@ -343,7 +357,8 @@ static long step_walk(__u32 i, struct stack_walk *walk)
 		return 1;
 	frame = frame_at(&s->mapping, rip) | (s->is_caller ? 0 : WALK_EXACT);
 	/*
-	 * The verifier has lost the bound if the compiler has put I on the stack before the check.
+	 * The mask changes nothing, but the verifier needs it: if the compiler stores I on the
+	 * stack before the check, the verifier does not know the bound of `at`.
 	 */
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(WALK_MAX_DEPTH - 1));
 	stack->frames[at] = frame;
@@ -392,9 +407,9 @@ static __always_inline void walk_release(struct walk_scratch *s)
 
 /*
  * Walk the stack of TASK, a thread of process TGID, into S, which walk_take() returned. Begin at
- * the instruction where TASK left user space, or was interrupted in it. IS_CALLER: a call has just
- * returned to this instruction. The stack gets DEPTH frames at most, and none of the kernel. In
- * objects without WALK_OTHERS, TASK must be the current thread.
+ * the instruction at which TASK entered the kernel. IS_CALLER: this instruction is one to which a
+ * call has just returned. The stack gets at most DEPTH frames in user space, and no frames in the
+ * kernel. In objects without WALK_OTHERS, TASK must be the current thread.
  */
 static __always_inline void walk_thread(struct walk_scratch *s, struct task_struct *task,
 					__u32 tgid, __u32 depth, __u32 is_caller)
@@ -439,7 +454,7 @@ static __always_inline void walk_user(struct walk_scratch *s, __u32 tgid, __u32 
 	walk_thread(s, bpf_get_current_task_btf(), tgid, depth, is_caller);
 }
 
-/* Like walk_user() with IS_CALLER 0: begin at an instruction that runs, or that waits to run. */
+/* Like walk_user() with IS_CALLER 0: the first frame is at an instruction that is about to run. */
 static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid, __u32 depth)
 {
 	walk_user(s, tgid, depth, 0);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One step of a walk: from a frame to its caller, by a rule. The includer provides the types of
- * the kernel and bpf_probe_read_user(): a BPF program, or a test in user space.
+ * One step of a walk: from a frame to its caller, by a rule. The includer is a BPF program or a
+ * test in user space; it provides the types of the kernel and bpf_probe_read_user().
  *
- * While a fibre of OCaml 5 is in C code that calls back into OCaml, it has no parent. The runtime
- * keeps the parent in a continuation, which is a local root of the C function (caml_callback_exn
- * and the like; runtime/callback.c of OCaml 5.3, caml/memory.h for the roots). The continuation is
- * recognised by its tag, its size, its second field, which no other continuation has, and its
- * place: in the frame of that function, and in the list of the roots that are in use.
+ * While a fibre of OCaml 5 is in C code that calls back into OCaml, its stack has no pointer to the
+ * parent stack. The C function of the runtime that makes the callback (caml_callback_exn and
+ * similar functions, runtime/callback.c of OCaml 5.3) keeps the parent in a continuation, which is
+ * a local root of this function (caml/memory.h). The walk finds the continuation in the list of
+ * local roots, and recognises it by its tag, its size, its second field, which no other
+ * continuation has, and the place of the root: in the frame of the C function.
  */
 #ifndef WALK_FRAME_BPF_H
 #define WALK_FRAME_BPF_H
@@ -24,8 +25,8 @@ static __always_inline int load_word(__u64 at, __u64 *word)
 }
 
 /*
- * Like load_word(), for a word on the current stack. A call of the helper takes as long as the rest
- * of a step, so one call also reads the words of the next frames.
+ * Like load_word(), for a word on the current stack. A call of bpf_probe_read_user() takes as long
+ * as the rest of a step, so one call reads WALK_WINDOW words, which later steps use.
  */
 static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 {
@@ -36,7 +37,7 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 		s->window_at = at - rsp < sizeof(s->window) ? rsp : at;
 		off = at - s->window_at;
 		if (bpf_probe_read_user(s->window, sizeof(s->window), (const void *)s->window_at)) {
-			s->window_at = 0; /* the window ends beyond the stack */
+			s->window_at = 0; /* the window would reach beyond the stack */
 			return load_word(at, word);
 		}
 	}
@@ -46,12 +47,15 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 	return 0;
 }
 
-/* The words of a block of roots, and of a continuation. */
+/* Indices of the words of a block of local roots, and of a continuation. */
 enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
 enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
 enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
 
-/* Return the parent in the continuation that ROOT points to; 0 if ROOT points to something else. */
+/*
+ * Return the parent stack in the continuation that the local root at ROOT points to, or 0 if the
+ * root points to something else.
+ */
 static __always_inline __u64 load_parent(__u64 root)
 {
 	__u64 words[CONT_WORDS], value;
@@ -59,7 +63,10 @@ static __always_inline __u64 load_parent(__u64 root)
 	if (load_word(root, &value) ||
 	    bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
 		return 0;
-	/* The collector has just moved the continuation: follow its new address. */
+	/*
+	 * A header of 0 means that the collector has just moved the block: read it at its new
+	 * address.
+	 */
 	if (!words[CONT_HEADER] &&
 	    bpf_probe_read_user(words, sizeof(words), (const void *)(words[CONT_STACK] - 8)))
 		return 0;
@@ -93,8 +100,8 @@ static __always_inline long look_at_roots(__u32 i, struct frame_search *frame)
 }
 
 /*
- * Set *CFA to the canonical frame address by RULE. Returns WALK_COMPLETE, or the reason why the
- * stack ends here.
+ * Set *CFA to the canonical frame address of the current frame, computed by RULE. Returns
+ * WALK_COMPLETE, or the reason why the stack ends here.
  */
 static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_rule *rule,
 				      __u64 *cfa)
@@ -131,9 +138,9 @@ static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_
 	}
 	*cfa = at;
 	/*
-	 * Stacks grow downwards. If a rule switches to another stack, any order is valid. CFA and
-	 * rsp are equal if a function has taken its return address off the stack (OCaml 4's
-	 * caml_c_call).
+	 * Stacks grow downwards, so on the same stack the CFA must not be below rsp. (The two are
+	 * equal if a function has taken its return address off the stack, as OCaml 4's caml_c_call
+	 * does.) If the rule switches to another stack, nothing can be checked.
 	 */
 	if (rule->cfa == WALK_CFA_REGISTER && (reg == WALK_RSP || reg == WALK_RBP) &&
 	    at < s->regs[WALK_RSP])
@@ -146,7 +153,8 @@ struct frame_bases {
 };
 
 /*
- * Read the word at the place AT (enum walk_place) plus OFF. Returns nonzero if it cannot be read.
+ * Read the word at the address that AT (enum walk_place) stands for, plus OFF. Returns nonzero if
+ * the word cannot be read.
  */
 static __always_inline int load_place(struct walk_scratch *s, const struct frame_bases *place,
 				      __u32 at, __s32 off, __u64 *word)
@@ -180,7 +188,10 @@ static __always_inline int restore_registers(struct walk_scratch *s, const struc
 	return 0;
 }
 
-/* Step to the caller of the frame. Returns WALK_COMPLETE, or the reason why the stack ends here. */
+/*
+ * Step from the current frame of S to its caller, by RULE. Returns WALK_COMPLETE, or the reason why
+ * the stack ends here.
+ */
 static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct walk_rule *rule)
 {
 	struct frame_bases place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
@@ -192,11 +203,12 @@ static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct
 		return end;
 	if (rule->rip_at == WALK_SAME || rule->rip_at == WALK_NOWHERE)
 		return WALK_NO_RULE;
-	if (!s->is_caller) /* the first frame: the window is of another stack */
+	/* the first frame, or one that a signal interrupted: the window may be outdated */
+	if (!s->is_caller)
 		s->window_at = 0;
 	/*
-	 * A plain loop, without bpf_loop(): measure_stacks has no room for one more function
-	 * (few_functions.bpf.h).
+	 * This is a plain loop, because bpf_loop() would need one more function, and measure_stacks
+	 * must not have more functions (few_functions.bpf.h).
 	 */
 	for (__u32 i = 0; s->calls_back && i < WALK_ROOTS; i++)
 		if (look_at_roots(i, &frame))

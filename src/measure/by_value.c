@@ -26,7 +26,9 @@ static int compare_u64(uint64_t a, uint64_t b)
 
 static int compare_strings(const struct measure_by *a, const struct measure_by *b)
 {
-	/* The bytes after a string are 0, so a shorter string sorts before its extensions. */
+	/*
+	 * `text` is padded with zeros, so a string sorts before longer strings that begin with it.
+	 */
 	const int order = memcmp(a->text, b->text, sizeof(a->text));
 
 	return order ? order : compare_u64(a->number, b->number);
@@ -84,7 +86,7 @@ static void copy_times(struct group_times *to, const struct measure_by_times *fr
 	memcpy(to->buckets, from->buckets, sizeof(to->buckets));
 }
 
-/* Return the type of the grouping argument at the starts of PAIR. */
+/* Return the type that the argument by which METER groups has at the starts of PAIR. */
 static enum ocp_arg_type type_at_start(const struct ocp_meter *meter, size_t pair)
 {
 	const ptrdiff_t probe =
@@ -170,7 +172,7 @@ struct ocp_pair value_group_pair(const struct value_group *group)
 
 /*
  * Set the times of GROUP to LATER minus the times of OLD, or to LATER if OLD is NULL. The minimum
- * and maximum of a difference are known only with the precision of a bucket.
+ * and maximum of a difference come from its histogram, so they have only the precision of a bucket.
  */
 static void subtract_times(struct value_group *group, const struct group_times *later,
 			   const struct value_group *old)

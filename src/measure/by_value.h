@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits and times, grouped by the value of an argument: a part of a sample. A pair belongs to the
- * group of the value that the argument has at its start. measure_request.by requests these groups.
+ * Hits of probes and times of pairs, grouped by the value of an argument (measure_request.by). The
+ * groups are a part of a sample. A pair belongs to the group of the value that the argument has at
+ * the pair's start.
  */
 #ifndef MEASURE_BY_VALUE_H
 #define MEASURE_BY_VALUE_H
@@ -16,18 +17,19 @@ struct group_times {
 };
 
 struct value_group {
-	const char *probe;	   /* the probe of the hits; NULL: a pair */
+	const char *probe;	   /* name of the probe; NULL: the group is of a pair */
 	size_t number;		   /* number of the probe, or index of the pair in the sample */
 	uint64_t hits;		   /* hits of a probe, or completed pairs */
-	struct group_times *times; /* NULL for hits of a probe */
+	struct group_times *times; /* NULL if the group is of a probe */
 	struct measure_by value;
-	enum ocp_arg_type type; /* type of the argument, as far as it is known */
-	bool is_others;		/* the sum over all values for which there was no room */
+	enum ocp_arg_type type; /* type of the argument; OCP_ARG_ANY: unknown */
+	bool is_others;		/* the group of all values for which there was no room */
 };
 
 /*
- * Groups, sorted: probes by name, then pairs by number; within each by value, is_others last. The
- * hits of the groups of a probe or pair add up to its hits. If all members are 0, there are no
+ * First the groups of probes, sorted by name, then the groups of pairs, sorted by number. The
+ * groups of one probe or pair are sorted by value, with is_others last. The hits of these groups
+ * add up to the hits of the probe or pair. If all members of this struct are 0, there are no
  * groups.
  */
 struct value_groups {
@@ -57,7 +59,10 @@ const struct value_groups *sample_value_groups(const struct ocp_sample *sample);
 /* Compare two groups in the order of value_groups.list, for qsort(3). */
 int value_group_compare(const void *a, const void *b);
 
-/* Return the times of GROUP as a pair, for ocp_pair_quantile_ns(); start and stop are "". */
+/*
+ * Return the times of GROUP as a struct ocp_pair, for ocp_pair_quantile_ns(). The names of its
+ * start and stop are "".
+ */
 struct ocp_pair value_group_pair(const struct value_group *group);
 
 /*
@@ -67,9 +72,10 @@ struct ocp_pair value_group_pair(const struct value_group *group);
 bool value_group_is_cut(const struct value_group *group);
 
 /*
- * Return the value of GROUP, which is not is_others, in OCaml syntax: 42, "abc", 3.14, true, 'x'.
- * For a value that is neither a number nor a string, or cannot be read, return "?" and the reason.
- * A string that was cut ends with "...". The caller frees the text; NULL: out of memory.
+ * Return the value of GROUP in OCaml syntax; GROUP must not have is_others. Examples: 42, "abc",
+ * 3.14, true, 'x'. For a value that is neither a number nor a string, or cannot be read, return "?"
+ * and the reason. A string that was cut ends with "...". The caller frees the text. NULL means that
+ * memory is short.
  */
 char *value_group_text(const struct value_group *group);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * Measures the cost of a hit and the time of an empty pair. This file contains two sites, one after
- * the other. An engine with the settings of the meter is attached to them, and they are run some
- * thousand times, in batches. The result comes from the median time of a batch, since other load on
- * the machine hardly affects the median.
+ * the other. We attach an engine with the settings of the meter to these sites, and run their code
+ * some thousand times, in batches. The result is computed from the median of the batches' times,
+ * since other load on the machine hardly affects the median.
  *
  * This takes about 40 ms, or 80 ms if sites that the kernel single-steps are measured, too. Most of
- * this time is waiting: for the kernel to attach and detach the uprobes, and between the rounds. So
- * a separate thread calibrates while the meter measures. The result of the first round is an
- * estimate, for callers that need the cost before they measure.
+ * this time is spent on waiting for the kernel to attach and detach the uprobes, and on pauses
+ * between the rounds. So a separate thread calibrates while the meter measures. Callers that need
+ * the cost before they measure get the result of the first round as an estimate.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -40,9 +40,10 @@ enum {
 };
 
 /*
- * Two sites as in OCaml code, disabled. Each is in a function that returns: after a trap, the
- * processor cannot predict the return, which costs a quarter of a hit. A program has this cost only
- * while it is traced, so it belongs to the cost of a hit.
+ * Two disabled sites, as in OCaml code. Each site is in a function that returns, because a hit also
+ * makes this return slower: after a trap, the processor cannot predict the return, which costs a
+ * quarter of a hit. A program has this cost only while it is traced, so it is part of the cost of a
+ * hit.
  */
 #define TWO_SITES(name, site)                                                                      \
 	__asm__(".pushsection .text\n"                                                             \
@@ -69,12 +70,12 @@ struct code {
 	size_t site_bytes;
 };
 
-/* The sites of one kind, their engine, and the least times of all rounds. */
+/* The sites of one kind, the engine attached to them, and the smallest times over all rounds. */
 struct timed_run {
 	const struct code *code;
 	struct engine *engine;
 	double idle_ns;		       /* time of a pass without uprobes */
-	uint64_t buckets[OCP_BUCKETS]; /* the times of the pairs so far */
+	uint64_t buckets[OCP_BUCKETS]; /* histogram of the times of all pairs so far */
 	double cost_per_hit_ns, empty_pair_ns;
 	bool was_timed;
 };
@@ -85,7 +86,7 @@ struct calibration {
 	struct engine_spec spec;
 	struct timed_run runs[KINDS];
 	size_t n_runs;
-	double cost_per_paired_hit_ns; /* 0: the same as cost_per_hit_ns */
+	double cost_per_paired_hit_ns; /* 0: hits of pairs cost the same as other hits */
 	struct engine_role roles[SITES];
 	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
@@ -100,7 +101,8 @@ struct calibration {
 };
 
 /*
- * Find the file and the offset of our sites. /proc/self/exe is valid even if the file was replaced.
+ * Set PATH and *OFF to the file that contains our sites, and the offset of the first site. Use
+ * /proc/self/exe for our executable, since this path works even if the executable was replaced.
  */
 static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, uint64_t *off)
 {
@@ -134,8 +136,8 @@ static int compare_times(const void *a, const void *b)
 }
 
 /*
- * Return the CPU time of running both sites once, in nanoseconds. Elapsed time would include
- * waiting for a processor.
+ * Return how long it takes to run both sites once, in nanoseconds of CPU time. (Elapsed time would
+ * include waiting for a processor.)
  */
 static double time_passes(const struct code *code)
 {
@@ -154,8 +156,8 @@ static double time_passes(const struct code *code)
 }
 
 /*
- * Set *NS to the median time of the pairs since the last call. One context switch would dominate a
- * mean.
+ * Set *NS to the median of the times of the pairs that ended since the previous call. A mean would
+ * be useless: a single context switch would dominate it.
  */
 static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 {
@@ -179,15 +181,15 @@ static int read_pair(struct calibration *c, struct timed_run *run, double *ns)
 }
 
 /*
- * Time a round, and keep the least times of all rounds: on a busy machine, the quietest round is
- * the best measurement.
+ * Time one round. Keep the smallest times over all rounds: on a busy machine, the round that was
+ * least disturbed is the best measurement.
  */
 static int time_round(struct calibration *c, struct timed_run *run)
 {
 	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
 	int err = c->spec.request.n_pairs ? read_pair(c, run, &pair_ns) : 0;
 
-	/* If the cost is close to 0, the difference may be negative. */
+	/* If the cost is close to 0, the difference of two measured times may be negative. */
 	if (hit_ns < 0)
 		hit_ns = 0;
 	if (!run->was_timed || hit_ns < run->cost_per_hit_ns)
@@ -201,8 +203,8 @@ static int time_round(struct calibration *c, struct timed_run *run)
 /*
  * Wait until no uprobe is on our sites. Closing a link does not remove its uprobes while another
  * process has a descriptor of the link, and a program that lists all links (`bpftool link`) opens
- * each of them for a moment. With the uprobes of the previous calibration on the sites, a hit would
- * seem to cost nothing.
+ * each of them for a moment. If uprobes of the previous calibration were still on the sites, the
+ * time without uprobes would be wrong, and a hit would seem to cost nothing.
  */
 static int await_idle_sites(struct calibration *c, const struct code *code)
 {
@@ -327,8 +329,8 @@ static int calibrate(struct calibration *c)
 static void *run_calibration(void *arg)
 {
 	/*
-	 * The calibrations of all meters in this process use the same sites. If the uprobes of
-	 * another calibration were on them, the measured costs would be wrong.
+	 * The calibrations of all meters in this process use the same sites. While the uprobes of
+	 * another calibration are on these sites, the measured costs would be wrong.
 	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
@@ -349,7 +351,8 @@ static void *run_calibration(void *arg)
 /*
  * Copy the settings for arguments from SPEC. Our sites have integer arguments. The filter gets "...
  * || arg0 == 1", so that it accepts the arguments of our sites and takes as long as the original
- * filter. Print each hit only if SPEC has no limit; a meter with a limit prints few of its hits.
+ * filter. Print each hit only if SPEC prints hits without a limit: a meter with a limit prints only
+ * a small part of its hits.
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
@@ -360,11 +363,14 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 		c->args.args[i] = (struct arg_spec){ .kind = ARG_CONSTANT,
 						     .size = 8,
 						     .type = ARG_VALUE,
-						     .number = 3 /* 1, as OCaml writes it */ };
+						     .number = 3 /* the OCaml int 1 */ };
 	c->spec.max_args = 1;
 	c->spec.hist_arg = spec->hist_arg;
 	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
-	/* No pair is slow enough, but all pairs keep the arguments of their starts. */
+	/*
+	 * No pair takes this long, so none is recorded, but all pairs keep the arguments of their
+	 * starts.
+	 */
 	c->spec.request.has_slower = spec->request.has_slower;
 	c->spec.request.slower_ns = UINT64_MAX;
 	c->spec.by = (struct engine_by){ .is_on = spec->by.is_on, .max_hits = 1, .max_times = 1 };
@@ -384,8 +390,8 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 }
 
 /*
- * Make one pair that costs as much as the most expensive pair of SPEC. Its key is argument 0,
- * whatever the keys in SPEC are: all arguments of our sites are alike.
+ * Make one pair that costs as much as the most expensive pair of SPEC. If the pair has a key, it is
+ * argument 0, whatever the keys in SPEC are, since all arguments of our sites are alike.
  */
 static void copy_roles(struct calibration *c, const struct engine_spec *spec)
 {
@@ -428,7 +434,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	c->n_runs = has_stepped ? KINDS : 1;
 	c->ctx = ocp_ctx_new();
 	copy_roles(c, spec);
-	/* The settings of the meter, reduced to one pair in one process. */
+	/* The settings of the meter, but with at most one pair, and for this process only. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
 		.request = { .split = spec->request.split,
@@ -452,7 +458,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	return c;
 }
 
-/* Join the thread, once. An ended thread keeps its stack until it is joined. */
+/* Join the thread, to free its stack, unless it was joined before. */
 static void join_thread(struct calibration *c)
 {
 	if (!c->is_joined)
@@ -520,8 +526,8 @@ void calibration_free(struct calibration *c)
 
 /* ---- the costs of a meter ------------------------------------------------------------------- */
 /*
- * What measuring costs: starts the calibration, and returns an estimate before the attach and the
- * calibrated costs after it.
+ * Starts the calibration for a meter, and returns the costs: before the attach an estimate, after
+ * the attach the calibrated costs.
  */
 
 static size_t count_stepped(const struct site_table *table)
@@ -541,9 +547,10 @@ void meter_start_calibration(struct ocp_meter *meter)
 }
 
 /*
- * Start only if functions are requested: most of their exits are single-stepped, so that an
- * estimate will be needed. Do not start if hits are filtered or printed or have a histogram: the
- * engine then needs the arguments, which are known only when the sites are known.
+ * Start early only if functions are requested. Most exits of functions are single-stepped, which is
+ * expensive, so an estimate will be needed. Do not start early if hits are filtered or printed or
+ * have a histogram: the engine then needs the places of the arguments, which are known only after
+ * the sites have been found.
  */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {
@@ -625,7 +632,8 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	if (err)
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why);
 	/*
-	 * A calibration that began early includes single-stepped sites, even if the meter has none.
+	 * A calibration that began early also measures single-stepped sites. Remove these costs if
+	 * the meter turns out to have no such sites.
 	 */
 	if (!count_stepped(&meter->table))
 		costs->cost_per_stepped_hit_ns = costs->empty_stepped_pair_ns = 0;

@@ -9,9 +9,10 @@
 struct calibration;
 
 /*
- * Start to measure the cost of OPS with SPEC, on sites that the kernel emulates and, if
- * HAS_STEPPED, also on sites that it single-steps. Only the members of SPEC that affect the cost
- * are used. Return NULL if the measurement cannot be started.
+ * Start to measure the cost of a hit for the engine OPS opened with SPEC: at a site whose
+ * instruction the kernel emulates and, if HAS_STEPPED, also at a site whose instruction the kernel
+ * single-steps. Only the members of SPEC that affect the cost are used. Return NULL if the
+ * measurement cannot be started.
  */
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool has_stepped);
@@ -28,11 +29,11 @@ int calibration_result(struct calibration *calibration, bool wait, struct ocp_co
  */
 bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
 /*
- * Set *COSTS to the result or, while the result is not known, to the first, rough measurement. Do
- * not wait. Return false if neither is known, or if measuring failed.
+ * Set *COSTS to the result or, if the result is not known yet, to the first, rough measurement,
+ * without waiting. Return false if not even this is known, or if measuring failed.
  */
 bool calibration_so_far(struct calibration *calibration, struct ocp_costs *costs);
-/* Wait until the uprobes are removed, and free CALIBRATION. Accepts NULL. */
+/* Wait until the calibration has removed its uprobes, and free CALIBRATION. Accepts NULL. */
 void calibration_free(struct calibration *calibration);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The times of function calls, by the domain of OCaml 5 that makes the call: a part of a sample. */
+/*
+ * The times of function calls, split by the domain of OCaml 5 that makes the call. They are a part
+ * of a sample.
+ */
 #ifndef MEASURE_DOMAIN_PAIRS_H
 #define MEASURE_DOMAIN_PAIRS_H
 
@@ -15,7 +18,10 @@ void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains 
 /* Return the calls by domain of SAMPLE. */
 const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample);
 
-/* Set the minimum and maximum of PAIR from its histogram, with the precision of its buckets. */
+/*
+ * Set the minimum and maximum of PAIR from its histogram, which has only the precision of the
+ * buckets.
+ */
 void pair_find_extremes(struct ocp_pair *pair);
 
 #endif

@@ -9,9 +9,9 @@
 enum {
 	WORD_BITS = 64,
 	NUMBER_BITS = 128,
-	/* log2 of the factor between the units of neighbouring groups */
+	/* the unit of a group is 2^GROUP_BITS times the unit of the group before it */
 	GROUP_BITS = 1 << MEASURE_FLOAT_GROUP_BITS,
-	MOST_WORDS = FLOAT_SUM_WORDS + 1,	 /* one word for the fraction of a mean */
+	MOST_WORDS = FLOAT_SUM_WORDS + 1,	 /* one more word for the fraction of a mean */
 	LOWEST_BIT = DBL_MIN_EXP - DBL_MANT_DIG, /* 2^LOWEST_BIT is the smallest float above 0 */
 };
 
@@ -65,7 +65,7 @@ void float_sum_subtract(struct float_sum *sum, const struct float_sum *other)
 
 /* ---- rounding ------------------------------------------------------------------------------- */
 
-/* A sign, and an absolute value that is an integer in units of 2^unit. */
+/* A number: a sign, and an absolute value, which is the integer `words` times 2^unit. */
 struct number {
 	uint64_t words[MOST_WORDS];
 	int unit;
@@ -112,7 +112,7 @@ static bool has_bits_below(const struct number *number, int end)
 static double rounded(const struct number *number)
 {
 	const int highest = highest_bit(number);
-	/* the lowest bit of NUMBER that the float can represent */
+	/* the lowest bit of NUMBER that the result can represent */
 	int lowest = highest - DBL_MANT_DIG + 1;
 	uint64_t kept = 0;
 	double size;
@@ -143,9 +143,10 @@ double float_sum_mean(const struct float_sum *sum, uint64_t count)
 	unsigned __int128 rest = 0;
 
 	/*
-	 * One word for the fraction of the quotient is enough. A fraction other than 0 is larger
-	 * than 2^-64, so it sets a bit of this word; and all bits of this word are below the last
-	 * bit of every float, so they only decide the rounding.
+	 * One word is enough for the fraction of the quotient. The bits of this word are below the
+	 * last bit of any float, so they only decide the rounding. For this it is enough to know
+	 * whether the fraction is 0: a fraction other than 0 is at least 2^-64, because COUNT is
+	 * below 2^64, so it sets a bit of this word.
 	 */
 	memmove(number.words + 1, number.words, FLOAT_SUM_WORDS * sizeof(*number.words));
 	number.words[0] = 0;

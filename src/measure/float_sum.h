@@ -21,12 +21,12 @@ enum {
 	FLOAT_SUM_WORDS = (1024 + 64 - FLOAT_SUM_UNIT) / 64 + 1,
 };
 
-/* In two's complement, the lowest word first. */
+/* A sum in units of 2^FLOAT_SUM_UNIT, as an integer in two's complement, the lowest word first. */
 struct float_sum {
 	uint64_t words[FLOAT_SUM_WORDS];
 };
 
-/* Return the sum of all groups; see measure_floats.h. */
+/* Add up GROUPS, the sums that bpf/measure_floats.h describes. */
 struct float_sum float_sum_of(const __int128 groups[MEASURE_FLOAT_GROUPS]);
 void float_sum_subtract(struct float_sum *sum, const struct float_sum *other);
 

@@ -17,7 +17,7 @@
 #include "measure/pin_meta.h"
 #include "look/proc_file.h"
 
-/* The counters that were found in a process. */
+/* The counters of the engine `inside` that were found in a process. */
 struct found_counters {
 	pid_t pid;
 	struct inside *inside;
@@ -45,10 +45,10 @@ static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
 }
 
 /*
- * Return 1 if PID counts inside, 0 if not, or a negative errno. Set FOUND to what was found; the
- * caller frees FOUND in any case. A block whose sites are all restored no longer counts: it only
- * waits for its removal. If the meta bytes are damaged (-EBADMSG) or of another version (-EPROTO),
- * all of FOUND except `meta` is set.
+ * Set FOUND to the counters in PID. Return 1 if PID counts inside, 0 if not, or a negative errno;
+ * the caller frees FOUND in any case. A process whose block remains, but whose sites are all
+ * restored, no longer counts. If the meta bytes are damaged (-EBADMSG) or of another version
+ * (-EPROTO), all members of FOUND except `meta` are set.
  */
 static int look_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct found_counters *found)
@@ -82,8 +82,8 @@ static int look_in_process(struct ocp_ctx *ctx, pid_t pid, struct found_counters
 }
 
 /*
- * Return true if A and B are the same block, which forked children share. A block is identified by
- * its time of attach and its number of sites.
+ * Return true if A and B are the same block of memory. A process and its forked children share a
+ * block. A block is identified by the time of the attach and its number of sites.
  */
 static bool is_same_block(const struct inside *a, const struct inside *b)
 {
@@ -91,8 +91,8 @@ static bool is_same_block(const struct inside *a, const struct inside *b)
 }
 
 /*
- * Return true if A and B belong to one meter. A tool that counts in several processes leaves the
- * same name and text in all of them.
+ * Return true if A and B belong to the same meter: they share a block, or the same tool has left
+ * the same name and text in both processes.
  */
 static bool is_same_meter(const struct found_counters *a, const struct found_counters *b)
 {
@@ -120,14 +120,15 @@ static bool is_foreign(struct ocp_ctx *ctx, pid_t pid)
 
 /*
  * Call FN(DATA, found) for each process that counts inside and can be inspected, until FN returns a
- * value other than 0. FN may take over the contents of FOUND; it must then set FOUND to zeros.
- * Blocks of other users are read up to INSIDE_ROOM_SITES and INSIDE_ROOM_BYTES in all. A warning
- * names each process beyond these limits.
+ * value other than 0. If FN keeps the contents of FOUND, it must set FOUND to zeros. From the
+ * processes of other users, at most INSIDE_ROOM_SITES sites and INSIDE_ROOM_BYTES bytes are read in
+ * total; a warning names each process that is skipped because of these limits.
  */
 static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found_counters *found),
 		    void *data)
 {
-	struct ocp_ctx *scratch = ocp_ctx_new(); /* for messages about processes that are skipped */
+	/* receives the messages about processes that are skipped */
+	struct ocp_ctx *scratch = ocp_ctx_new();
 	struct inside_room room = { INSIDE_ROOM_SITES, INSIDE_ROOM_BYTES };
 	pid_t *pids;
 	size_t n;
@@ -157,7 +158,8 @@ struct counter_search {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct found_counters first; /* the ctx of first.inside has been freed */
-	pid_t another;		     /* process with another meter of this name; 0: none */
+	/* a process with a different meter of this name; 0: there is none */
+	pid_t another;
 };
 
 static int take_named(void *data, struct found_counters *found)
@@ -206,7 +208,7 @@ int found_check_name_free(struct ocp_ctx *ctx, const char *name)
 
 /* ---- a meter -------------------------------------------------------------------------------- */
 
-/* The processes of a meter. All processes that share a block are one member. */
+/* The processes of a meter, one per block: of the processes that share a block, one is a member. */
 struct members {
 	struct ocp_meter *meter;
 	const struct found_counters *first;
@@ -267,8 +269,9 @@ static int look_for_members(void *data, struct found_counters *found)
 }
 
 /*
- * Return true if METER fits the counters of FOUND. Check this because the description of METER
- * comes from memory that others can write to.
+ * Return true if METER, which was made from the description in FOUND, fits the counters of FOUND.
+ * This must be checked, because anyone who can write to the memory of the process can change the
+ * description.
  */
 static bool fits(const struct ocp_meter *meter, const struct found_counters *found)
 {
@@ -282,7 +285,7 @@ static bool fits(const struct ocp_meter *meter, const struct found_counters *fou
 	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Mark the probes of pairs, because their hits cost more. */
+/* Mark the probes that belong to pairs, because a hit of such a probe costs more. */
 static void mark_paired(struct ocp_meter *meter)
 {
 	for (size_t i = 0; i < 2 * meter->request.n_pairs; i++) {
@@ -316,7 +319,7 @@ static int restore_meter(struct ocp_meter *meter, const struct found_counters *f
 	return is_damaged(meter->ctx, found->pid, err);
 }
 
-/* Add the counters of FOUND to the engine of METER, which then owns them. */
+/* Add the counters of FOUND to the engine of METER. The engine then owns them. */
 static int add_found(struct ocp_meter *meter, struct found_counters *found)
 {
 	struct inside *inside = found->inside;
@@ -330,7 +333,7 @@ static int add_found(struct ocp_meter *meter, struct found_counters *found)
 }
 
 /*
- * Add the counters of the MEMBERS to METER. A member that has ended since it was found is left out.
+ * Add the counters of the MEMBERS to METER. Leave out a process that has ended since it was found.
  */
 static int add_members(struct ocp_meter *meter, const struct members *members)
 {
@@ -418,8 +421,8 @@ static int remove_from(struct ocp_ctx *ctx, pid_t pid)
 }
 
 /*
- * The processes with a meter called NAME. find_name() has checked that all of them belong to one
- * meter.
+ * The processes that have the meter NAME. find_name() has checked that all of these processes
+ * belong to the same meter.
  */
 struct named_processes {
 	struct ocp_ctx *ctx;
@@ -443,8 +446,8 @@ static int add_named(void *data, struct found_counters *found)
 }
 
 /*
- * End the counters of each process once. Skip a process that has ended, or whose counters another
- * tool has ended.
+ * End the counters in each of the processes. Skip a process that has ended, or whose counters
+ * another tool has ended.
  */
 static int remove_from_all(struct ocp_ctx *ctx, const struct named_processes *named)
 {
@@ -477,8 +480,8 @@ static int remove_named(struct ocp_ctx *ctx, const char *name)
 			err = remove_from_all(ctx, &named);
 		free(named.pids);
 		/*
-		 * find_name() fails with -EEXIST if different meters now have this name. They are
-		 * taken to be new: the meter that had the name alone has been ended, so this is
+		 * If find_name() fails with -EEXIST, different meters have this name now. Only one
+		 * meter had it before, and this meter was ended, so the others are new, and this is
 		 * success.
 		 */
 		if (!err && find_name(ctx, name, &pid) != 0)
@@ -497,8 +500,9 @@ int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 }
 
 /*
- * Return true if PID started after the time NS of CLOCK_MONOTONIC. Start times of processes are
- * times of CLOCK_BOOTTIME, which also runs while the machine sleeps.
+ * Return true if PID started after the time NS of CLOCK_MONOTONIC. The kernel gives the start time
+ * of a process in CLOCK_BOOTTIME, which, unlike CLOCK_MONOTONIC, also runs while the machine
+ * sleeps.
  */
 static bool started_after(pid_t pid, int64_t ns)
 {
@@ -510,7 +514,9 @@ static bool started_after(pid_t pid, int64_t ns)
 	       (int64_t)ticks * tick_ns > ns + slept_ns + tick_ns;
 }
 
-/* Return the tool that made the counters of FOUND if it is still running, else 0. */
+/*
+ * Return the pid of the tool that made the counters of FOUND if this tool is still running, else 0.
+ */
 static pid_t living_maker(struct ocp_ctx *ctx, const struct found_counters *found)
 {
 	static const char tool[] = "ocaml-probes";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds meters that still count inside of processes after the tool that attached them has ended or
- * was killed. Such a meter exists only in the memory of its processes; a tool that may trace a
- * process finds the meter through /proc. A meter has one or more processes: forked children share
- * the counters of their parent, and all processes that share counters belong to one meter. All
- * processes that one tool attached to at the same time belong to one meter, too.
+ * was killed. Such a meter exists only in the memory of its processes. A tool that may trace one of
+ * these processes finds the meter through /proc. All processes that a tool attached to at the same
+ * time belong to one meter, and so do their forked children, which share the counters of their
+ * parents.
  */
 #ifndef MEASURE_FOUND_H
 #define MEASURE_FOUND_H
@@ -17,10 +17,10 @@
 struct ocp_meter;
 
 /*
- * Open the meter NAME, or the meter that counts in PID, whatever its name. The meter can be read;
- * ocp_meter_free() leaves it measuring, ocp_meter_detach() ends it in all processes. The processes
- * of the meter are those that the tool attached to, which may have ended, and all processes that
- * share counters with these. The errors are:
+ * Open the meter NAME, or the meter that counts in PID, whatever its name. The caller can read the
+ * meter. After ocp_meter_free() it continues to measure; ocp_meter_detach() ends it in all its
+ * processes. The processes of the meter are those to which the tool attached (some may have ended),
+ * and all processes that share counters with these. The errors are:
  *
  *	-ENOENT   no such meter; without a message for NAME
  *	-EEXIST   several meters have this NAME
@@ -31,15 +31,16 @@ int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 
 /*
- * End the meter NAME (PID is then 0), or the meter in PID (NAME is then NULL). The meter is not
- * read, so it may be damaged.
+ * End the meter NAME if NAME is not NULL, otherwise the meter in PID. Its description is not read,
+ * so this also works if the description is damaged.
  */
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 
 /*
- * Return the pid of the running tool that counts in PID and has not kept its meter under a name.
- * Return 0 if there is no such tool, or if PID cannot be inspected. The tool is recognised by its
- * process name, and must have started before its counters did.
+ * Return the pid of the running tool whose meter counts in process PID, unless the tool has kept
+ * this meter under a name. Return 0 if there is no such tool, or if PID cannot be inspected. The
+ * tool is recognised by its process name and by its start time, which must be before the start of
+ * the counters.
  */
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
 
@@ -50,12 +51,15 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
  */
 bool found_take_over(struct ocp_meter *meter);
 
-/* Return -EEXIST, with a message, if a meter that counts inside has the name NAME. */
+/*
+ * Return -EEXIST, with a message, if a meter that counts inside of processes has the name NAME,
+ * else 0 or another negative errno.
+ */
 int found_check_name_free(struct ocp_ctx *ctx, const char *name);
 
 /*
- * List the names of all meters that count inside. *NAMES and the strings are one block, which the
- * caller frees.
+ * List the names of all meters that count inside of processes. *NAMES and the strings are one
+ * block, which the caller frees.
  */
 int found_list_names(struct ocp_ctx *ctx, char ***names, size_t *n);
 

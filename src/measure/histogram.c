@@ -33,7 +33,9 @@ uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
 		if (buckets[i] && (double)(below + buckets[i]) >= wanted) {
 			double part = (wanted - (double)below) / (double)buckets[i];
 
-			/* A bucket with one value needs no interpolation. */
+			/*
+			 * If the bucket contains only one value, there is nothing to interpolate.
+			 */
 			return width <= 1 ? start : start + (uint64_t)(part * width);
 		}
 		below += buckets[i];
@@ -49,8 +51,8 @@ uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
 }
 
 /*
- * Return the smallest value of BUCKET. Bucket OCP_BUCKETS - 1 - N contains the negated values of
- * bucket OCP_BUCKETS + N.
+ * Return the smallest value of BUCKET. The buckets are symmetric: bucket OCP_BUCKETS - 1 - N
+ * contains the negated values of bucket OCP_BUCKETS + N.
  */
 int64_t ocp_signed_bucket_start(size_t bucket)
 {

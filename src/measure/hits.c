@@ -20,7 +20,7 @@ struct hit_receiver {
 	void *data;
 };
 
-/* Fill in HIT from RECORD. Return false if the site's file has been dropped. */
+/* Fill in HIT from RECORD. Return false if the file of the site was removed from the table. */
 static bool make_hit(const struct ocp_meter *meter, const struct hit_record *record,
 		     struct ocp_hit *hit)
 {
@@ -34,7 +34,7 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 	if (site->file == NO_FILE)
 		return false;
 	*hit = (struct ocp_hit){
-		/* A hit can come before the attach has returned. */
+		/* A hit can happen before the attach has returned: then its time is 0. */
 		.time_ns = time_ns > 0 ? time_ns : 0,
 		.pid = (pid_t)record->pid,
 		.tid = (pid_t)record->tid,
@@ -102,7 +102,8 @@ int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
 }
 
 /*
- * Return operand number ARG of OPERANDS, which are separated by spaces. Set *BYTES to its length.
+ * Find operand number ARG in OPERANDS, which are separated by spaces. Return its beginning, and set
+ * *BYTES to its length.
  */
 static const char *find_operand(const char *operands, size_t arg, int *bytes)
 {
@@ -123,7 +124,7 @@ char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit,
 	char *why;
 	int n;
 
-	/* The file of the site has been dropped meanwhile. */
+	/* The file of the site was removed from the table meanwhile. */
 	if (!site)
 		return strdup("whose place cannot be read");
 	if (site->corrected && site->corrected->fault)

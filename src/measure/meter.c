@@ -2,14 +2,14 @@
 /*
  * Opens, attaches and refreshes a meter, which maps probe names to the numbered sites of an engine.
  *
- * The data flows in one direction: list the processes (meter_processes.c), add the files that they
- * map to the table (meter_files.c), attach to these files (meter_files.c). None of these three
- * steps calls an earlier step.
+ * The data flows in one direction: first the processes are listed (meter_processes.c), then the
+ * files that they map are added to the table (meter_files.c), then the engine attaches to these
+ * files (meter_files.c). None of these three steps calls an earlier step.
  *
  * Opening a meter resolves its request: it finds the requested probes in the files that the
  * processes map, and all sites of these probes (site_table.c). The engine gets one struct
- * engine_file per file, for any number of processes, and has spare room for the sites of files that
- * are loaded later. sample.c converts the engine's reading into rows.
+ * engine_file per file, however many processes map the file. The engine is opened with spare room,
+ * for the sites of files that are loaded later. sample.c converts the engine's reading into rows.
  */
 #include <errno.h>
 #include <limits.h>
@@ -31,17 +31,20 @@
 #include "look/proc_file.h"
 
 enum {
-	SPARE_SITES = 4096, /* room for later files, in addition to a quarter of the sites */
+	/* room for sites of files that are loaded later, in addition to a quarter of the sites */
+	SPARE_SITES = 4096,
 	MAX_PROCESSES = 32768,
-	/* (thread, pair) with open starts; 520 bytes each, allocated when the meter is opened */
+	/*
+	 * combinations of a thread and a pair with open starts; 520 bytes each, allocated at open
+	 */
 	MAX_OPEN_STARTS = 16384,
 	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
-	MAX_KEYS = 65536,    /* (thread or process, probe); 40 bytes each */
+	MAX_KEYS = 65536,    /* combinations of a thread or process and a probe; 40 bytes each */
 	MAX_ROLES = 8,	     /* pairs that one probe can belong to */
 	PRINT_LIMIT = 1000,
 	/* room for 1361 records: more than a second at the default limit */
 	LIMITED_PRINT_BYTES = 4 << 20,
-	/* enough for 270 000 records a second, if they are taken every 20 ms */
+	/* enough for 270 000 records a second, if the reader takes the records every 20 ms */
 	UNLIMITED_PRINT_BYTES = 16 << 20,
 	SPARE_ARGS = 256, /* for files that are loaded later */
 	SPARE_HISTOGRAMS = 16,
@@ -151,8 +154,8 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 static bool meter_has_none_yet(const struct ocp_meter *meter)
 {
 	/*
-	 * Functions of files that are loaded later are measured, but the meter does not wait for
-	 * them.
+	 * If functions are requested, the meter does not wait for files that contain them, although
+	 * it measures them in files that are loaded later.
 	 */
 	if (measure_request_has_code(&meter->request))
 		return false;
@@ -163,8 +166,9 @@ static bool meter_has_none_yet(const struct ocp_meter *meter)
 }
 
 /*
- * Return true if the program ELF can load files. The dynamic loader can, too, if it runs as the
- * program; it has no interpreter, and is recognised by a symbol.
+ * Return true if the program ELF can load other files: if it is dynamically linked, or if it is the
+ * dynamic loader itself, run as a program. The loader has no interpreter, so it is recognised by a
+ * symbol.
  */
 static bool can_load(struct elf_file *elf)
 {
@@ -173,7 +177,7 @@ static bool can_load(struct elf_file *elf)
 	return elf_file_has_interpreter(elf) || dynsym_find(elf, "_dl_debug_state", &va) > 0;
 }
 
-/* Return true if the program of PROC can load files, or if this cannot be found out. */
+/* Return true if the program of PROC can load files, or if we cannot find out whether it can. */
 static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
 	struct elf_file *elf;
@@ -206,7 +210,10 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 	if (kind != PROGRAM_FOREIGN ||
 	    ocp_find_processes(meter->ctx, meter->program_path, &pids, &n))
 		return kind;
-	/* The processes of the program may have loaded a library with OCaml code. */
+	/*
+	 * The program itself contains no OCaml code, but its processes may have loaded a library
+	 * with OCaml code.
+	 */
 	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
 		kind = process_kind(meter->ctx, pids[i]);
 	free(pids);
@@ -214,8 +221,8 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 }
 
 /*
- * Return PROGRAM_NATIVE if any process runs native code, otherwise the kind of the first process:
- * messages name the first process.
+ * Return PROGRAM_NATIVE if any process runs native code, otherwise the kind of the first process,
+ * because the caller's messages name the first process.
  */
 static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 {
@@ -421,12 +428,15 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	return 0;
 }
 
-/* Make the roles of all pairs, by the names of the probes, because probes may be loaded later. */
+/*
+ * Make the roles of all pairs. Roles are stored by the names of the probes, because files with
+ * these probes may be loaded later.
+ */
 static int make_roles(struct ocp_meter *meter)
 {
 	int err = 0;
 
-	/* ocp_meter_open() may be called again after a failure. */
+	/* Free the roles of an earlier ocp_meter_open() that failed. */
 	free(meter->ends);
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
@@ -443,8 +453,9 @@ static int make_roles(struct ocp_meter *meter)
 }
 
 /*
- * Warn of sites of PROC in writable memory. The kernel puts uprobes only into mappings that are not
- * writable (valid_vma() in kernel/events/uprobes.c) and ignores other mappings without an error.
+ * Warn of sites of PROC in writable memory. Such sites are not measured: the kernel puts uprobes
+ * only into mappings that are not writable (valid_vma() in kernel/events/uprobes.c), and ignores
+ * writable mappings without an error.
  */
 static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
@@ -478,9 +489,9 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 }
 
 /*
- * Return true if the main thread of the first process has exited. The kernel cannot filter by such
- * a process: it compares the address space of the thread that hits the uprobe with that of the
- * process's main thread, and a main thread that has exited has none.
+ * Return true if the main thread of the first process has exited. The kernel cannot filter hits by
+ * such a process: it compares the address space of the thread that hits the uprobe with the address
+ * space of the process's main thread, but a thread that has exited no longer has an address space.
  */
 static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 {
@@ -507,7 +518,7 @@ static void fill_arguments(const struct ocp_meter *meter, struct engine_spec *sp
 					       .max_times = MEASURE_BY_MAX_PAIRS };
 	spec->print_bytes =
 		meter->request.print_limit ? LIMITED_PRINT_BYTES : UNLIMITED_PRINT_BYTES;
-	/* Records with stacks and records of slow pairs are larger. */
+	/* Records with stacks and records of slow pairs are larger than other records. */
 	if (meter->request.stack_depth || meter->request.has_slower)
 		spec->print_bytes *= 2;
 	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;
@@ -549,7 +560,7 @@ static int open_engine(struct ocp_meter *meter)
 	return err;
 }
 
-/* Return true if the output contains the places of sites in the source. */
+/* Return true if the output shows where sites are in the source. */
 static bool needs_source(const struct ocp_meter *meter)
 {
 	return meter->request.split == OCP_BY_SITE || meter->request.stack_depth;
@@ -691,7 +702,7 @@ static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 				continue;
 		}
 		err = its_err;
-		/* Do not report sites that could not be attached. */
+		/* *N_SITES must not include sites that could not be attached. */
 		*n_sites -= file->n_sites;
 		site_table_remove(&meter->table, file, false);
 	}
@@ -715,8 +726,8 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	if (err)
 		meter_forget_round(meter);
 	/*
-	 * Check the files also after an error: processes that want to write to a file wait for
-	 * this.
+	 * Check the files even after an error: a process that wants to write to one of the files is
+	 * blocked until this check releases the file.
 	 */
 	its_err = meter->is_attached ? meter_check_files(meter) : 0;
 	return its_err ? its_err : err;

@@ -30,7 +30,10 @@ struct code_file_state {
 
 enum { CODE_FILES_REMEMBERED = 64 };
 
-/* The last files that were remembered. If all members are 0, there are none. */
+/*
+ * The CODE_FILES_REMEMBERED files that were remembered most recently. If all members are 0, no file
+ * is remembered.
+ */
 struct code_files {
 	struct code_file_state states[CODE_FILES_REMEMBERED];
 	size_t next;
@@ -38,9 +41,11 @@ struct code_files {
 
 /* How the key of pairs is determined. */
 enum meter_keys {
-	KEYS_AS_ASKED, /* as ocp_meter_set_key() says; without a key, by thread */
-	KEYS_FOUND,    /* by an argument that both probes have; without one, by thread */
-	KEYS_COMPARED, /* by thread; an argument that both probes have is compared */
+	KEYS_AS_ASKED, /* by the key of ocp_meter_set_key(); by thread if no key was set */
+	/* by an argument that both probes of the pair have; by thread if there is none */
+	KEYS_FOUND,
+	/* by thread; compare an argument that both probes of the pair have, if there is one */
+	KEYS_COMPARED,
 };
 
 /*
@@ -54,23 +59,24 @@ struct meter_end {
 	/* bit N: argument N is the key_arg (compared_arg) of a pair */
 	uint32_t key_args, compared_args;
 	/*
-	 * The probe is a function whose calls are timed. The last of its n_roles is the beginning
-	 * of a call. Four more roles follow, which are not counted in n_roles: the end and the
-	 * confirmation of a call, and the beginning and the end of a call that is matched by
-	 * thread, which is faster. See fill_roles().
+	 * The probe is a function whose calls are timed. The last of the n_roles roles is the
+	 * beginning of a call. Behind these roles are four more, which n_roles does not count: the
+	 * end and the confirmation of a call, then the beginning and the end of a call that is
+	 * matched by thread (this is faster). See fill_roles().
 	 */
 	bool has_calls;
 };
 
-/* A process of the latest list, and what the last inspection of the process found. */
+/* A process of the newest list of processes, and the results of its last inspection. */
 struct measured_process {
-	pid_t pid;	      /* its id in /proc */
+	pid_t pid;	      /* the id of the process in /proc */
 	pid_t tgid;	      /* differs from pid if the main thread has exited */
-	unsigned int looks;   /* how often it was inspected, up to a limit */
-	unsigned int changed; /* the round in which its files were seen to change */
-	uint64_t signature;   /* hash of the files from which it runs code; 0: unknown */
-	uint64_t start_time;  /* set only if the meter measures the processes in procs */
-	bool is_walked;	      /* its stacks can be walked */
+	unsigned int looks;   /* how often the process was inspected, counted up to a limit */
+	unsigned int changed; /* the last round in which its files were seen to change */
+	/* hash of the files that the process has mapped as code; 0: unknown */
+	uint64_t signature;
+	uint64_t start_time; /* set only if the meter measures single processes (`procs`) */
+	bool is_walked;	     /* the engine is prepared to walk the stacks of the process */
 };
 
 /* Whether a program without probes must be native OCaml code when the meter is opened. */
@@ -92,9 +98,10 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* measure in every process that runs this program */
 	char program_path[FD_PATH_BYTES];
-	bool program_is_layered;	/* other files share its code: see kernel_file.c */
+	/* other files share the code of the program's file: see kernel_file.c */
+	bool program_is_layered;
 	struct measure_request request; /* depth and print_limit always have a value */
-	struct selection counted;	/* request.counted, compiled */
+	struct selection counted;	/* the compiled form of request.counted */
 	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
 	bool counts_processes; /* see spending.h */
@@ -114,30 +121,33 @@ struct ocp_meter {
 	 */
 	struct measured_process *processes;
 	size_t n_processes;
-	struct find_memory known, *shared; /* shared: see meter_share_known() */
+	struct find_memory known, *shared; /* `shared`: see meter_share_known() */
 	struct warned_pids hidden; /* processes that may run the program, but cannot be inspected */
-	/* files that have no requested function or must not be read */
+	/* files that must not be read, or that have none of the requested functions */
 	struct code_files without_code;
-	uint64_t *forgotten;		  /* hits of ended processes, by probe */
-	size_t n_forgotten;		  /* entries of `forgotten` */
-	int64_t start_ns, end_ns;	  /* CLOCK_MONOTONIC; 0: not yet */
-	unsigned int round;		  /* number of the latest round of listing the processes */
-	struct frame_names *frame_names;  /* NULL: no frame was named yet */
-	struct named_frame **site_frames; /* by site: the frames of probes; NULL: not needed yet */
+	uint64_t *forgotten;		 /* hits of ended processes, by probe */
+	size_t n_forgotten;		 /* entries of `forgotten` */
+	int64_t start_ns, end_ns;	 /* attach and detach, by CLOCK_MONOTONIC; 0: not yet */
+	unsigned int round;		 /* number of the latest round of listing the processes */
+	struct frame_names *frame_names; /* NULL until a frame is named */
+	/* by site: the frame of the site's probe; NULL: not needed yet */
+	struct named_frame **site_frames;
 	size_t n_site_frames;
 	bool sees_all; /* `processes` has all measured processes, except hidden ones */
 	bool is_attached;
-	bool is_pinned;	      /* the meter continues to measure after ocp_meter_free() */
-	bool is_foreign;      /* at open, the program had no probes and was not an OCaml program */
-	bool is_found;	      /* an earlier tool made it, and it counts inside of processes */
+	bool is_pinned;	 /* the meter continues to measure after ocp_meter_free() */
+	bool is_foreign; /* at open, the program had no probes and was not an OCaml program */
+	/* an earlier tool has made the meter; it counts inside of processes */
+	bool is_found;
 	bool has_passed_over; /* see meter_passes_over() */
 	/*
-	 * If is_found: the first n_asked of `pids` are the processes that the tool attached to, and
-	 * n_alive of these still count. The other `pids` are processes that share their counters.
+	 * If is_found: the first n_asked elements of `pids` are the processes to which that tool
+	 * attached, of which n_alive still count. The other elements are processes that share
+	 * counters with these.
 	 */
 	size_t n_asked;
 	size_t n_alive;
-	/* if the meter counts inside: the name to keep it under; NULL: none */
+	/* if the meter counts inside of processes: the name under which to keep it; NULL: none */
 	const char *kept_name;
 
 	/* the request as text, for readers of a pinned meter */
@@ -152,40 +162,41 @@ struct ocp_meter {
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*
- * hits.c: return the reason why argument ARG of HIT, of kind OCP_UNSUPPORTED, has no value: "whose
- * place cannot be read (8@sy)". The caller frees the text; NULL: out of memory.
+ * hits.c: argument number ARG of HIT has the kind OCP_UNSUPPORTED. Return the reason why its value
+ * is unknown, as a clause for a message: "whose place cannot be read (8@sy)". The caller frees the
+ * text. NULL means that memory is short.
  */
 char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
 
 /*
- * meter_files.c: meter_add_program() adds the program to the table, and sets *N_NEW to the number
- * of added sites. meter_add_images() adds the files that PROC maps and that are not in the table
- * yet, and increases *N_NEW by the number of added sites. If OURS, the files take over their
- * programs from PROC, and the caller can free PROC.
+ * meter_files.c: meter_add_program() adds the file of the measured program to the table, and sets
+ * *N_NEW to the number of added sites. meter_add_images() adds the files that PROC maps, unless the
+ * table has them, and increases *N_NEW by the number of added sites. If OURS is true, the table
+ * then owns the struct ocp_program of each added file, so that the caller can free PROC.
  */
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
 		     size_t *n_new);
 /*
- * A callback for site_table_add_file(). Return true if the probe NAME is requested, and fill in how
- * PROBE is measured. DATA is the meter.
+ * A callback for site_table_add_file(). DATA is the meter. If the probe NAME is requested, fill in
+ * the members of PROBE that say how it is measured, and return true.
  */
 bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe);
 /* Remove deleted files that no process maps any more: no process can map them again. */
 void meter_give_up_files(struct ocp_meter *meter);
 
 /*
- * meter_code.c: meter_find_code() finds the requested functions of PROG, which PID maps; *OUT is
- * NULL if there are none. meter_add_files_without_probes() adds the files that PID maps and that
- * have requested functions, but no probes. meter_check_code() checks that all requested functions
- * were found.
+ * meter_code.c: meter_find_code() sets *OUT to the requested functions of PROG, a file that PID
+ * maps, or to NULL if PROG has none of them. Of the files that PID maps,
+ * meter_add_files_without_probes() adds those that have requested functions but no probes.
+ * meter_check_code() checks that all requested functions were found.
  */
 int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid_t pid,
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
 /*
- * Return true if phases of the garbage collector are requested: some of their sites have
- * conditions.
+ * Return true if sites may have conditions, which is the case if phases of the garbage collector
+ * are requested.
  */
 bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
@@ -193,39 +204,40 @@ int meter_check_code(struct ocp_meter *meter);
 /*
  * meter_keys.c: meter_find_keys() decides how each pair is matched, once the sites are known. Call
  * meter_drop_keys() if the kernel cannot read arguments: it undoes these decisions, so that pairs
- * without a requested key are matched by thread, and returns false if there was nothing to undo.
- * meter_keys_text() says which keys were chosen, meter_threads_text() why pairs that are matched by
- * thread may mix up requests. Both return a text for the user, which the caller frees, or NULL if
- * there is nothing to say.
+ * for which the user requested no key are matched by thread; it returns false if there was nothing
+ * to undo. meter_keys_text() returns a text for the user that says which keys were chosen.
+ * meter_threads_text() returns a text that says why pairs that are matched by thread may mix up
+ * requests. The caller frees these texts. NULL means that there is nothing to say.
  */
 int meter_find_keys(struct ocp_meter *meter);
 bool meter_drop_keys(struct ocp_meter *meter);
 char *meter_keys_text(const struct ocp_meter *meter);
 char *meter_threads_text(const struct ocp_meter *meter);
 
-/* Return the pair roles of the probe NAME; NULL if it is in no pair. */
+/* Return the roles of the probe NAME in pairs, or NULL if the probe belongs to no pair. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);
 /* Return the name of the measured program or processes, for messages. */
 const char *meter_where(const struct ocp_meter *meter);
 
 /*
  * meter.c: meter_remained_foreign() returns true if the program was not an OCaml program when the
- * meter was opened, and there are still no probes.
+ * meter was opened, and has loaded no probes since.
  */
 void meter_need_ocaml(struct ocp_meter *meter, enum meter_ocaml needs);
 bool meter_remained_foreign(const struct ocp_meter *meter);
 
 /*
  * meter_processes.c: meter_look_at_processes() begins a new round: it lists the processes, and adds
- * the files that they have loaded since the last round. Call meter_forget_round() if files that
- * were found in this round could not be measured: the next round then finds these files again.
+ * to the table the files that these have loaded since the previous round. Call meter_forget_round()
+ * if files that were found in this round could not be measured: the next round then finds these
+ * files again.
  */
 int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new);
 void meter_forget_round(struct ocp_meter *meter);
 void meter_processes_free(struct ocp_meter *meter);
 /*
- * Use the list KNOWN, which other meters use too, instead of listing the processes at each refresh.
- * The owner of KNOWN decides when the list expires. KNOWN must outlive METER.
+ * Use the list of processes in KNOWN, which several meters share, instead of listing the processes
+ * at each refresh. The owner of KNOWN decides when the list expires. KNOWN must outlive METER.
  */
 void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
 /*
@@ -233,23 +245,27 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
  */
 void meter_drop_ended(struct ocp_meter *meter);
 
-/* meter_stacks.c: prepare to walk the stacks of all listed processes, if METER walks stacks. */
+/*
+ * meter_stacks.c: if METER walks stacks, prepare the engine to walk those of all listed processes.
+ */
 int meter_walk_processes(struct ocp_meter *meter);
 void meter_stacks_free(struct ocp_meter *meter);
 
 /*
- * Return true if BPF is not permitted, or if this kernel is too old for it. The ctx has the reason.
+ * Return true if this process may not use BPF, or if the kernel is too old for our BPF programs.
+ * The error in CTX is the reason.
  */
 bool meter_lacks_bpf(struct ocp_ctx *ctx);
 
 /*
  * meter_inside.c: meter_use_inside() makes METER count inside of the processes (engine_inside.c)
  * instead of in the kernel. Call it before the meter is opened. The two checks may be called once
- * the table has the files of the processes: meter_check_inside() returns -ENOTSUP if no process can
- * be counted inside, meter_check_all_inside() if at least one cannot. meter_tell_without_sites()
- * warns, after the attach, of processes that are not counted. meter_passes_over() returns true, and
- * warns, if FILE was loaded too late to be counted. meter_tell_late() warns if the file of FROM is
- * counted in other processes, but the process of FROM has loaded it too late.
+ * the table has the files of the processes: meter_check_inside() returns -ENOTSUP if none of the
+ * processes can be counted inside, meter_check_all_inside() if at least one process cannot be
+ * counted inside. After the attach, meter_tell_without_sites() warns of processes that are not
+ * counted. meter_passes_over() returns true, and warns, if FILE was loaded too late to be counted.
+ * meter_tell_late() warns if the file of FROM is counted in other processes, but the process of
+ * FROM has loaded it too late.
  */
 void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
@@ -257,7 +273,10 @@ bool meter_needs_kernel(const struct site *site);
 int meter_check_inside(const struct ocp_meter *meter);
 int meter_check_all_inside(const struct ocp_meter *meter);
 void meter_tell_without_sites(const struct ocp_meter *meter);
-/* After the attach: return how many processes are measured, or were measured until they ended. */
+/*
+ * After the attach: return the number of processes that are measured, including those that have
+ * ended since.
+ */
 size_t meter_n_counted(const struct ocp_meter *meter);
 /*
  * Set the NAME under which ocp_meter_pin() will keep a meter that counts inside. Call this before
@@ -270,8 +289,8 @@ int meter_name_inside(struct ocp_meter *meter, const char *name);
  */
 int meter_describe(struct ocp_meter *meter);
 /*
- * Set *TEXT to the description of meter_describe(), without the costs. The caller frees *TEXT, also
- * after an error.
+ * Set *TEXT to the description that meter_describe() makes, but without the costs. The caller frees
+ * *TEXT, also after an error.
  */
 int meter_text(struct ocp_meter *meter, char **text);
 void meter_tell_late(const struct ocp_meter *meter, const struct new_file *from);
@@ -283,9 +302,10 @@ bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file
 bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
- * calibrate.c: measure the cost of a hit in the background. meter_start_calibration() needs the
- * sites and the spec. meter_start_calibration_early() starts before these are known, but only if
- * functions are requested and the cost does not depend on arguments of sites.
+ * calibrate.c: measure the cost of a hit in the background. Call meter_start_calibration() when the
+ * sites and the spec are known. meter_start_calibration_early() may be called before that; it
+ * starts the measurement only if functions are requested and the cost does not depend on arguments
+ * of sites.
  */
 void meter_start_calibration(struct ocp_meter *meter);
 void meter_start_calibration_early(struct ocp_meter *meter);
@@ -297,16 +317,17 @@ bool meter_costs_so_far(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /*
  * meter_files.c: meter_attach_files() attaches to N files, and meter_attach_all() to all files. If
- * there is no file yet, meter_attach_all() only gives the processes to the engine.
+ * the table has no file yet, meter_attach_all() only tells the engine which processes to measure.
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 int meter_attach_all(struct ocp_meter *meter);
 /* Attach to the sites of FILE that are on, and detach from the others. */
 int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file);
 /*
- * Measure only the probes whose number is PART modulo N_PARTS; also allowed before the attach. With
- * this, a caller can look at many probes, one part after the other, without slowing down the
- * process much. Unlike ocp_meter_switch(), it also switches probes of pairs.
+ * Measure only the probes whose number is PART modulo N_PARTS. This may also be called before the
+ * attach. By measuring one part after the other, a caller can look at many probes without slowing
+ * down the process much. Unlike ocp_meter_switch(), this function also switches probes that belong
+ * to pairs.
  */
 int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts);
 /* Detach from files that are being overwritten. Return -ESTALE if a file is or was overwritten. */
@@ -315,14 +336,15 @@ int meter_check_files(struct ocp_meter *meter);
 /* pin.c: the names of meters that are pinned in directories of bpffs. */
 
 /*
- * Return -EEXIST if this process can see a directory for NAME, -EINVAL if NAME is invalid, else 0.
+ * Return -EEXIST if there is a directory for NAME that this process can see, -EINVAL if NAME is not
+ * a valid name, else 0.
  */
 int pin_check_name_free(struct ocp_ctx *ctx, const char *name);
 /* Set the error that NAME is in use. Return -EEXIST. */
 int pin_is_taken(struct ocp_ctx *ctx, const char *name);
 /*
- * Remove all names in FOLDER, and FOLDER. A map or link without a name still exists while a process
- * has a descriptor of it.
+ * Remove FOLDER and all names of maps and links in it. A map or link continues to exist while a
+ * process has a descriptor of it.
  */
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder);
 

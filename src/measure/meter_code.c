@@ -27,8 +27,8 @@
 /* ---- which files are read ------------------------------------------------------------------- */
 
 /*
- * A meter remembers which files need not or must not be read. Otherwise it would try to read them
- * again for each new process that maps them.
+ * A meter remembers the files that need not or must not be read. Otherwise it would try to read
+ * such a file again for each new process that maps the file.
  */
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -58,8 +58,8 @@ static void code_files_remember(struct code_files *files, const struct stat *st)
 }
 
 /*
- * Return true if user UID owns the file NAME of PID in /proc. NAME "" is the directory of PID,
- * whose owner is the user of the process.
+ * Return true if user UID owns the file /proc/PID/NAME. If NAME is "", this is the directory
+ * /proc/PID, whose owner is the user of the process.
  */
 static bool is_owner(pid_t pid, const char *name, uid_t uid)
 {
@@ -72,10 +72,11 @@ static bool is_owner(pid_t pid, const char *name, uid_t uid)
 
 /*
  * Return true if METER may read the code of the file with status ST, which PID maps. Every file may
- * be read unless the ctx demands that owners are checked. A monitor that runs for long demands
- * this, since a hostile file could keep it busy for seconds. The file must then belong to root or
- * to our own user. If METER measures a program, the file may also belong to the owner of this
- * program; if it measures single processes, to the user of PID or to the owner of its executable.
+ * be read unless the ctx demands that owners are checked. A monitor that runs for a long time
+ * demands this, since reading a hostile file could take seconds. In this case the file must belong
+ * to root or to our own user; if METER measures a program, it may also belong to the owner of this
+ * program; if METER measures single processes, to the user of PID or to the owner of PID's
+ * executable.
  */
 static bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid)
 {
@@ -155,9 +156,10 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 }
 
 /*
- * Find the requested functions in PROG. If this fails and PROG is a library, log a warning, measure
- * none of its functions, and return 0. There are two exceptions: -ENOMEM, and -EOPNOTSUPP, which
- * means that a function was requested by its name but cannot be measured.
+ * Set *OUT to the requested functions in PROG. If this fails and PROG is a library, log a warning,
+ * measure none of the library's functions, and return 0. There are two exceptions, which are
+ * returned: -ENOMEM, and -EOPNOTSUPP, which means that a function was requested by its name but
+ * cannot be measured.
  */
 static int find_in_file(struct ocp_meter *meter, const struct ocp_program *prog,
 			struct code_probes **out)
@@ -197,8 +199,8 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 }
 
 /*
- * Open the program of the first process, to look for names in it. Set *WHERE to its name in
- * messages.
+ * Open the program of the first process, to look for names in it, and set *OWN to it; the caller
+ * frees *OWN. Set *WHERE to its name in messages.
  */
 static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
 {
@@ -211,8 +213,8 @@ static int open_main_program(struct ocp_meter *meter, const char **where, struct
 }
 
 /*
- * Find the file LIBRARY of c:LIBRARY:NAME, which is TEXT, among the mappings of the first process.
- * LIBRARY has BYTES bytes.
+ * TEXT is c:LIBRARY:NAME, where LIBRARY has BYTES bytes. Find the mapping of the file LIBRARY in
+ * the first process.
  */
 static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 			struct mapping *found, struct maps *maps)
@@ -237,8 +239,8 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 }
 
 /*
- * Set the error to the reason why TEXT, which is c:LIBRARY:NAME, was not found. LIBRARY has BYTES
- * bytes.
+ * TEXT is c:LIBRARY:NAME, where LIBRARY has BYTES bytes. Set the error to the reason why this
+ * function was not found.
  */
 static int explain_library(struct ocp_meter *meter, const char *text, size_t bytes)
 {
@@ -262,7 +264,7 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 	return err;
 }
 
-/* Return true if the file of M, which PID has mapped, defines the function SYMBOL. */
+/* Return true if the file that PID maps at M defines the function SYMBOL. */
 static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, const char *symbol)
 {
 	struct named_symbol asked = { .name = symbol };
@@ -283,8 +285,8 @@ static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, con
 enum { LIBRARIES_BYTES = 512 };
 
 /*
- * Find the libraries of PID that define the function NAME of TEXT, which is c:NAME. Write
- * "'c:libc.so.6:NAME' or ..." to LIST, or "" if there is none.
+ * TEXT is c:NAME. Find the libraries of PID that define the function NAME, and write what the user
+ * can request instead to LIST: "'c:libc.so.6:NAME' or ...". If no library defines NAME, write "".
  */
 static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 			      char list[LIBRARIES_BYTES])
@@ -308,7 +310,10 @@ static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 	maps_free(&maps);
 }
 
-/* Return a process that is measured, or that runs the measured program; 0: none. */
+/*
+ * Return the pid of a process that is measured or that runs the measured program, or 0 if there is
+ * none.
+ */
 static pid_t any_process(const struct ocp_meter *meter)
 {
 	pid_t *pids, first;
@@ -324,8 +329,9 @@ static pid_t any_process(const struct ocp_meter *meter)
 }
 
 /*
- * If a library or plugin of the first process has code of the source file in TEXT, set the error to
- * the reason why the line TEXT was not found. Otherwise return -ENODATA.
+ * TEXT names a line or the lines of a source file. If a library or plugin of the first process has
+ * code of this source file, set the error to the reason why TEXT was not found. Otherwise return
+ * -ENODATA.
  */
 static int explain_line_of_library(struct ocp_meter *meter, const char *text)
 {
@@ -408,11 +414,11 @@ int meter_check_code(struct ocp_meter *meter)
 
 /* ---- functions that a process has changed --------------------------------------------------- */
 /*
- * Leaves out functions that a process has changed in memory. The code of such a function differs
- * from the file, but a uprobe on it would execute the file's instruction, not the changed one.
- * These functions are left out for all processes, since all processes that map a file share its
- * sites. If a process changes its code only while it is measured, it overwrites the uprobe, and the
- * kernel leaves the changed code as it is.
+ * Leaves out functions that a process has changed in memory. A uprobe on such a function would be
+ * harmful: the kernel would execute the instruction in the file instead of the changed one. The
+ * function is left out for all processes, since all processes that map a file share the file's
+ * sites. If a process changes a function only after the attach, it overwrites the uprobe's int3,
+ * and the kernel leaves the changed code as it is.
  */
 
 static struct measured_file *find_measured_file(const struct ocp_meter *meter,
@@ -438,7 +444,8 @@ static bool selection_names(const struct selection *selection, const char *name)
 }
 
 /*
- * Return true if the request contains NAME itself, not only a regular expression that matches it.
+ * Return true if the request contains the function NAME by name. A regular expression that matches
+ * NAME is not enough.
  */
 static bool is_named(const struct ocp_meter *meter, const char *name)
 {
@@ -450,7 +457,9 @@ static bool is_named(const struct ocp_meter *meter, const char *name)
 	       selection_names(&meter->arg_requests.printed, name);
 }
 
-/* Leave out all sites of PROBE in FILE. Returns false if they are left out already. */
+/*
+ * Leave out all sites of PROBE in FILE. Returns false if all of these sites were left out before.
+ */
 static bool leave_out_sites(struct ocp_meter *meter, const struct measured_file *file,
 			    uint32_t probe)
 {
@@ -507,9 +516,9 @@ static int leave_out_all(struct ocp_meter *meter, const struct measured_file *fi
 }
 
 /*
- * Leave out the functions that PID has changed in memory. PID maps their file at
- * M, and ST is the status of the file. Return -EBADMSG if the user named one of these functions and
- * the meter is not open yet.
+ * Leave out the functions that PID has changed in memory. M is a mapping of the file in PID, and ST
+ * the status of the file. Return -EBADMSG if the user named one of these functions and the meter is
+ * not open yet.
  */
 static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
 				   const struct stat *st)
@@ -530,7 +539,8 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
 	if (err && err != -ENOMEM) {
 		/*
-		 * The process has ended, or may not be inspected. In both cases it is not measured.
+		 * The process has ended, or we may not inspect it. In both cases it is not
+		 * measured.
 		 */
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		err = 0;
@@ -544,8 +554,8 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 /* ---- files without probes ------------------------------------------------------------------- */
 
 /*
- * Add the file of PROG if it has requested functions. The file then owns PROG; otherwise PROG is
- * freed.
+ * If PROG has requested functions, add its file to the table, which then owns PROG. Otherwise free
+ * PROG.
  */
 static int add_code_file(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
 			 pid_t pid, size_t *n_new)
@@ -571,8 +581,8 @@ static int add_code_file(struct ocp_meter *meter, struct ocp_program *prog, cons
 }
 
 /*
- * Add the file that PID maps at M if it has requested functions. Files that cannot be read are left
- * out: process/mapped_files.c has warned of them.
+ * Add the file that PID maps at M if it has requested functions. Leave out a file that cannot be
+ * read, without a message: process/mapped_files.c has logged a warning.
  */
 static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *m, size_t *n_new)
 {
@@ -588,7 +598,10 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 		close(fd);
 		return 0;
 	}
-	/* A measured program is in the table already, so other files are libraries. */
+	/*
+	 * If METER measures a program, the table already has the program's file, so this file is a
+	 * library.
+	 */
 	origin.is_library = meter->program || !image_is_exe(pid, fd);
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)

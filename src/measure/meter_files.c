@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The files of a meter: adds files to the table, with the probes that are requested, attaches to
- * them, switches probes in them, detaches from files that are overwritten, and removes files.
+ * The files of a meter: adds files with their requested probes to the table, attaches to files,
+ * switches probes on and off, detaches from files that are being overwritten, and removes files.
  *
  * Why files are removed: programs load private copies of plugins and delete them (Dynlink has a
- * function for this). Each copy needs a link, descriptors and site numbers, and a meter that runs
- * for weeks would run out of these. Once no process maps a deleted file, no process can run it
- * again. The file is then removed from the table, and its counts are added to the sums of its
- * probes.
+ * function for this). Each copy takes a link, descriptors and site numbers, of which a meter that
+ * runs for weeks would run out. Once no process maps a deleted file, no process can run it again.
+ * The file is then removed from the table, and its counts are added to the sums of its probes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +25,8 @@
 
 enum {
 	PROCESSES_A_ROUND = 64,
-	MAX_GIVEN_UP = 4, /* per round: detaching takes up to 0.1 s */
+	/* maximum of files removed per round, since each detach takes up to 0.1 s */
+	MAX_GIVEN_UP = 4,
 };
 
 bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe)
@@ -50,7 +50,8 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 }
 
 /*
- * Add the file of FROM, which PID maps, unless the table has it. *FILE is NULL if the table has it.
+ * Add the file FROM, which PID maps, to the table, and set *FILE to it. If the table already has
+ * the file, set *FILE to NULL.
  */
 static int add_new_file(struct ocp_meter *meter, const struct new_file *from, pid_t pid,
 			struct measured_file **file)
@@ -101,9 +102,9 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 	return err ? err : meter_add_files_without_probes(meter, proc->pid, n_new);
 }
 
-/* ---- files that are gone -------------------------------------------------------------------- */
+/* ---- deleted files --------------------------------------------------------------------------- */
 
-/* Return true if FILE was deleted: only processes that map it can reach it. */
+/* Return true if FILE was deleted, so that only processes that map it can still run it. */
 static bool is_deleted(const struct measured_file *file)
 {
 	struct stat st;
@@ -128,7 +129,7 @@ static bool is_of_deleted(const struct mapping *m)
 	       strcmp(m->path + bytes - its, deleted) == 0;
 }
 
-/* Mark the files that FD is open on as in use, or all files if the file of FD is unknown. */
+/* Mark the file that FD is open on as in use. If this file cannot be determined, mark all files. */
 static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 {
 	struct stat st;
@@ -170,8 +171,8 @@ static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	/*
-	 * Keep the site numbers if rows by site need them, or if the buffer may contain hits to
-	 * print.
+	 * Do not reuse the site numbers if there are rows by site, or if the ring buffer may
+	 * contain records with these numbers.
 	 */
 	const bool keeps = meter->request.split == OCP_BY_SITE || meter->spec.request.printed.n ||
 			   meter->spec.request.has_slower;
@@ -193,9 +194,9 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 }
 
 /*
- * Remove deleted files that are not in use. A process that was forked after the processes were
- * listed may map the files of its parent. A file is therefore removed only if no process maps it in
- * two successive lists, and only if all measured processes are known.
+ * Remove deleted files that are not in use. The list of processes may lack a process that was just
+ * forked and that maps the files of its parent. Therefore remove a file only if no process mapped
+ * it at two successive checks.
  */
 static void give_up_unused(struct ocp_meter *meter, const bool *in_use)
 {
@@ -228,7 +229,10 @@ void meter_give_up_files(struct ocp_meter *meter)
 {
 	bool *in_use;
 
-	/* With many processes, check only in some of the rounds. */
+	/*
+	 * Check only if all measured processes are known and, with many processes, only in some of
+	 * the rounds.
+	 */
 	if (!meter->sees_all || meter->hidden.n ||
 	    meter->round % (1 + meter->n_processes / PROCESSES_A_ROUND) || !has_deleted(meter))
 		return;
@@ -244,9 +248,9 @@ void meter_give_up_files(struct ocp_meter *meter)
 /* ---- attaching ------------------------------------------------------------------------------ */
 
 /*
- * Set the roles of OUT for SITE, a site of PROBE: see struct meter_end. If the calls of a function
- * do not nest in a thread (site.is_flat), and the function is in one pair only, its calls are
- * matched by thread, without frames.
+ * Set the roles of OUT, the engine's site for SITE of PROBE: see struct meter_end. The calls of a
+ * function are matched by thread, without frames, if they do not nest in a thread (site.is_flat)
+ * and the function belongs to one pair only.
  */
 static void fill_roles(const struct measured_probe *probe, const struct site *site,
 		       struct engine_site *out)
@@ -309,7 +313,10 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG,
 					 "%s: the file lacks the code of a site", file->name);
-		/* The kernel cannot find a semaphore in .bss by a file offset. */
+		/*
+		 * A semaphore in .bss has no file offset, by which the kernel could find it: raise
+		 * none.
+		 */
 		if (site->tracer_semaphore_va &&
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
 			sites[i].ref_ctr_off = 0;
@@ -375,7 +382,10 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 	return err;
 }
 
-/* Give the processes to an engine that has no site yet, so that it can follow their children. */
+/*
+ * Tell an engine that has no site yet which processes to measure, so that it can follow their
+ * children.
+ */
 static int attach_processes(struct ocp_meter *meter)
 {
 	const struct engine_file engine_file = {
@@ -501,7 +511,8 @@ int meter_switch_part(struct ocp_meter *meter, size_t part, size_t n_parts)
 /* ---- files that are overwritten ------------------------------------------------------------- */
 
 /*
- * Stop measuring FILE, and keep its counts. A process that waits to write to it can then continue.
+ * Stop measuring FILE, which is being overwritten, but keep its counts. A process that waits to
+ * write to FILE can then continue.
  */
 static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 {

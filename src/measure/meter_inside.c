@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Meters that count inside of processes: checks whether their sites and processes can be counted,
- * warns of those that cannot, and writes the description that other tools read.
+ * Meters that count inside of processes: checks whether sites and processes can be counted inside,
+ * warns of sites and processes that cannot, and writes the description by which other tools read
+ * such a meter.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static bool is_in_process(const struct measured_file *file, pid_t pid)
 	return false;
 }
 
-/* Return -ENOTSUP if the sites of process number I cannot be counted inside. */
+/* Return -ENOTSUP if meter->procs[I] has no sites, or sites that cannot be counted inside. */
 static int check_process(const struct ocp_meter *meter, size_t i)
 {
 	size_t n_sites = 0, n_unfit = 0;
@@ -167,7 +168,7 @@ int meter_describe(struct ocp_meter *meter)
 	if (!meter->ops->describe)
 		return 0;
 	meter_start_calibration(meter);
-	/* The counts are valid without the costs. */
+	/* Ignore errors: the counts can be read without the costs. */
 	ocp_meter_costs(meter, &costs);
 	err = write_text(meter, &costs, &text);
 	if (!err)

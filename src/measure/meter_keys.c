@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Chooses the arguments that match the starts and stops of pairs. Matching by thread is right only
- * where a thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one
- * thread: the stop of one request would end the start of another one, and no count would show it.
+ * Chooses the arguments that match the starts and stops of pairs. Matching by thread is correct
+ * only if a thread handles one request at a time. Lwt, Async, Eio and Miou run many requests in one
+ * thread: the stop of one request would then end the start of another request, and the counts would
+ * not show this error.
  *
- * So, if the user names no key, a pair is matched by an argument that both of its probes have under
- * the same name, and that can be read at all of their sites. If several arguments qualify, the
+ * So, if the user names no key, a pair is matched by an argument that both probes have under the
+ * same name, and that can be read at all sites of these probes. If several arguments qualify, the
  * order of preference is:
  *
  *	1. one whose name ends in "id"
@@ -13,15 +14,16 @@
  *	3. one of unknown type
  *	4. a string
  *
- * and then the order of the start's arguments. Floats, bools and chars do not identify a request.
- * If no argument qualifies, the pair is matched by thread.
+ * and among equals, the first in the order of the start's arguments. Floats, bools and chars do not
+ * identify a request. If no argument qualifies, the pair is matched by thread.
  *
- * If the user asks for matching by thread (--key none, --depth), the argument that would have been
- * chosen is compared instead: if a stop and its start have different values, the stop belongs to
- * another request, and the pair is counted as mismatched. The engine `inside` matches by ints that
- * are in a register or on the stack, and compares nothing.
+ * If the user asks for matching by thread (--key none, --depth), the argument that would otherwise
+ * have become the key is only compared: if it differs between a start and the stop that ends it,
+ * the stop belongs to another request, and the pair is counted as mismatched. The engine `inside`
+ * matches by ints that are in a register or on the stack, and compares nothing.
  *
- * Keys are found before the engine is opened. Files that are loaded later do not change them.
+ * Keys are chosen before the engine is opened. Files that are loaded later do not change the
+ * choice.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +48,7 @@ enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
 struct pair_sites {
 	const struct site **list;
 	size_t n, n_starts;
-	bool is_inside; /* the engine `inside` measures them */
+	bool is_inside; /* the engine `inside` measures these sites */
 };
 
 /* ---- the argument that the probes of a pair have in common ----------------------------------- */
@@ -109,8 +111,8 @@ static bool is_readable(struct ocp_ctx *ctx, const struct site *site, int at, bo
 }
 
 /*
- * Return how well the argument NAME identifies a request: IS_UNFIT if at least one of the sites
- * lacks the argument, or has it in a place that cannot be read.
+ * Return how well the argument NAME identifies a request. Return IS_UNFIT if at least one of SITES
+ * has no such argument, or has it in a place that cannot be read.
  */
 static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			       const char *name)
@@ -132,7 +134,10 @@ static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sit
 	return worst != IS_UNFIT && n >= 2 && strcasecmp(name + n - 2, "id") == 0 ? IS_ID : worst;
 }
 
-/* Set NAME to the best argument that both probes have, or to "". */
+/*
+ * Set NAME to the name of the argument of both probes that fits best as a key, or to "" if none
+ * fits.
+ */
 static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			    char name[OCP_ARG_NAME_BYTES])
 {
@@ -157,7 +162,10 @@ static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 	}
 }
 
-/* Set *ARG to the number of the best argument to match PAIR by; negative if there is none. */
+/*
+ * Set *ARG to the number of the argument that fits best to match PAIR, or to a negative number if
+ * none fits.
+ */
 static int find_argument(struct ocp_meter *meter, const struct request_pair *pair, int *arg)
 {
 	char name[OCP_ARG_NAME_BYTES] = "";
@@ -171,7 +179,7 @@ static int find_argument(struct ocp_meter *meter, const struct request_pair *pai
 	if (!err && sites.n_starts && sites.n > sites.n_starts)
 		choose_key_name(meter->ctx, &sites, name);
 	free(sites.list);
-	/* *ARG becomes negative if there is no room for one more name. */
+	/* The result is negative if there is no room for one more name: then no key is chosen. */
 	if (!err && name[0])
 		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
 	return err;
@@ -180,7 +188,8 @@ static int find_argument(struct ocp_meter *meter, const struct request_pair *pai
 /* ---- a requested key, and the engine `inside` ------------------------------------------------ */
 
 /*
- * Return -ENOTSUP if the engine `inside` cannot match by the argument KEY of SITE, a site of PROBE.
+ * Return -ENOTSUP if the engine `inside` cannot use argument KEY at SITE, a site of PROBE, as a
+ * key.
  */
 static int check_site_inside(const struct ocp_meter *meter, const char *probe,
 			     const struct site *site, int key)
@@ -192,7 +201,7 @@ static int check_site_inside(const struct ocp_meter *meter, const char *probe,
 	struct site_args args;
 	char number[16];
 
-	/* arg_requests_resolve() refuses a site that lacks the argument. */
+	/* If the site lacks the argument, arg_requests_resolve() will report this error. */
 	if (at < 0 || operand_parse(meter->ctx, site->args, &args) || (unsigned int)at >= args.n)
 		return 0;
 	type = arg_names_get(site->arg_names, (size_t)at).type;
@@ -229,7 +238,7 @@ static __u32 bit_of(int arg)
 	return arg < 0 ? 0 : 1U << (unsigned int)arg;
 }
 
-/* Copy the key and compared arguments of the pairs to their roles and probes. */
+/* Copy the key and the compared argument of each pair to the roles and probes of the pair. */
 static void spread(struct ocp_meter *meter)
 {
 	meter->arg_requests.has_pairs = false;
@@ -331,8 +340,9 @@ char *meter_keys_text(const struct ocp_meter *meter)
 }
 
 /*
- * Find a file of METER that contains a library which runs many requests in one thread. Return the
- * name of the library, and set *FILE to the name of the file. Return NULL if there is none.
+ * Look in the files of METER for a library that runs many requests in one thread, such as Lwt.
+ * Return the name of the library, and set *FILE to the name of the file. Return NULL if no file
+ * contains such a library.
  */
 static const char *find_scheduler(const struct ocp_meter *meter, const char **file)
 {
@@ -347,7 +357,7 @@ static const char *find_scheduler(const struct ocp_meter *meter, const char **fi
 	return NULL;
 }
 
-/* Write advice for PAIR, which is matched by thread, to TEXT. Return TEXT. */
+/* Write to TEXT what the user can do about PAIR, which is matched by thread. Return TEXT. */
 static const char *remedy_for(const struct ocp_meter *meter, const struct request_pair *pair,
 			      char text[REMEDY_BYTES])
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The processes of a meter, which start, end and load files: lists them at every refresh, and finds
- * the files that they have loaded. The list is rebuilt each time, so that it does not grow with
- * ended processes. A refresh takes place about every second, also on machines with thousands of
- * processes. Therefore only some of the older processes are inspected in each round, so that a
- * round takes a few milliseconds.
+ * Lists the processes of a meter at every refresh, and finds the files that these have loaded. The
+ * list is made anew each time, so that ended processes disappear from it. A refresh takes place
+ * about once a second, even on machines with thousands of processes. To keep it at a few
+ * milliseconds, each round inspects only some of the older processes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,14 +34,14 @@ void meter_processes_free(struct ocp_meter *meter)
 
 /* ---- one process ---------------------------------------------------------------------------- */
 
-/* Return the word after WORD in its line. */
+/* Return the word that follows WORD in the line. */
 static const char *next_word(const char *word)
 {
 	word += strcspn(word, " \n");
 	return word + strspn(word, " ");
 }
 
-/* Return a hash of the files from which PID runs code; 0 if they cannot be read. */
+/* Return a hash of the files that PID has mapped as code, or 0 if the mappings cannot be read. */
 static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 {
 	uint64_t signature = HASH_START;
@@ -51,7 +50,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 
 	if (proc_memory_file_read(meter->ctx, pid, "maps", &text, NULL))
 		return 0;
-	/* start-end perms offset device inode path: see look/maps.c */
+	/* A line is "start-end perms offset device inode path": see look/maps.c. */
 	for (const char *line = text; *line; line = next) {
 		const char *perms = next_word(line), *device, *inode, *end;
 
@@ -70,7 +69,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 	return signature;
 }
 
-/* Add the files that PROCESS maps. A process that has ended or cannot be inspected is skipped. */
+/* Add the files that PROCESS maps. If PROCESS has ended or cannot be inspected, do nothing. */
 static int add_running(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	struct ocp_process *proc;
@@ -80,7 +79,7 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 		return err;
 	if (err) {
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
-		process->signature = 0; /* its files are unknown */
+		process->signature = 0; /* the files of the process are unknown */
 		return 0;
 	}
 	err = meter_add_images(meter, proc, true, n_new);
@@ -89,8 +88,8 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 }
 
 /*
- * If it is the turn of PROCESS in this round, inspect it, and add its files if it runs code from
- * other files than at the last inspection.
+ * Inspect PROCESS if it is due in this round. If it has mapped code from other files than at its
+ * last inspection, add its files.
  */
 static int add_changed_files(struct ocp_meter *meter, struct measured_process *process,
 			     size_t *n_new)
@@ -111,8 +110,8 @@ static int add_changed_files(struct ocp_meter *meter, struct measured_process *p
 /* ---- all processes of a program ------------------------------------------------------------- */
 
 /*
- * Replace the list by the processes in FOUND. Keep what is known of processes that are in both
- * lists.
+ * Replace the meter's list of processes by FOUND. For processes that are in both, keep what the
+ * meter knows about them.
  */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
@@ -165,7 +164,7 @@ static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
-/* Return true if the process has not ended. Another process may have its pid. */
+/* Return true if the process has not ended. (If it has, another process may have the same pid.) */
 static bool is_still_there(const struct measured_process *process)
 {
 	uint64_t start_time;
@@ -274,8 +273,8 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 /* ---- rows of ended processes ---------------------------------------------------------------- */
 
 /*
- * Return true if thread or process ID, of process TGID, has ended. A zombie has not ended. Do not
- * use /proc, which may hide processes of other users (hidepid).
+ * Return true if ID, which is a thread of process TGID or TGID itself, has ended. A zombie counts
+ * as not ended. Do not use /proc, which may hide processes of other users (hidepid).
  */
 static bool has_task_ended(void *data, uint32_t id, uint32_t tgid)
 {
@@ -313,7 +312,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 	err = make_room_for_forgotten(meter);
 	if (!err)
 		err = meter->ops->forget(meter->engine, has_task_ended, meter, &dropped, &n);
-	/* Keep the hits of the removed rows, which are in DROPPED also on failure. */
+	/* Keep the hits of the removed rows. DROPPED has these rows even if `forget` failed. */
 	for (size_t i = 0; i < n; i++)
 		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;
 	free(dropped);

@@ -20,7 +20,7 @@ void ocp_meter_follow_children(struct ocp_meter *meter)
 	meter->request.children = true;
 }
 
-/* Add ITEM to ITEMS, and to SELECTION, which is ITEMS compiled. */
+/* Add ITEM to ITEMS and to SELECTION, the compiled form of ITEMS. */
 static int add_item(struct ocp_meter *meter, struct items *items, struct selection *selection,
 		    const struct item *item)
 {
@@ -66,7 +66,10 @@ static int append_pair(struct ocp_meter *meter, const char *start, const char *s
 								      : 0;
 }
 
-/* Return true if the request has the pair START, STOP. STOP is "" if calls of START are timed. */
+/*
+ * Return true if the request contains the pair of START and STOP. STOP "" stands for the calls of
+ * the function START.
+ */
 static bool has_pair(const struct ocp_meter *meter, const char *start, const char *stop)
 {
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
@@ -170,8 +173,8 @@ int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
 }
 
 /*
- * Group hits by the value of argument ARG, and the times of pairs by its value at the start: see
- * by_value.h.
+ * Group hits by the value of argument ARG, and the times of pairs by the value that ARG has at the
+ * start of the pair: see by_value.h.
  */
 static int meter_group_by(struct ocp_meter *meter, const char *arg)
 {
@@ -243,7 +246,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	meter->request.split = request->split;
 	meter->request.has_slower = request->has_slower;
 	meter->request.slower_ns = request->slower_ns;
-	/* Unless the key is an argument, request->key is NULL or "none". */
+	/* If no argument was set as the key, request->key is NULL or "none". */
 	if (!err && !meter->request.key)
 		err = keep_text(meter, &meter->request.key, request->key);
 	return err;

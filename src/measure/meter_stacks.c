@@ -25,7 +25,7 @@ int meter_walk_processes(struct ocp_meter *meter)
 		if (err == -ENOMEM)
 			return err;
 		/*
-		 * The process has ended, or may not be inspected: in both cases its hits do not
+		 * The process has ended, or we may not inspect it: in both cases its hits do not
 		 * count.
 		 */
 		if (err)
@@ -66,8 +66,8 @@ static bool is_at(const struct ocp_meter *meter, uint64_t frame, const struct me
 }
 
 /*
- * Return the site at which FRAME is, or NULL if there is none or the source position of its probe
- * is unknown.
+ * Return the site at which FRAME is. Return NULL if FRAME is at no site, or if the source position
+ * of the site's probe is unknown.
  */
 static const struct measured_site *find_site(const struct ocp_meter *meter, uint64_t frame)
 {
@@ -81,8 +81,8 @@ static const struct measured_site *find_site(const struct ocp_meter *meter, uint
 }
 
 /*
- * Set *FRAME to the frame of SITE: it is like FROM, the frame of the code at SITE, but has the
- * source position of the probe.
+ * Set *FRAME to a frame for SITE. FROM is the frame of the code at SITE; the new frame differs from
+ * FROM in having the source position of the probe.
  */
 static int make_site_frame(struct ocp_meter *meter, const struct measured_site *site,
 			   const struct named_frame *from, const struct named_frame **frame)
@@ -235,8 +235,8 @@ static int by_weight(const void *a, const void *b)
 }
 
 /*
- * Merge rows of the same probe or pair whose frames look the same, such as those of two calls in
- * one line, or of two sites of a probe. Sort the rows as in struct stack_rows.
+ * Merge rows of the same probe or pair whose frames look the same, for example rows of two calls in
+ * the same line, or of two sites of a probe. Sort ROWS in the order of struct stack_rows.
  */
 static void merge_equal_rows(struct stack_rows *rows)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Meters that outlive their process. The engine pins its maps and links in a directory of bpffs. A
- * further map there, called `meta`, has one element: a text that describes what the numbers in the
- * other maps mean (pin_meta.c). `meta` is written last: a directory without it was left by a
+ * Meters that outlive their process. The engine pins its maps and links in a directory of bpffs.
+ * Another map in this directory, `meta`, has one element: a text that says what the numbers in the
+ * other maps mean (pin_meta.c). `meta` is written last, so a directory without it was left by a
  * process that was killed while pinning.
  *
  * A user who can write to the directory could replace the maps. Therefore directories of other
@@ -58,15 +58,15 @@ static int pin_need_bpffs(struct ocp_ctx *ctx)
 	}
 	ctx_error(ctx, -errno, "%s: no BPF file system is mounted there, and mounting one: %s",
 		  BPFFS, strerror(errno));
-	/* The default mode, 1777, would let all users write to it. */
+	/* Give a mode: with the default mode, 1777, all users could write to bpffs. */
 	ctx_hint(ctx, "sudo mount -t bpf -o mode=0700 bpf %s", BPFFS);
 	return -errno;
 }
 
 /*
- * Check that PATH is a directory that only root and we can change. If SHARED, accept a directory in
- * which other users may make files, too, if they cannot change our files there (the sticky bit).
- * Return 0 or a negative errno; -ENOENT has no message.
+ * Check that PATH is a directory that only root and we can change. If SHARED is true, also accept a
+ * directory with the sticky bit, in which other users can make files, but not change ours. Return 0
+ * or a negative errno; -ENOENT has no message.
  */
 static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 {
@@ -93,7 +93,7 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 	return 0;
 }
 
-/* Check the directory of all pinned meters and its parent. */
+/* Check the directory that contains the directories of all pinned meters, and its parent. */
 static int check_top(struct ocp_ctx *ctx)
 {
 	int err = check_folder(ctx, BPFFS, true);
@@ -256,8 +256,8 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	if (ocp_meter_costs(meter, &costs))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	/*
-	 * A reader cannot distinguish hits that are single-stepped from others: use the higher
-	 * cost.
+	 * A reader cannot tell which hits were single-stepped, so give it the higher cost for all
+	 * hits.
 	 */
 	if (costs.cost_per_stepped_hit_ns > costs.cost_per_hit_ns)
 		costs = (struct ocp_costs){ .cost_per_hit_ns = costs.cost_per_stepped_hit_ns,
@@ -349,7 +349,7 @@ static int read_meta(struct ocp_meter *meter, const char *folder)
 	fd = pinned_map_open(meter->ctx, path, &shape, &info);
 	if (fd < 0)
 		return fd;
-	/* The kernel rounds the size up to 8 bytes. One more byte ends the text. */
+	/* The kernel may write up to the next multiple of 8 bytes. One more byte ends the text. */
 	text = calloc((size_t)info.value_size + 8 + 1, 1);
 	err = text ? bpf_map_lookup_elem(fd, &zero, text) : -ENOMEM;
 	close(fd);
@@ -483,8 +483,8 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	*names = NULL;
 	*n = 0;
 	/*
-	 * If bpffs cannot be read, list at least the meters that count inside, which ordinary users
-	 * can have.
+	 * If bpffs cannot be read, as by ordinary users, list at least the meters that count inside
+	 * of processes.
 	 */
 	if (folder_err && n_found)
 		ctx_log(ctx, OCP_LOG_WARN, "measurements in the kernel are not listed: %s",

@@ -86,8 +86,8 @@ static void append_escaped_word(struct strbuf *text, const char *word)
 }
 
 /*
- * Write a space and the digits of NUMBER in BASE to TO. Return their end. printf(3) takes ten times
- * as long.
+ * Write a space and the digits of NUMBER in BASE to TO. Return the end of the digits. (printf(3)
+ * would take ten times as long.)
  */
 static char *put_number(char *to, uint64_t number, unsigned int base)
 {
@@ -104,7 +104,8 @@ static char *put_number(char *to, uint64_t number, unsigned int base)
 }
 
 /*
- * Write the line of SITE, fast if it has no words: there can be 100 000 sites, most without words.
+ * Write the line of SITE. There can be 100 000 sites, of which most have no symbol and no source,
+ * so this case is fast.
  */
 static void put_site(struct strbuf *text, const struct measured_site *site)
 {
@@ -202,7 +203,10 @@ char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Decode the two digits of %xx at FROM. Return -1 if they are missing, or if they are 00. */
+/*
+ * Decode the two digits of %xx at FROM. Return -1 if two hexadecimal digits do not follow, or if
+ * they are 00.
+ */
 static int decode_escape(const char *from)
 {
 	const char digits[] = { from[0], from[0] ? from[1] : '\0', '\0' };
@@ -241,8 +245,8 @@ static char *take_word(char **line)
 }
 
 /*
- * Remove the next word from *LINE, and set *NUMBER to it: a number in BASE. Return false if the
- * word is not a number, or is above MAX.
+ * Remove the next word from *LINE and parse it as a number in BASE into *NUMBER. Return false if
+ * the word is not such a number, or if the number is above MAX.
  */
 static bool take_next_number(char **line, int base, uint64_t max, uint64_t *number)
 {
@@ -268,10 +272,10 @@ static bool take_cost(char **line, double *ns)
 	return *end == '\0' && isfinite(*ns);
 }
 
-/* The result of parsing. The strings of sites stay in the text. */
+/* The state of the parser and its results. The strings of sites point into the parsed text. */
 struct pin_reader {
 	struct ocp_meter *meter;
-	struct site *sites; /* by site number: a site that only has its address */
+	struct site *sites; /* by site number: a site of which only the address is set */
 	bool has_start, has_split, has_costs;
 };
 
@@ -471,7 +475,7 @@ static bool read_description_line(struct pin_reader *r, char *line)
 	const char *what = strsep(&line, " ");
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		/* A line is valid only if nothing is left of it. */
+		/* A line is valid only if its reader has consumed all words. */
 		if (strcmp(what, lines[i].what) == 0)
 			return lines[i].read(r, &line) && !line;
 	return false;
@@ -485,8 +489,8 @@ static int compare_probes(const void *a, const void *b, void *data)
 }
 
 /*
- * Complete the table as site_table_add_file() does. Return false if memory is short or a name
- * occurs twice.
+ * Fill in the rest of the table, which site_table_add_file() would otherwise fill in. Return false
+ * if memory is short or if two probes have the same name.
  */
 static bool finish_table(struct pin_reader *r)
 {
@@ -530,7 +534,7 @@ static void make_plain(struct ocp_meter *meter)
 	for (size_t i = 0; i < table->n_files; i++)
 		make_one_line(table->files[i].name);
 	for (size_t i = 0; i < table->n_sites; i++) {
-		/* The strings are in our copy of the text, which may be written to. */
+		/* The strings point into our copy of the text, so we may modify them. */
 		if (table->sites[i].symbol)
 			make_one_line((char *)(uintptr_t)table->sites[i].symbol);
 		if (table->sites[i].source)
@@ -548,7 +552,7 @@ static int parse_description(struct ocp_meter *meter, char *text, bool is_truste
 
 	if (!ok && strncmp(line, BRAND, strlen(BRAND)) == 0)
 		return -EPROTO;
-	/* The last line must also end with a newline, and nothing may follow it. */
+	/* Every line, including the last one, must end with a newline. */
 	while (ok && (next = strsep(&text, "\n")) && (text || *next))
 		ok = text && read_description_line(&r, next);
 	if (ok && !is_trusted)
@@ -584,8 +588,8 @@ int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 /* ---- comparing ------------------------------------------------------------------------------ */
 
 /*
- * Return true if LINE is a part of the request. Other lines contain the time, the costs, and what
- * was found: files, sites and uses.
+ * Return true if LINE says what was requested. Other lines contain the time, the costs, and the
+ * files, sites and uses that were found.
  */
 static bool is_wish(const char *line)
 {
@@ -606,8 +610,8 @@ static const char *skip_line(const char *line)
 }
 
 /*
- * Return true if B contains each line of A that is part of the request. The lines of both texts are
- * in the same order.
+ * Return true if B contains each line of A that says what was requested. Both texts have these
+ * lines in the same order.
  */
 bool pin_meta_is_part(const char *a, const char *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text that describes what the numbers of a kept meter mean: for later tools, which read the
- * meter.
+ * The text that describes a kept meter. A later tool that reads the meter needs it to know what the
+ * numbers mean.
  */
 #ifndef MEASURE_PIN_META_H
 #define MEASURE_PIN_META_H
@@ -15,15 +15,15 @@
 char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs);
 
 /*
- * Read TEXT, which comes from `meta` in FOLDER, into METER, which must be new. TEXT is overwritten
- * and must outlive METER. Return -EBADMSG if pin_meta_text() cannot have made the text, -EPROTO if
- * another version wrote it.
+ * Read TEXT, the contents of the map `meta` in FOLDER, into METER, which must be new. The parser
+ * overwrites TEXT, which must outlive METER. Return -EBADMSG if pin_meta_text() cannot have made
+ * the text, -EPROTO if another version wrote it.
  */
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 
 /*
- * Like pin_meta_parse(), for a TEXT whose writer is not trusted: replace terminal control
- * characters by '?'. The errors have no message.
+ * Like pin_meta_parse(), but for a TEXT whose writer is not trusted: also replace terminal control
+ * characters by '?'. Errors have no message.
  */
 int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text);
 

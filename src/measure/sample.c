@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples: converts what an engine has read into rows with names, and subtracts samples from each
- * other. A sample does not change when the meter continues to count. Its rows point to names in the
- * meter and to memory of the sample.
+ * Samples: converts a reading of an engine into rows with names, and subtracts samples from each
+ * other. A sample does not change while the meter continues to count. The rows of a sample point to
+ * names that the meter owns, and to memory that the sample owns.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +28,10 @@ static void losses_free(struct ocp_losses *losses)
 	losses->filter_mismatch = NULL;
 }
 
-/* Set *MISMATCH to the text for LAST, a value of measure_mismatch(). */
+/*
+ * Set *MISMATCH to a text that describes LAST, a result of measure_mismatch(), which is the last
+ * mismatch.
+ */
 static int describe_mismatch(const struct site_table *table, const struct arg_requests *requests,
 			     uint64_t last, const char **mismatch)
 {
@@ -63,8 +66,8 @@ static int describe_mismatch(const struct site_table *table, const struct arg_re
 }
 
 /*
- * Convert READ to LOSSES. REQUESTS has the names of the arguments in the filter. The caller frees
- * LOSSES with losses_free(), also on failure (-ENOMEM).
+ * Convert READ, the losses that the engine has read, to LOSSES. REQUESTS has the names of the
+ * filter's arguments. The caller frees LOSSES with losses_free(), also on failure (-ENOMEM).
  */
 static int losses_make(const struct site_table *table, const struct arg_requests *requests,
 		       const struct measure_losses *read, struct ocp_losses *losses)
@@ -121,10 +124,10 @@ struct histogram_values {
 	uint64_t float_buckets[OCP_FLOAT_BUCKETS];
 };
 
-/* Histograms, sorted by the name of the probe. If all members are 0, there are none. */
+/* Histograms, sorted by the name of the probe. If all members are 0, there are no histograms. */
 struct arg_histograms {
 	struct ocp_histogram *list;
-	struct histogram_values *values; /* by histogram: the memory that list[i] points to */
+	struct histogram_values *values; /* values[i] is the memory that list[i] points to */
 	size_t n;
 };
 
@@ -173,7 +176,7 @@ static double float_of_ordered(uint64_t ordered)
 	return number;
 }
 
-/* Fill in the floats of VALUES from READ. Return false if READ contains no float. */
+/* Set values->floats from READ. Return false if READ contains no float. */
 static bool take_floats(struct histogram_values *values, const struct engine_floats *read)
 {
 	values->floats = (struct ocp_float_histogram){
@@ -247,8 +250,8 @@ static void find_extreme_ints(struct ocp_histogram *histogram)
 }
 
 /*
- * Return the largest float in BUCKET: the float before the start of the next bucket. Before 0.0,
- * this skips -0.0, which belongs to the bucket of 0.0.
+ * Return the largest float in BUCKET: the float before the start of the next bucket. If the next
+ * bucket is that of 0.0, skip -0.0, which belongs to that bucket, too.
  */
 static double largest_in(__u32 bucket)
 {
@@ -291,7 +294,7 @@ static void subtract(struct ocp_histogram *histogram, struct histogram_values *v
 	subtract_floats(values, old_values);
 }
 
-/* Subtract probe by probe. A probe that is only in LATER keeps its values. */
+/* Set *OUT to LATER minus EARLIER, probe by probe. A probe that only LATER has keeps its values. */
 static int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
 				   const struct arg_histograms *earlier, struct arg_histograms *out)
 {
@@ -346,7 +349,10 @@ static int compare_domain_pairs(const void *a, const void *b)
 	return COMPARE(x->domain, y->domain);
 }
 
-/* Set the histogram pointers of all rows. Call this after rows have moved. */
+/*
+ * Make list[i].times.buckets point to list[i].buckets. Call this after elements of the list were
+ * moved.
+ */
 static void point_to_buckets(struct domain_pairs *pairs)
 {
 	for (size_t i = 0; i < pairs->n; i++)
@@ -385,7 +391,10 @@ void pair_find_extremes(struct ocp_pair *pair)
 			pair->max_ns = ocp_bucket_start(i + 1) - 1;
 }
 
-/* Subtract OLD from PAIR and its BUCKETS, except the extremes and `open`. */
+/*
+ * Subtract OLD from PAIR, and its histogram from BUCKETS. Do not change the minimum, the maximum
+ * and `open`.
+ */
 static void subtract_pair(struct ocp_pair *pair, uint64_t *buckets, const struct ocp_pair *old)
 {
 	pair->count -= old->count;
@@ -429,7 +438,7 @@ static int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs 
 struct sample_row {
 	struct ocp_hits hits;
 	char comm[16];
-	uint64_t key; /* identifies the row in all samples of a meter */
+	uint64_t key; /* the row has the same key in all samples of the meter */
 };
 
 struct ocp_sample {
@@ -442,7 +451,7 @@ struct ocp_sample {
 	struct sample_row *rows;
 	size_t n_rows;
 	struct ocp_pair *pairs;
-	uint64_t (*buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
+	uint64_t (*buckets)[OCP_BUCKETS]; /* buckets[i] is the histogram of the times of pairs[i] */
 	size_t n_pairs;
 	struct arg_histograms histograms;
 	struct domain_pairs domains;
@@ -660,7 +669,7 @@ static int64_t elapsed_ns(const struct ocp_meter *meter)
 	return clock_ns(CLOCK_MONOTONIC) - meter->start_ns;
 }
 
-/* Read the engine of the meter of SAMPLE. The pairs that it reads belong to SAMPLE. */
+/* Read the counts from the engine of SAMPLE's meter into READING, and the pairs into SAMPLE. */
 static int read_engine(struct ocp_sample *sample, struct engine_reading *reading)
 {
 	struct ocp_meter *meter = sample->meter;
@@ -736,8 +745,8 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /*
- * The rows of an earlier sample, to be found by key. Usually the rows of a later sample are in the
- * same order, so the next row is tried first.
+ * Finds rows of an earlier sample by their keys. Usually the later sample has its rows in the same
+ * order, so the search tries the next row first.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;
@@ -764,9 +773,9 @@ static const struct sample_row *find_earlier(struct earlier_rows *earlier,
 }
 
 /*
- * Subtract the rows of EARLIER from the rows of OUT with the same key. If a row of OUT has fewer
- * hits than the row of EARLIER, it belongs to a new process or thread with the same id: subtract
- * nothing.
+ * From each row of OUT, subtract the row of EARLIER with the same key. If the row of OUT has fewer
+ * hits than the row of EARLIER, it belongs to a new process or thread that has got the same id:
+ * then subtract nothing.
  *
  * GONE is NULL or all 0. If it is not NULL, set GONE[probe] to the hits of those rows of EARLIER
  * that were not subtracted. These rows were removed, and their hits were added to the probe's row
@@ -818,8 +827,8 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 }
 
 /*
- * Set the probes of OUT to LATER minus EARLIER. Both samples are sorted by name. A probe that is
- * only in LATER keeps its hits.
+ * Set the probes of OUT to LATER minus EARLIER. Both samples are sorted by name. A probe that only
+ * LATER has keeps its hits.
  */
 static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *later,
 			   const struct ocp_sample *earlier)
@@ -873,8 +882,8 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	sample->time_ns = later->time_ns - earlier->time_ns;
 	sample->sums.all = later->sums.all - earlier->sums.all;
 	/*
-	 * The sums may shrink: if a site was removed in between, its hits are missing in the later
-	 * sums.
+	 * A later sum can be smaller than the earlier sum: it lacks the hits of sites that were
+	 * removed in between.
 	 */
 	if (later->sums.stepped > earlier->sums.stepped)
 		sample->sums.stepped = later->sums.stepped - earlier->sums.stepped;

@@ -6,22 +6,22 @@
 #include <stdint.h>
 #include "ocaml_probes.h"
 
-/* A slow pair. The struct is valid as long as the hit of the pair's stop. */
+/* A slow pair. The struct is valid as long as stop_hit. */
 struct slow_pair {
-	const char *start, *stop; /* the names of its probes */
+	const char *start, *stop; /* the names of the two probes */
 	uint64_t ns;		  /* the time from start to stop */
 	const struct ocp_hit *stop_hit;
 	const struct ocp_hit *start_hit; /* NULL: the arguments of the start were not kept */
-	const char *comm;		 /* the name of the thread that stopped it */
-	/* the name of the thread that started it; NULL if start_hit is NULL */
+	const char *comm;		 /* the name of the thread with the stop */
+	/* the name of the thread with the start; NULL if start_hit is NULL */
 	const char *start_comm;
 };
 
 /*
- * If the request has_slower, each pair that takes slower_ns or longer is reported; these count
- * towards the limit of printed hits. For each such pair, ocp_meter_take_hits() passes on the hit of
- * its stop, for which slow_pair_of() returns the pair; for printed hits, slow_pair_of() returns
- * NULL. Losses are in struct ocp_losses.
+ * If request.has_slower is set, a meter reports each pair that takes request.slower_ns or longer:
+ * ocp_meter_take_hits() passes the hit of the pair's stop to the caller, and slow_pair_of() returns
+ * the pair for this hit. For printed hits, slow_pair_of() returns NULL. Slow pairs count towards
+ * the limit of printed hits. Losses are in struct ocp_losses.
  */
 const struct slow_pair *slow_pair_of(const struct ocp_hit *hit);
 

@@ -24,7 +24,10 @@ double hit_sums_cost_ns(const struct hit_sums *sums, const struct ocp_costs *cos
 
 	if (hits <= 0)
 		return ns;
-	/* The calibrated cost of a hit excludes the walk of its stack, which is timed each time. */
+	/*
+	 * The calibrated cost of a hit does not include the walk of the stack. The walks were
+	 * timed: add their average.
+	 */
 	ns += (double)sums->walk_ns / hits;
 	if (costs->cost_per_paired_hit_ns > 0)
 		ns += (costs->cost_per_paired_hit_ns - costs->cost_per_hit_ns) * paired / hits;
@@ -62,8 +65,9 @@ static void sum_hits(const struct ocp_meter *meter, const struct engine_reading 
 }
 
 /*
- * Split the hits by process. If only one process is measured, it has made all hits except those
- * that were passed over, which other processes have made.
+ * Set spending->processes from READING. If only one process is measured, the engine need not count
+ * by process: this process has made all hits except those that were passed over, which other
+ * processes have made.
  */
 static int take_processes(const struct ocp_meter *meter, const struct engine_reading *reading,
 			  struct spending *spending)

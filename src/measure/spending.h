@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the hits of each process so far, from which the cost of measuring follows. This is cheap:
- * callers do it ten times a second, and compare the cost with the CPU time of the processes.
+ * Reads how many hits each process has made so far, from which callers compute the cost of
+ * measuring. Reading is cheap: callers do it ten times a second, and compare the cost with the CPU
+ * time of the processes.
  */
 #ifndef MEASURE_SPENDING_H
 #define MEASURE_SPENDING_H
@@ -17,13 +18,13 @@ struct ocp_meter;
 struct hit_sums {
 	uint64_t all, stepped, paired, walk_ns;
 	/*
-	 * Hits of other processes, and hits that the filter rejects; not included in the other
-	 * sums.
+	 * Hits of processes that are not measured, and hits that the filter rejects. The other sums
+	 * do not include these hits.
 	 */
 	uint64_t unlisted;
 };
 
-/* Return the average cost of a hit. */
+/* Return the average cost of a hit in nanoseconds. */
 double hit_sums_cost_ns(const struct hit_sums *sums, const struct ocp_costs *costs);
 /* Return the hits at single-stepped sites, including a proportional share of the unlisted hits. */
 uint64_t hit_sums_stepped(const struct hit_sums *sums);
@@ -35,14 +36,14 @@ struct spending_process {
 
 struct spending {
 	struct hit_sums sums;
-	/* if n is 0, it is unknown which process made the hits */
+	/* if n is 0, it is not known which processes made the hits */
 	struct spending_process *processes;
 	size_t n;
 };
 
 /*
- * Make METER count the hits of each process; this is necessary only with several processes. Call it
- * before METER is opened.
+ * Make METER count the hits of each process. Call this before METER is opened, if it measures more
+ * than one process.
  */
 void meter_count_processes(struct ocp_meter *meter);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stacks of hits: who calls the probes that a meter counts, times or prints. A request with a
- * stack_depth makes the meter walk them.
+ * The stacks of hits, which show who calls the probes that a meter counts, times or prints. A meter
+ * walks stacks if its request has a stack_depth.
  */
 #ifndef MEASURE_STACKS_H
 #define MEASURE_STACKS_H
@@ -21,7 +21,7 @@ struct named_frames {
 	size_t n;
 };
 
-/* The hits of a probe at one stack, or the times of a pair that ended there. */
+/* The hits of a probe with one stack, or the times of those pairs whose stop had this stack. */
 struct stack_row {
 	const char *probe; /* NULL: the row is of a pair */
 	size_t pair;	   /* index of the pair in the sample */
@@ -37,12 +37,14 @@ struct stack_rows {
 	struct stack_row *list;
 	size_t n;
 	uint64_t walks;	    /* stacks that were walked */
-	uint64_t truncated; /* of `walks`: stacks that lack callers */
+	uint64_t truncated; /* how many of `walks` lack callers */
 	/*
-	 * Hits and times whose stack was not stored: no room, or another stack has the same hash.
+	 * Hits and times whose stack could not be stored, because there was no room or another
+	 * stack has the same hash.
 	 */
 	uint64_t lost;
-	uint64_t not_counted; /* hits and times that are in no row: no room */
+	/* hits and times that are in no row, because there was no room for another row */
+	uint64_t not_counted;
 };
 
 /*

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * An int3 is held if a tool still has the uprobe or breakpoint to which it belongs. Holders are
- * found in /proc/PID/fdinfo of all processes, and in all links of the machine, which only
- * CAP_SYS_ADMIN can list. Three kinds of holders do not show where their int3s are: debuggers, perf
- * events without a link, and events of tracefs. If there is such a holder, the int3s may belong to
- * it, and unheld_int3s.doubt names this holder.
+ * An int3 is held if a tool still has the uprobe or breakpoint that put it there. To find the
+ * holders of int3s, we read /proc/PID/fdinfo of all processes, and list all links of the machine,
+ * which requires CAP_SYS_ADMIN. Three kinds of holders do not show where their int3s are:
+ * debuggers, perf events without a link, and events of tracefs. If there is such a holder, int3s
+ * without a known holder may belong to it, and unheld_int3s.doubt names it.
  *
  * To remove an int3, we put a uprobe on it and remove the uprobe. This is safe even if the int3 is
  * held: the kernel counts the users of a uprobe, and restores the byte of the file only when the
  * last user goes, in all processes that map the file. Measured on Linux 6.18:
  *
  *   - A uprobe on an int3 that the kernel has leaked uses the kernel's old record of this place.
- *     Its removal restores the byte, and lowers the semaphore if the record has one.
- *   - The record keeps its kind until the machine restarts: with a semaphore, or without one. A
- *     uprobe of the other kind gets EINVAL.
- *   - A uprobe with a semaphore does not raise the semaphore if there is an int3 already; its
- *     removal lowers the semaphore. If the semaphore is 0, the kernel fails, and leaks the int3
- *     again. So pass only semaphores that are raised.
+ *     Removing this uprobe restores the byte, and lowers the semaphore if the record has one.
+ *   - Until the machine restarts, a record with a semaphore keeps it, and a record without one gets
+ *     none. A uprobe that does not fit the record in this respect fails with EINVAL.
+ *   - If there is an int3 already, attaching a uprobe with a semaphore does not raise the
+ *     semaphore, but removing the uprobe lowers it. If the semaphore is 0, the removal fails, and
+ *     the kernel leaks the int3 again. So pass only semaphores that are raised.
  */
 #include "measure/unheld_int3s.h"
 
@@ -55,8 +55,8 @@ static void add_doubt(struct unheld_int3s *found, const char *text)
 }
 
 /*
- * Mark the int3s of the N links FDS as held. Close the descriptors with links_close(), because each
- * may have become the last descriptor of its link.
+ * Mark the int3s of the N links FDS as held. Then close these descriptors with links_close():
+ * meanwhile, the other descriptors of a link may have been closed, so that ours is the last one.
  */
 static int look_at_links(struct ocp_process *proc, struct holders *holders, const int *fds,
 			 size_t n)
@@ -68,8 +68,8 @@ static int look_at_links(struct ocp_process *proc, struct holders *holders, cons
 }
 
 /*
- * Mark the int3s of all links of the machine as held: also those of pinned links, and of links of
- * processes that are not visible. If the links cannot be listed, add a doubt to FOUND.
+ * Mark the int3s of all links of the machine as held, including pinned links and links of processes
+ * that we cannot see. If the links cannot be listed, add a doubt to FOUND.
  */
 static int look_at_all_links(struct ocp_process *proc, struct holders *holders,
 			     struct unheld_int3s *found)
@@ -107,8 +107,8 @@ static void doubt_holders(const struct holders *holders, struct unheld_int3s *fo
 }
 
 /*
- * Add a doubt if tracefs has uprobe events, which exist without a process that holds them, or if we
- * may not read its list of events. Without tracefs there are no such events.
+ * Add a doubt to FOUND if tracefs has uprobe events, which no process needs to hold, or if we may
+ * not read the list of these events. If tracefs is not mounted, there are no such events.
  */
 static void doubt_tracefs(struct unheld_int3s *found)
 {
@@ -128,7 +128,10 @@ static void doubt_tracefs(struct unheld_int3s *found)
 	}
 }
 
-/* Remove the int3s with a known holder from INT3S. Note in FOUND what may hold the others. */
+/*
+ * Remove the int3s with a known holder from INT3S. Write to found->doubt what may hold the int3s
+ * that remain.
+ */
 static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
 {
 	struct holder_place *places = calloc(int3s->n + 1, sizeof(*places));
@@ -176,7 +179,10 @@ static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *
 	return n;
 }
 
-/* Read the int3s without a known holder, once. The caller frees INT3S, also after an error. */
+/*
+ * Set INT3S to the int3s of PROC without a known holder, by a single reading. The caller frees
+ * INT3S, also after an error.
+ */
 static int read_unheld_once(struct ocp_process *proc, struct int3s *int3s,
 			    struct unheld_int3s *found)
 {
@@ -209,7 +215,7 @@ static bool are_same_int3s(const struct int3s *a, const struct int3s *b)
 }
 
 /*
- * Read the int3s without a known holder until two readings in a row are the same. The caller frees
+ * Like read_unheld_once(), but read until two successive readings are the same. The caller frees
  * INT3S, also after an error.
  */
 static int read_settled(struct ocp_process *proc, struct int3s *int3s, struct unheld_int3s *found)
@@ -252,8 +258,8 @@ struct removal {
 };
 
 /*
- * Attach to the places from FIRST up to END (exclusive), and detach. If the kernel refuses one of
- * them, try each half.
+ * Attach uprobes to the places with the numbers from FIRST up to, but not including, END, and
+ * detach them. If the kernel refuses to attach, do this for each half of the places.
  */
 static void touch(struct removal *r, size_t first, size_t end)
 {
@@ -280,7 +286,7 @@ static void touch(struct removal *r, size_t first, size_t end)
 	}
 }
 
-/* Attach to the N int3s LIST of FILE and detach from them, with touch(). */
+/* Attach uprobes to the int3s LIST[0..N) of FILE and detach them, by calling touch(). */
 static int touch_file(struct ocp_process *proc, int prog_fd, const struct int3_file *file,
 		      const struct int3 *list, size_t n)
 {

@@ -24,9 +24,10 @@ struct heap {
 	struct ocp_ctx *ctx;
 	struct heap_stack *stacks;
 	size_t n_stacks;
-	uint32_t *stack_slots; /* number of the stack + 1; 0: the slot is free */
+	/* hash table of stacks: number of the stack + 1; 0: the slot is free */
+	uint32_t *stack_slots;
 	size_t n_stack_slots;
-	struct live_block *blocks; /* hash table with open addressing */
+	struct live_block *blocks; /* hash table of the live blocks, with open addressing */
 	size_t n_blocks, n_block_slots;
 	size_t n_frames;
 	size_t max_blocks, max_stacks, max_frames;
@@ -36,7 +37,7 @@ struct heap {
 	 */
 	uint64_t key;
 	struct heap_totals totals;
-	uint64_t number; /* number of the last event's block */
+	uint64_t number; /* the result of heap_block_number() */
 };
 
 int heap_new(struct ocp_ctx *ctx, struct heap **out)
@@ -141,7 +142,7 @@ static int find_stack(struct heap *h, const uint64_t *frames, uint32_t depth, si
 	uint64_t *copy;
 	int err;
 
-	/* Beyond the limits, count the block for the empty stack. */
+	/* If the limits do not permit one more stack, count the block for the empty stack. */
 	if (!h->stack_slots[slot] && depth &&
 	    (h->n_stacks >= h->max_stacks - 1 || depth > h->max_frames - h->n_frames)) {
 		h->totals.other_stacks++;
@@ -195,7 +196,10 @@ static int grow_blocks(struct heap *h)
 	return 0;
 }
 
-/* Free SLOT, and move up the following blocks that a search would no longer find behind the gap. */
+/*
+ * Free SLOT. Because a search ends at a free slot, move those of the following blocks forward that
+ * a search would no longer find behind SLOT.
+ */
 static void remove_block(struct heap *h, size_t slot)
 {
 	const size_t mask = h->n_block_slots - 1;
@@ -228,7 +232,9 @@ static int enter_allocation(struct heap *h, const struct memprof_event *event, s
 		return err;
 	stack = &h->stacks[*number];
 	slot = block_slot(h, event->id);
-	/* The library uses each id only once, and never 0: something else wrote this event. */
+	/*
+	 * The library uses each id only once, and never 0, so this event is not from the library.
+	 */
 	if (!event->id || h->blocks[slot].id) {
 		h->totals.unknown++;
 		return 0;

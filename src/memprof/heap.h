@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The statistics of a profile, computed from its events: how much was allocated where, which of the
- * sampled blocks are alive, and how long the other blocks lived. Frames are addresses; heap_sites.h
- * converts them to names.
+ * sampled blocks are alive, and how long those that died had lived. Frames are addresses;
+ * heap_sites.h converts them to names.
  */
 #ifndef MEMPROF_HEAP_H
 #define MEMPROF_HEAP_H
@@ -22,8 +22,10 @@ enum { LIFE_CLASSES = 8 };
 struct heap_stack {
 	const uint64_t *frames; /* as in struct memprof_event */
 	uint32_t depth;
-	uint64_t samples, live_samples; /* samples of all blocks; of blocks that are alive */
-	uint64_t blocks, live_blocks;	/* numbers of sampled blocks */
+	/* samples of all blocks; samples of the blocks that are alive */
+	uint64_t samples, live_samples;
+	/* the number of sampled blocks; of these, how many are alive */
+	uint64_t blocks, live_blocks;
 	/*
 	 * Each block adds its number of samples divided by its number of words, including the
 	 * header. The sum, divided by the rate, is the estimated number of blocks.
@@ -32,16 +34,17 @@ struct heap_stack {
 	uint64_t major_samples; /* samples of blocks that were allocated in the major heap */
 	uint64_t promoted_samples;
 	uint64_t minor_deaths; /* samples of blocks that died in the minor heap */
-	/* Samples of blocks that died in the major heap, by lifetime. */
+	/* Samples of blocks that died in the major heap, by class of their lifetime. */
 	uint64_t major_deaths[LIFE_CLASSES];
-	double life_ns; /* sum over the dead blocks of lifetime * samples */
+	double life_ns; /* sum over all dead blocks: lifetime of the block * samples of the block */
 };
 
 /* Limits, since the program determines the number of blocks and call stacks. */
 enum {
-	HEAP_BLOCKS = 1 << 19, /* live blocks that are recorded; each takes some 100 bytes */
-	HEAP_STACKS = 1 << 16, /* different call stacks */
-	HEAP_FRAMES = 1 << 22, /* sum of the frames of all call stacks */
+	/* maximum number of live blocks that are recorded, some 100 bytes each */
+	HEAP_BLOCKS = 1 << 19,
+	HEAP_STACKS = 1 << 16, /* maximum number of different call stacks */
+	HEAP_FRAMES = 1 << 22, /* maximum of the frames of all call stacks together */
 };
 
 struct heap;
@@ -62,9 +65,9 @@ void heap_limit(struct heap *heap, size_t blocks, size_t stacks, size_t frames);
 int heap_enter(struct heap *heap, const struct memprof_event *event, size_t *stack);
 
 /*
- * Return the number of the block of the last event that was entered. Blocks are numbered from 0 in
- * the order of their allocation. Return UINT64_MAX if the block is not known, or if the event
- * cannot have happened to this block.
+ * Return the number of the block to which the event of the most recent heap_enter() happened.
+ * Blocks are numbered from 0 in the order of their allocation. Return UINT64_MAX if the block is
+ * not known, or if the event cannot have happened to it.
  */
 uint64_t heap_block_number(const struct heap *heap);
 
@@ -82,8 +85,12 @@ void heap_mark_free(struct heap_mark *mark);
 
 struct heap_totals {
 	uint64_t samples, live_samples, blocks, live_blocks;
-	uint64_t unknown;  /* events whose block is not known */
-	uint64_t left_out; /* blocks beyond the limit: their later events are not known */
+	uint64_t unknown; /* events of blocks that are not known */
+	/*
+	 * blocks that were not recorded because of the limit; later events of these count as
+	 * unknown
+	 */
+	uint64_t left_out;
 	/* Blocks that were given an empty call stack because of the limits. */
 	uint64_t other_stacks;
 };

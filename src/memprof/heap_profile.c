@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Return FROM, the statistics of a stack now, minus THEN, its earlier statistics. The live values
- * can have decreased; a negative difference is stored modulo 2^64.
+ * Return FROM, the statistics of a stack now, minus THEN, the earlier statistics of the same stack.
+ * The values for live blocks may have decreased; their negative difference is stored modulo 2^64.
  */
 static struct heap_stack since_then(const struct heap_stack *from, const struct heap_stack *then)
 {

@@ -136,8 +136,9 @@ static bool find_mapped_place(const struct code_map *map, uint64_t address,
 }
 
 /*
- * Set *PLACE to the place of ADDRESS in code or data of a file. Return false if it is unknown. If
- * no known mapping contains ADDRESS, read the mappings again, but at most once a second.
+ * Set *PLACE to the place in a file that ADDRESS, an address of code or data, corresponds to.
+ * Return false if this place is unknown. If no known mapping contains ADDRESS, read the mappings
+ * again, but at most once a second.
  */
 static bool code_map_find(struct code_map *map, uint64_t address, struct walked_place *place)
 {
@@ -152,7 +153,8 @@ struct heap_names {
 	struct ocp_ctx *ctx;
 	struct code_map map;
 	struct frame_names *names;
-	const struct named_frame **frames; /* frames of the stack that was named last */
+	/* the frames that heap_names_of() has returned most recently */
+	const struct named_frame **frames;
 	size_t n;
 };
 
@@ -161,7 +163,8 @@ struct heap_names {
  */
 
 /*
- * Stands for an empty call stack: C code allocated the block, and no OCaml code called that code.
+ * The frame for an empty call stack: C code allocated the block, and no OCaml code had called this
+ * C code.
  */
 static const struct named_frame no_frame = { .function = "[no OCaml code]", .kind = FRAME_UNKNOWN };
 
@@ -326,7 +329,7 @@ int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *
 	for (size_t i = 0; i < n_stacks; i++) {
 		const struct named_frame *const *frames;
 		size_t n_frames;
-		/* Name only the innermost frame, which is the first. */
+		/* Name only the innermost frame, which is the first element of stacks[i].frames. */
 		int err = heap_names_of(names, stacks[i].frames, stacks[i].depth > 0, &frames,
 					&n_frames);
 

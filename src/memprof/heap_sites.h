@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names the frames in the call stacks of memprof/heap.h, and adds up the stacks of each allocation
- * site.
+ * Names the frames in the call stacks of memprof/heap.h, and adds up the statistics of all stacks
+ * with the same allocation site.
  */
 #ifndef MEMPROF_HEAP_SITES_H
 #define MEMPROF_HEAP_SITES_H
@@ -19,8 +19,9 @@
 struct heap_names;
 
 /*
- * Read the mappings of PID; files that cannot be read are left out. Later calls read the mappings
- * again if a frame is in none of them, but at most once a second and only while the process exists.
+ * Read the mappings of PID; files that cannot be read are left out. If a frame is in no known
+ * mapping, heap_names_of() reads the mappings again, but at most once a second and only while the
+ * process exists.
  */
 int heap_names_open(struct ocp_ctx *ctx, pid_t pid, struct heap_names **out);
 void heap_names_close(struct heap_names *names);

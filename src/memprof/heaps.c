@@ -14,9 +14,9 @@
 
 enum {
 	/*
-	 * Delays between attempts to open a session. An attempt can succeed later: the process may
-	 * have begun to run a program that is linked with the library, or its other profile may
-	 * have ended.
+	 * The first and the longest delay between two attempts to open a session. A later attempt
+	 * can succeed, because the process may then run a program that is linked with the library,
+	 * or another profile of the process may have ended.
 	 */
 	FIRST_RETRY_MS = 250,
 	LAST_RETRY_MS = 60000,
@@ -32,7 +32,7 @@ struct followed_heap {
 	struct memprof_answers answers;
 	int64_t retry_ms, delay_ms;
 	bool is_wanted;
-	bool is_left_alone; /* the program runs its own profile, so do not try again */
+	bool is_left_alone; /* the program profiles itself, so do not try again */
 };
 
 struct heaps {
@@ -41,9 +41,10 @@ struct heaps {
 	uint64_t last_number;
 	struct followed_heap followed[HEAPS_MAX];
 	size_t n;
-	size_t n_above; /* processes that are not profiled, since there are too many */
-	struct heap_program *programs; /* sums over the sessions that have ended; they own exe */
-	struct heap_program *shown;    /* sums over the ended and the running sessions */
+	size_t n_above; /* how many processes are not profiled because of HEAPS_MAX */
+	/* sums over the sessions that have ended; each element owns its `exe` */
+	struct heap_program *programs;
+	struct heap_program *shown; /* sums over the ended and the running sessions */
 	size_t n_programs;
 };
 
@@ -94,7 +95,7 @@ static int add_heap_program(struct heaps *h, const char *exe)
 	return 0;
 }
 
-/* Add the totals and losses of the session of F to SUM. */
+/* Add the totals and losses of F's session to SUM. */
 static void add_session_sums(struct heap_program *sum, const struct followed_heap *f)
 {
 	const struct heap_totals totals = heap_totals(f->heap);
@@ -154,8 +155,8 @@ static void set_problem(struct followed_heap *f, int err, const char *problem, c
 }
 
 /*
- * Close the session of F, record ERR and the messages of the ctx as the reason, and schedule
- * another attempt.
+ * The session of F has failed with ERR. Close it, store ERR and the ctx's message and hint in F,
+ * and schedule another attempt.
  */
 static void retry_later(struct heaps *h, struct followed_heap *f, int err)
 {
@@ -230,7 +231,7 @@ static int read_one(struct heaps *h, struct followed_heap *f, bool *more)
 	take_answers(h, f);
 	while (f->session && !err && left && memprof_next(f->session, &event)) {
 		memprof_answers_see(&f->answers, event.domain);
-		/* The program is not trusted: it may send more frames than requested. */
+		/* The program is not trusted: its event may have more frames than requested. */
 		if (event.depth > HEAPS_DEPTH)
 			event.depth = HEAPS_DEPTH;
 		err = heap_enter(f->heap, &event, &stack);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps Gc.Memprof profiles of many processes that start and end, for a server or a screen. Each
- * process that is linked with the library has a session and statistics. When a process ends or
- * executes another program, its statistics are dropped, but its allocations stay in the sums of the
- * program that it executed.
+ * Keeps Gc.Memprof profiles of many processes that start and end, for a server or a screen. There
+ * is a session, with statistics, for each process that is linked with the library. When a process
+ * ends or executes another program, its statistics are dropped, but its allocations stay in the
+ * sums of the program that it was executing (struct heap_program).
  */
 #ifndef MEMPROF_HEAPS_H
 #define MEMPROF_HEAPS_H
@@ -17,11 +17,12 @@
 #include "profile/recorder.h"
 
 enum {
-	HEAPS_MAX = 32, /* processes that are profiled at one time */
-	/* For each of these processes, besides the limits of memprof/heap.h: */
-	HEAPS_RING = 8 << 20,	/* size of the ring, in bytes */
-	HEAPS_EVENTS = 1 << 16, /* most events of a process that one call of heaps_read() takes */
-	HEAPS_DEPTH = 64,	/* most frames of a call stack */
+	HEAPS_MAX = 32, /* maximum number of processes that are profiled at one time */
+	/* Limits for each process, in addition to those of memprof/heap.h: */
+	HEAPS_RING = 8 << 20, /* size of the ring, in bytes */
+	/* how many events of a process one call of heaps_read() takes, at most */
+	HEAPS_EVENTS = 1 << 16,
+	HEAPS_DEPTH = 64, /* maximum number of frames of a call stack */
 	HEAPS_TEXT_BYTES = 256,
 };
 
@@ -47,8 +48,11 @@ int heaps_follow(struct heaps *heaps, const struct recorded_process *list, size_
 int heaps_read(struct heaps *heaps, bool *more);
 
 enum heap_state {
-	HEAP_NONE,  /* no session; `problem` says why */
-	HEAP_ASKED, /* requested but not started: the process waits, or runs no OCaml code */
+	HEAP_NONE, /* no session; `problem` says why */
+	/*
+	 * the profile was requested, but has not started: the process waits, or runs no OCaml code
+	 */
+	HEAP_ASKED,
 	HEAP_RUNS,
 };
 
@@ -65,7 +69,10 @@ struct watched_heap {
 };
 
 size_t heaps_count(const struct heaps *heaps);
-/* Return the number of processes that are left out because HEAPS_MAX others are being profiled. */
+/*
+ * Return how many processes are not profiled because HEAPS_MAX processes are being profiled
+ * already.
+ */
 size_t heaps_above(const struct heaps *heaps);
 const struct watched_heap *heaps_at(const struct heaps *heaps, size_t number);
 
@@ -73,12 +80,15 @@ const struct watched_heap *heaps_at(const struct heaps *heaps, size_t number);
 struct heap_program {
 	const char *exe;
 	size_t n_processes; /* processes that are profiled now */
-	/* Over these processes: samples of live blocks; number of live blocks. */
+	/*
+	 * For the processes that are profiled now: the samples of live blocks, and the number of
+	 * live blocks.
+	 */
 	uint64_t live, live_blocks;
 	/* The following members include processes that have ended, and never decrease. */
 	uint64_t samples, blocks;
 	uint64_t lost_allocations, lost_samples, lost_frees;
-	uint64_t left_out; /* blocks beyond HEAP_BLOCKS */
+	uint64_t left_out; /* blocks that were not recorded because of HEAP_BLOCKS */
 };
 
 /*
@@ -99,7 +109,7 @@ int heaps_sites(struct heaps *heaps, const struct record_filter *filter, struct 
 /* The start of an interval, with a mark for each process that had a session at that time. */
 struct heaps_mark {
 	struct {
-		uint64_t number; /* of the session */
+		uint64_t number; /* the number of the session */
 		struct heap_mark mark;
 	} of[HEAPS_MAX];
 	size_t n;
@@ -110,11 +120,11 @@ int heaps_mark(const struct heaps *heaps, struct heaps_mark *mark);
 void heaps_mark_free(struct heaps_mark *mark);
 
 /*
- * If processes match FILTER but none of them can be profiled, return the error of the first of
- * them. Otherwise, make a profile, since MARK, of each process that matches and has a session; if
- * there is no such process, make one empty profile. The comments of the first profile say what is
- * missing. Free the list with process_profiles_free(). The names are valid until the next call of
- * heaps_follow() or heaps_read().
+ * Make a profile of the time since MARK for each process that matches FILTER and has a session. If
+ * there is no such process, make one empty profile; but if processes match FILTER and none of them
+ * can be profiled, return the error of the first of these. The comments of the first profile say
+ * what is missing in the profiles. Free the list with process_profiles_free(). The names are valid
+ * until the next call of heaps_follow() or heaps_read().
  */
 int heaps_take(struct heaps *heaps, const struct record_filter *filter,
 	       const struct heaps_mark *mark, struct process_profile **list, size_t *n);

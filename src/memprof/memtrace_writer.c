@@ -26,7 +26,7 @@
  *		event, u32 0, u16 version, u64 process; a cache entry (see below: stacks): u16
  *		bucket, u16 next bucket, u64 code; u64 number of the first block that is allocated
  *		in the packet, u64 number of the first block of the next packet
- *	event	u32 low 25 bits of the time, kind << 25; the fields of the kind
+ *	event	u32 low 25 bits of the time, kind << 25; the fields of an event of this kind
  *
  * Times are microseconds since 1970.
  */
@@ -35,14 +35,14 @@ enum {
 	MEMTRACE_MAGIC = (int)0xc1fc1fc1,
 	MEMTRACE_VERSION = 2,
 	MEMTRACE_HEADER_BYTES = 66,
-	MEMTRACE_EVENT_BYTES = 4, /* size of the part that all events have */
+	MEMTRACE_EVENT_BYTES = 4, /* size of the first word, which all events have */
 	/* The library memtrace cannot read longer packets. */
 	MEMTRACE_PACKET_BYTES = 1 << 15,
-	/* The most bytes of a number that memtrace_put_varying() writes. */
+	/* The maximum number of bytes that memtrace_put_varying() writes. */
 	MEMTRACE_VARYING_BYTES = 9,
 	/*
 	 * Limit for the time span of a packet, in microseconds. An event contains only the low 25
-	 * bits of its time, which repeat every 33 s. So the span must be shorter than that.
+	 * bits of its time, which repeat every 33 s. So the span must be shorter than 33 s.
 	 */
 	MEMTRACE_MAX_SPAN = 30 * 1000 * 1000,
 };
@@ -54,16 +54,17 @@ enum memtrace_event {
 	MEMTRACE_PROMOTE,
 	MEMTRACE_COLLECT,
 	/*
-	 * One sample of a block in the minor heap. The block's number of words, at most
-	 * MEMTRACE_SHORT_WORDS, is added to this kind.
+	 * The allocation of a block in the minor heap that has one sample and at most
+	 * MEMTRACE_SHORT_WORDS words. The kind of the event is this number plus the block's number
+	 * of words.
 	 */
 	MEMTRACE_SHORT_ALLOC = 100,
 	MEMTRACE_SHORT_WORDS = 16,
 };
 
 /*
- * An entry of the writer's cache, written at the start of a packet. The reader compares the entry
- * with the same entry of its own cache.
+ * An entry of the writer's cache of stacks, which is written at the start of a packet. The reader
+ * compares it with the entry of the same bucket in the reader's cache.
  */
 struct memtrace_check {
 	uint16_t bucket, next;
@@ -73,7 +74,11 @@ struct memtrace_check {
 #define MEMTRACE_NO_CHECK ((struct memtrace_check){ .bucket = 0xffff })
 
 struct memtrace_packet {
-	size_t n; /* number of bytes, including the header; MEMTRACE_HEADER_BYTES: no events */
+	/*
+	 * number of bytes so far, including the header; if it is MEMTRACE_HEADER_BYTES, there are
+	 * no events
+	 */
+	size_t n;
 	uint64_t pid;
 	uint64_t first_us, last_us;
 	uint64_t first_block, next_block;
@@ -124,8 +129,8 @@ static void put_bytes(struct memtrace_packet *p, const char *from, size_t bytes)
 }
 
 /*
- * Append the first BYTES bytes of TEXT, none of which may be 0, and then END with its terminating
- * 0.
+ * Append the first BYTES bytes of TEXT, none of which may be 0, then the string END including its
+ * terminating 0.
  */
 static void memtrace_put_text(struct memtrace_packet *p, const char *text, size_t bytes,
 			      const char *end)
@@ -135,8 +140,8 @@ static void memtrace_put_text(struct memtrace_packet *p, const char *text, size_
 }
 
 /*
- * Begin an event at the time US, which must not be before the last event. For this and the
- * following functions, the caller must make sure that the packet has enough space.
+ * Begin an event at the time US, which must not be before the time of the previous event. The
+ * caller of this and of the following functions must make sure that the packet has enough space.
  */
 static void memtrace_put_event(struct memtrace_packet *p, unsigned int kind, uint64_t us)
 {
@@ -145,8 +150,8 @@ static void memtrace_put_event(struct memtrace_packet *p, unsigned int kind, uin
 }
 
 /*
- * Make PACKET empty. Its events start at the time US or later, and BLOCK is the number of the first
- * block that is allocated in it.
+ * Make the packet P empty. Its events will have the time US or later, and the first block whose
+ * allocation is in the packet will have the number BLOCK.
  */
 static void memtrace_packet_begin(struct memtrace_packet *p, uint64_t us, uint64_t block,
 				  struct memtrace_check check)
@@ -157,7 +162,7 @@ static void memtrace_packet_begin(struct memtrace_packet *p, uint64_t us, uint64
 	p->check = check;
 }
 
-/* Fill in the header. The packet is then the first PACKET->n bytes of PACKET->bytes. */
+/* Fill in the header of P. The whole packet is then the first P->n bytes of P->bytes. */
 static void memtrace_packet_end(struct memtrace_packet *p)
 {
 	const size_t n = p->n;
@@ -180,7 +185,7 @@ static void memtrace_packet_end(struct memtrace_packet *p)
 
 /* ---- codes of frames ------------------------------------------------------------------------- */
 
-/* Assigns codes, which are numbers from 1, to the frames in a memtrace file. */
+/* Assigns codes to the frames in a memtrace file. Codes are the numbers from 1 on. */
 
 enum { FIRST_SLOTS = 1 << 12 };
 
@@ -197,8 +202,8 @@ struct memtrace_codes {
 };
 
 /*
- * Prepare C to assign at most MOST codes; the code MOST stands for all frames that do not get a
- * code of their own.
+ * Prepare C to assign at most MOST codes. The last code, MOST, is shared by all frames for which no
+ * other code is left.
  */
 static int memtrace_codes_init(struct ocp_ctx *ctx, struct memtrace_codes *c, uint32_t most)
 {
@@ -237,10 +242,7 @@ static int grow_codes(struct memtrace_codes *c)
 	return 0;
 }
 
-/*
- * Set *CODE to the code of FRAME, and *IS_NEW to whether this call is the first that returns this
- * code.
- */
+/* Set *CODE to the code of FRAME, and *IS_NEW to whether no earlier call has returned this code. */
 static int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *code, bool *is_new)
 {
 	size_t slot;
@@ -258,7 +260,7 @@ static int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *
 		return 0;
 	*code = ++c->n;
 	*is_new = true;
-	/* The last code is not stored with a frame, since all further frames share it. */
+	/* Do not store the last code with FRAME, since many frames share this code. */
 	if (c->n < c->most)
 		c->slots[slot] = (struct coded_frame){ frame, c->n };
 	return 0;
@@ -267,8 +269,9 @@ static int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *
 /* ---- locations ------------------------------------------------------------------------------- */
 
 /*
- * Writes the source places that the codes of a memtrace file stand for. If a file or function name
- * is among the 31 that were used last, its position in that list is written in place of the name.
+ * Writes the source places that the codes of a memtrace file stand for. If the name of a file or
+ * function is among the 31 that were used most recently, its position in the list of these names is
+ * written instead of the name.
  *
  * memtrace_put_location() writes an event with these fields:
  *
@@ -277,9 +280,9 @@ static int memtrace_code_of(struct memtrace_codes *c, uint64_t frame, uint32_t *
  *	the name of the file, if its number is 31; the name of the function, if its number is 31
  *
  * The lowest bits of the u48 come first. The numbers of files and functions are positions in lists
- * of names, in which the name that was used last is the first. There is one list of files and, for
- * each file in it, one list of functions. A name that is used moves to the front of its list. The
- * 32nd name of a list is dropped; a file is dropped together with its list of functions.
+ * of names, which are sorted by most recent use. There is one list of files and, for each file in
+ * it, one list of functions. A name that is used moves to the front of its list. The 32nd name of a
+ * list is dropped; a file is dropped together with its list of functions.
  */
 
 enum {
@@ -298,7 +301,7 @@ static const char more[] = "...";
 struct name {
 	const char *text; /* NULL: the entry is free */
 	size_t bytes;
-	bool is_cut; /* the name was cut; `more` is written after it */
+	bool is_cut; /* the name was cut, so write `more` after it */
 };
 
 struct recent_file {
@@ -315,7 +318,7 @@ static const char *file_of(const struct named_frame *frame)
 	return frame->file ? frame->file : "<unknown>";
 }
 
-/* Return the most bytes that a name may have in an event of N places. */
+/* Return how many bytes a name may have in an event of N places, at most. */
 static size_t longest_name(size_t n)
 {
 	const size_t room = MEMTRACE_PACKET_BYTES - MEMTRACE_HEADER_BYTES - FIXED_BYTES;
@@ -344,8 +347,8 @@ static bool is_same_name(const struct name *a, const struct name *b)
 }
 
 /*
- * Move NAME to the front of the list of files. Return its previous position, or NEW if it was not
- * in the list.
+ * Move NAME to the front of the list of files. Return the position that NAME had before, or NEW if
+ * it was not in the list.
  */
 static unsigned int use_file(struct memtrace_locations *l, struct name name)
 {
@@ -404,8 +407,8 @@ static void put_place(struct memtrace_locations *l, struct memtrace_packet *p,
 }
 
 /*
- * Return an upper limit for the bytes that the event for FRAMES[0..N) takes. The event always fits
- * into an empty packet.
+ * Return an upper bound of the size of the event for FRAMES[0..N). The event always fits into an
+ * empty packet.
  */
 static size_t memtrace_location_bytes(const struct named_frame *const *frames, size_t n)
 {
@@ -427,7 +430,7 @@ static void memtrace_put_location(struct memtrace_locations *l, struct memtrace_
 				  uint64_t us, uint32_t code,
 				  const struct named_frame *const *frames, size_t n)
 {
-	/* If there are too many places, write the innermost ones. */
+	/* If N exceeds MAX_PLACES, write only the innermost frames. */
 	const size_t n_places = n < MAX_PLACES ? n : MAX_PLACES, longest = longest_name(n_places);
 
 	memtrace_put_event(p, MEMTRACE_LOCATION, us);
@@ -441,10 +444,11 @@ static void memtrace_put_location(struct memtrace_locations *l, struct memtrace_
 
 /*
  * Writes the call stacks of a memtrace file. Each frame is represented by a code, from 1. A stack,
- * outermost frame first, is written as the number of frames that it shares with the previous stack,
- * followed by words for the other frames. A word names a bucket of a cache that writer and reader
- * keep in step. A bucket holds a code, and the number of the bucket that came next the last time
- * this bucket was used. So one word can stand for several frames.
+ * outermost frame first, is written as the number of outer frames that it has in common with the
+ * previous stack, followed by words for the remaining frames. A word names a bucket of a cache, of
+ * which writer and reader have identical copies. A bucket contains a code and a prediction: the
+ * number of the bucket that came next when this bucket was last used. So one word can stand for
+ * several frames.
  *
  * A word begins with u16 bucket << 2 | tag. The tag says which codes the word stands for:
  *
@@ -459,9 +463,12 @@ static void memtrace_put_location(struct memtrace_locations *l, struct memtrace_
  */
 
 enum {
-	/* The most frames of a stack. The frame that stands for an empty stack counts, too. */
+	/*
+	 * The maximum number of frames of a stack, including the frame that stands for an empty
+	 * stack.
+	 */
 	MEMTRACE_MAX_DEPTH = MEMPROF_MAX_DEPTH,
-	/* The most bytes that a frame takes. */
+	/* The maximum number of bytes that a frame takes. */
 	MEMTRACE_FRAME_BYTES = 10,
 };
 
@@ -476,7 +483,8 @@ struct memtrace_stacks {
 	bool was_used[BUCKETS]; /* the bucket was used since `hand` last passed it */
 	uint16_t hand;		/* where the search for a free bucket continues */
 	uint16_t checked;
-	uint16_t *bucket_of; /* indexed by code: 1 + number of its bucket; 0: in no bucket */
+	/* indexed by code: 1 + the number of the bucket that contains the code; 0: no bucket */
+	uint16_t *bucket_of;
 	size_t room;
 	uint32_t last[MEMTRACE_MAX_DEPTH];
 	uint32_t n_last;
@@ -512,8 +520,8 @@ static int reserve_code(struct memtrace_stacks *s, uint32_t code)
 }
 
 /*
- * Take a bucket for CODE: the first bucket from `hand` on that was not used since `hand` last
- * passed it (the clock algorithm). Return its number.
+ * Store CODE in a bucket, which loses its previous code: the first bucket from `hand` on that was
+ * not used since `hand` last passed it (the clock algorithm). Return the number of the bucket.
  */
 static uint16_t take_bucket(struct memtrace_stacks *s, uint32_t code)
 {
@@ -570,7 +578,8 @@ static uint32_t put_stack_word(struct memtrace_stacks *s, struct memtrace_packet
 /*
  * Write the stack CODES[0..N), whose first COMMON frames are the same as in the previous stack:
  * write COMMON as a varying number, the number of words in COUNT_BYTES bytes, and the words, at
- * most one for each frame. Codes may have gaps, but memory is allocated up to the largest code.
+ * most one for each frame. Codes need not be contiguous, but memory is allocated for all codes up
+ * to the largest one.
  */
 static int memtrace_stacks_put(struct memtrace_stacks *s, struct memtrace_packet *p,
 			       const uint32_t *codes, uint32_t n, uint32_t common,
@@ -615,15 +624,15 @@ enum {
 	WORD_BITS = 64,
 	MAX_INFO_TEXT = 4095,
 	/*
-	 * Most bytes of an allocation without its stack: three numbers, the source, and the number
-	 * of words.
+	 * The maximum size of an allocation event without its stack: three varying numbers, the
+	 * source, and the number of words.
 	 */
 	ALLOC_BYTES = MEMTRACE_EVENT_BYTES + 3 * MEMTRACE_VARYING_BYTES + 1 + 2,
 	CHANGE_BYTES = MEMTRACE_EVENT_BYTES + MEMTRACE_VARYING_BYTES,
 	MAX_SHORT_FRAMES = 255,
 };
 
-/* The numbers for sources of allocations in the file. */
+/* The numbers that memtrace files use for the sources of allocations. */
 enum { FROM_MINOR, FROM_MAJOR, FROM_OUTSIDE };
 
 struct memtrace_writer {
@@ -638,15 +647,18 @@ struct memtrace_writer {
 	struct memtrace_codes codes;
 	struct memtrace_locations locations;
 	struct memtrace_stacks stacks;
-	/* Stack of the current event, as codes, the outermost first. */
+	/* The stack of the current event: the codes of its frames, the outermost first. */
 	uint32_t stack[MEMTRACE_MAX_DEPTH];
 	uint32_t depth;
-	/* Locations; this packet is written before `events`, which need them. */
+	/*
+	 * The packet of locations. It is written before `events`, whose stacks need these
+	 * locations.
+	 */
 	struct memtrace_packet places;
 	struct memtrace_packet events;
 };
 
-/* Stands for all frames beyond the limit. */
+/* The frame for the last code, which all frames share that get no other code. */
 static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
 
@@ -807,8 +819,8 @@ static int put_allocation(struct memtrace_writer *w, const struct memprof_event 
 }
 
 /*
- * Write an event of KIND for the block NUMBER, which was allocated before. In the file, blocks are
- * counted backwards from the last one.
+ * Write an event of KIND for the block NUMBER, which was allocated before. In the file, a block is
+ * given by its distance from the block that was allocated last.
  */
 static int put_change(struct memtrace_writer *w, unsigned int kind, uint64_t number)
 {

@@ -5,8 +5,8 @@
  * memory that the writer needs does not depend on the number of events.
  *
  * The events are in the order of their times. An event that is older than the previous event gets
- * the time of the previous event. This can happen, since a thread of the program may be suspended
- * between reading the clock and entering its event.
+ * the time of the previous event. This can happen, because a thread of the program may be
+ * interrupted after it has read the clock and before it has written its event.
  */
 #ifndef MEMPROF_MEMTRACE_WRITER_H
 #define MEMPROF_MEMTRACE_WRITER_H
@@ -15,11 +15,11 @@
 #include "memprof/session.h"
 #include "unwind/frame_names.h"
 
-/* What the file says about the program. Texts are cut after 4095 bytes. */
+/* What the file is to say about the program. Texts are cut after 4095 bytes. */
 struct memtrace_info {
 	double rate; /* samples per word */
 	pid_t pid;
-	/* `parameters` are those of the OCaml runtime */
+	/* `parameters`: the parameters of the OCaml runtime */
 	const char *executable, *host, *parameters, *context;
 	uint64_t start_us; /* microseconds since 1970; no event is earlier */
 	uint64_t epoch_us; /* the time at which CLOCK_MONOTONIC was 0, in microseconds since 1970 */
@@ -38,8 +38,8 @@ typedef int memtrace_locate(void *data, const uint64_t *frame,
 struct memtrace_writer;
 
 /*
- * Write the start of the file that is open as FD. PATH is for messages. The writer does not close
- * FD.
+ * Make a writer, and write the start of the file that is open as FD. PATH is the name of the file
+ * in messages. The writer does not close FD.
  */
 int memtrace_writer_open(struct ocp_ctx *ctx, int fd, const char *path,
 			 const struct memtrace_info *info, memtrace_locate *locate, void *data,

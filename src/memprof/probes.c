@@ -60,10 +60,10 @@ struct engine {
 	size_t n_links;
 	/* The members below are for the ring buffer. */
 	size_t page;
-	unsigned long *consumer; /* positions count bytes and only increase */
+	unsigned long *consumer; /* the consumer's position in bytes; positions only increase */
 	const unsigned long *producer;
 	const char *data;
-	unsigned long last; /* read only records before this position; 0: all */
+	unsigned long last; /* read only records before this position; 0: no limit */
 };
 
 static int open_buffer(struct engine *e)
@@ -215,8 +215,9 @@ static int attach_file(struct engine *e, const struct engine_file *file)
 		.name = file->name,
 		.uprobes = calloc(file->n_sites + 1, sizeof(*spec.uprobes)),
 		/*
-		 * Before Linux 6.10, the kernel takes this id for that of a single thread, so pass
-		 * 0, for all processes. The BPF program itself ignores other processes.
+		 * Before Linux 6.10, the kernel takes this process id for the id of a single
+		 * thread. There, pass 0, which stands for all processes; the BPF program ignores
+		 * other processes.
 		 */
 		.pid = e->support.pid_filter_is_sound ? e->pid : 0,
 	};
@@ -257,8 +258,8 @@ static int engine_attach(struct engine *e, const struct engine_file *files, size
 }
 
 /*
- * Detach the file whose sites have numbers from FIRST on. If HITS is not NULL, set HITS[0..N) to 0:
- * this engine keeps no counts.
+ * Detach from the file whose sites have the N numbers from FIRST on. If HITS is not NULL, set
+ * HITS[0..N) to 0, because this engine keeps no counts.
  */
 static void detach_overwritten(struct engine *e, size_t first, size_t n, uint64_t *hits)
 {
@@ -273,8 +274,8 @@ static void detach_overwritten(struct engine *e, size_t first, size_t n, uint64_
 }
 
 /*
- * This engine never switches single sites: the meter calls this only to detach all sites of a file
- * that is being overwritten.
+ * Detach from all sites of FILE. The meter calls this only if FILE is being overwritten; it never
+ * switches single sites of this engine.
  */
 static int switch_sites(struct engine *e, const struct engine_file *file)
 {
@@ -307,8 +308,8 @@ static const struct engine_ops probe_engine = {
 };
 
 /*
- * Copy the record of N bytes at AT. Return the number of words after record->session, or 0 if the
- * record is too short or too long.
+ * Copy the N bytes at AT, which should be a record, to *RECORD. Return the number of words after
+ * record->session, or 0 if the record is too short or too long.
  */
 static uint64_t copy_record(const char *at, size_t n, struct memprof_record *record)
 {
@@ -320,8 +321,8 @@ static uint64_t copy_record(const char *at, size_t n, struct memprof_record *rec
 }
 
 /*
- * Take the next record. Set *WORDS to the number of words in it after record->session. Return false
- * if no record is waiting.
+ * Take the next record out of the buffer. Set *WORDS to the number of words after record->session.
+ * Return false if no record is waiting.
  */
 static bool probe_engine_next(struct engine *e, struct memprof_record *record, uint64_t *words)
 {
@@ -374,9 +375,9 @@ struct memprof_probes {
 	pid_t pid;
 	struct ocp_process *process;
 	struct ocp_meter *meter;
-	struct memprof_record record;		       /* the last record */
-	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* the words of the last record */
-	uint64_t refused[MEMPROF_KINDS]; /* numbers of records that were not sound, by kind */
+	struct memprof_record record;		       /* the newest record */
+	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* the words of the newest record */
+	uint64_t refused[MEMPROF_KINDS]; /* by kind: how many records were not sound */
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -483,8 +484,8 @@ size_t memprof_probes_count(const struct memprof_probes *p)
 /* ---- while it runs --------------------------------------------------------------------------- */
 
 /*
- * Decode the record of N words into EVENT. Return false if the record is not sound: the program is
- * not trusted, and its words can be anything.
+ * Decode the N words in P->words into EVENT. Return false if the record is not sound: the profiled
+ * program is not trusted, so the words can have any values.
  */
 static bool decode_probe_record(const struct memprof_probes *p, uint64_t n,
 				struct memprof_event *event)

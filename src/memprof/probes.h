@@ -27,9 +27,9 @@ void memprof_probes_close(struct memprof_probes *probes);
 size_t memprof_probes_count(const struct memprof_probes *probes);
 
 /*
- * Take the next event of the session SESSION, as memprof_next() does; skip events of other
- * sessions. Before memprof_number() has returned the number of our session, pass 0: the call then
- * returns false, and all events stay in the buffer.
+ * Like memprof_next(): take the next event of the session with the number SESSION, and skip events
+ * of other sessions. SESSION is the result of memprof_number(). While it is 0, return false and
+ * leave all events in the buffer.
  */
 bool memprof_probes_next(struct memprof_probes *probes, uint64_t session,
 			 struct memprof_event *event);
@@ -42,7 +42,7 @@ int memprof_probes_add_losses(const struct memprof_probes *probes, struct mempro
 
 /*
  * Do periodic work; call this once a second. Return -ESTALE if a file of the program is being
- * overwritten in place: no more events will come.
+ * overwritten in place; then no more events will come.
  */
 int memprof_probes_refresh(struct memprof_probes *probes);
 

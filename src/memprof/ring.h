@@ -4,11 +4,11 @@
  * runs in the profiled program. Neither of the two trusts what the other has written.
  *
  * A program that links the library has two open files: the signpost, a sealed memfd with a struct
- * memprof_signpost, and the request socket, one end of a socket pair, whose other end a thread of
- * the library reads. The tool copies the request socket into its process with pidfd_getfd(2) and
- * sends one struct memprof_request with two descriptors: a memfd with a ring, and one end of
- * another socket pair, which the tool made, and over which the program replies. The profile ends
- * when that second socket is closed.
+ * memprof_signpost, and the request socket, one end of a socket pair. A thread of the library reads
+ * from the other end. The tool copies the request socket into its own process with pidfd_getfd(2)
+ * and sends one struct memprof_request over it, with two descriptors: a memfd with a ring, and one
+ * end of a second socket pair, which the tool has made and over which the program replies. The
+ * profile ends when the tool's end of this second pair is closed.
  *
  * FEATURES, FLAGS and the fields after them may be missing in the structs of other libraries and
  * tools of this version; a missing field counts as 0.
@@ -23,7 +23,10 @@
 #define MEMPROF_RING_BYTES 4096 /* size of struct memprof_ring; the records follow */
 
 enum {
-	/* Version of this interface; tool and library refuse a different one. */
+	/*
+	 * The version of this interface. Tool and library refuse each other if their versions
+	 * differ.
+	 */
 	MEMPROF_VERSION = 3,
 	MEMPROF_MAX_DEPTH = 1024,
 	MEMPROF_MAX_WRITERS = 4096, /* domains that OCaml 5.3 can run at one time */
@@ -60,7 +63,7 @@ struct memprof_signpost {
 struct memprof_request {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t depth; /* most frames of a call stack */
+	uint32_t depth; /* maximum number of frames of a call stack */
 	double rate;	/* samples per word */
 	uint32_t flags;
 	uint32_t reserved;
@@ -69,7 +72,7 @@ struct memprof_request {
 enum memprof_answer_kind {
 	MEMPROF_BUSY = 1, /* another tool profiles the program */
 	MEMPROF_INVALID,  /* the request is invalid; `text` has the reason */
-	MEMPROF_STARTED,  /* `domain` has started the profile */
+	MEMPROF_STARTED,  /* the profile has started in `domain` */
 	MEMPROF_REFUSED,  /* OCaml has refused the profile in `domain`, for the reason `text` */
 	MEMPROF_STOPPED,  /* the profile has stopped in all domains */
 };
@@ -94,10 +97,11 @@ enum memprof_kind {
 
 /*
  * The records are sequences of words in a circular buffer of DATA bytes; HEAD and TAIL count bytes
- * from the start of the session. A writer reserves space by advancing HEAD, fills the space, and
- * writes the first word of the record last. Until then, the first word is 0. The reader fills the
- * space of a record that it has read with 0, and then advances TAIL. A record never wraps: a record
- * of the kind MEMPROF_PADDING fills the end of the buffer. LOST counts the events that did not fit.
+ * from the start of the session. A writer reserves space for a record by advancing HEAD, fills in
+ * the record, and writes its first word last; until then the first word is 0. When the reader has
+ * read a record, it fills the space of the record with 0, and then advances TAIL. A record never
+ * wraps: a record of the kind MEMPROF_PADDING fills the end of the buffer. LOST counts the events
+ * that did not fit.
  */
 struct memprof_ring {
 	uint64_t magic;
@@ -113,9 +117,9 @@ struct memprof_ring {
 };
 
 /*
- * A record omits what is the same as in the previous record of the same writer in this session, not
- * counting records that were lost. The first record of a writer contains everything. A writer
- * writes for one domain at a time.
+ * A record omits fields that are the same as in the previous record that this writer has written
+ * into the ring in this session. The first record of a writer contains everything. A writer writes
+ * for one domain at a time.
  *
  *	head      see memprof_head()
  *	id        of the block
@@ -135,7 +139,7 @@ enum {
 	MEMPROF_HAS_TIME = 1 << 1,
 	MEMPROF_CONTEXT_WORDS = 2,
 	MEMPROF_LEAST_WORDS = 2,
-	MEMPROF_ALLOC_WORDS = 5, /* fixed words of an allocation, without context and frames */
+	MEMPROF_ALLOC_WORDS = 5, /* number of words of an allocation, without context and frames */
 	MEMPROF_MOST_WORDS = MEMPROF_ALLOC_WORDS + MEMPROF_CONTEXT_WORDS + MEMPROF_MAX_DEPTH,
 	MEMPROF_SOURCE_SHIFT = 56,
 };
@@ -151,8 +155,8 @@ enum memprof_source {
 };
 
 /*
- * A frame is the return address of a call. If this bit is set, the other bits are instead the
- * address of debug information, for one of several allocations that the compiler has combined.
+ * A frame is the return address of a call. But if this bit is set, the remaining bits are the
+ * address of debug information for one of several allocations that the compiler has combined.
  */
 #define MEMPROF_DEBUGINFO (UINT64_C(1) << 63)
 
@@ -181,7 +185,7 @@ struct memprof_head {
 	unsigned int flags; /* MEMPROF_HAS_... */
 	unsigned int words; /* size of the record in words */
 	unsigned int writer;
-	unsigned int kept; /* number of outermost frames that are omitted */
+	unsigned int kept; /* how many of the outermost frames are omitted */
 };
 
 static inline uint64_t memprof_pack(struct memprof_head head)

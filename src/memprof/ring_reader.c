@@ -17,7 +17,8 @@ void event_clock_look(struct event_clock *clock)
 	clock->before = clock->last;
 	clock->last = clock->look();
 	/*
-	 * Start again if the counter was set back, as when a virtual machine moves to another host.
+	 * If the counter was set back, as happens when a virtual machine moves to another host,
+	 * start again.
 	 */
 	if (clock->last.ticks < clock->before.ticks)
 		clock->first = clock->before = clock->last;
@@ -54,7 +55,10 @@ uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* The fields of a writer's last record that the next record may omit. */
+/*
+ * What the next record of a writer may omit: the fields of the writer's previous record, and the
+ * stack of its previous allocation.
+ */
 struct ring_writer {
 	uint64_t collections, time_ns;
 	uint32_t domain;
@@ -101,7 +105,7 @@ static void release(struct ring_reader *r, uint64_t words)
 	__atomic_store_n(&r->ring->tail, r->tail, __ATOMIC_RELEASE);
 }
 
-/* Return the number of words of a record without its frames. */
+/* Return the number of words of a record with this HEAD, not counting frames. */
 static uint64_t fixed_words(const struct memprof_head *head)
 {
 	const uint64_t context = head->flags & MEMPROF_HAS_CONTEXT ? MEMPROF_CONTEXT_WORDS : 0;
@@ -112,8 +116,8 @@ static uint64_t fixed_words(const struct memprof_head *head)
 }
 
 /*
- * Return true if HEAD is the head of a sound record. From the start of the record, the program has
- * written WRITTEN words, and ROOM words are left up to the end of the circular buffer.
+ * Return true if HEAD can be the head of a valid record. From the start of the record, WRITTEN
+ * words have been written, and ROOM words are left up to the end of the circular buffer.
  */
 static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t room)
 {
@@ -133,8 +137,8 @@ static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t
 }
 
 /*
- * Return the state of the writer of HEAD. Return NULL if out of memory, or if the first record of
- * the writer lacks fields.
+ * Return the state of the writer that HEAD names. Return NULL if memory is short, or if this is the
+ * first record of the writer and omits fields.
  */
 static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof_head *head)
 {
@@ -175,7 +179,9 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 	return memprof_event_is_sound(event);
 }
 
-/* Set the time of WRITER's last event to TIME, unless TIME is earlier than the time that is set. */
+/*
+ * Set WRITER->time_ns to TIME, converted to nanoseconds, but never to an earlier time than before.
+ */
 static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t time)
 {
 	const uint64_t ns = r->in_ticks ? event_clock_ns(&r->clock, time) : time;
@@ -214,8 +220,8 @@ static bool decode_ring_record(struct ring_reader *r, const struct memprof_head 
 }
 
 /*
- * Return how many bytes of records are known to have been written but not read. Read the head of
- * the ring only when all known records have been read: each access takes its cache line away from
+ * Return how many bytes of records are known to have been written but not read. Read ring->head
+ * only when all known records have been read, because each access takes the cache line away from
  * the program's processor.
  */
 static uint64_t bytes_written(struct ring_reader *r)

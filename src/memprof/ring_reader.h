@@ -15,9 +15,10 @@
 
 /*
  * Converts the times of events from ticks of the time stamp counter to CLOCK_MONOTONIC. The reader
- * samples both clocks whenever it has read all events, and whenever an event is newer than the last
- * sample. So nearly every event is between two samples that are close together. Interpolation
- * between these two gives the right time, even while the kernel adjusts CLOCK_MONOTONIC.
+ * reads both clocks (a sample) whenever it has read all events, and whenever an event is newer than
+ * the newest sample. So nearly every event is between two samples that are close together, and
+ * interpolation between these samples gives the right time, even while the kernel adjusts
+ * CLOCK_MONOTONIC.
  */
 struct event_clock {
 	struct tick_moment (*look)(void);
@@ -40,8 +41,9 @@ struct ring_writer;
 
 struct ring_reader {
 	struct memprof_ring *ring;
-	uint64_t data;			     /* size of the circular buffer in bytes */
-	uint64_t head, tail;		     /* `head` was last read from the ring */
+	uint64_t data; /* size of the circular buffer in bytes */
+	/* `head`: the value most recently read from ring->head */
+	uint64_t head, tail;
 	uint64_t record[MEMPROF_MOST_WORDS]; /* a copy of the last record */
 	/* State of each writer; NULL: no record yet. */
 	struct ring_writer *writers[MEMPROF_MAX_WRITERS];
@@ -74,13 +76,14 @@ void ring_reader_finish(struct ring_reader *reader);
 bool ring_reader_has_rest(const struct ring_reader *reader);
 
 /*
- * Return the memprof_source for NUMBER, which is from OCaml, or MEMPROF_OTHER if NUMBER is unknown.
+ * Convert NUMBER, OCaml's number of a source, to an enum memprof_source; MEMPROF_OTHER if NUMBER is
+ * unknown.
  */
 enum memprof_source memprof_source_of(uint64_t number);
 
 /*
- * EVENT must be an allocation. Return true if its numbers are below limits that keep sums of them
- * from overflowing.
+ * EVENT must be an allocation. Return true if its numbers are so small that sums of such numbers
+ * cannot overflow.
  */
 bool memprof_event_is_sound(const struct memprof_event *event);
 

@@ -80,8 +80,8 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 }
 
 /*
- * Return true if POST is the signpost of PID itself, not of its parent: a forked child has the
- * files of its parent until the library has made new ones.
+ * Return true if POST is the signpost of PID itself. After a fork, a child has the signpost of its
+ * parent until the library has made a new one.
  */
 static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
 {
@@ -430,9 +430,9 @@ static void record_domain_start(struct memprof_answers *a, uint32_t domain)
 
 /*
  * Record that a domain refused the profile. There are two cases. A domain that was spawned during
- * the profile inherits the profile of its parent and refuses a second one; this domain sends
- * events, which show that it is profiled. Any other domain refuses because the program itself has
- * started a profile in it.
+ * the profile has inherited the profile of its parent, and therefore refuses to start it again;
+ * that it is profiled can be seen from its events. Any other domain refuses because the program
+ * itself has started a profile there.
  */
 static void record_refusal(struct memprof_answers *a, const struct memprof_answer *answer)
 {

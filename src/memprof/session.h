@@ -25,7 +25,10 @@
 #define MEMPROF_MIN_RATE   1e-9
 #define MEMPROF_USUAL_RATE 1e-4
 
-/* Prefix of the library's own probes. Counting these costs a trap for each event. */
+/*
+ * The names of the library's probes begin with this. Counting these probes costs a trap for each
+ * event.
+ */
 #define MEMPROF_PROBES "memprof_"
 
 /* Set *RATE from TEXT. Return false if TEXT is not a number from 1e-9 to 1. */
@@ -35,7 +38,10 @@ struct memprof_spec {
 	double rate;	/* samples per word; above 0, at most 1 */
 	uint32_t depth; /* most frames of a call stack; at most MEMPROF_MAX_DEPTH */
 	uint64_t data;	/* size of the ring in bytes: a power of two; 0: the default */
-	/* The events are read at the probes, with struct memprof_probes; the ring stays empty. */
+	/*
+	 * True: the caller reads the events at the probes, with struct memprof_probes, and the ring
+	 * stays empty.
+	 */
 	bool by_probes;
 };
 
@@ -127,13 +133,13 @@ enum {
 
 /* Initialise the struct with zeros. */
 struct memprof_answers {
-	/* CLOCK_MONOTONIC when the first domain started the profile; 0: none has */
+	/* CLOCK_MONOTONIC when the first domain started the profile; 0: no domain has */
 	int64_t started_ns;
-	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: none */
+	int64_t refused_ns; /* CLOCK_MONOTONIC of the first refusal; 0: no domain has refused */
 	bool has_stopped;   /* the profile has ended in all domains */
 	/* The program has closed the session: it has ended or executed another program. */
 	bool is_closed;
-	char refusal[MEMPROF_TEXT_BYTES]; /* reason of the last refusal */
+	char refusal[MEMPROF_TEXT_BYTES]; /* the reason that the most recent refusal gave */
 	/* Domains that have refused the profile and have sent no events. */
 	uint32_t refused[MEMPROF_MAX_REFUSED];
 	size_t n_refused;

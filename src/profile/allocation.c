@@ -79,10 +79,11 @@ enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
 struct sampled_process {
 	uint32_t tgid;
 	struct gc_reader *reader;
-	double first, last;  /* words in minor heaps when sampling began and at the last reading */
+	/* words allocated in minor heaps when sampling began, and at the newest reading */
+	double first, last;
 	double unsure;	     /* error bound of last - first, in words */
-	uint64_t last_heaps; /* minor heaps that had run out when `last` was read */
-	uint64_t end_heaps;  /* minor heaps that had run out when sampling ended */
+	uint64_t last_heaps; /* how many minor heaps had run out when `last` was read */
+	uint64_t end_heaps;  /* how many minor heaps had run out when sampling ended */
 	bool is_sampled;
 	/* The link for small blocks and the one for large blocks; -1: not attached. */
 	int links[LINKS_A_PROCESS];
@@ -98,8 +99,8 @@ struct allocation {
 };
 
 /*
- * Check that the kernel supports uprobes of one process. Before Linux 6.10, it takes the process id
- * of a uprobe link for the id of a single thread.
+ * Check that the kernel supports uprobes of one process. Before Linux 6.10, the kernel takes the
+ * process id of a uprobe link for the id of a single thread.
  */
 static int check_kernel(struct ocp_ctx *ctx)
 {
@@ -203,8 +204,8 @@ static int attach_small(struct allocation *a, struct code_file *code,
 }
 
 /*
- * Attach to the functions that allocate blocks directly in the major heap. Blocks that move there
- * in a minor collection are not sampled, since they are allocated by other functions.
+ * Attach to the functions that allocate blocks directly in the major heap. Blocks that a minor
+ * collection moves to the major heap are not sampled here, since other functions allocate them.
  */
 static int attach_large(struct allocation *a, struct code_file *code,
 			const struct uprobe_target *target, const struct named_symbol *symbols,
@@ -316,8 +317,8 @@ static uint64_t heaps_of(const struct allocation *a, const struct sampled_proces
 }
 
 /*
- * Read the allocated words of PROCESS, and the number of minor heaps, at the same time. Return
- * -ESRCH if the process has ended.
+ * Read how many words PROCESS has allocated, and how many of its minor heaps have run out, at the
+ * same time. Return -ESRCH if the process has ended.
  */
 static int refresh_process(struct allocation *a, struct sampled_process *process)
 {
@@ -333,9 +334,10 @@ static int refresh_process(struct allocation *a, struct sampled_process *process
 }
 
 /*
- * Begin to count samples. The program continues to run between our reading of the words and the
- * start of counting; this can take long if the tool has to wait for a processor. So take the mean
- * of a reading before the start and a reading after it.
+ * Begin to count samples of PROCESS. The words allocated up to this moment cannot be read at the
+ * very same moment: the process continues to run between a reading and the start, and this can take
+ * long if the tool has to wait for a processor. So use the mean of a reading before and a reading
+ * after the start.
  */
 static int begin_sampling(struct allocation *a, struct sampled_process *process)
 {
@@ -377,7 +379,7 @@ static void end_sampling(struct allocation *a, struct sampled_process *process)
 	process->last_heaps = sampled.heaps;
 }
 
-/* Stop sampling PROCESS. Its numbers are kept for the profile. */
+/* Stop sampling PROCESS, but keep its numbers for the profile. */
 static void stop_process(struct allocation *a, struct sampled_process *process)
 {
 	end_sampling(a, process);

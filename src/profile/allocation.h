@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Samples allocation with uprobes on two kinds of functions of the OCaml runtime: the function that
- * an allocation calls when the minor heap has run out, and the functions that allocate large
- * blocks. Counters in the runtime then show how many words each sample stands for.
+ * is called when the minor heap has run out, and the functions that allocate large blocks. Counters
+ * of the runtime show how many words each sample stands for.
  */
 #ifndef PROFILE_ALLOCATION_H
 #define PROFILE_ALLOCATION_H
@@ -17,7 +17,10 @@
 
 struct allocation;
 
-/* Descriptors of programs and of a map of bpf/profile.bpf.c, owned by the caller. */
+/*
+ * Descriptors of two programs and of the map `sampled` of bpf/profile.bpf.c. The caller owns the
+ * descriptors.
+ */
 struct allocation_bpf {
 	int small, large;
 	int sampled;
@@ -32,7 +35,10 @@ void allocation_close(struct allocation *allocation);
  * reason.
  */
 int allocation_check(struct ocp_ctx *ctx, pid_t pid);
-/* Sample PID, which BPF programs know as TGID. Return -ENODATA if PID is not an OCaml program. */
+/*
+ * Sample process PID, whose id in the BPF programs is TGID. Return -ENODATA if PID is not an OCaml
+ * program.
+ */
 int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tgid);
 
 /*
@@ -52,8 +58,8 @@ void allocation_stop(struct allocation *allocation);
 
 /*
  * Return the words that TGID has allocated in its minor heaps since it was added. If the process
- * has ended, the words after the last reading are estimated from the number of minor heaps that ran
- * out.
+ * has ended, the words that it allocated after the last reading are estimated from the number of
+ * minor heaps that ran out.
  */
 double allocation_minor_words(const struct allocation *allocation, uint32_t tgid);
 /* Return the error bound, in words, of the sum of allocation_minor_words() over all processes. */
@@ -66,11 +72,11 @@ struct entry_place {
 };
 
 /*
- * Find the place for a uprobe on FUNCTION, which is in FILE. The place is the entry, unless the
- * kernel would single-step the instruction there. In that case, it is the first instruction that
- * the kernel emulates and that each call executes exactly once, if the instructions before it
- * neither branch nor change rdi or memory. If there is no such instruction, it is the entry after
- * all. Return 0, or -ENOMEM with a message.
+ * Set *PLACE to the place for a uprobe on FUNCTION, which is in FILE: the entry of the function if
+ * the kernel emulates the instruction there. Otherwise the kernel would single-step it; so take the
+ * first instruction that the kernel emulates and that each call executes exactly once, provided
+ * that the instructions before it neither branch nor change rdi or memory. If there is no such
+ * instruction, take the entry nevertheless. Return 0, or -ENOMEM with a message.
  */
 int entry_place_find(struct ocp_ctx *ctx, struct code_file *file,
 		     const struct named_symbol *function, struct entry_place *place);

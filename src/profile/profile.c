@@ -12,7 +12,7 @@
 struct maker {
 	struct ocp_ctx *ctx;
 	struct frame_names *names;
-	const struct named_frame **frames; /* frames of the stack that is being named */
+	const struct named_frame **frames; /* the frames of the stack that is being named */
 	size_t n;
 };
 
@@ -54,7 +54,10 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Return a number that distinguishes functions of the same name in profile_compare_frames(). */
+/*
+ * Return the class of functions of KIND: profile_compare_frames() treats two functions with the
+ * same name as equal only if their classes are equal.
+ */
 static int class_of(enum frame_kind kind)
 {
 	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
@@ -78,7 +81,7 @@ int profile_compare_stacks(const struct named_stack *a, const struct named_stack
 	return COMPARE(a->n, b->n);
 }
 
-/* Compare two stacks by their functions, and if these are equal, by their lines. */
+/* Compare two stacks by their functions, and if all functions are equal, by their lines. */
 static int compare_stack_places(const struct named_stack *a, const struct named_stack *b)
 {
 	int order = profile_compare_stacks(a, b);
@@ -365,7 +368,7 @@ const char *profile_kind_name(enum profile_kind kind)
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* A frame in one stack, to be sorted by function. */
+/* One occurrence of a frame in a stack, for sorting by function. */
 struct seen {
 	const struct named_frame *frame;
 	size_t stack;
@@ -408,7 +411,8 @@ static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 
 /*
  * Return the index in STACK of the function that waits, that allocates, or on behalf of which the
- * collector runs. If all functions belong to the mechanism (is_means()), return the innermost one.
+ * collector runs. If all functions belong to the mechanism (is_means()), return the index of the
+ * innermost function.
  */
 static size_t innermost(const struct profile *profile, size_t stack)
 {

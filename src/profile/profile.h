@@ -21,15 +21,15 @@ struct named_stack {
 	uint64_t samples;
 	uint64_t value; /* nanoseconds on the CPU or of waiting, or allocated words */
 	/*
-	 * Only if has_heap: number of allocated blocks; words that are alive; blocks that are
-	 * alive.
+	 * Only if profile.has_heap: the number of allocated blocks, the number of words that are
+	 * alive, and the number of blocks that are alive.
 	 */
 	uint64_t objects, live, live_objects;
 };
 
 /*
- * CPU time of a profile of kind PROFILE_CPU or PROFILE_GC, in nanoseconds: of all samples, and of
- * the samples in the garbage collector.
+ * The CPU time, in nanoseconds, that the samples of a profile of kind PROFILE_CPU or PROFILE_GC
+ * stand for: all samples, and the samples in the garbage collector.
  */
 struct collector_time {
 	/* `collector` includes time that is neither minor nor major */
@@ -48,24 +48,24 @@ struct profile {
 	bool is_live;  /* if has_heap: readers show live words first */
 	uint64_t word_period; /* if has_heap: words that one sample stands for */
 	char *comments;	      /* lines of text for readers, allocated with malloc(3); NULL: none */
-	/* The largest value first; no two have the same functions and lines. */
+	/* The stacks, the largest value first. No two stacks have the same functions and lines. */
 	struct named_stack *stacks;
 	size_t n;
 	uint64_t samples, value; /* sums over all stacks */
 	size_t processes;	 /* number of profiled processes; 0: not known */
 	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited the whole time */
-	uint64_t truncated;	 /* samples whose callers are not all known */
-	uint64_t lost;		 /* samples that are not in the stacks */
-	uint64_t lost_otherwise; /* the part of `lost` whose reasons are not in the structs below */
+	uint64_t truncated;	 /* samples whose stack lacks callers */
+	uint64_t lost;		 /* samples that are in none of the stacks */
+	uint64_t lost_otherwise; /* those of `lost` whose reason is not in the structs below */
 	/*
-	 * For PROFILE_WORDS: words in small blocks. Each number is 0 if it is at most 1 % of all
-	 * words.
+	 * For PROFILE_WORDS: numbers about words in small blocks. A number that is at most 1 % of
+	 * all words is set to 0.
 	 */
-	uint64_t unsure_words;	/* error bound of the words counted */
+	uint64_t unsure_words;	/* error bound of the number of words */
 	uint64_t missing_words; /* words that are in no stack, since no minor heap ran out */
 	uint64_t large_ns;	/* how long large blocks were sampled; 0: for all of the time */
-	struct stack_losses stack_losses; /* reasons of `truncated` and `lost` */
-	struct profile_losses losses;	  /* further reasons of `lost` */
+	struct stack_losses stack_losses; /* the reasons why samples are truncated or lost */
+	struct profile_losses losses;	  /* further reasons why samples are lost */
 };
 
 /*
@@ -82,7 +82,8 @@ void profile_merge(struct profile *profile);
 
 /*
  * Compare functions by name. An OCaml function and a C function with the same name are equal, since
- * the folded form does not distinguish them; a kernel function differs from both.
+ * the folded form does not distinguish OCaml from C; a kernel function with this name differs from
+ * both.
  */
 int profile_compare_frames(const struct named_frame *a, const struct named_frame *b);
 int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b);
@@ -124,9 +125,11 @@ void profile_merge_lines(struct profile *profile);
 /* A function, with its values in all stacks. */
 struct profile_function {
 	const char *function;
-	const struct named_frame *frame; /* one of the function's frames */
-	uint64_t self;			 /* sum over the stacks whose innermost function it is */
-	uint64_t total;			 /* sum over the stacks that contain it */
+	const struct named_frame *frame; /* one of the frames of the function */
+	/* sum of the values of the stacks whose innermost function is this one */
+	uint64_t self;
+	/* sum of the values of the stacks that contain this function */
+	uint64_t total;
 };
 
 /* List the functions of PROFILE, the largest `self` first. The caller frees *FUNCTIONS. */

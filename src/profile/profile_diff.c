@@ -16,7 +16,7 @@ static double points_of(const struct profile_diff *diff, const struct profile_ch
 	       profile_share(diff->old_profile, change->old_value);
 }
 
-/* Sort the larger absolute difference first. */
+/* Compare for sorting the largest absolute value first. */
 static int compare_points(double a, double b)
 {
 	return COMPARE(fabs(b), fabs(a));

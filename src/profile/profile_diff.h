@@ -12,9 +12,12 @@ struct profile_change {
 };
 
 struct profile_diff_stack {
-	const struct named_stack *stack; /* from one of the two profiles */
+	const struct named_stack *stack; /* the stack in one of the two profiles */
 	struct profile_change change;
-	double points; /* new share minus old share, in per cent of the profile's sum */
+	/*
+	 * share of the new profile's sum minus share of the old profile's sum, in percentage points
+	 */
+	double points;
 };
 
 struct profile_diff_function {
@@ -26,8 +29,9 @@ struct profile_diff_function {
 struct profile_diff {
 	const struct profile *old_profile, *new_profile;
 	/*
-	 * Factor for old values that makes them comparable with new values: the ratio of the new to
-	 * the old duration or, if a duration is not known, of the sums of all values.
+	 * The factor by which old values are multiplied to be comparable with new values: the new
+	 * divided by the old duration or, if a duration is not known, the sum of the new values
+	 * divided by the sum of the old values.
 	 */
 	double scale;
 	bool has_times;

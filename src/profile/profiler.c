@@ -27,7 +27,7 @@
 
 /*
  * A process that has just started is recognised as an OCaml program only when its runtime has
- * allocated memory. So try again, up to MAX_TRIES times.
+ * allocated memory. So try to sample its allocation up to MAX_TRIES times.
  */
 enum { MAX_TRIES = 50, MAX_PENDING = 64 };
 
@@ -52,7 +52,8 @@ struct profiler {
 	int n_cpus; /* number of possible CPUs */
 	int *links;
 	size_t n_links;
-	struct added_process *added; /* including processes that have ended */
+	/* all processes that were added, including those that have ended */
+	struct added_process *added;
 	size_t n_added;
 	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
 	size_t n_pending;
@@ -130,13 +131,13 @@ static int open_waiting(struct profiler *p, struct waiting **waiting)
 static int start_waits(struct profiler *p)
 {
 	struct waiting *waiting = NULL;
-	int gap = open_waiting(p, &waiting); /* slow, so before the start */
+	int gap = open_waiting(p, &waiting); /* this is slow, so do it before the start */
 	int err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
 
 	/* Record the threads that are already waiting. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
 		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
-		/* Ignore the failure if the process has ended. */
+		/* The failure does not matter if the process has ended. */
 		if (gap && kill(p->added[i].pid, 0) != 0)
 			gap = 0;
 	}
@@ -376,10 +377,10 @@ double profiler_minor_words(const struct profiler *p, uint32_t tgid)
 }
 
 /*
- * Add a process that has begun to execute the file. BPF programs sample a process that executes the
- * file even if it is not added, except for its allocation. So do nothing if the process has ended,
- * or if it is in a pid namespace where it has another id than here. A process that has executed
- * another program since must not be profiled.
+ * Add process TGID, which has begun to execute the file spec.exe. Even without being added, it is
+ * sampled by the BPF programs, except for its allocation. So do nothing if the process has ended,
+ * or if it is in a pid namespace where it has another id than in ours. And do nothing if it has
+ * executed another program since, which must not be profiled.
  */
 static int add_newcomer(struct profiler *p, uint32_t tgid)
 {
@@ -392,7 +393,7 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 	stack_walker_add_process(p->walker, (pid_t)tgid, tgid);
 	/*
 	 * From now on, BPF programs forget the process when it executes another program. But it may
-	 * have executed one between the check above and stack_walker_add_process().
+	 * have done so between the check above and stack_walker_add_process(), so check again.
 	 */
 	if (!image_is_exe((pid_t)tgid, p->exe_fd)) {
 		profiler_forget_process(p, tgid);
@@ -470,8 +471,8 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Read the threads that still wait. For each, count the time from the start of its wait or of the
- * profile, whichever is later, until now.
+ * Read the threads that still wait. For each thread, count the time from the start of the wait or
+ * the start of the profile, whichever is later, until now.
  */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
@@ -534,7 +535,7 @@ static int compare_tgids(const void *a, const void *b)
 	return COMPARE(x->tgid, y->tgid);
 }
 
-/* Return the number of minor heaps of TGID that the samples in READING stand for. */
+/* Return how many minor heaps of process TGID the samples in READING stand for. */
 static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid)
 {
 	uint64_t n = 0;
@@ -546,8 +547,8 @@ static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid
 }
 
 /*
- * Set the values of samples. All minor heaps of a process have the same size, so each stands for an
- * equal share of the words that the process has allocated.
+ * Set the values of samples. All minor heaps of a process have the same size, so each of them
+ * stands for an equal share of the words that the process has allocated in minor heaps.
  */
 static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 {
@@ -571,9 +572,9 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Return the number of words in small blocks of all processes that have no sample of a minor heap.
- * Such a process can have small blocks: large blocks can make the collector empty each minor heap
- * before it has run out.
+ * Return the number of words that processes without any sample of a minor heap have allocated in
+ * small blocks. This can happen: the allocation of large blocks can make the collector empty each
+ * minor heap before it has run out.
  */
 static double count_missing(const struct profiler *p, const struct profile_reading *reading)
 {
@@ -610,8 +611,8 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /*
- * Count the processes that were added, and processes with samples that ended before they could be
- * added.
+ * Set reading->n_processes to the number of processes that were added, plus the number of those
+ * that have samples, but ended before they could be added.
  */
 static int count_processes(const struct profiler *p, struct profile_reading *reading)
 {

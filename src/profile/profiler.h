@@ -28,18 +28,18 @@ enum profile_kind {
 struct profiler_spec {
 	enum profile_kind kind;
 	/*
-	 * Samples per second and CPU. With PROFILE_WORDS: the most samples of minor heaps per
-	 * second and CPU; 0: the default.
+	 * Samples per second and CPU. For PROFILE_WORDS: the maximum number of samples of minor
+	 * heaps per second and CPU; 0: the default.
 	 */
 	unsigned int hz;
-	size_t max_processes; /* number of processes at one time */
+	size_t max_processes; /* maximum number of processes at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
 	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
 };
 
-/* How often one stack was seen in a thread. */
+/* The samples of one stack in one thread. */
 struct profile_sample {
 	const struct stored_stack *stack;
 	uint32_t tgid, tid;
@@ -58,13 +58,16 @@ struct profile_reading {
 	struct profile_losses losses;
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited the whole time */
-	size_t n_without_stack;	 /* samples whose stack was not found when the stacks were read */
+	size_t n_without_stack;	 /* samples whose stack was missing when the stacks were read */
 	/*
-	 * samples of minor heaps, from processes that ended before their allocated words were read
+	 * samples of minor heaps in processes that ended before we read how many words they had
+	 * allocated
 	 */
 	size_t n_without_words;
 	double unsure_words; /* error bound of the number of words in small blocks */
-	/* Words in small blocks, of processes without a sample of a minor heap. */
+	/*
+	 * Words in small blocks that were allocated by processes without a sample of a minor heap.
+	 */
 	double missing_words;
 };
 
@@ -94,11 +97,14 @@ void profiler_pause(struct profiler *profiler);
 
 /* Set *TGID to the id by which BPF programs know PID. */
 int profiler_process_id(const struct profiler *profiler, pid_t pid, uint32_t *tgid);
-/* Return true if TGID is being sampled. This ends when TGID exits or executes another program. */
+/*
+ * Return true if process TGID is being sampled. Sampling ends when the process exits or executes
+ * another program.
+ */
 bool profiler_has_process(const struct profiler *profiler, uint32_t tgid);
 void profiler_forget_process(const struct profiler *profiler, uint32_t tgid);
 /*
- * Return the words that TGID has allocated in minor heaps since it was added. Only for
+ * Return how many words process TGID has allocated in minor heaps since it was added. Only for
  * PROFILE_WORDS.
  */
 double profiler_minor_words(const struct profiler *profiler, uint32_t tgid);
@@ -106,15 +112,19 @@ double profiler_minor_words(const struct profiler *profiler, uint32_t tgid);
 /* The time that sampling has cost the processes so far, in nanoseconds. */
 struct profiler_cost {
 	double ns;
-	double large_ns; /* the part for large blocks, which profiler_stop_large() would save */
+	/* the part of `ns` for large blocks, which profiler_stop_large() would save */
+	double large_ns;
 };
 /*
  * Set *COST to the cost so far. COSTS has the cost of a uprobe on this machine
- * (measure/calibrate.h); it is used only for PROFILE_WORDS.
+ * (measure/calibrate.h), and is used only for PROFILE_WORDS.
  */
 int profiler_cost(struct profiler *profiler, const struct ocp_costs *costs,
 		  struct profiler_cost *cost);
-/* Stop sampling large blocks. The words that are allocated in them from now on are missing. */
+/*
+ * Stop sampling large blocks. From now on, the profile lacks the words that are allocated in large
+ * blocks.
+ */
 void profiler_stop_large(struct profiler *profiler);
 
 /* Read all samples so far. The caller frees the reading with profile_reading_free(). */

@@ -15,9 +15,10 @@ struct followed_process {
 	uint32_t tgid;
 	uint64_t start_time;
 	char *exe;
-	bool is_sampled; /* false: it cannot be sampled */
-	bool has_left;	 /* it must no longer be sampled */
-	double words;	 /* for PROFILE_WORDS: words that are already in the values of records */
+	bool is_sampled; /* false: the process cannot be sampled */
+	bool has_left;	 /* the process must not be sampled any more */
+	/* for PROFILE_WORDS: how many words the values of records already contain */
+	double words;
 };
 
 /* What was counted for one stack in one thread since the recorder was opened. */
@@ -137,7 +138,7 @@ static int add_sampled_process(struct recorder *r, const struct recorded_process
 
 /*
  * Return true if KNOWN is still the process that was added. BPF programs forget a process that
- * executes another program, so a process that they have forgotten is not the same.
+ * executes another program, so if they have forgotten KNOWN, it is not the same.
  */
 static bool is_same_process(const struct recorder *r, const struct followed_process *known,
 			    const struct recorded_process *process)
@@ -233,10 +234,10 @@ static uint64_t new_heaps(const struct recorder *r, const struct record *records
 }
 
 /*
- * Set the values of RECORDS[0..N), which are all of one process: the values of the last reading,
- * plus what is new in this reading. The words allocated since the last sample of a minor heap are
- * divided among the new samples of minor heaps. If there is no new sample, the words are left for a
- * later reading.
+ * RECORDS[0..N) are all records of one process. Set their values: the values of the previous
+ * reading, plus what is new in this reading. The words allocated since the last sample of a minor
+ * heap are divided among the new samples of minor heaps. If there is no new sample, the words are
+ * left for a later reading.
  */
 static void weigh_process(struct recorder *r, struct record *records, size_t n)
 {
@@ -348,7 +349,7 @@ bool record_filter_has(const struct record_filter *filter, const char *exe, pid_
 	       (!filter->pid || filter->pid == pid);
 }
 
-/* Set the losses of PART to the losses since MARK. */
+/* Set the losses of PART to those that happened since MARK. */
 static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		       struct profile_reading *part)
 {
@@ -366,7 +367,7 @@ static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		of_stacks->ended[end] -= mark->stack_losses.ended[end];
 }
 
-/* Append the increase of RECORD since MARK to the samples of PART. */
+/* Append a sample to PART that contains the increase of RECORD since MARK. */
 static void add_since(const struct record *record, const struct record_mark *mark,
 		      struct profile_reading *part)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples processes that start and end, continuously, and makes profiles of any intervals, which
- * may overlap. The counts in the kernel are never reset: a profile is the difference between two
- * readings of the counts. So each sample is in every profile whose interval contains it.
+ * Continuously samples processes, which may start and end, and makes profiles of intervals. The
+ * intervals may overlap, because the counts in the kernel are never reset: a profile is the
+ * difference between two readings of the counts, so that it contains every sample of its interval.
  */
 #ifndef PROFILE_RECORDER_H
 #define PROFILE_RECORDER_H
@@ -29,7 +29,7 @@ void recorder_pause(struct recorder *recorder);
 
 struct recorded_process {
 	pid_t pid;
-	const char *exe; /* the name of its program in profiles */
+	const char *exe; /* the name of the program in profiles */
 };
 
 /*
@@ -40,9 +40,9 @@ int recorder_follow(struct recorder *recorder, const struct recorded_process *li
 /* Read the mappings of processes that have loaded code. Call this about once a second. */
 int recorder_refresh(struct recorder *recorder);
 /*
- * Return true if the caller should open a new recorder: BPF maps are half full, or a listed process
- * cannot be sampled, since there are too many processes, or since its id was sampled before, when
- * it belonged to another process or program.
+ * Return true if the caller should open a new recorder, because BPF maps are half full, or because
+ * a listed process cannot be sampled: either there are too many processes, or the process has an id
+ * that was sampled before for another process or program.
  */
 bool recorder_is_worn(const struct recorder *recorder);
 
@@ -61,7 +61,7 @@ struct record_mark {
 int recorder_mark(struct recorder *recorder, struct record_mark *mark);
 void record_mark_free(struct record_mark *mark);
 
-/* A profile and the process that it is of. */
+/* A profile, and the process whose samples it contains. */
 struct process_profile {
 	struct profile profile;
 	const char *exe; /* NULL: the profile is of several processes, or of none */
@@ -77,10 +77,10 @@ struct record_filter {
 bool record_filter_has(const struct record_filter *filter, const char *exe, pid_t pid);
 
 /*
- * Make profiles, since MARK, of the processes that match FILTER: one profile for each process that
- * has samples or, if IS_ONE, a single profile for all. If there are no samples, make one empty
- * profile. The first profile contains the losses of all processes. The names are valid until the
- * recorder is closed. Free the list with process_profiles_free().
+ * Make profiles of the time since MARK for the processes that match FILTER: one profile for each
+ * process that has samples or, if IS_ONE, a single profile for all of them. If there are no
+ * samples, make one empty profile. The first profile contains the losses of all processes. The
+ * names are valid until the recorder is closed. Free the list with process_profiles_free().
  */
 int recorder_take(struct recorder *recorder, const struct record_mark *mark,
 		  const struct record_filter *filter, bool is_one, struct process_profile **list,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Checks for every site, before the attach, that the requested arguments can be read. If a site
- * lacks an argument that the filter needs, its probe is left out as a whole, with a warning,
- * because its counts would be wrong. If a site lacks only the argument of the histogram or of the
- * groups, its probe is counted without these. It is an error if no probe is left, or if a pair
- * needs the missing argument.
+ * lacks an argument that the filter needs, the whole probe of this site is left out, with a
+ * warning, because its counts would be wrong. If a site lacks only the argument of the histogram or
+ * of the groups, the probe is counted without histogram or groups. It is an error if no probe is
+ * left, or if a pair needs the missing argument.
  *
  * A file that is loaded later is checked after the attach. In such a file, only the sites that fail
  * the check are left out, with a warning, not the other sites of their probes.
@@ -68,8 +68,8 @@ static int enlarge_table(struct ocp_ctx *ctx, struct arg_table *table)
 }
 
 /*
- * For each name in ASKED, store a copy of the argument that has this name in NAMES: in the order of
- * ASKED, from index ARGS_MAX on.
+ * NAMES has the names of the arguments in ARGS. For each name asked->names[i] that occurs in NAMES,
+ * copy the argument with this name to args->args[ARGS_MAX + i].
  */
 static void add_named(struct site_args *args, const char *names, const struct asked_names *asked)
 {
@@ -82,8 +82,8 @@ static void add_named(struct site_args *args, const char *names, const struct as
 }
 
 /*
- * Add an entry with TEXT at PLACE of by_text. The table then owns TEXT, unless an error is
- * returned.
+ * Add an entry with TEXT to the table, at index PLACE of by_text. The table then owns TEXT, unless
+ * an error is returned.
  */
 static int insert_text(struct ocp_ctx *ctx, struct arg_table *table, char *text,
 		       const char *operands, size_t place)
@@ -101,10 +101,10 @@ static int insert_text(struct ocp_ctx *ctx, struct arg_table *table, char *text,
 }
 
 /*
- * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h), and set *NUMBER
- * to its number. In the entry, the arguments by position are followed by the arguments whose names
- * are in ASKED. ASKED must be the same in all calls. Return -EINVAL with a message if OPERANDS are
- * malformed.
+ * Find or add the entry for OPERANDS with the argument names NAMES (program/arg_names.h), and set
+ * *NUMBER to the number of the entry. An entry has the arguments by position, and behind them the
+ * arguments that ASKED names. ASKED must be the same in all calls. Return -EINVAL with a message if
+ * OPERANDS are malformed.
  */
 static int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *operands,
 			 const char *names, const struct asked_names *asked, uint32_t *number)
@@ -136,7 +136,7 @@ const char *arg_table_names(const struct arg_table *table, uint32_t number)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-enum { MAX_TOLD = 10 }; /* left-out probes that are reported with a warning */
+enum { MAX_TOLD = 10 }; /* how many left-out probes get a warning each */
 
 void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites,
 		       const struct measure_request *request)
@@ -205,7 +205,10 @@ bool arg_requests_group_pairs(const struct arg_requests *requests,
 	return requests->by_arg >= 0 && probe->begins_pair;
 }
 
-/* Return why locations of the site's arguments are unknown; NULL if they are known. */
+/*
+ * Return NULL if the locations of the site's arguments are known; otherwise the reason why they are
+ * not.
+ */
 static const char *args_fault(const struct measured_site *site)
 {
 	return site->site->corrected ? site->site->corrected->fault : NULL;
@@ -230,8 +233,8 @@ const char *arg_requests_name(const struct arg_requests *requests, unsigned int 
 }
 
 /*
- * Return the position of argument ARG at a site whose arguments have NAMES. Return -1 if ARG was
- * requested by a name that no argument of the site has.
+ * Return the position of the requested argument ARG at a site whose arguments have the names NAMES.
+ * Return -1 if ARG was requested by a name that none of them has.
  */
 static int position_of(const struct arg_requests *requests, unsigned int arg, const char *names)
 {
@@ -240,7 +243,10 @@ static int position_of(const struct arg_requests *requests, unsigned int arg, co
 	return name ? arg_names_find(names, name) : (int)arg;
 }
 
-/* Return the declared type of argument ARG at a site whose arguments have NAMES. */
+/*
+ * Return the declared type of the requested argument ARG at a site whose arguments have the names
+ * NAMES.
+ */
 static enum ocp_arg_type declared_type(const struct arg_requests *requests, unsigned int arg,
 				       const char *names)
 {
@@ -263,8 +269,8 @@ unsigned int arg_requests_position(const struct arg_requests *requests,
 /* ---- arguments that cannot be read ----------------------------------------------------------- */
 
 /*
- * Return "NAME (FILE:LINE)" of the probe at SITE, or "probe 'NAME'" if its place is unknown. The
- * caller frees the text; NULL: out of memory.
+ * Return the text "NAME (FILE:LINE)" for the probe at SITE, or "probe 'NAME'" if its source
+ * position is unknown. The caller frees the text. NULL means that memory is short.
  */
 static char *probe_text(const struct arg_requests *requests, const struct measured_site *site)
 {
@@ -295,7 +301,10 @@ static const char *arg_text(const struct measured_site *site, unsigned int posit
 	return text;
 }
 
-/* Return the operand at POSITION, and set *N to its length in bytes. */
+/*
+ * Return the operand of the argument at POSITION of SITE, and set *N to the length of the operand
+ * in bytes.
+ */
 static const char *operand_at(const struct measured_site *site, unsigned int position, size_t *n)
 {
 	const char *at = site->site->args;
@@ -310,8 +319,9 @@ static const char *operand_at(const struct measured_site *site, unsigned int pos
 }
 
 /*
- * Refuse an argument whose place is known but cannot be read, or that the compiler has stored
- * nowhere. The remedy in the message is for probes of the ppx: no other writer of notes emits 8@$0.
+ * Set the error for an argument whose place is known but cannot be read, or that the compiler has
+ * stored nowhere (8@$0). The message for 8@$0 suggests a remedy for probes of the ppx, since no
+ * other writer of notes emits 8@$0.
  */
 static int refuse_place(const struct arg_requests *requests, const struct measured_site *site,
 			unsigned int position)
@@ -345,7 +355,7 @@ static int refuse_place(const struct arg_requests *requests, const struct measur
 	return err;
 }
 
-/* Write "; did you mean 'X'?" to TEXT if a name X in NAMES is close to NAME, else "". */
+/* If NAMES has a name X that is similar to NAME, write "; did you mean 'X'?" to TEXT, else "". */
 enum { MEANT_BYTES = OCP_ARG_NAME_BYTES + 32 };
 
 static void suggest_name(const char *names, const char *name, char text[MEANT_BYTES])
@@ -365,8 +375,8 @@ static void suggest_name(const char *names, const char *name, char text[MEANT_BY
 }
 
 /*
- * Set the error that no argument of the site has the name of ARG. WHAT is the feature that needs
- * ARG. Return -EINVAL or -ENOMEM.
+ * Set the error that no argument of SITE has the name by which ARG was requested. WHAT names the
+ * feature that needs ARG. Return -EINVAL or -ENOMEM.
  */
 static int refuse_name(const struct arg_requests *requests, const struct measured_site *site,
 		       unsigned int arg, const char *what)
@@ -403,7 +413,10 @@ static int refuse_name(const struct arg_requests *requests, const struct measure
 	return err;
 }
 
-/* Check that argument ARG can be read. WHAT is the feature that needs ARG, for the message. */
+/*
+ * Check that argument ARG can be read at SITE. WHAT names the feature that needs ARG, for the error
+ * message.
+ */
 static int check_arg(const struct arg_requests *requests, const struct measured_site *site,
 		     unsigned int arg, const char *what)
 {
@@ -431,9 +444,10 @@ static int check_arg(const struct arg_requests *requests, const struct measured_
 }
 
 /*
- * Refuse a filter that compares an argument, given by name, with a literal of another type than the
- * declared one. An argument given by its position is not checked, since it may have other types at
- * other sites: the hits of these sites are counted as mismatches.
+ * If the filter compares an argument that is given by name with a literal whose type differs from
+ * the argument's declared type, set an error. An argument that is given by position is not checked,
+ * since the types at different sites may differ. At sites where the types do not fit, hits are
+ * counted as mismatches.
  */
 static int check_types(const struct arg_requests *requests, const struct measured_site *site)
 {
@@ -478,8 +492,8 @@ static int check_filter(const struct arg_requests *requests, const struct measur
 }
 
 /*
- * Check the argument of a histogram, which must be a number. The type of an argument given by its
- * position is not checked: see check_types().
+ * Check the argument of a histogram: it must be readable and, if it is given by name, not be
+ * declared as a string. If it is given by position, its type is not checked: see check_types().
  */
 static int check_histogram(const struct arg_requests *requests, const struct measured_site *site)
 {
@@ -499,7 +513,10 @@ static int check_histogram(const struct arg_requests *requests, const struct mea
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* Save the error message, and the consequence HOW, for arg_requests_tell_left_out(). */
+/*
+ * Store the current error message as the reason why a probe is left out, and HOW as the
+ * consequence, for arg_requests_tell_left_out().
+ */
 static int note_left_out(struct arg_requests *requests, const char *how)
 {
 	struct left_out *new = array_add(requests->left_out, requests->n_left_out);
@@ -513,7 +530,7 @@ static int note_left_out(struct arg_requests *requests, const char *how)
 	return ctx_no_memory(requests->ctx);
 }
 
-/* Stop counting and printing PROBE. Remove it, too, unless it is part of a pair. */
+/* Do not count or print PROBE. If PROBE belongs to no pair, mark it to be removed. */
 static int drop_probe(struct arg_requests *requests, struct measured_probe *probe)
 {
 	const bool is_in_pair = probe->n_roles != 0;
@@ -527,14 +544,14 @@ static int drop_probe(struct arg_requests *requests, struct measured_probe *prob
 			     &(struct item){ item_kind_of_name(probe->name), probe->name });
 }
 
-/* Give SITE an entry without arguments, since its arguments are not read. */
+/* Give SITE the entry that has no arguments, because the arguments of SITE are not read. */
 static int add_no_args(struct arg_requests *requests, struct measured_site *site)
 {
 	return arg_table_add(requests->ctx, &requests->table, "", "", &requests->asked,
 			     &site->args);
 }
 
-/* Leave out a site of a file that was loaded later. Other sites of the probe may be measured. */
+/* Leave out SITE, which is in a file that was loaded later, but not the other sites of PROBE. */
 static int leave_site_out(struct arg_requests *requests, struct measured_probe *probe,
 			  struct measured_site *site)
 {
@@ -548,8 +565,8 @@ static int leave_site_out(struct arg_requests *requests, struct measured_probe *
 }
 
 /*
- * Report that a probe is counted only in part; HOW says in which way. Report it after all checks if
- * IS_STRICT, otherwise at once.
+ * Report that a probe is counted only in part; HOW says in which way. If IS_STRICT, store the
+ * report for arg_requests_tell_left_out(), otherwise log it at once.
  */
 static int leave_part_out(struct arg_requests *requests, const char *how, bool is_strict)
 {
@@ -595,7 +612,8 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 
 /*
  * If probes were left out, return -EINVAL if no probe remains, or if no remaining probe has the
- * requested histogram or groups. The message is the reason why the first probe was left out.
+ * requested histogram or groups. The error message is the reason why the first of the probes was
+ * left out.
  */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {
@@ -632,8 +650,8 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 }
 
 /*
- * Return true if a pair of PROBE needs an argument. If a site lacks this argument, that is an
- * error, and the site is not left out.
+ * Return true if a pair to which PROBE belongs needs an argument. Then it is an error if a site of
+ * PROBE lacks this argument; such a site is not left out.
  */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
@@ -642,10 +660,9 @@ static bool pair_needs_args(const struct arg_requests *requests, const struct me
 }
 
 /*
- * Check the arguments that are needed at a site by the filter, by the groups of pairs, and by the
- * key of a pair. Return -EINVAL if an argument is missing or unsuitable. *CAN_DO_WITHOUT is then
- * false if a pair needs that argument, so that leaving out the site or its probe would break the
- * pair.
+ * Check the arguments that the filter, the groups of pairs and the key of a pair need at SITE. If
+ * an argument is missing or unsuitable, return -EINVAL, and set *CAN_DO_WITHOUT to whether SITE or
+ * its probe may be left out: false if a pair needs the argument, since the pair would break.
  */
 static int check_site(const struct arg_requests *requests, const struct measured_site *site,
 		      const struct measured_probe *probe, bool *can_do_without)
@@ -668,8 +685,8 @@ static int check_site(const struct arg_requests *requests, const struct measured
 }
 
 /*
- * Set by_type of the probe of SITE to the type of the argument that groups hits, or to OCP_ARG_ANY
- * if the type differs between sites.
+ * Set measured_probe.by_type of the probe of SITE to the type that the argument for grouping has at
+ * SITE, or to OCP_ARG_ANY if the type differs between sites.
  */
 static void note_by_type(const struct arg_requests *requests, const struct measured_site *site)
 {

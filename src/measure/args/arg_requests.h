@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a meter is to do with arguments of probes: filter, key, histogram, groups, printed hits,
- * slow pairs. arg_requests_resolve() finds out which probes have the necessary arguments, and
- * leaves out the others.
+ * What a meter needs arguments of probes for: filter, key, histogram, groups, printed hits, slow
+ * pairs. arg_requests_resolve() finds out which probes have the necessary arguments, and leaves out
+ * the other probes.
  */
 #ifndef MEASURE_ARG_REQUESTS_H
 #define MEASURE_ARG_REQUESTS_H
@@ -22,11 +22,11 @@
 struct arg_table {
 	struct site_args *entries; /* by entry number; the numbers never change */
 	char **texts;		   /* by entry number: operands, a newline, names */
-	uint32_t *by_text;	   /* entry numbers, sorted by text */
+	uint32_t *by_text;	   /* the numbers of all entries, sorted by texts[number] */
 	size_t n, room;
 };
 
-/* Return the names of entry NUMBER. They are valid as long as the table exists. */
+/* Return the argument names of entry NUMBER. The string is valid as long as the table. */
 const char *arg_table_names(const struct arg_table *table, uint32_t number);
 
 /* A probe without an argument that the request needs. */
@@ -46,12 +46,12 @@ struct arg_requests {
 	bool has_filter;
 	struct filter filter;
 	struct asked_names asked; /* names of arguments in filter, key, histogram and groups */
-	/* Arguments are numbered as in filter.h. */
+	/* In the following members, an argument has the number that filter_parse() gives it. */
 	__u32 filter_args; /* bit N: the filter uses the argument N */
-	int key_arg;	   /* the key of all pairs; -1: none */
-	bool has_pairs;	   /* a pair reads an argument: see measured_probe.key_args */
-	int hist_arg;	   /* -1: none */
-	int by_arg;	   /* the argument by which hits and times are grouped; -1: none */
+	int key_arg;	   /* the argument that is the key of all pairs; -1: no key */
+	bool has_pairs;	   /* at least one pair reads an argument: see measured_probe.key_args */
+	int hist_arg;	   /* the argument of the histograms; -1: none */
+	int by_arg;	   /* the argument by which hits and times are grouped; -1: no groups */
 	struct selection printed;
 
 	/* the results of arg_requests_resolve() */
@@ -59,12 +59,13 @@ struct arg_requests {
 	struct left_out *left_out;
 	size_t n_left_out;
 	struct arg_table table;
-	size_t n_histograms;   /* histogram numbers in use */
-	size_t histogram_room; /* histograms that the engine has room for */
+	size_t n_histograms;   /* the number of histograms in use */
+	size_t histogram_room; /* how many histograms the engine has room for */
 };
 
 /*
- * Start without arguments. CTX, SITES and REQUEST belong to the caller and must outlive REQUESTS.
+ * Initialise REQUESTS; no arguments are requested yet. CTX, SITES and REQUEST belong to the caller
+ * and must outlive REQUESTS.
  */
 void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struct site_table *sites,
 		       const struct measure_request *request);
@@ -76,19 +77,19 @@ bool arg_requests_filter(const struct arg_requests *requests, const struct measu
 /*
  * Number the arguments and histograms of all sites. Remove the probes that lack a requested
  * argument from the table; a probe that lacks only the argument of the histogram or of the groups
- * remains, without them. Return -EINVAL if no probe is left, or if a probe lacks an argument that a
- * pair needs.
+ * remains, without histogram or groups. Return -EINVAL if no probe is left, or if a probe lacks an
+ * argument that a pair needs.
  */
 int arg_requests_resolve(struct arg_requests *requests);
 /*
- * Log why probes were removed or are counted only in part: warnings for the first ones, and the
- * number of the others.
+ * Log why probes were removed or are counted only in part: one warning for each of the first
+ * probes, then one with the number of the remaining probes.
  */
 void arg_requests_tell_left_out(const struct arg_requests *requests);
 /*
- * Like arg_requests_resolve(), for the N sites from number FIRST on, which are in a file that was
- * loaded later. Leave out a site that lacks a requested argument, but not the other sites of its
- * probe.
+ * Like arg_requests_resolve(), but only for the N sites from number FIRST on, which are in a file
+ * that was loaded later. Leave out a site that lacks a requested argument, but not the other sites
+ * of its probe.
  */
 int arg_requests_resolve_later(struct arg_requests *requests, size_t first, size_t n);
 
@@ -99,8 +100,8 @@ bool arg_requests_group_pairs(const struct arg_requests *requests,
 /* Return the name by which argument ARG was requested; NULL if it was requested by its position. */
 const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg);
 /*
- * PROBE has a histogram. Return the position that the histogram's argument has at the sites of
- * PROBE, and set NAME to the name that it has there, or to "".
+ * PROBE must have a histogram. Return the position of the histogram's argument at the sites of
+ * PROBE, and set NAME to the argument's name, or to "" if it has none.
  */
 unsigned int arg_requests_position(const struct arg_requests *requests,
 				   const struct measured_probe *probe,

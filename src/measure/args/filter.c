@@ -11,11 +11,12 @@
  *	arg        = argN | the argument's name
  *
  * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
- * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds can be compared with ints and
- * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. A character in quotes
- * ('x') is the number of its byte, as in OCaml's memory; true is 1, and false is 0. Strings are in
- * double quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate
- * both sides, which have no side effects.
+ * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. An integer or float in the filter can be
+ * compared with arguments that are ints or floats, without rounding: 50 also with an argument that
+ * is the float 50.0, and 1.5 also with an int. A character in quotes ('x') is the number of its
+ * byte, as in OCaml's memory; true is 1, and false is 0. Strings are in double quotes and may
+ * contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || always evaluate both sides; this
+ * makes no difference, since comparisons have no side effects.
  */
 #include "measure/args/filter.h"
 
@@ -37,7 +38,7 @@ struct parser {
 	struct asked_names *asked;
 	__u32 args_used;
 	unsigned int nesting;
-	int code; /* the negative errno of the error */
+	int code; /* the error as a negative errno */
 	size_t column;
 	char why[WHY_BYTES];
 };
@@ -109,8 +110,8 @@ static bool append_op(struct parser *p, const struct filter_op *op)
 /* ---- arguments, numbers and strings --------------------------------------------------------- */
 
 /*
- * Parse "argN" at AT, and set *ARG to N, or to ARGS_MAX if N is too large. Return the end, or NULL
- * if there is no such word.
+ * If the text at AT begins with a word "argN", set *ARG to N, or to ARGS_MAX if N is too large, and
+ * return the end of the word. Otherwise return NULL.
  */
 static const char *parse_arg(const char *at, unsigned int *arg)
 {
@@ -126,7 +127,7 @@ static const char *parse_arg(const char *at, unsigned int *arg)
 	return end;
 }
 
-/* Return the length of the name at AT. */
+/* Return the length in bytes of the name at AT. */
 static size_t name_bytes(const char *at)
 {
 	size_t n = 0;
@@ -137,8 +138,8 @@ static size_t name_bytes(const char *at)
 }
 
 /*
- * Return the argument number of NAME, which has N bytes. Add NAME to ASKED if it is new. Return
- * ARGS_ALL if there is no room for it.
+ * Return the argument number of NAME, which has N bytes. If ASKED lacks NAME, add it, or return
+ * ARGS_ALL if ASKED is full.
  */
 static unsigned int number_of_name(struct asked_names *asked, const char *name, size_t n)
 {
@@ -185,7 +186,7 @@ static bool take_arg(struct parser *p, __u8 *arg)
 
 static bool take_comparison(struct parser *p, __u8 *comparison)
 {
-	/* The first match is taken, so "==" comes before "=". */
+	/* The first token that matches is taken, so "==" must come before "=". */
 	static const struct {
 		const char *token;
 		enum filter_comparison comparison;
@@ -204,8 +205,9 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 }
 
 /*
- * Make OP compare ints with a real number that equals no int. BELOW is the largest int below the
- * number. If ARE_ABOVE, all ints are above the number, and BELOW is not used.
+ * Set int_comparison and number of OP for a comparison with a real number that equals no int. BELOW
+ * is the largest int below the real number. If ARE_ABOVE, all ints are above the real number, and
+ * BELOW is not used.
  */
 static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 {
@@ -246,7 +248,7 @@ static void set_int(struct filter_op *op, __s64 number)
 	op->number = number;
 }
 
-/* Like strtod(3), with a decimal point in every locale. */
+/* Like strtod(3), but the decimal point is "." in every locale. */
 static double read_real(const char *text, char **end)
 {
 	locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -260,8 +262,8 @@ static double read_real(const char *text, char **end)
 }
 
 /*
- * Return the end of "inf" or "infinity" with an optional minus sign, or NULL if there is no such
- * word.
+ * If the text at AT begins with "inf" or "infinity", with an optional minus sign, return the end of
+ * this word, else NULL.
  */
 static const char *after_infinity(const char *at)
 {
@@ -312,7 +314,10 @@ static bool parse_number_literal(struct parser *p, struct filter_op *op)
 	return true;
 }
 
-/* Parse the characters after a backslash. */
+/*
+ * Parse the escape at p->at, after its backslash, and set *BYTE to the byte that the escape stands
+ * for.
+ */
 static bool parse_escape(struct parser *p, char *byte)
 {
 	static const char names[] = "ntrb\"\\'", bytes[] = "\n\t\r\b\"\\'";
@@ -374,8 +379,8 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 }
 
 /*
- * Return true if AT has a word or quoted character that is a number in OCaml's memory: true, false,
- * 'x'.
+ * Return true if the text at AT is true, false or a quoted character, which all are ints in OCaml's
+ * memory.
  */
 static bool is_named_number(const char *at)
 {

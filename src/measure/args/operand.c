@@ -13,8 +13,8 @@
  *	24(16(%rsp))	memory at an address in memory, up to ARG_MAX_THEN + 1 deep; found only in
  *			our tables (program/arg_notes.c), and in operands derived from code
  *
- * "8@" is an OCaml value if an OCaml compiler wrote it. <sys/sdt.h> writes it for pointers and
- * unsigned long.
+ * If an OCaml compiler wrote the note, an operand "8@..." is an OCaml value. In notes of
+ * <sys/sdt.h> it is a pointer or an unsigned long.
  *
  *	?		an argument whose place is unknown (program/wrapper_args.c)
  *
@@ -32,7 +32,7 @@
 
 enum { OPERAND_MAX = 256, NAME_MAX_BYTES = 8, MAX_SIZE = 64 };
 
-/* Names in the order of enum arg_register, for 8, 4, 2 and 1 bytes. */
+/* The names of each register (enum arg_register), and of its parts of 4, 2 and 1 bytes. */
 static const char *const register_names[ARG_REGISTERS][4] = {
 	[ARG_R15] = { "r15", "r15d", "r15w", "r15b" },
 	[ARG_R14] = { "r14", "r14d", "r14w", "r14b" },
@@ -65,7 +65,7 @@ static const struct {
 
 enum register_part { PART_8, PART_4, PART_2, PART_1, PART_HIGH, PART_OF_NONE };
 
-/* The position of the parser in one operand, which ends with NUL. */
+/* The state of the parser: its position in the text of one operand, and the reason of a failure. */
 struct operand_parser {
 	const char *at;
 	const char *why;
@@ -110,7 +110,9 @@ static bool parse_integer(struct operand_parser *op, __s64 *number)
 	return true;
 }
 
-/* Parse "%NAME". *REG is ARG_NO_REGISTER if a BPF program cannot read the register. */
+/*
+ * Parse "%NAME". Set *REG to the register, or to ARG_NO_REGISTER if a BPF program cannot read it.
+ */
 static bool take_register(struct operand_parser *op, __u8 *reg, enum register_part *part)
 {
 	char name[NAME_MAX_BYTES] = "";
@@ -175,7 +177,10 @@ static bool parse_address(struct operand_parser *op, struct arg_spec *spec)
 	if (*op->at != ',') {
 		if (!take_register(op, &spec->base, &part))
 			return false;
-		/* A part of a register, such as %eax, would be an address of 32 bits. */
+		/*
+		 * With a part of a register, such as %eax, the address would have 32 bits, which is
+		 * not supported.
+		 */
 		if (part != PART_8)
 			spec->kind = ARG_UNSUPPORTED;
 	}
@@ -207,7 +212,10 @@ static bool parse_symbol(struct operand_parser *op)
 	return op->at > start || fail_parsing(op, "a register, constant or address is expected");
 }
 
-/* Return true if the operand at AT reads its address from memory: DISPLACEMENT(DISPLACEMENT(... */
+/*
+ * Return true if the operand at AT has the form DISPLACEMENT(DISPLACEMENT(..., which means that the
+ * address is read from memory.
+ */
 static bool is_nested(const char *at)
 {
 	at += *at == '-' || *at == '+';
@@ -218,8 +226,8 @@ static bool is_nested(const char *at)
 static bool parse_memory(struct operand_parser *op, struct arg_spec *spec);
 
 /*
- * Parse an operand that may read memory several times. Its first offset in the text is applied
- * last.
+ * Parse an operand that may read memory several times, such as 24(16(%rsp)). The first displacement
+ * in the text is added last.
  */
 static bool parse_nested(struct operand_parser *op, struct arg_spec *spec)
 {
@@ -327,7 +335,10 @@ static bool parse_operand(struct operand_parser *op, struct arg_spec *spec)
 	} else if (*op->at == '$') {
 		is_right = parse_constant(op, spec);
 	} else if (*op->at == '%' || strcmp(op->at, UNKNOWN_PLACE) == 0) {
-		/* The operand has a segment register (%fs:16), or its place is unknown. */
+		/*
+		 * Valid, but not readable: the operand has a segment register (%fs:16), or its
+		 * place is unknown.
+		 */
 		is_readable = false;
 		is_right = true;
 		op->at += strlen(op->at);
@@ -342,8 +353,8 @@ static bool parse_operand(struct operand_parser *op, struct arg_spec *spec)
 	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
 		is_readable = false;
 	/*
-	 * 0 is not an OCaml value: such an operand stands for an argument that only the handler
-	 * computes.
+	 * 0 is not an OCaml value. The compiler writes 8@$0 for an argument that is stored nowhere,
+	 * because only the handler computes it.
 	 */
 	if (spec->kind == ARG_CONSTANT && spec->type == ARG_VALUE && spec->number == 0)
 		is_readable = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses the argument string of a stapsdt note: one operand per argument, which says where the
- * argument is at the site. See operand.c for the syntax.
+ * Parses the argument string of a stapsdt note: it has one operand for each argument, which says
+ * where the argument is at the site. See operand.c for the syntax.
  */
 #ifndef MEASURE_OPERAND_H
 #define MEASURE_OPERAND_H
@@ -11,10 +11,9 @@
 #include "base/ctx.h"
 
 /*
- * Parse TEXT, for example "8@%rax -4@16(%rsp)". Return -EINVAL, with a message that names the
- * operand, if an operand is malformed. A well-formed operand that cannot be read becomes
- * ARG_UNSUPPORTED, and so does 8@$0, which stands for an argument that the compiler has stored
- * nowhere.
+ * Parse TEXT, for example "8@%rax -4@16(%rsp)", into ARGS. Return -EINVAL, with a message that
+ * names the operand, if an operand is malformed. A well-formed operand that cannot be read becomes
+ * ARG_UNSUPPORTED. So does 8@$0, which stands for an argument that the compiler has stored nowhere.
  */
 int operand_parse(struct ocp_ctx *ctx, const char *text, struct site_args *args);
 

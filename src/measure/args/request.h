@@ -31,10 +31,10 @@ struct request_pair {
 	 * How the pair is matched. Only a meter sets these members: see meter_keys.c. Arguments are
 	 * numbered as in filter.h; -1: none.
 	 */
-	int key_arg; /* matches starts with stops; -1: by thread */
+	int key_arg; /* the argument that must be equal in start and stop; -1: matched by thread */
 	/*
-	 * If matched by thread: pairs whose start and stop differ in this argument are also counted
-	 * in `mismatched`.
+	 * If the pair is matched by thread: an argument that is compared. Pairs in which it differs
+	 * between start and stop are also counted in `mismatched`.
 	 */
 	int compared_arg;
 	bool is_chosen; /* meter_find_keys() chose key_arg */
@@ -53,9 +53,9 @@ static inline const char *request_pair_stop(const struct request_pair *pair)
 }
 
 /*
- * The engine: BPF programs in the kernel, code inside of the process, or the better of the two. If
- * the user has not chosen an engine (ENGINE_DEFAULT), it is BPF, or `inside` if BPF is not
- * permitted and `inside` supports the request.
+ * Which engine measures: BPF programs in the kernel, code inside of the process, or the better of
+ * these two (ENGINE_AUTO). If the user has not chosen (ENGINE_DEFAULT), BPF measures; but if BPF is
+ * not permitted and the engine `inside` supports the request, `inside` measures.
  */
 enum engine_choice { ENGINE_DEFAULT, ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
 /* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
@@ -73,11 +73,14 @@ struct measure_request {
 	uint64_t print_limit;
 	bool has_print_limit, has_slower;
 	uint64_t slower_ns; /* report the pairs that take this time or longer */
-	/* Columns of lines that are not counted, see code/line_places.h. Not owned; NULL: none. */
+	/*
+	 * The parts of source lines that are not counted, see code/line_places.h. Belongs to the
+	 * caller; NULL: none.
+	 */
 	const struct line_spans *spans;
 	bool children;
-	double budget;	    /* a share of one core; 0: not given */
-	bool has_no_budget; /* `none` was given */
+	double budget;	    /* the limit of the cost, as a share of one core; 0: not given */
+	bool has_no_budget; /* the user has given `none` as the limit */
 };
 
 void measure_request_free(struct measure_request *request);
@@ -85,7 +88,7 @@ void measure_request_free(struct measure_request *request);
 bool measure_request_is_empty(const struct measure_request *request);
 /*
  * Return true if the request names an argument by which pairs are matched. The key "none" is not an
- * argument: it requests matching by thread.
+ * argument; it stands for matching by thread.
  */
 bool measure_request_has_key(const struct measure_request *request);
 /* Return true if the request names a function, or other code without probes. */
@@ -107,7 +110,10 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 void measure_request_drop(struct measure_request *copy);
 bool measure_request_equal(const struct measure_request *a, const struct measure_request *b);
 
-/* Invalid combinations. The command line, `serve` and meters have different messages for them. */
+/*
+ * Invalid combinations of settings. The command line, `serve` and meters each have their own
+ * messages for these faults.
+ */
 enum request_fault {
 	REQUEST_FINE,
 	REQUEST_SPLIT_WITHOUT_COUNT,
@@ -135,9 +141,9 @@ enum request_fault measure_request_check(const struct measure_request *request);
 bool measure_request_times_calls(const struct measure_request *request);
 
 /*
- * Return the first feature of REQUEST that only the BPF engine has, as the name of its option:
- * "--filter", for example, or prefixes of names: "fn:, c:, gc: and line:". NULL if the engine
- * `inside` supports all of REQUEST.
+ * Return NULL if the engine `inside` supports all of REQUEST. Otherwise return the first feature in
+ * REQUEST that only the BPF engine has: the name of an option, such as "--filter", or prefixes of
+ * names: "fn:, c:, gc: and line:".
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
 

@@ -54,9 +54,9 @@ static bool node_is_sound(const struct hit_record *record, const struct value_no
 }
 
 /*
- * Require, among other things, that the nodes after the arguments are the children of the first
- * node, then the children of the second, and so on, and that children come after their parent. Then
- * each node is an argument or has exactly one parent.
+ * Among other things, check that the nodes after the arguments are the children of the first node,
+ * then the children of the second node, and so on, and that children come after their parent. This
+ * ensures that each node either is an argument or has exactly one parent.
  */
 bool value_record_is_sound(const struct hit_record *record, size_t n)
 {
@@ -95,7 +95,10 @@ static bool is_cell(const struct value_node *node)
 	return node->kind == NODE_BLOCK && node->tag == 0 && node->size == 2;
 }
 
-/* Return the rest of the list after CELL, or NULL if CELL was cut before it. */
+/*
+ * Return the second field of CELL, which is the rest of the list, or NULL if this field was not
+ * recorded.
+ */
 static const struct value_node *rest_of(const struct hit_record *record,
 					const struct value_node *cell)
 {
@@ -103,8 +106,9 @@ static const struct value_node *rest_of(const struct hit_record *record,
 }
 
 /*
- * Return true if NODE and its successors look like a list: cells that end with [], or that were cut
- * because the record was full (*IS_CUT). Set *N_ELEMENTS to the number of recorded elements.
+ * Return true if NODE looks like a list: a chain of cells that ends with [] or, because the record
+ * was full, in the middle of the list (then set *IS_CUT to true). Set *N_ELEMENTS to the number of
+ * recorded elements.
  */
 static bool is_list(const struct hit_record *record, const struct value_node *node,
 		    unsigned int *n_elements, bool *is_cut)
@@ -199,7 +203,10 @@ struct value value_item(const struct value *value, unsigned int i)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Return the number of bytes of the UTF-8 character at AT; 0 if it is not a printable character. */
+/*
+ * AT has N bytes. Return the number of bytes of the UTF-8 character at AT, or 0 if there is no
+ * printable character.
+ */
 static size_t printable_utf8(const unsigned char *at, size_t n)
 {
 	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -390,7 +397,10 @@ static void write_any_value(FILE *out, const struct value *value)
 	}
 }
 
-/* Write VALUE. Write an int as a bool or char if TYPE says so and the number is in its range. */
+/*
+ * Write VALUE. If TYPE is bool or char, and VALUE is an int in the range of this type, write it as
+ * a bool or char.
+ */
 static void write_typed(FILE *out, const struct value *value, enum ocp_arg_type type)
 {
 	if (value->kind == OCP_INT && type == OCP_ARG_BOOL && (value->number & ~1LL) == 0) {

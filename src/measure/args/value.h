@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the arguments of a hit from the record that bpf/args.bpf.h wrote, as trees of values, and
- * writes them as text. OCaml's memory does not show all types: an int may also be a bool, a char or
- * a constant constructor; records, tuples and arrays are all blocks of tag 0; a block that looks
- * like a list is taken for a list, even if it is (1, false).
+ * writes them as text. The types of OCaml values cannot always be seen in memory: an int may also
+ * be a bool, a char or a constant constructor; records, tuples and arrays are all blocks of tag 0;
+ * a block that looks like a list is taken for a list, even if it is (1, false).
  */
 #ifndef MEASURE_VALUE_H
 #define MEASURE_VALUE_H
@@ -22,7 +22,8 @@ struct value {
 	unsigned int n_items; /* the number of recorded items */
 	__s64 number;	      /* the value of an integer of any kind */
 	double real;	      /* the value of a float */
-	const char *bytes;    /* of a string or custom value; no NUL follows */
+	/* the bytes of a string, or the name of a custom value; not terminated by NUL */
+	const char *bytes;
 	size_t n_bytes;
 	__u64 size; /* bytes of a string, words of a block, elements of floats; unknown for lists */
 	const struct hit_record *record;

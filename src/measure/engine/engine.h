@@ -37,16 +37,16 @@ struct stack_store;
 struct stack_walker;
 struct stored_stack;
 
-/* What a site does for pair number `pair`: it begins the pair, ends it, or confirms a call. */
+/* What a hit of a site does to pair number `pair`: begin the pair, end it, or confirm a call. */
 struct engine_role {
 	uint32_t pair;
 	bool is_stop;
-	bool is_frame; /* matched by the frame of the call, not by thread or key */
-	bool confirms; /* neither start nor stop: a hit marks the active call as one to time */
+	bool is_frame; /* the pair is matched by the frame of a call, not by thread or key */
+	/* neither start nor stop: a hit confirms that the active call is to be timed */
+	bool confirms;
 	/*
-	 * is_keyed: starts and stops are matched by the argument key_arg. is_compared: they are
-	 * matched by thread, and pairs whose start and stop have different values of key_arg are
-	 * also counted in `mismatched`.
+	 * is_keyed: the pair is matched by the argument key_arg. is_compared: the pair is matched
+	 * by thread, and is also counted in `mismatched` if key_arg differs between start and stop.
 	 */
 	bool is_keyed, is_compared;
 	unsigned int key_arg;
@@ -55,8 +55,8 @@ struct engine_role {
 /* A site, and what to do at its hits. */
 struct engine_site {
 	/*
-	 * The site of the program: its condition, its frame, and whether a hit is a return. NULL:
-	 * the site has no condition and no frame, and a hit is not a return.
+	 * The program's description of the site, from which the engine takes the condition, the
+	 * frame, and whether a hit is a return. NULL: no condition, no frame, no return.
 	 */
 	const struct site *site;
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
@@ -66,19 +66,20 @@ struct engine_site {
 	 * semaphore that OCaml reads; raising it would run the OCaml handler.
 	 */
 	uint64_t ref_ctr_off;
-	uint32_t probe_index; /* the number of its probe, as in struct engine_keyed */
+	uint32_t probe_index; /* the number of the site's probe */
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
-	bool is_off;	   /* do not attach to it now; see switch_sites */
-	bool needs_kernel; /* its code is not nop and call: only the kernel can count it */
-	bool is_keyed;	   /* its hits are split by measure_request.split */
+	bool is_off; /* do not attach to the site now; see switch_sites */
+	/* only the kernel can count the site, because its code is not nop and call */
+	bool needs_kernel;
+	bool is_keyed; /* hits of the site are split by measure_request.split */
 	/* The following members are used only if the spec reads arguments. */
-	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
+	bool is_filtered; /* hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
 	bool has_histogram;
-	bool is_grouped;    /* its hits are grouped: see engine_spec.by */
-	uint32_t histogram; /* number of the histogram of its hits */
-	uint32_t args;	    /* index of its arguments in engine_file.args */
+	bool is_grouped;    /* hits are grouped: see engine_spec.by */
+	uint32_t histogram; /* number of the histogram, if has_histogram */
+	uint32_t args;	    /* index of the site's arguments in engine_file.args */
 };
 
 /* The sites of one file. The kernel opens path only during attach. */
@@ -86,7 +87,7 @@ struct engine_file {
 	const char *path;  /* for example /proc/self/fd/N */
 	const char *name;  /* the name for messages */
 	const pid_t *pids; /* the processes to measure */
-	size_t n_pids;	   /* 0: every process, also later ones */
+	size_t n_pids;	   /* 0: every process, including those that start later */
 	bool check_exe;	   /* hits count only in processes that run engine_spec.exe */
 	const struct engine_site *sites;
 	size_t n_sites;
@@ -103,19 +104,19 @@ struct engine_file {
  * How to find the OCaml 5 domain of a thread. If all members are 0, calls are not split by domain.
  */
 struct engine_domains {
-	size_t max;  /* room for rows, one per pair and domain */
+	size_t max;  /* room for so many combinations of a pair and a domain */
 	int32_t tls; /* offset of the pointer to the domain's state from the FS base */
-	uint16_t id; /* offset of the domain's unique id in that state */
+	uint16_t id; /* offset of the domain's unique id in the domain's state */
 };
 
 /*
- * Group hits by the value of an argument, and the times of pairs by its value at the start. Cannot
- * be combined with stacks.
+ * Grouping hits by the value of argument `arg`, and times of pairs by the value that `arg` has at
+ * the start of the pair. This cannot be combined with stacks.
  */
 struct engine_by {
 	bool is_on;
 	unsigned int arg;
-	size_t max_hits, max_times; /* room for groups of hits, of times */
+	size_t max_hits, max_times; /* room for so many groups of hits, and groups of times */
 };
 
 struct engine_spec {
@@ -123,10 +124,11 @@ struct engine_spec {
 	/*
 	 * What to measure. Engines use the members split, depth (not 0 if there are pairs),
 	 * stack_depth, children, has_slower, slower_ns, print_limit (0: no limit), and the numbers
-	 * n_pairs and printed.n. The lists and texts belong to the caller, and are not used.
+	 * n_pairs and printed.n. Engines do not use the lists and texts in `request`, which belong
+	 * to the caller.
 	 */
 	struct measure_request request;
-	size_t max_keys; /* room for rows, one per (thread or process, probe) */
+	size_t max_keys; /* room for so many combinations of a thread or process and a probe */
 	const struct engine_role *roles;
 	size_t n_roles;
 	size_t max_open;      /* room for (thread, pair) combinations with open starts */
@@ -144,7 +146,7 @@ struct engine_spec {
 	unsigned int hist_arg;	     /* number of the argument for the histograms */
 	bool can_switch;	     /* switch_sites may be called */
 	size_t print_bytes;	     /* size of the ring buffer: a power of 2 of whole pages */
-	size_t max_args;	     /* room for entries of engine_file.args */
+	size_t max_args;	     /* room for so many entries of engine_file.args */
 	struct engine_domains domains;
 	struct engine_by by;
 	bool counts_processes; /* count the hits of each process: engine_reading.processes */
@@ -157,9 +159,10 @@ struct engine_spec {
 };
 
 /*
- * The calls of pair number `pair` in a domain. In a reading, only the members of TIMES about
- * completed calls are set, without `starts`. In a sample, `start` and `stop` are set, too, `starts`
- * equals `count`, and `buckets` points to BUCKETS.
+ * The calls of a function, which is pair number `pair`, in one domain. In a reading, only those
+ * members of `times` are set that are about completed calls, but not times.starts. In a sample,
+ * times.start and times.stop are set, too, times.starts equals times.count, and times.buckets
+ * points to `buckets`.
  */
 struct domain_pair {
 	uint32_t pair, domain;
@@ -167,7 +170,10 @@ struct domain_pair {
 	uint64_t buckets[OCP_BUCKETS];
 };
 
-/* If all members are 0, there are none. Those of a sample are sorted by pair, then by domain. */
+/*
+ * If all members are 0, there are no calls by domain. In a sample, the list is sorted by pair, then
+ * by domain.
+ */
 struct domain_pairs {
 	struct domain_pair *list;
 	size_t n;
@@ -177,11 +183,11 @@ struct engine_keyed {
 	uint32_t id; /* id of the thread or process */
 	uint32_t tgid;
 	uint32_t probe_index;
-	char comm[16]; /* name of the thread at its first hit */
+	char comm[16]; /* name of the thread that made the first hit */
 	uint64_t hits;
 };
 
-/* The totals of an argument's values; see struct measure_histogram. */
+/* The histogram of an argument's int values, summed over all CPUs; see struct measure_histogram. */
 struct engine_histogram {
 	uint64_t count, not_number;
 	__int128 sum;
@@ -189,7 +195,7 @@ struct engine_histogram {
 	uint64_t buckets[OCP_BUCKETS], below_0[OCP_BUCKETS];
 };
 
-/* The totals of an argument's values that are floats; see struct measure_floats. */
+/* The histogram of an argument's float values, summed over all CPUs; see struct measure_floats. */
 struct engine_floats {
 	uint64_t count, nan, inf, minus_inf;
 	uint64_t max, min_not;
@@ -203,25 +209,31 @@ struct engine_process {
 	uint64_t hits;
 };
 
-/* A group: a value of an argument at a probe, or at the start of a pair. */
+/*
+ * The hits of a probe, or the times of a pair, for one value of the argument by which they are
+ * grouped.
+ */
 struct engine_group {
-	bool is_others;		 /* the sum over all values for which there was no room */
+	bool is_others;		 /* the group of all values for which there was no room */
 	struct measure_by value; /* if is_others, only `what` is set */
 	uint64_t hits;
-	const struct measure_by_times *times; /* the times of a pair; NULL for a probe */
+	const struct measure_by_times *times; /* NULL if the group is of a probe */
 };
 
 /*
- * The result of a read. The caller provides hits, pairs, pair_buckets, histograms and floats. The
- * engine allocates the other arrays, and the caller frees them.
+ * The result of a read. The caller provides the arrays hits, pairs, pair_buckets, histograms and
+ * floats. The engine allocates the remaining arrays, which the caller frees.
  */
 struct engine_reading {
-	/* Read only hits, losses, walk_ns and `processes`: the other arrays may be NULL. */
+	/*
+	 * Set by the caller: read only hits, losses, walk_ns and `processes`. The other arrays may
+	 * then be NULL.
+	 */
 	bool only_hits;
 	uint64_t *hits; /* by site number; room for all attached sites */
 	/*
-	 * Room for n_pairs. The engine sets the counts and times, but not `open`. For how the
-	 * counts of starts add up, see struct measure_pair in bpf/measure.h.
+	 * Room for n_pairs. The engine sets the counts and times, but not `open`. struct
+	 * measure_pair in bpf/measure.h says how the counts of starts add up.
 	 */
 	struct ocp_pair *pairs;
 	uint64_t (*pair_buckets)[OCP_BUCKETS]; /* by pair: the histogram of its times */
@@ -236,15 +248,15 @@ struct engine_reading {
 	struct measure_losses losses;
 	uint64_t walk_ns; /* time spent on walking stacks */
 	/*
-	 * The hits of each process, read if only_hits is set. The BPF engine reads them only if
-	 * engine_spec.counts_processes is set, too, and includes a process that has ended in one
-	 * more reading.
+	 * The hits of each process, if only_hits is set. The BPF engine reads these only if
+	 * engine_spec.counts_processes is set, too. After a process has ended, one more reading
+	 * includes it.
 	 */
 	struct engine_process *processes;
 	size_t n_processes;
 };
 
-/* The hits of a probe, or the times of a pair, at one stack. */
+/* The hits of a probe, or the times of a pair, with one stack. */
 struct engine_stack {
 	const struct stored_stack *stack; /* NULL: the stack was lost */
 	uint32_t number;		  /* number of the probe or pair */
@@ -263,29 +275,32 @@ struct engine_stacks {
 struct engine;
 
 /*
- * Return true if thread or process ID, of process TGID, has ended and can never hit a site again.
+ * Return true if ID, which is a thread of process TGID or TGID itself, has ended, so that it can
+ * never hit a site again.
  */
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
 /*
- * A callback for a record. RECORD is valid, and so are the data that follow it in a record of its
- * kind. STACK is NULL if the record has no stack. RECORD and STACK exist only during the call.
+ * A callback for a record. The engine has checked the record: RECORD and, for a slow pair, the rest
+ * of struct slow_record are valid. STACK is NULL if the record has no stack. RECORD and STACK exist
+ * only during the call.
  */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 				const struct stored_stack *stack);
 
 struct engine_ops {
 	const char *name;
-	/* The cost of a hit is not measured. */
+	/* Do not measure the cost of a hit. */
 	bool has_no_costs;
 
 	/*
 	 * Measure the cost of measuring with SPEC, without attaching to any site. If `costs` is
-	 * NULL, calibrate.c measures the cost: with an engine on sites of the tool itself.
+	 * NULL, calibrate.c measures the cost instead: it attaches an engine to sites of the tool
+	 * itself.
 	 */
 	int (*costs)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs);
 
-	/* Check that the kernel and the privileges of this process allow an open. */
+	/* Check that `open` can succeed with this kernel and the privileges of this process. */
 	int (*check)(struct ocp_ctx *ctx);
 	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
@@ -297,28 +312,28 @@ struct engine_ops {
 	int (*attach)(struct engine *engine, const struct engine_file *files, size_t n);
 	/*
 	 * Attach to the sites of FILE whose is_off is false, and detach from the sites whose is_off
-	 * is true. FILE was attached before. Sites whose state stays the same lose no hits. On
-	 * failure nothing has changed.
+	 * is true. FILE must be attached. A site whose state stays the same loses no hits. On
+	 * failure, no site has changed its state.
 	 */
 	int (*switch_sites)(struct engine *engine, const struct engine_file *file);
 	/*
 	 * Detach permanently from the N sites from number FIRST on, which belong to one file. If
 	 * HITS is not NULL, move the counts of these sites to HITS, and reset the engine's counts
-	 * to 0. The numbers can then be reused.
+	 * to 0. The caller can then reuse the numbers.
 	 */
 	void (*give_up)(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 	/*
 	 * Process PID has ended: do not measure a new process with the same pid. Does nothing if
-	 * PID is not listed.
+	 * the engine does not measure PID by its id.
 	 */
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
 	 * walk, refresh_stacks, walker and read_stacks may be called only if the spec has a
-	 * stack_depth. Call walk before PID is attached: the stacks of PID can then be walked from
-	 * the first hit on. The stacks of another process can be walked after a refresh_stacks has
-	 * seen this process. refresh_stacks also reads which code processes have loaded since the
-	 * last call.
+	 * stack_depth. Call `walk` before attaching to PID, so that the stacks of PID can be walked
+	 * from the first hit on. The stacks of a process without a call of `walk` can be walked
+	 * after refresh_stacks has found this process. refresh_stacks also finds the code that
+	 * processes have loaded since the previous call.
 	 */
 	int (*walk)(struct engine *engine, pid_t pid);
 	int (*refresh_stacks)(struct engine *engine);
@@ -333,25 +348,25 @@ struct engine_ops {
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);
 	/*
-	 * Pass each printed hit, and each slow pair (struct slow_record), to FN once, sorted by
-	 * time. Unless ALL is true, leave the hits of the last milliseconds for the next call, to
-	 * keep the order.
+	 * Pass each record of a printed hit or slow pair (struct slow_record) to FN once, in the
+	 * order of time. Unless ALL is true, leave the records of the last milliseconds for the
+	 * next call, because older records may still appear.
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
 
 	/*
-	 * Called before the attach, for an engine that still counts after the tool is killed: store
-	 * NAME ("" for none) and TEXT, which describes the numbers, where a later tool can find
-	 * them. The engine frees TEXT, also after an error. If `describe` is NULL, the engine stops
-	 * counting when the tool ends.
+	 * For an engine that continues to count after the tool was killed: store NAME ("" for none)
+	 * and TEXT, which describes the numbers, in a place where a later tool can find them. Call
+	 * this before the attach. The engine frees TEXT, also after an error. If `describe` is
+	 * NULL, the engine stops counting when the tool ends.
 	 */
 	int (*describe)(struct engine *engine, const char *name, char *text);
 	/*
-	 * Continue to measure after close: pin the maps and links in FOLDER, which is empty.
-	 * Removing the contents of FOLDER removes everything. An engine with `describe` ignores
-	 * FOLDER, which may be NULL.
+	 * Make the engine continue to measure after close, by pinning its maps and links in FOLDER,
+	 * which is empty. To end the measuring, remove the contents of FOLDER. An engine that has
+	 * `describe` ignores FOLDER, which may be NULL.
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*

@@ -3,32 +3,32 @@
  * Measures with the kernel's uprobes: an int3 on the nop of each site, a BPF program that runs at
  * each hit (bpf/measure.bpf.c), and one uprobe_multi link per file.
  *
- * Which hits count. If a file is measured in one process, the kernel filters by that process.
- * Before Linux 6.10 the kernel filtered by a thread (bpf_support.c tests this). On such kernels,
- * and if a file is measured in several processes, the uprobes and raised semaphores are in every
- * process that maps the file, and the BPF program looks up the process in `tgids`. If our pid
- * namespace is the initial one, the BPF program uses the ids of the initial namespace. Otherwise it
- * uses ids in the namespace of the measured process: the helper that returns the ids of the current
- * task in a namespace works only if that is the task's own namespace. There is an exception: if all
- * processes of an executable are measured, and only sums over these processes are reported, the BPF
- * program always uses the ids of the initial namespace, because the processes may be in containers
- * with their own pid namespaces.
+ * Which hits count. If a file is measured in one process, the kernel filters by this process.
+ * (Kernels before Linux 6.10 filter by a thread instead; bpf_support.c tests this.) On such
+ * kernels, and if a file is measured in several processes, the uprobes and raised semaphores are in
+ * every process that maps the file, and the BPF program looks up the process in `tgids`. If our pid
+ * namespace is the initial one, the BPF program uses the ids of the initial namespace. Otherwise
+ * the BPF program uses the ids of the measured process's namespace, because the kernel's helper
+ * gives the ids of a task only in the task's own namespace. There is an exception: if all processes
+ * of an executable are measured, and only sums over these processes are reported, the BPF program
+ * always uses the ids of the initial namespace, because the processes may be in containers with
+ * their own pid namespaces.
  *
- * Reused pids. The kernel's filter is for a process, but `tgids` contains numbers. If the kernel
- * has BTF and uprobe_multi, a process leaves `tgids` in its own exit, before its number is free, so
- * that no other process is counted, even by a pinned engine. On other kernels a process is removed
- * when its end is noticed (unlist). Until then, a process that gets the number and runs the same
- * file is counted: for a second if the caller refreshes every second, and without end if the engine
- * is pinned. A process that ended between open and attach is removed right after the attach. If
- * children are followed, such a process is not removed, and a later process that gets its number is
- * counted until that process ends.
+ * Reused pids. The kernel's filter is for a process, but `tgids` contains process ids, which the
+ * kernel reuses. If the kernel has BTF and uprobe_multi, a BPF program removes a process from
+ * `tgids` when the process exits, before its id is free, so that no other process is counted by
+ * mistake, even if the engine is pinned. On other kernels, the tool removes a process when it
+ * notices its end (unlist). Until then, another process that gets the id and runs the same file is
+ * counted: for a second if the caller refreshes every second, and forever if the engine is pinned.
+ * A process that ended between open and attach is removed right after the attach, but not if
+ * children are followed; then a later process that gets the id is counted until it ends.
  *
- * Exactness. All sites start and stop counting at one moment, by a gate in the memory of the BPF
- * program. The gate is opened when all sites are attached and closed before the first one is
- * detached. Closing a link returns after the kernel has removed the uprobes and waited for running
- * handlers, so a read after detach misses nothing. Sites can be switched off and on in between
- * (see "links" below). A slot of the map `hits` is written with atomic adds and read by one 64-bit
- * load.
+ * Exactness. A gate, which is a variable of the BPF programs, makes all sites start and stop
+ * counting at one moment: it is opened after all sites have been attached, and closed before the
+ * first site is detached. Closing a link returns after the kernel has removed the uprobes and
+ * waited for running handlers, so a read after detach misses nothing. Sites can be switched off and
+ * on in between (see "links" below). A slot of the map `hits` is written with atomic adds and read
+ * by one 64-bit load.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -52,9 +52,9 @@
 /* ---- links ---------------------------------------------------------------------------------- */
 
 /*
- * At first a file has one link for all its sites. Links cannot be changed, and closing a link takes
- * the kernel about 60 ms (an RCU grace period), whatever its number of sites. One link per site or
- * probe would therefore be too slow. Instead:
+ * At first a file has one link for all its sites. One link per site or probe would be too slow:
+ * closing a link takes the kernel about 60 ms (an RCU grace period), however many sites the link
+ * has. But a link cannot be changed. So:
  *
  *   - Sites that are switched on get a new link.
  *   - A link is closed when all of its sites are switched off.
@@ -64,13 +64,14 @@
  *     switched off may lose some hits meanwhile.
  *
  * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
- * raised semaphores. The hits of such a link are not counted: the BPF program looks up in `serials`
- * which link counts a site.
+ * raised semaphores. Hits by way of such a link are not counted, because the BPF program looks up
+ * in `serials` which link is to count a site.
  *
- * There is one handover at a time, for one file, which the gate names. Closing a link waits for
- * running handlers, so no handler of the old link runs when the handover ends.
+ * There is only one handover at a time, for the sites of one file, whose numbers are in the gate.
+ * Closing a link waits for running handlers, so when the handover ends, no handler of the old link
+ * is running.
  *
- * Perf events are one per site, and are simply opened and closed.
+ * With perf events there is one link per site, so links are simply opened and closed.
  */
 
 enum { MAX_LINKS_A_FILE = 8 };
@@ -167,14 +168,15 @@ static bool is_of_file(const struct engine_link *link, const struct engine_file 
 
 /* ---- making links --------------------------------------------------------------------------- */
 
-/* Return the number of the site of UPROBE: see measure_cookie(). */
+/* Return the number of UPROBE's site, which is the low half of the cookie: see measure_cookie(). */
 static uint32_t site_of(const struct uprobe *uprobe)
 {
 	return (uint32_t)uprobe->cookie;
 }
 
 /*
- * List the links FDS, made from SPEC for FILE: a perf event has one site, any other link has all.
+ * Append the links FDS, which were made from SPEC for FILE, to engine->links. A perf event is a
+ * link with one site; otherwise there is one link, which has all sites of SPEC.
  */
 static void add_links(struct engine *engine, const struct engine_file *file, uint32_t serial,
 		      const struct uprobe_link_spec *spec, const int *fds)
@@ -191,7 +193,7 @@ static void add_links(struct engine *engine, const struct engine_file *file, uin
 		};
 }
 
-/* Make links for the uprobes of SPEC, which are sites of FILE. */
+/* Make links for SPEC, whose uprobes are at sites of FILE. */
 static int make_links_of(struct engine *engine, const struct engine_file *file, uint32_t serial,
 			 const struct uprobe_link_spec *spec)
 {
@@ -208,7 +210,10 @@ static int make_links_of(struct engine *engine, const struct engine_file *file, 
 	return err;
 }
 
-/* Return true if a hit of SITE is the return of the function that begins at the site. */
+/*
+ * Return true if SITE is the entry of a function and a hit of SITE is the return from this
+ * function.
+ */
 static bool is_return(const struct engine_site *site)
 {
 	return site->site && site->site->is_return;
@@ -236,7 +241,10 @@ static void list_uprobes(const struct engine *engine, const struct engine_file *
 	}
 }
 
-/* Make links for the WANTED sites of FILE. Return probes need a separate link. */
+/*
+ * Make links for the WANTED sites of FILE: one for all sites that need no return probe, one for
+ * those that do.
+ */
 static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
@@ -264,7 +272,7 @@ static int make_links(struct engine *engine, const struct engine_file *file, con
 	return err;
 }
 
-/* Let the links of SERIAL count the WANTED sites of FILE from now on. */
+/* From now on, let the links with this SERIAL count the WANTED sites of FILE. */
 static void let_count(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
@@ -310,7 +318,7 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* Replace all links of FILE by a new link on the WANTED sites. */
+/* Replace all links of FILE by a new link for the WANTED sites. */
 static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
 {
 	const size_t first = file->first_site;
@@ -338,9 +346,10 @@ static int hand_over(struct engine *engine, const struct engine_file *file, cons
 
 /* The sites of a file that are switched, and the effect on its links. */
 struct link_change {
-	bool *added, *all; /* by site: to switch on; on after the change */
+	/* by site: `added`: will be switched on; `all`: will be on after the change */
+	bool *added, *all;
 	size_t n_added, n_all;
-	size_t *left; /* by link: the number of its sites that stay on */
+	size_t *left; /* by link: how many of its sites stay on */
 };
 
 static void free_change(struct link_change *change)
@@ -386,7 +395,8 @@ static int find_change(struct engine *engine, const struct engine_file *file,
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
 		/*
-		 * Ask for the semaphore again: the tracer that prevented it may have left the site.
+		 * Use the semaphore again: the tracer because of which we could not use it may be
+		 * gone.
 		 */
 		if (change->added[i])
 			engine->no_semaphore[first + i] = false;
@@ -398,7 +408,10 @@ static int find_change(struct engine *engine, const struct engine_file *file,
 	return 0;
 }
 
-/* Return true if a link keeps only some of its sites, or if there are too many links. */
+/*
+ * Return true if CHANGE switches off some, but not all, sites of a link, or if FILE would have too
+ * many links.
+ */
 static bool needs_handover(const struct engine *engine, const struct engine_file *file,
 			   const struct link_change *change)
 {
@@ -462,9 +475,10 @@ static void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, ui
 }
 
 enum {
-	MAX_FRAME_USERS = 65536, /* threads that are in a timed call */
+	MAX_FRAME_USERS = 65536, /* maximum number of threads that are in a timed call */
 	/*
-	 * Processes whose mappings user space supplies; for others, the kernel's tree is searched.
+	 * Maximum number of processes whose mappings user space supplies. For walks in other
+	 * processes, BPF programs search the kernel's tree of mappings.
 	 */
 	WALKED_PROCESSES = 1024,
 };
@@ -480,8 +494,9 @@ static bool makes_records(const struct engine_spec *spec)
 }
 
 /*
- * Return true if the BPF programs report ids or look them up, so that the pid namespace of the ids
- * matters. It does not matter for pairs, which only need unique thread ids.
+ * Return true if the BPF programs report or look up ids of processes or threads, so that it matters
+ * to which pid namespace these ids belong. This does not matter for pairs, which only need unique
+ * thread ids.
  */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
@@ -499,7 +514,10 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 	if (!is_chosen && !spec->counts_processes)
 		return 0;
 	err = pid_namespace_choose(ctx, is_chosen ? spec->pid : 0, &ns);
-	/* A tool outside of the initial pid namespace cannot use the ids of that namespace. */
+	/*
+	 * A tool that is not in the initial pid namespace does not know the processes' ids of that
+	 * namespace.
+	 */
 	config->counts_processes = spec->counts_processes && (is_chosen || !ns.ino);
 	if (err || !is_chosen)
 		return err;
@@ -508,7 +526,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 	return err;
 }
 
-/* Return how the roles of SPEC are matched, as the value of measure_config.matching. */
+/* Return the value of measure_config.matching for the roles of SPEC. */
 static __u32 matching_of(const struct engine_spec *spec)
 {
 	__u32 matching = 0;
@@ -828,8 +846,8 @@ static int add_tracepoint(struct engine *engine, int prog, const char *name)
 }
 
 /*
- * Attach to those tracepoints that the settings of ENGINE need. All threads of the machine run into
- * them, so attach to no others.
+ * Attach to the tracepoints that ENGINE needs, and to no others, because every thread of the
+ * machine then runs our program at these tracepoints.
  */
 static int attach_tracepoints(struct engine *engine)
 {
@@ -882,7 +900,9 @@ static void engine_unlist(struct engine *engine, pid_t pid)
 		return;
 	id = listed->id;
 	*listed = engine->listed[--engine->n_listed];
-	/* If children are followed, the number may belong to a child by now. */
+	/*
+	 * If children are followed, the id may now belong to a child, which must stay in `tgids`.
+	 */
 	if (!engine->config.children)
 		bpf_map_delete_elem(engine->object.tgids, &id);
 }
@@ -1018,7 +1038,8 @@ static void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	if (engine->is_pinned)
-		engine_bpf_close_links(engine, 0); /* the pinned names keep the links */
+		/* because of their names in bpffs, the links continue to exist */
+		engine_bpf_close_links(engine, 0);
 	else
 		engine_detach(engine);
 	print_ring_close(engine->ring);

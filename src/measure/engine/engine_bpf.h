@@ -20,7 +20,7 @@ static inline size_t engine_bpf_hits_stride(size_t n_sites)
 }
 
 struct engine_bpf_options {
-	/* Select the process in the BPF program even where the kernel's own filter works. */
+	/* Let the BPF program select the process, even if the kernel's filter works. */
 	bool filter_in_bpf;
 	/* Behave as on a kernel without uprobe_multi. */
 	bool perf_events;
@@ -34,10 +34,11 @@ struct print_ring;
 
 struct engine_link {
 	int fd;
-	uint32_t serial; /* in the link's cookies; perf events made by one call share a serial */
+	/* the serial in the cookies; all perf events that one call makes have the same serial */
+	uint32_t serial;
 	/*
-	 * first: number of the first site of the link's file (perf event: of its site). n_sites:
-	 * number of sites of the link; 0 for a tracepoint.
+	 * `first`: the number of the first site of the link's file; for a perf event, the number of
+	 * its site. `n_sites`: the number of sites of the link; 0 for a tracepoint.
 	 */
 	size_t first, n_sites;
 	bool is_return; /* the link is for return probes */
@@ -54,37 +55,42 @@ struct engine {
 	struct bpf_support support;
 	struct bpf_object object;
 	struct measure_config config;
-	size_t max_sites, n_sites; /* the numbers of attached sites are below n_sites */
+	size_t max_sites, n_sites; /* all attached sites have numbers below n_sites */
 	size_t n_pairs;
 	struct engine_by by;
-	bool *is_stop; /* by role: it ends a pair */
+	bool *is_stop; /* by role: whether the role ends a pair */
 	size_t n_cpus;
-	bool kernel_filters; /* the kernel selects the process, for files with one process */
-	bool uses_perf;	     /* perf events: one link per site */
+	bool kernel_filters; /* for files with one process, the kernel selects the process */
+	bool uses_perf;	     /* uses perf events, one per site, instead of uprobe_multi links */
 	bool sees_exits;     /* the programs remove an exiting process from `tgids` */
 	bool is_pinned;	     /* the engine continues to measure after close */
 	bool is_attached;
 	struct listed_process *listed;
 	size_t n_listed;
-	struct engine_link *links; /* close these to detach */
+	struct engine_link *links; /* closing these detaches the engine */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;
-	/* The mapped map `serials`. By site: the serial of the link that counts it; 0: none. */
+	/*
+	 * The map `serials`, mapped into memory. By site: the serial of the link that counts the
+	 * site; 0: no link.
+	 */
 	volatile __u64 *serials;
-	bool *no_semaphore; /* by site: do not use its semaphore, see uprobe_link.c */
+	/* by site: whether the site's semaphore must not be used, see uprobe_link.c */
+	bool *no_semaphore;
 	size_t n_histograms;
 	size_t max_args, n_args; /* the first n_args entries of site_args are written */
-	volatile __u64 *hits;	 /* the mapped map `hits`: n_cpus * hits_stride entries */
+	/* the map `hits`, mapped into memory: n_cpus * hits_stride entries */
+	volatile __u64 *hits;
 	size_t hits_stride, hits_bytes;
 	struct print_ring *ring;     /* NULL: nothing is printed */
 	struct stack_walker *walker; /* NULL: stacks are not walked */
 };
 
 /*
- * engine_bpf_read.c: the reader of the ring buffer MAP_FD of BYTES bytes. If DEPTH is not 0, the
- * records are struct measure_stack_record, with stacks of up to DEPTH frames. print_ring_open()
- * returns 0 or a negative errno, print_ring_close() accepts NULL, and print_ring_take() implements
- * engine_ops.print.
+ * engine_bpf_read.c: print_ring_open() makes a reader of the ring buffer with the descriptor
+ * MAP_FD, which has BYTES bytes. If DEPTH is not 0, the records are struct measure_stack_record,
+ * with stacks of up to DEPTH frames. print_ring_open() returns 0 or a negative errno,
+ * print_ring_close() accepts NULL, and print_ring_take() implements engine_ops.print.
  */
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
@@ -111,7 +117,7 @@ int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks);
 /* Make room for N more links. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
 
-/* Unmapping does nothing if the hits are not mapped. */
+/* Map the map `hits` into memory, and unmap it. Unmapping does nothing if it is not mapped. */
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 /*

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Engines that outlive their process: gives names in bpffs to their maps and links. A later process
- * can open these names as an engine, which it can read and detach.
+ * Engines that outlive their process: gives the maps and links of an engine names in bpffs. From
+ * these names, a later process can open an engine that it can read and detach.
  *
- * A detach closes the links in addition to removing their names. The kernel removes the uprobes of
- * a link at once when its last descriptor is closed, but only later, by a worker, when its last
- * name is removed.
+ * A detach closes the descriptors of the links in addition to removing their names. The kernel
+ * removes the uprobes of a link at once if the last reference to the link was a descriptor that is
+ * closed, but only later, in a worker, if it was a name that is removed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ int engine_bpf_pin(struct engine *engine, const char *folder)
 	return err;
 }
 
-/* Return the shape that map number I must have according to `meta`. */
+/* Return the shape that maps[I] must have, according to the text in `meta`. */
 static struct map_shape shape_in(const struct engine *engine, size_t i)
 {
 	const __u32 n_pairs = engine->n_pairs ? (__u32)engine->n_pairs : 1;
@@ -85,7 +85,7 @@ static struct map_shape shape_in(const struct engine *engine, size_t i)
 		shape.least_entries = (__u32)engine->n_sites;
 	if (maps[i].offset == offsetof(struct bpf_object, pair_stats))
 		shape.least_entries = shape.most_entries = n_pairs;
-	/* Other variables may follow the gate. */
+	/* In .bss, other variables may follow the gate. */
 	if (maps[i].offset == offsetof(struct bpf_object, bss))
 		shape.most_value_bytes = BSS_BYTES;
 	return shape;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Reads the counts from the maps of the BPF programs. The map `hits` is mapped into our memory.
- * Other maps are read by system calls, large ones in batches. A per-CPU map returns a value for
- * each possible CPU, whether it is online or not; these values are added up.
+ * Other maps are read by system calls, large ones in batches. From a per-CPU map we get a value for
+ * each possible CPU, whether the CPU is online or not, and add up these values.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -29,8 +29,8 @@
 /* ---- groups by value ------------------------------------------------------------------------ */
 /*
  * Reads the groups of hits and the groups of times from the maps that bpf/measure_by.h describes. A
- * group is created before anything is counted in it, and is never removed. So the list of groups
- * can be read first, and the times of these groups afterwards.
+ * group is created before anything is counted in it, and is never removed. So we can first read the
+ * list of groups, and then the times of these groups.
  */
 
 static struct engine_group *append_group(struct engine_reading *reading,
@@ -43,8 +43,8 @@ static struct engine_group *append_group(struct engine_reading *reading,
 }
 
 /*
- * Add a group of times for VALUE from entry INDEX of by_times. VALUE is NULL for the group of all
- * values for which there was no room; INDEX is then the number of the pair.
+ * Add to READING the group of VALUE, with the times in entry INDEX of by_times. If VALUE is NULL,
+ * add the group of all values for which there was no room; INDEX is then the number of the pair.
  */
 static int add_times(struct engine *engine, struct engine_reading *reading,
 		     const struct measure_by *value, __u32 index, size_t *n_times)
@@ -151,10 +151,7 @@ static int engine_bpf_read_groups(struct engine *engine, struct engine_reading *
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */
-/*
- * The stacks of hits: tells the stack walker which processes to prepare, and reads the counts by
- * stack.
- */
+/* The stacks of hits: prepares the walks in processes, and reads the counts by stack. */
 
 /*
  * Add the executable of the measured program to the walker. PATH names an open descriptor
@@ -168,8 +165,8 @@ static int add_program_file(struct engine *engine, const char *path)
 	const ssize_t n = readlink(path, name, sizeof(name) - 1);
 
 	/*
-	 * Functions without symbols are shown with the name of the file: use its real path if it
-	 * still exists.
+	 * The file name is shown for functions without symbols: use the real path if the file still
+	 * has it.
 	 */
 	if (n > 0) {
 		name[n] = '\0';
@@ -206,8 +203,8 @@ int engine_bpf_walk(struct engine *engine, pid_t pid)
 
 /*
  * Refresh the walker. Then add the newcomers to it: processes whose stacks were walked although
- * they had not been added. Walks are faster in a process that was added. A newcomer whose id in the
- * pid namespace of the BPF programs differs from its id in ours is not added.
+ * they had not been added. This makes their walks faster. Do not add a newcomer whose id in the BPF
+ * programs' pid namespace differs from its id in ours.
  */
 int engine_bpf_refresh_stacks(struct engine *engine)
 {
@@ -240,7 +237,8 @@ static int read_costs(struct engine *engine, struct measure_walk_costs *sum)
 }
 
 /*
- * Set *NS, for engine_reading.walk_ns, to the time spent on walking stacks; 0 if none are walked.
+ * Set *NS to the time spent on walking stacks, for engine_reading.walk_ns, or to 0 if the engine
+ * walks no stacks.
  */
 static int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns)
 {
@@ -310,16 +308,17 @@ int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks)
  * cannot look at a record without consuming it. The kernel maps the data twice in a row, so that
  * every record is contiguous.
  *
- * Order. Records are in the order of their reservation, but are passed on in the order of their
- * times. The two orders differ if a task is interrupted, for any length of time, after it has
- * reserved a record and before it reads the time for it. But a record's time is always later than
- * its reservation. So each call of print_ring_take() remembers a time T (mark_ns) and then the
- * position P (mark) up to which records are reserved: all records from P on are newer than T. Once
- * all records before the P of the previous call are complete, no further record up to that call's T
- * can appear. The current call then sorts all records up to that T and passes them on.
+ * Order. In the buffer, records are in the order of their reservation, but we pass them on in the
+ * order of their times. These two orders differ if a task is interrupted, for any length of time,
+ * after it has reserved a record and before it reads the time of the record. But a record's time is
+ * always later than its reservation. So each call of print_ring_take() remembers a time T (mark_ns)
+ * and then the position P (mark) up to which records are reserved: all records from P on are newer
+ * than T. Once all records before the P of the previous call are complete, no further record up to
+ * that call's T can appear. The current call then sorts all records up to that T and passes them
+ * on.
  *
  * The buffer can only be consumed from its beginning. So a record that was passed on stays in the
- * buffer if an earlier record in the buffer was not passed on. The next call recognises it by its
+ * buffer while a record before it was not passed on. The next call recognises such a record by its
  * position and time (seen, seen_ns), and does not pass it on again.
  */
 
@@ -335,15 +334,16 @@ struct found_record {
 };
 
 struct print_ring {
-	unsigned long *consumer; /* positions increase without end */
+	unsigned long *consumer; /* the consumer's position in bytes; positions only increase */
 	const unsigned long *producer;
 	const char *data;
 	void *producer_page;
 	size_t page, bytes, record_bytes;
 	unsigned long mark; /* end of the reserved records at the previous call */
-	uint64_t mark_ns;   /* records from `mark` on are newer than this */
-	unsigned long seen; /* the previous call looked at the records before this position */
-	uint64_t seen_ns;   /* of the records before `seen`, those up to this time were passed on */
+	uint64_t mark_ns;   /* a time: all records from `mark` on are newer */
+	unsigned long seen; /* the previous call has considered all records before this position */
+	/* records before `seen` were passed on if they are not newer than this */
+	uint64_t seen_ns;
 	struct found_record *batch;
 	size_t n;
 };
@@ -518,7 +518,10 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
 	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 	const unsigned long end = find_end(ring, produced);
-	/* If the buffer is filling up, room is more important than order. */
+	/*
+	 * If more than half of the buffer is in use, pass on everything, even if the order may be
+	 * wrong.
+	 */
 	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
 	struct stored_stack stack;
 	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
@@ -546,7 +549,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 
 /* ---- counts --------------------------------------------------------------------------------- */
 
-/* Entries per system call. This limits the size of the buffers. */
+/* How many entries to read per system call; the buffers have this size. */
 enum { KEYS_A_BATCH = 1024 };
 
 _Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
@@ -753,7 +756,10 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* Read all entries of `keyed`. No entry is deleted meanwhile, so the batches visit all of them. */
+/*
+ * Read all entries of `keyed`. Reading in batches finds all of them, because nobody deletes entries
+ * meanwhile.
+ */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -780,7 +786,9 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
-/* Read all entries of domain_pairs. Programs may add entries meanwhile, but do not delete any. */
+/*
+ * Read all entries of domain_pairs. BPF programs may add entries meanwhile, but do not delete any.
+ */
 static int read_domain_pairs(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.domain_pairs;
@@ -847,7 +855,7 @@ static bool knows_ids(const struct engine *engine)
 	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
 }
 
-/* Read the hits of each process. Delete the entries of processes that have ended, to make room. */
+/* Read the hits of each process. If a process has ended, delete its entry to make room. */
 static int read_processes(struct engine *engine, struct engine_reading *reading)
 {
 	const int map = engine->object.process_hits;
@@ -952,8 +960,8 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 		if (!has_ended(data, row->id, row->tgid))
 			continue;
 		/*
-		 * The thread or process has ended, but it may have hit the site after the entry was
-		 * read.
+		 * The thread or process has ended, but may have made hits after the entry was read:
+		 * read it again.
 		 */
 		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
 		if (err) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The engine that counts inside of processes: trampolines (change/inside/inside.h) take the place
- * of uprobes. The engine needs only the right to ptrace the processes. It measures processes given
- * by pid, and their forked children, and refuses features that need the kernel. Each process is
- * attached and detached separately.
+ * of uprobes. The engine needs only the right to ptrace the processes. It measures processes that
+ * are given by pid, and the children that these fork, and refuses features that need the kernel.
+ * Each process is attached and detached separately.
  */
 #include "measure/engine/engine_inside.h"
 
@@ -29,21 +29,24 @@ enum {
 	OCAML_COUNTER_OFF = 2, /* offset of the half of a semaphore that OCaml reads */
 	NO_PROBE = UINT32_MAX,
 	/*
-	 * Searches for forked children. Each search finds children that were forked during the
-	 * previous one.
+	 * Maximum number of searches for forked children: each search may find children that were
+	 * forked during the previous search.
 	 */
 	MAX_CHILD_ROUNDS = 100,
 };
 
 /*
  * One of the processes that the engine measures: the addresses of its sites, and the counters in
- * its memory. The children that it forks use the same counters.
+ * its memory. Children that the process forks use the same counters.
  */
 struct inside_process {
 	struct ocp_ctx *ctx;
 	struct inside *inside;
-	uint32_t *numbers; /* by site: its number in the engine */
-	/* By site: the probe to whose row its hits are added, or NO_PROBE. NULL: no rows. */
+	uint32_t *numbers; /* by site: the number of the site in the engine */
+	/*
+	 * By site: the probe to whose row the hits of the site are added, or NO_PROBE. NULL: hits
+	 * are not reported by process.
+	 */
 	uint32_t *probes;
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
@@ -51,9 +54,9 @@ struct inside_process {
 	pid_t pid;
 	uint64_t start_time;
 	struct stat exe;
-	char base[FIND_NAME_BYTES + 1]; /* name of its executable, without the path */
+	char base[FIND_NAME_BYTES + 1]; /* name of the process's executable, without the path */
 	bool is_detached, has_warned;
-	bool is_found; /* an earlier tool has attached it */
+	bool is_found; /* an earlier tool has attached the process */
 };
 
 struct engine {
@@ -67,7 +70,7 @@ struct engine {
 	bool is_detached;
 	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
-	struct inside_meta meta; /* name and text for the attach */
+	struct inside_meta meta; /* the name and text to store in each process at the attach */
 };
 
 /* The sites of a process to attach to, and their roles. */
@@ -124,7 +127,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* By enum arg_register: the number that the processor gives the register; -1 for rip. */
+/* By enum arg_register: the number of the register in machine code; -1 for rip. */
 static const int register_numbers[ARG_REGISTERS] = {
 	[ARG_RAX] = 0,	[ARG_RCX] = 1,	[ARG_RDX] = 2,	[ARG_RBX] = 3,	[ARG_RSP] = 4,
 	[ARG_RBP] = 5,	[ARG_RSI] = 6,	[ARG_RDI] = 7,	[ARG_R8] = 8,	[ARG_R9] = 9,
@@ -156,7 +159,7 @@ bool inside_place_of(const struct arg_spec *spec, struct inside_place *place)
 
 /* ---- one process: addresses ----------------------------------------------------------------- */
 
-/* Free PROCESS, which may be NULL. Without a detach the process continues to count. */
+/* Free PROCESS, which may be NULL. If it was not detached, the process continues to count. */
 static void inside_process_close(struct inside_process *process)
 {
 	if (!process)
@@ -176,9 +179,9 @@ struct file_mappings {
 };
 
 /*
- * Return true if M maps FILE. On overlayfs and btrfs, the device of a mapping differs from the
- * device of its file. So compare the inodes. If there is a file at the path of the mapping, it must
- * be FILE, too.
+ * Return true if M maps FILE. Compare only the inodes, because on overlayfs and btrfs, the device
+ * of a mapping differs from the device of its file. In addition, if a file exists at the path of
+ * the mapping, it must be FILE.
  */
 static bool is_of_file(const struct file_mappings *file, const struct mapping *m)
 {
@@ -233,7 +236,7 @@ static void note_probe(struct inside_process *process, const struct engine_site 
 		process->n_probes = site->probe_index + 1;
 }
 
-/* Add the roles of SITE, with the places of their keys. */
+/* Add the roles of SITE to SITES, each with the place of its key. */
 static int add_roles(struct inside_process *process, const struct engine_file *file,
 		     const struct engine_site *site, struct sites_to_count *sites)
 {
@@ -440,8 +443,8 @@ static int attach_counters(struct inside_process *process, const struct engine *
 }
 
 /*
- * Make PID count at the sites of the files in FILES[0..N) that list PID. On failure PID is
- * unchanged.
+ * Make PID count at the sites of those files in FILES[0..N) that list PID. On failure, the process
+ * is unchanged.
  */
 static int inside_process_attach(const struct engine *engine, pid_t pid,
 				 const struct engine_file *files, size_t n,
@@ -465,9 +468,10 @@ static int inside_process_attach(const struct engine *engine, pid_t pid,
 }
 
 /*
- * Create a process from INSIDE, which inside_find() found in PID, and the numbers of its sites in
- * NUMBERS. The new struct then owns INSIDE and NUMBERS, also after an error. A detach also ends the
- * counting in the process that forked PID, and in the other children of that process.
+ * Make a struct for PID, in which inside_find() has found INSIDE. NUMBERS has the numbers of the
+ * sites. INSIDE and NUMBERS then belong to the new struct; after an error, they have been freed. A
+ * detach also ends the counting in the process that forked PID, and in the other children of that
+ * process.
  */
 static int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
 				uint32_t *numbers, struct inside_process **out)
@@ -613,7 +617,7 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 	return err;
 }
 
-/* Return true if PID, the process or a child forked from it, counts now. */
+/* Return true if PID is PROCESS or a child forked from it, and counts now. */
 static bool inside_process_counts_in(const struct inside_process *process, pid_t pid)
 {
 	return !process->is_detached && inside_is_in(process->inside, pid);
@@ -656,7 +660,7 @@ static bool detach_child(struct inside_process *process, pid_t pid)
 
 /*
  * Detach from all forked children that have not executed another program. Search until no new child
- * is found: children may fork meanwhile.
+ * is found, because children may fork meanwhile.
  */
 static void detach_children(struct inside_process *process)
 {
@@ -689,13 +693,13 @@ static int inside_process_detach(struct inside_process *process)
 		return 0;
 	warn_of_changes(process);
 	/*
-	 * A found process may share its block with its parent and siblings: detach from these
-	 * first.
+	 * A process that an earlier tool attached may share its block with its parent and siblings:
+	 * detach from these first.
 	 */
 	if (process->is_found)
 		detach_children(process);
 	err = inside_detach(process->inside);
-	/* Do not fail if the process has ended: its counts can still be read. */
+	/* If the process has ended, this is not a failure: its counts can still be read. */
 	if (err && process_has_ended(process)) {
 		err = 0;
 	} else if (err == -ESRCH) {
@@ -786,8 +790,8 @@ static void tell_not_counted(const struct engine *engine)
 }
 
 /*
- * Attach to all processes. If there are several, warn about each that has ended or cannot be
- * counted, and count the others.
+ * Attach to all processes. If there are several, warn of each process that has ended or cannot be
+ * counted, and count in the other processes.
  */
 static int attach_processes(struct engine *engine, const pid_t *pids, size_t n_pids,
 			    const struct engine_file *files, size_t n)
@@ -828,7 +832,7 @@ static int detach_processes(struct engine *engine, bool tells)
 		if (tells)
 			inside_process_tell_left(engine->processes[i]);
 	}
-	/* The counts of the detached processes are complete. */
+	/* If at least one detach succeeded, its counts are complete, so this is success. */
 	return n_failed && n_failed == engine->n_processes ? err : 0;
 }
 
@@ -889,7 +893,7 @@ static void close_engine(struct engine *engine)
 {
 	if (!engine)
 		return;
-	/* Also try again to detach the processes where detach() failed. */
+	/* This also tries again to detach processes whose first detach failed. */
 	if (!engine->is_found && !engine->is_kept)
 		detach_processes(engine, true);
 	close_processes(engine);
@@ -949,8 +953,8 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 }
 
 /*
- * Measure counting and timing separately: counting costs a tenth of timing, and timing by key costs
- * more than timing by thread.
+ * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
+ * timing by key if a pair has a key, because it costs more than timing by thread.
  */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {

@@ -20,28 +20,29 @@ const char *engine_inside_cannot(const struct engine_spec *spec);
  * engine_inside_new_found() creates an engine for counters that earlier tools left in processes.
  * The engine can be read, detached and closed. If it is closed without a detach, the processes
  * continue to count. engine_inside_add_found() adds the counters INSIDE, which inside_find() found
- * in PID, with the numbers of their sites in NUMBERS. The engine then owns INSIDE and NUMBERS, also
- * after an error. A detach also ends the counting in the process that forked PID and in all forked
- * children of the two.
+ * in PID; NUMBERS has the numbers of their sites. The engine then owns INSIDE and NUMBERS, also
+ * after an error. A detach also ends the counting in the process that forked PID, and in all forked
+ * children of that process and of PID.
  */
 int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out);
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,
 			    uint32_t *numbers);
 
-/* Return the number of processes that were attached. */
+/* Return how many processes were attached. */
 size_t engine_inside_n_processes(const struct engine *engine);
 /* Return true if PID, a measured process or a child forked from one, counts for ENGINE now. */
 bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
 
 /*
- * Check that PID can be counted inside. It has N_SITES sites; N_UNFIT of these have no nop and call
- * (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
+ * Check that the engine can count in PID. The process has N_SITES sites, of which N_UNFIT cannot be
+ * counted inside (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
  */
 int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
 
 /*
- * Set *PLACE to the location of the argument SPEC. Returns false if the argument is not an OCaml
- * value, or is in memory other than the stack: reading from a wrong address would end the process.
+ * Set *PLACE to the location of the argument that SPEC describes. Returns false if the argument is
+ * not an OCaml value, or is in memory other than the stack: reading from a wrong address would end
+ * the process.
  */
 bool inside_place_of(const struct arg_spec *spec, struct inside_place *place);
 

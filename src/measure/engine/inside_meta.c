@@ -40,7 +40,7 @@ static int compare_numbers(const void *a, const void *b)
 	return COMPARE(x, y);
 }
 
-/* Check that all NUMBERS differ from each other. Return 0, -EBADMSG or -ENOMEM. */
+/* Check that no number occurs twice in NUMBERS. Return 0, -EBADMSG or -ENOMEM. */
 static int check_numbers(const uint32_t *numbers, size_t n)
 {
 	uint32_t *sorted = malloc((n + 1) * sizeof(*sorted));
@@ -66,14 +66,14 @@ static bool is_good_name(const char name[INSIDE_META_NAME_BYTES])
 	return length < INSIDE_META_NAME_BYTES && (!length || pin_name_is_valid(name));
 }
 
-/* Return true if the only NUL of TEXT is its last byte. */
+/* Return true if the last of the BYTES bytes of TEXT is a NUL, and no other byte is. */
 static bool is_one_string(const char *text, size_t bytes)
 {
 	return memchr(text, '\0', bytes) == text + bytes - 1;
 }
 
 /*
- * Check HEAD, and that N is the number of bytes that follows from HEAD. Return 0, -EBADMSG or
+ * Check HEAD, and that N is the total number of meta bytes according to HEAD. Return 0, -EBADMSG or
  * -EPROTO.
  */
 static int check_head(const struct inside_meta_head *head, size_t n, size_t n_sites)
@@ -101,14 +101,14 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	*meta = (struct inside_meta){ 0 };
 	if (n < sizeof(head))
 		return -EBADMSG;
-	/* The process may write to the bytes meanwhile: check a copy of the head. */
+	/* The process may change BYTES at any time, so check a copy of the head. */
 	memcpy(&head, bytes, sizeof(head));
 	err = check_head(&head, n, n_sites);
 	if (err)
 		return err;
 	/*
-	 * Check the text before copying it, since the copy of a long text takes long. Then check
-	 * the copy.
+	 * Check the text before copying it, because copying a long text takes long, and check the
+	 * copy again.
 	 */
 	if (!is_one_string(text, head.text_bytes))
 		return -EBADMSG;

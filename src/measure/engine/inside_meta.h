@@ -7,7 +7,7 @@
  *	"ocInMeta"              8 bytes
  *	INSIDE_META_VERSION     4 bytes
  *	n_sites                 4 bytes
- *	text_bytes              8 bytes, with the NUL at its end
+ *	text_bytes              8 bytes, the length of text with its NUL
  *	name                    INSIDE_META_NAME_BYTES, padded with NULs
  *	numbers                 n_sites times 4 bytes
  *	text                    see pin_meta.c
@@ -24,7 +24,8 @@ enum { INSIDE_META_VERSION = 1, INSIDE_META_NAME_BYTES = 72 };
 
 struct inside_meta {
 	char name[INSIDE_META_NAME_BYTES]; /* name of a kept meter; "" if it was not kept */
-	uint32_t *numbers;		   /* the engine's number of each site of the block */
+	/* by site of the block: the number of the site in the engine */
+	uint32_t *numbers;
 	size_t n_sites;
 	char *text;	   /* describes the engine's numbers: see pin_meta.c */
 	size_t text_bytes; /* including the NUL */

@@ -6,20 +6,21 @@
  * file is overwritten in place (`cp new app`, while no process runs it: the same inode), the kernel
  * puts its int3 at the old offsets into the new program, perhaps into the middle of an instruction,
  * and executes the old instruction. This kills the program or makes it compute wrong results.
- * (Package managers and most build systems replace a file by rename(2): this makes another file,
- * and the old one does not change.)
+ * (Package managers and most build systems replace a file by rename(2). This does no harm: the new
+ * file has another inode, and the old file does not change.)
  *
  * Therefore we hold a read lease (fcntl(2), F_SETLEASE) while there are uprobes. An open() for
  * writing then blocks until we give up the lease, for at most 45 s (/proc/sys/fs/lease-break-time).
- * Each ocp_meter_refresh() checks whether an open() is waiting. The signal that belongs to a lease
- * is not used: a library must not claim a signal.
+ * Each ocp_meter_refresh() checks whether an open() is waiting. The kernel would also send a
+ * signal, but we do not use it, because a library must not claim a signal.
  *
- * A lease is granted to the owner of the file and to CAP_LEASE, on file systems that support
- * leases, and while no process has the file open for writing. Without a lease, a file is safe while
- * it is running as an executable (ETXTBSY), and each refresh checks its times and size. If only
- * times or size have changed (chmod, touch, a new name), and the file has the same sites as before,
- * the file does not count as overwritten. Two cases remain: a file is overwritten and run between
- * two refreshes, or a shared object is overwritten while it is mapped.
+ * The kernel grants a lease only to the owner of the file or with CAP_LEASE, only on file systems
+ * that support leases, and only while no process has the file open for writing. A file without a
+ * lease is safe while it is running as an executable (ETXTBSY), and each refresh checks the times
+ * and the size of the file. If only times or size have changed (chmod, touch, a new name), and the
+ * file has the same sites as before, the file does not count as overwritten. Without a lease, two
+ * cases remain unprotected: a file is overwritten and run between two refreshes, or a shared object
+ * is overwritten while it is mapped.
  */
 #include "measure/sites/site_table.h"
 
@@ -49,9 +50,10 @@ static bool is_same_identity(const struct file_identity *a, const struct file_id
 }
 
 /*
- * Take a read lease if possible. When a process wants to break the lease, the kernel sends a signal
- * to the owner of the descriptor, which F_SETLEASE sets to this process: so remove the owner
- * afterwards. Until then the signal is SIGURG, which is ignored unless a handler is installed.
+ * Take a read lease if possible. When another process opens the file for writing, the kernel sends
+ * a signal to the owner of the descriptor. F_SETLEASE makes this process the owner, so remove the
+ * owner afterwards. For the time until then, choose SIGURG, which is ignored unless a handler is
+ * installed.
  */
 static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
 {
@@ -64,8 +66,8 @@ static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char
 }
 
 /*
- * Return the next site of PROG, from *AT on, that belongs to a probe of the same file, and increase
- * *AT beyond it. NULL: there is none.
+ * Starting at index *AT, return the next site of PROG that belongs to a probe of the same file, and
+ * set *AT to the index after this site. Return NULL if there is none.
  */
 static const struct site *next_own(const struct ocp_program *prog, size_t *at)
 {
@@ -86,8 +88,8 @@ static bool is_same_site(const struct ocp_program *x, const struct site *a,
 }
 
 /*
- * Return true if NOW has the code of SITE, which belongs to a probe of another file, at the same
- * address.
+ * SITE belongs to a probe of another file. Return true if NOW has the same code as before at the
+ * address of SITE.
  */
 static bool has_code_of(const struct ocp_program *now, const struct site *site)
 {
@@ -99,7 +101,10 @@ static bool has_code_of(const struct ocp_program *now, const struct site *site)
 				   memcmp(code, site->dormant->code, site->n_bytes) == 0);
 }
 
-/* Return true if NOW, which the file contains now, has the sites of PROG. */
+/*
+ * PROG is what the file contained before, NOW is what it contains now. Return true if both have the
+ * same sites.
+ */
 static bool has_same_sites(const struct ocp_program *now, const struct ocp_program *prog)
 {
 	const struct site *a, *b;
@@ -118,8 +123,9 @@ static bool has_same_sites(const struct ocp_program *now, const struct ocp_progr
 }
 
 /*
- * Return true if the sites of the file have changed. ST is its current status. While the file rules
- * of the ctx forbid reading the file (-EAGAIN), return false, at most MAX_UNREAD times in a row.
+ * Return true if the sites of the file have changed. ST is its current status. If the file rules of
+ * the ctx do not permit reading the file now (-EAGAIN), return false, but at most MAX_UNREAD times
+ * in a row.
  */
 static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
 			const struct guarded *what)
@@ -192,8 +198,8 @@ bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const s
 void file_guard_release(struct file_guard *guard)
 {
 	/*
-	 * Closing is not enough to release the lease: a child of the caller may have the open file
-	 * description, too.
+	 * Release the lease explicitly. Closing our descriptor would not be enough, because a
+	 * forked child of the caller may have a descriptor of the same open file.
 	 */
 	if (guard->has_lease)
 		fcntl(guard->fd, F_SETLEASE, F_UNLCK);

@@ -14,8 +14,8 @@
 #include "elf/symbols.h"
 
 /*
- * If HAS is true, add the uses of FILE's probes to the counts of the table's probes; otherwise
- * subtract them. Do nothing if the counts already include (or lack) these uses. INDEX_OF has the
+ * If HAS is true, include the uses of FILE's probes in measured_probe.n_uses of the table's probes;
+ * otherwise exclude them. Do nothing if they already are included (or excluded). INDEX_OF has the
  * indexes of FILE's probes in the table; if it is NULL, look them up.
  */
 static void count_uses(struct site_table *table, struct measured_file *file,
@@ -70,8 +70,8 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 void site_table_free(struct site_table *table)
 {
 	/*
-	 * site_table_remove() looks up the names of the file's probes, so free the probes
-	 * afterwards.
+	 * Remove the files before freeing the probes, because site_table_remove() looks up probes
+	 * by name.
 	 */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
@@ -94,7 +94,10 @@ static const char *probe_name_of(const void *table, uint32_t number)
 	return ((const struct site_table *)table)->probes[number].name;
 }
 
-/* Return the position of NAME in by_name, or the position at which it must be inserted. */
+/*
+ * Return the index of NAME in by_name and set *FOUND to true, or return the index at which NAME
+ * must be inserted.
+ */
 static size_t find_name_position(const struct site_table *table, const char *name, bool *found)
 {
 	return by_name_place(table->by_name, table->n_probes, probe_name_of, table, name, found);
@@ -122,8 +125,8 @@ static int insert_new_probe(struct site_table *table, size_t place,
 }
 
 /*
- * Add the probes of SET that WANTED accepts. Set OF[i] to the index of probe i in the table, or to
- * -1.
+ * Add those probes of SET to the table for which WANTED returns true. Set OF[i] to the index that
+ * probe i of SET has in the table, or to -1.
  */
 static int add_wanted_probes(struct site_table *table, const struct probe_set *set,
 			     probe_wanted_fn wanted, void *data, ptrdiff_t *of)
@@ -199,8 +202,8 @@ static size_t count_sites(const struct probe_set *set, const ptrdiff_t *index_of
 }
 
 /*
- * Set *FIRST to the first of N consecutive free numbers; add numbers if necessary. Return -E2BIG,
- * without a message, if there is no room.
+ * Find N consecutive free site numbers, making more numbers if necessary, and set *FIRST to the
+ * first of them. Return -E2BIG, without a message, if there is no room.
  */
 static int find_numbers(struct site_table *table, size_t n, size_t *first)
 {
@@ -228,7 +231,10 @@ static int find_numbers(struct site_table *table, size_t n, size_t *first)
 	return 0;
 }
 
-/* Fill in the numbers from NEXT on with the sites of SET. Returns the next number. */
+/*
+ * Give numbers from NEXT on to the sites of SET, and fill in the table's entries. Returns the
+ * number after the last one used.
+ */
 static size_t add_sites_of(struct site_table *table, const struct measured_file *file,
 			   const struct probe_set *set, const ptrdiff_t *index_of, size_t next)
 {
@@ -260,8 +266,8 @@ static size_t add_sites_of(struct site_table *table, const struct measured_file 
 }
 
 /*
- * Add the sites of FILE. INDEX_OF has the table's indexes of the probes in the file's notes, and
- * after them the indexes of the probes in its code.
+ * Add the sites of FILE. INDEX_OF has the table's index (or -1) of each probe in the notes of FILE,
+ * and after these, of each probe in the code of FILE.
  */
 static int add_sites_of_file(struct site_table *table, struct measured_file *file,
 			     const ptrdiff_t *index_of)
@@ -288,7 +294,7 @@ static int add_sites_of_file(struct site_table *table, struct measured_file *fil
 
 /*
  * Log one warning for all probes that have uses without a site. It names the first MAX_NAMED of
- * these probes, and the number of the others.
+ * these probes, and says how many more there are.
  */
 static void warn_of_uses_without_site(const struct site_table *table,
 				      const struct measured_file *file, const ptrdiff_t *index_of)
@@ -303,7 +309,7 @@ static void warn_of_uses_without_site(const struct site_table *table,
 		const struct probe *probe = &prog->probes[i];
 		const size_t n_without = program_uses_without_site(prog, probe);
 
-		/* If no use of the probe has a site, another warning was logged. */
+		/* Skip a probe that has no site at all: another warning was logged for it. */
 		if (index_of[i] < 0 || !n_without || n_without == probe->n_sites)
 			continue;
 		if (n++ < MAX_NAMED)
@@ -318,8 +324,8 @@ static void warn_of_uses_without_site(const struct site_table *table,
 }
 
 /*
- * Warn of dormant sites. They have no nop: the kernel must single-step the instruction that a
- * uprobe replaces.
+ * Warn of dormant sites, whose hits are expensive: they have no nop, so the kernel must single-step
+ * the instruction that a uprobe replaces.
  */
 static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
 {
@@ -449,7 +455,7 @@ int site_table_add_file(struct site_table *table, const struct new_file *from,
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* Remove the sites of probes that are left out. NUMBER[i] is the new index of probe i. */
+/* Remove the sites of probes that are left out. Probe i gets the index NUMBER[i]. */
 static void drop_sites(struct site_table *table, const uint32_t *number)
 {
 	size_t n = 0;

@@ -25,7 +25,7 @@ enum { FD_PATH_BYTES = 32 };
 
 /* ---- file_guard.c: guards a file that has uprobes against being overwritten ----------------- */
 
-/* What changes when the contents of a file change. */
+/* Properties of a file that change when its contents change. */
 struct file_identity {
 	struct timespec modified, changed;
 	off_t bytes;
@@ -33,8 +33,8 @@ struct file_identity {
 
 struct file_guard {
 	int fd;		/* our own open file description, which has the lease; -1: not guarded */
-	bool has_lease; /* an open() of the file for writing waits until we release it */
-	bool may_retry; /* no lease yet: the file is open for writing */
+	bool has_lease; /* an open() of the file for writing waits until we release the lease */
+	bool may_retry; /* no lease yet, because the file is open for writing: try again */
 	struct file_identity identity;
 	unsigned int n_unread; /* failed attempts to read the file since it changed */
 };
@@ -42,7 +42,8 @@ struct file_guard {
 struct file_identity file_identity_of(const struct stat *st);
 
 /*
- * What a guarded file contained when it was read: its probes, and its measured functions or NULL.
+ * What a guarded file contained when it was read: `prog` has its probes, `code` its measured
+ * functions (NULL: none).
  */
 struct guarded {
 	const char *name; /* for messages */
@@ -51,8 +52,8 @@ struct guarded {
 };
 
 /*
- * Guard the file PATH. WHAT was read when the file had the identity guard->identity. Return -ESTALE
- * if the file has been overwritten since. Return 0 also if the file cannot be guarded.
+ * Guard the file PATH. WHAT was read from the file when its identity was guard->identity. Return
+ * -ESTALE if the file has been overwritten since. Return 0 also if the file cannot be guarded.
  */
 int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
 		    const struct guarded *what);
@@ -73,28 +74,30 @@ void file_guard_release(struct file_guard *guard);
 struct measured_probe {
 	char *name;
 	bool is_counted, is_printed;
-	bool is_off;	      /* currently detached from its sites */
+	bool is_off;	      /* switched off: the engine is detached from the sites of the probe */
 	bool is_left_out;     /* to be removed: see site_table_drop_left_out */
-	bool is_told;	      /* a warning about its left-out sites was logged */
-	bool lacks_histogram; /* a site lacks the argument of the requested histogram */
+	bool is_told;	      /* a warning about left-out sites of this probe was logged */
+	bool lacks_histogram; /* at least one site lacks the argument of the requested histogram */
 	bool has_histogram;
 	/*
 	 * Like lacks_histogram and has_histogram, for groups of hits by the value of an argument.
 	 */
 	bool lacks_groups, is_grouped;
 	bool has_by_type;
-	/* type of that argument; OCP_ARG_ANY: unknown, or sites differ */
+	/* type of the argument for grouping; OCP_ARG_ANY: unknown, or different between sites */
 	enum ocp_arg_type by_type;
-	bool is_warned_of_args;	      /* a warning about unknown argument locations was logged */
-	uint32_t histogram;	      /* the number of its histogram */
-	uint32_t histogram_args;      /* measured_site.args of a site with the histogram */
-	uint64_t past_hits;	      /* the hits of sites that were removed */
-	size_t n_uses;		      /* uses in the source, according to notes */
-	size_t n_uses_without_site;   /* uses for which there is no site; not counted */
-	uint32_t first_role, n_roles; /* in meter->roles: the pairs it begins or ends */
+	bool is_warned_of_args; /* a warning about unknown argument locations was logged */
+	uint32_t histogram;	/* if has_histogram: the number of the histogram */
+	/* if has_histogram: measured_site.args of a site of the probe */
+	uint32_t histogram_args;
+	uint64_t past_hits;	    /* the hits of sites that were removed */
+	size_t n_uses;		    /* uses in the source, according to notes */
+	size_t n_uses_without_site; /* uses for which there is no site; not counted */
+	/* roles in meter->roles: the pairs that the probe begins or ends */
+	uint32_t first_role, n_roles;
 	bool begins_pair;
 	uint32_t key_args, compared_args; /* see struct meter_end */
-	bool has_calls; /* its last role is the beginning of a call: see struct meter_end */
+	bool has_calls; /* the probe is a function whose calls are timed: see struct meter_end */
 };
 
 struct measured_file {
@@ -103,10 +106,10 @@ struct measured_file {
 	char *name;		  /* as the process sees it */
 	char path[FD_PATH_BYTES]; /* for the kernel: /proc/self/fd/N */
 	const struct ocp_program *prog;
-	struct ocp_program *own; /* prog if the file owns it, else NULL */
+	struct ocp_program *own; /* equals prog if this struct owns the program, else NULL */
 	/* The measured functions of the file, which owns CODE; NULL: none. */
 	struct code_probes *code;
-	pid_t *pids; /* processes that map it, if single processes are measured */
+	pid_t *pids; /* the processes that map the file, if single processes are measured */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
 	/* number of its sites, if no numbers were left for them; n_sites is then 0 */
@@ -114,10 +117,11 @@ struct measured_file {
 	bool is_attached;
 	struct file_guard guard; /* in use while the file is attached */
 	bool is_lost;		 /* the file was overwritten and is no longer measured */
-	bool has_uses;		 /* its uses are included in measured_probe.n_uses */
-	bool is_gone;		 /* removed; the slot can be reused if name is NULL */
-	bool is_idle;		 /* no process mapped it at the last check */
-	unsigned int round;	 /* the round in which it was added */
+	bool has_uses;		 /* measured_probe.n_uses includes the uses in this file */
+	/* the file was removed; this struct can be reused if name is NULL */
+	bool is_gone;
+	bool is_idle;	    /* no process mapped it at the last check */
+	unsigned int round; /* the round in which the file was added */
 };
 
 enum { NO_FILE = UINT32_MAX };
@@ -130,7 +134,8 @@ struct measured_site {
 	uint64_t symbol_off;
 	const char *source; /* source file of the probe; NULL: unknown, or not requested */
 	int line, source_column;
-	uint32_t args;	  /* number of its arguments in the meter's arg_table */
+	/* number of the entry for the site's arguments in the meter's arg_table */
+	uint32_t args;
 	bool is_left_out; /* the engine does not attach to it */
 	bool is_stepped;  /* the kernel single-steps its instruction */
 	bool counts;	  /* a hit of the site counts as a hit of its probe */
@@ -140,7 +145,7 @@ struct site_table {
 	struct ocp_ctx *ctx;
 	struct measured_probe *probes;
 	size_t n_probes;
-	uint32_t *by_name; /* the probes' numbers, sorted by name */
+	uint32_t *by_name; /* the indexes of all probes, sorted by name */
 	struct measured_file *files;
 	size_t n_files;
 	unsigned int round; /* the current round, stored in new files */
@@ -170,8 +175,9 @@ struct new_file {
 int site_table_know_file(struct site_table *table, const struct new_file *from);
 
 /*
- * Add a file that is not in the table, the probes in it for which WANTED(DATA, name, probe) is
- * true, and their sites. CODE, which may be NULL, now belongs to the table, also after an error.
+ * Add a file that is not in the table, those of its probes for which WANTED(DATA, name, probe)
+ * returns true, and the sites of these probes. CODE, which may be NULL, then belongs to the table,
+ * even after an error.
  */
 typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
 int site_table_add_file(struct site_table *table, const struct new_file *from,
@@ -179,14 +185,14 @@ int site_table_add_file(struct site_table *table, const struct new_file *from,
 			struct measured_file **file);
 
 /*
- * Remove FILE and free the numbers of its sites. If KEEPS is true, the numbers stay in use, and the
- * data of the sites remains, except `site`.
+ * Remove FILE. If KEEPS is false, free the numbers of its sites. If KEEPS is true, these numbers
+ * stay in use, and the entries of the sites remain, except for measured_site.site.
  */
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
 /*
- * Remove the probes that are left out, and their sites, and renumber the others. Call this before
- * numbers are used elsewhere.
+ * Remove the probes that are left out, and their sites, and give the remaining probes and sites new
+ * numbers. Call this before other code uses the numbers.
  */
 int site_table_drop_left_out(struct site_table *table);
 
@@ -194,8 +200,8 @@ int site_table_drop_left_out(struct site_table *table);
 size_t site_table_count(const struct site_table *table);
 
 /*
- * Make the table the owner of MEMORY, which it frees at its end. On failure (-ENOMEM), free MEMORY
- * at once.
+ * Make the table the owner of MEMORY, which is then freed with the table. On failure (-ENOMEM),
+ * MEMORY is freed at once.
  */
 int site_table_keep(struct site_table *table, void *memory);
 

@@ -6,10 +6,10 @@
  *	  "stacks": [[samples, value, number of a frame...]...],
  *	  "functions": [[number of a frame, self, total]...] }
  *
- * with the outermost frame of a stack first. The text is safe in a script element. A comparison has
- * the stacks of both profiles, with the values of the new profile. The values of the old profile
- * are in the member "old", an array in the order of the stacks. A function is then [number of a
- * frame, self, total, old self, old total].
+ * with the outermost frame of a stack first. The text is safe in a script element. If two profiles
+ * are compared, "stacks" has the stacks of both, with the values of the new profile. The values of
+ * the old profile are in another member, "old", an array in the order of "stacks". A function is
+ * then [number of a frame, self, total, old self, old total].
  */
 #ifndef PROFILE_FORMATS_FLAME_JSON_H
 #define PROFILE_FORMATS_FLAME_JSON_H
@@ -17,7 +17,10 @@
 #include <stdio.h>
 #include "profile/profile_diff.h"
 
-/* DIFF is NULL, or the comparison whose stacks PROFILE contains. */
+/*
+ * Write PROFILE to TO. For a comparison, DIFF is the comparison, and PROFILE has the stacks of both
+ * profiles; otherwise DIFF is NULL.
+ */
 int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
 		     const struct profile_diff *diff, const char *title, FILE *to);
 

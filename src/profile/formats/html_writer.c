@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Writes the HTML page that the build assembles from page/page.html and the files named in it. The
- * page needs no other file. Its line "@data" is replaced by the profile.
+ * page needs no other file. html_write() replaces the line "@data" of the page by the profile.
  */
 #include "profile/formats/html_writer.h"
 

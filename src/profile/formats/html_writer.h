@@ -19,7 +19,8 @@
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
 
 /*
- * Like html_write(), for a comparison: widths are from the new profile, colours show the changes.
+ * Like html_write(), but for a comparison: the widths of the boxes show the new profile, the
+ * colours show the changes.
  */
 int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff, const char *title,
 		    FILE *to);

@@ -28,13 +28,16 @@ struct pprof_builder {
 	struct ocp_ctx *ctx;
 	pprof_profile *out; /* owns all its parts, which are allocated with malloc(3) */
 	struct numbering strings, functions, locations;
-	int64_t *lines;	      /* pairs of function and line, of the current location */
-	size_t room;	      /* size of `lines`, in pairs */
-	bool has_heap;	      /* each sample has four values, as in heap profiles of Go */
-	uint64_t value_scale; /* factor from values of the profile to values of the file */
+	int64_t *lines; /* the pairs of a function and a line of the current location */
+	size_t room;	/* size of `lines`, in pairs */
+	bool has_heap;	/* each sample has four values, as in heap profiles of Go */
+	/* the factor by which the profile's values are multiplied in the file */
+	uint64_t value_scale;
 };
 
-/* Append ITEM to LIST, which has N items. As an expression, it is false if out of memory. */
+/*
+ * Append ITEM to LIST, which has N items. The value of the expression is false if memory is short.
+ */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
 		__typeof__(list) append_at = array_add(list, n);                                   \
@@ -44,8 +47,8 @@ struct pprof_builder {
 	})
 
 /*
- * Append a new message of the type TYPE to LIST and return it, or NULL if out of memory. From then
- * on, the message belongs to the message that contains LIST, which will free it.
+ * Append a new message of the type TYPE to LIST and return it, or NULL if out of memory. The new
+ * message then belongs to the message that contains LIST, and is freed together with it.
  */
 #define NEW(list, n, type)                                                                         \
 	({                                                                                         \
@@ -91,7 +94,8 @@ static int find_string(struct pprof_builder *b, const char *text, int64_t *index
 static int find_function(struct pprof_builder *b, const struct named_frame *frame, int64_t *id)
 {
 	const bool is_c = frame->kind == FRAME_C;
-	int64_t key[3] = { is_c }; /* the name and the file follow */
+	/* key[1] and key[2] will be the indices of the name and the file */
+	int64_t key[3] = { is_c };
 	pprof_function *function;
 	size_t number;
 	bool is_new;
@@ -143,8 +147,8 @@ static int add_location(struct pprof_builder *b, size_t n, uint64_t id)
 
 /*
  * Find the location of the innermost of FRAMES[0..*N). If this frame is inlined, the location also
- * includes the frames into which it is inlined. Set *N to the number of the remaining, outer
- * frames.
+ * includes the frames into which it is inlined. Set *N to the number of the outer frames that
+ * remain.
  */
 static int find_location(struct pprof_builder *b, const struct named_frame *const *frames,
 			 size_t *n, uint64_t *id)
@@ -227,7 +231,7 @@ static int add_pprof_sample(struct pprof_builder *b, const struct named_stack *s
 
 /* ---- the profile as a whole ----------------------------------------------------------------- */
 
-/* The names of values, as programs in Go use them for the same kinds of profiles. */
+/* The names of values. Programs in Go use the same names for profiles of the same kinds. */
 static const struct value_name {
 	const char *type, *unit;
 } value_names[][2] = {

@@ -115,8 +115,8 @@ static int add_frame(struct profile_input *r, const struct named_frame *frame)
 }
 
 /*
- * Add a stack that consists of the N frames that were added last. When all frames have been added,
- * link_frames() sets the pointers from the stack to them.
+ * Add a stack that consists of the N frames that were added most recently. Its pointers to these
+ * frames are set later, by link_frames(), when all frames have been added.
  */
 static int add_read_stack(struct profile_input *r, size_t line, size_t n, uint64_t samples,
 			  uint64_t value)
@@ -157,7 +157,10 @@ static int link_frames(struct profile_input *r)
 
 static const char kernel_mark[] = "_[k]";
 
-/* Return the kind of NAME, a name in the folded form, and cut off the mark of kernel functions. */
+/*
+ * NAME is the name of a function in the folded form. Return the kind of the function. If NAME ends
+ * with the mark of kernel functions, remove the mark.
+ */
 static enum frame_kind kind_of_name(char *name)
 {
 	const size_t bytes = strlen(name), mark = sizeof(kernel_mark) - 1;
@@ -298,7 +301,10 @@ static int take_frame(struct profile_input *r, struct json_object *object, size_
 	return add_frame(r, &frame);
 }
 
-/* Add the stack in OBJECT. STACK is its number, from 1, for messages. */
+/*
+ * Add the stack that OBJECT describes. STACK is the number of the stack in messages, counted from
+ * 1.
+ */
 static int take_json_stack(struct profile_input *r, struct json_object *object, const char *unit,
 			   size_t stack)
 {

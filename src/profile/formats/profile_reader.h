@@ -8,14 +8,15 @@
 
 struct read_profile {
 	struct profile profile; /* without times if the file is in the folded form */
-	bool has_kind;		/* false: the folded form, which does not say what was sampled */
+	/* false if the file is in the folded form, which does not say what was sampled */
+	bool has_kind;
 	struct named_frame *frames;
 	struct json_object *json; /* owns the strings of a JSON file */
 	char *text;		  /* owns the strings of a file in the folded form */
 };
 
 /*
- * Read the profile in PATH. If it is in the folded form, take it for a profile of KIND. Error
+ * Read the profile in PATH. If the file is in the folded form, take it for a profile of KIND. Error
  * messages name the file and, if it is known, the line. The caller frees *READ with
  * read_profile_free(), also after an error.
  */

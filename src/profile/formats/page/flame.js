@@ -6,7 +6,7 @@ import { duration, make, percent, plural, setText, short } from "../../../serve/
 import { treeOf } from "./tree.js";
 
 const ROW = 20; // pixels
-const NARROWEST = 0.7; // pixels of a box that is drawn
+const NARROWEST = 0.7; // pixels: narrower boxes are not drawn
 const LEAST_WIDTH = 200;
 const SEARCH_DELAY_MS = 120;
 
@@ -18,7 +18,7 @@ const CHANGES = { more: "more than before", all: "as before", less: "less than b
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// Return one of three shades for NAME, so that most neighbours differ.
+// Return one of three shades, chosen by NAME, so that most neighbouring boxes differ in shade.
 function shadeOf(name) {
 	let hash = 0;
 	for (let i = 0; i < name.length; i++)
@@ -38,8 +38,8 @@ export class FlameView {
 	#searchTimer;
 	#isBack = false;
 
-	// PART: the element of the page with this name: graph, search, tools, back, reset, turn, matches, details,
-	// narrow or legend.
+	// PART(name) returns the element of the page with this name: graph, search, tools, back, reset,
+	// turn, matches, details, narrow or legend.
 	constructor(part) {
 		this.part = part;
 		this.graph = part("graph");
@@ -61,7 +61,7 @@ export class FlameView {
 		this.profile = data.profile;
 		this.tree = treeOf(data);
 		this.isDiff = data.old !== undefined; // two profiles are compared
-		this.visited = []; // what was zoomed to before
+		this.visited = []; // the nodes that were zoomed to before
 		this.chosen = undefined;
 		this.graph.replaceChildren();
 		this.part("search").value = "";

@@ -1,10 +1,10 @@
 // Make the tree of the graph from the stacks of a profile.
 
-// A frame as it is in the data: [function, kind, file, line, is_inlined].
+// A frame in the data is an array: [function, kind, file, line, is_inlined].
 const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
 
-// (This class is not called Node, since d3-flame-graph would take its objects for nodes of its
-// own.)
+// (This class must not be called Node: d3-flame-graph would then take its objects for its
+// own nodes.)
 export class Call {
 	constructor(frame) {
 		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
