@@ -72,6 +72,7 @@ enum {
 	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
+	MOST_SLEEP_US = 10000, /* between two attempts to seize the threads */
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* a SEIZE that lasts longer may wait for an exec that waits for us */
 	SYSCALL_STOP = SIGTRAP | 0x80,
@@ -515,6 +516,14 @@ static int explain_refusal(struct tracee *tracee)
 			 status.name, (int)refused->tid, status.state, strerror(refused->err));
 }
 
+/* Return how long to wait, in microseconds, after an attempt that failed and took ATTEMPT_NS. */
+static long pause_after(int64_t attempt_ns)
+{
+	const int64_t us = SLEEP_US + 2 * attempt_ns / 1000;
+
+	return us < MOST_SLEEP_US ? (long)us : MOST_SLEEP_US;
+}
+
 static int stop_all(struct tracee *tracee)
 {
 	int64_t start_ms = clock_ms();
@@ -523,6 +532,8 @@ static int stop_all(struct tracee *tracee)
 	int found, err;
 
 	do {
+		const int64_t attempt_ns = clock_ns(CLOCK_MONOTONIC);
+
 		found = seize_new(tracee);
 		if (found < 0 && found != -EAGAIN)
 			return found;
@@ -538,10 +549,10 @@ static int stop_all(struct tracee *tracee)
 			is_last_try = waits_too_long(tracee, &wait);
 			/*
 			 * Detach all threads while waiting: the other tracer may want to seize
-			 * them.
+			 * them, and needs more time for this than our attempt has taken.
 			 */
 			detach_all(tracee);
-			sleep_us(SLEEP_US);
+			sleep_us(pause_after(clock_ns(CLOCK_MONOTONIC) - attempt_ns));
 			start_ms = clock_ms();
 		}
 	} while (found != 0);
