@@ -26,8 +26,8 @@ enum {
 struct collected {
 	pid_t pid;
 	struct gc_reader *reader; /* NULL: not readable, or not opened yet */
-	int rest;		  /* ticks until the next attempt to open it */
-	bool is_listed;		  /* it is a process of the target now */
+	int rest;		  /* ticks until the next attempt to open the process */
+	bool is_listed;		  /* the process belongs to the target now */
 	bool has_figures, had_tick;
 	bool has_compactions, has_words;
 	struct collector_sums now, at_tick;
@@ -78,7 +78,7 @@ static void add_collector_sums(struct collector_sums *to, const struct collector
 }
 
 /*
- * Handle the end of PROCESS, or its exec of another program. Its sums are added to the sums of
+ * Call this when PROCESS has ended or has executed another program: add its sums to the sums of
  * ended processes.
  */
 static void end_process(struct collector *collector, struct collected *process)
@@ -116,8 +116,9 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * Mark PROCESS as no longer listed, but keep it as long as it runs. Otherwise, if it were listed
- * again later, its work would be counted twice. Return whether PROCESS is kept.
+ * Mark PROCESS as no longer listed, but keep its entry as long as it runs: without the entry, a
+ * process that is listed again later would be taken for a new one, and its work counted twice.
+ * Return whether PROCESS is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {
@@ -163,7 +164,7 @@ static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid
 static int rest_after(int err)
 {
 	if (err == -ENODATA || err == -EPROTONOSUPPORT || err == -ENOEXEC)
-		return FOR_EVER; /* opening fails as long as the process runs this program */
+		return FOR_EVER; /* would fail again until the process runs another program */
 	return err == -EAGAIN ? 1 : REST_TICKS;
 }
 
@@ -275,7 +276,10 @@ void collector_tick(struct collector *collector, const struct watch_pair *pairs,
 	struct collector_sums grown = { 0 };
 	bool is_known = false;
 
-	/* Rates do not include what a process did before it was found. */
+	/*
+	 * Leave processes without an earlier reading out of the rates: their figures also include
+	 * what they did before they were found.
+	 */
 	for (size_t i = 0; i < collector->n; i++) {
 		struct collected *process = &collector->processes[i];
 		const struct collector_sums *now = &process->now, *before = &process->at_tick;

@@ -25,7 +25,7 @@
 #include "program/dormant/object.h"
 #include "program/program.h"
 
-/* In shared memory. The child writes WHY before it sets STATE. */
+/* The result for one file, in shared memory. The child writes `why` before it sets `state`. */
 struct shared_result {
 	atomic_int state;
 	char why[sizeof(((struct exam_result *)NULL)->why)];
@@ -78,7 +78,7 @@ static void limit_memory(unsigned int mib)
 static void limit_time(unsigned int cpu_ms, size_t n)
 {
 	const struct itimerval timer = { .it_value = { cpu_ms / 1000, cpu_ms % 1000 * 1000L } };
-	/* A limit for all N files, in case the timer fails. */
+	/* In case the timer fails: a limit on the CPU time for all N files together. */
 	const rlim_t seconds = (n + 1) * (cpu_ms / 1000 + 1);
 	const struct rlimit limit = { seconds, seconds };
 
@@ -204,7 +204,10 @@ static void examine_file(struct ocp_ctx *ctx, const struct exam_file *file,
 			 limits->memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
-		/* Other faults of the file do no harm, and are reported elsewhere. */
+		/*
+		 * A file that cannot be read for other reasons does no harm; who reads it later
+		 * reports the error.
+		 */
 		set_result(result, has_probes ? EXAM_WITH_PROBES : EXAM_WITHOUT_PROBES, "");
 	}
 }

@@ -15,7 +15,7 @@
 /* Limits for one file, in addition to the limits on sites in struct file_rules. */
 struct exam_limits {
 	unsigned int cpu_ms, wall_ms;
-	unsigned int memory_mib; /* in addition to the memory in use at the start */
+	unsigned int memory_mib; /* beyond what the child uses at its start */
 	bool all_runtimes;	 /* look for OCaml's runtime also in programs without probes */
 };
 

@@ -168,7 +168,10 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
-/* Return true if PROBE needs no change in PROCESS. A probe that PROCESS lacks needs no change. */
+/*
+ * Return true if PROBE needs no change in PROCESS: its handlers are switched already, or PROCESS
+ * has no such probe.
+ */
 static bool is_done(const struct looked_into *process, const char *probe, bool on)
 {
 	for (size_t i = 0; i < ocp_process_probe_count(process->proc); i++)

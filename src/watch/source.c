@@ -178,7 +178,7 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child)
 	return 0;
 }
 
-/* Find out whether the process still counts inside, and which of its children do. */
+/* Find out whether the process still counts inside, and drop the children that no longer count. */
 static void look_inside(struct source *source)
 {
 	size_t n = 0;
@@ -206,7 +206,7 @@ static int take_children(struct source *source)
 	return 0;
 }
 
-/* Copy the list of processes that the meter found last. */
+/* Replace the list of processes by a copy of the newest list of the meter. */
 static int take_processes(struct source *source)
 {
 	pid_t *pids;
@@ -293,7 +293,10 @@ int source_refresh(struct source *source, size_t *n_sites)
 	*n_sites = 0;
 	if (source->is_inside)
 		look_inside(source);
-	/* The process has ended or runs another program, which is not measured. */
+	/*
+	 * If the process has ended or runs another program, there is nothing more to measure: only
+	 * update the list of processes.
+	 */
 	if (source->has_left)
 		return take_processes(source);
 	err = ocp_meter_refresh(source->meter, n_sites);
@@ -322,8 +325,9 @@ int source_end(struct source *source)
 	int err = ocp_meter_detach(source->meter);
 
 	/*
-	 * The detach fails if a debugger holds the process, which then continues to count. The
-	 * counts until now are known. source_free() tries to detach again, and reports a failure.
+	 * Counting inside cannot be ended while a debugger holds the process. This is no error
+	 * here: the counts up to now can still be read, and source_free() tries to detach again and
+	 * reports a failure.
 	 */
 	if (err != -ENOMEM && source->is_inside)
 		err = 0;

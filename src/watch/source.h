@@ -31,7 +31,7 @@ struct source {
 	const void *owner; /* the rule that has opened this source */
 	bool is_inside;	   /* measured by the engine `inside`; false: by BPF */
 	/* The next four members are set only with is_inside. */
-	/* The process does not count any more, because it has ended, for example. */
+	/* The process does not count any more: it has ended or has executed another program. */
 	bool has_left;
 	bool is_outgrown; /* the process has loaded files that are not measured */
 	/* Children that count with the process, in ascending order; see source_adopt(). */
@@ -46,9 +46,9 @@ struct source {
 	bool is_stale;		   /* a measured file was overwritten and is no longer measured */
 	struct ocp_sample *sample; /* the newest sample; NULL: none so far */
 	uint64_t hits;		   /* sum of all hits in the sample */
-	/* The part of `hits` that has been included in a tick's cpu_overhead. */
+	/* The part of `hits` whose cost was included in the cpu_overhead of some tick. */
 	uint64_t charged_hits;
-	int64_t uncharged_ns;	/* sum of the ticks since cpu_overhead last included hits */
+	int64_t uncharged_ns;	/* length of the ticks since charged_hits was last set */
 	struct ocp_costs costs; /* all 0: unknown */
 	double cost_per_hit_ns; /* mean cost of the hits so far; 0: unknown */
 	/* CPU overhead in the last tick, as a share of one core. 0 while the costs are unknown. */
@@ -65,9 +65,9 @@ struct source {
 
 /*
  * Open a source for SPEC, which names a file or a process and is used only during this call. The
- * engine is BPF, or `inside` if SPEC says so, which needs a process. BY_PROCESS: also split hits by
- * process. source_attach() then starts measuring. KNOWN is the list of known processes that all
- * sources share. It must stay valid as long as the source. source_open() calls
+ * engine is BPF, unless SPEC requests `inside`; then SPEC must name a process. BY_PROCESS: also
+ * split hits by process. source_attach() then starts measuring. KNOWN is the list of known
+ * processes that all sources share. It must stay valid as long as the source. source_open() calls
  * find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that is to
  * count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
  * process of another user cannot count inside.
@@ -100,7 +100,7 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child);
 int source_refresh(struct source *source, size_t *n_sites);
 /* Replace the sample by a new one. */
 int source_read(struct source *source);
-/* Detach the meter, and replace the sample by the final sample. */
+/* Detach the meter, and replace the sample by one with the final numbers. */
 int source_end(struct source *source);
 /* Update the cost per hit as soon as it is known; do not wait for it. */
 void source_ask_costs(struct source *source, int64_t now_ns);

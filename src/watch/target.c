@@ -224,7 +224,7 @@ static void add_sample_losses(struct watch_losses *sum, const struct ocp_sample 
 	}
 }
 
-/* Record the filter mismatch of SAMPLE, unless an earlier one has been recorded. */
+/* Record the filter mismatch of SAMPLE, unless a mismatch has been recorded before. */
 static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 {
 	const char *mismatch = ocp_sample_losses(sample)->filter_mismatch;
@@ -364,7 +364,7 @@ static size_t merge_rows(struct watch_row *rows, size_t n)
 	return left;
 }
 
-/* Keep the rows of SOURCE when it ends, since its processes may continue in another source. */
+/* When SOURCE ends, keep its rows, since another source may measure the same processes later. */
 static int keep_rows(struct target *target, const struct source *source)
 {
 	const size_t n = count_rows(source);
@@ -560,7 +560,9 @@ int target_end_source(struct target *target, size_t number)
 		struct pair_record *record = target->pair_records[find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
-		/* The stops of open pairs will not be seen, so the starts become orphans. */
+		/*
+		 * SOURCE no longer sees the stops of open pairs, so count their starts as orphans.
+		 */
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}
@@ -629,8 +631,8 @@ void target_forgive(struct target *target)
 /* ---- the history: the last minute by seconds, and the last quarter of an hour ---------------- */
 
 /*
- * Return the quantile of the pair's times in the last minute. It is an estimate within its bucket,
- * but not above the pair's longest time.
+ * Return the quantile of the pair's times in the last minute. The position within a bucket is an
+ * estimate, so limit the result to the pair's longest time.
  */
 static uint64_t minute_quantile(const struct pair_record *record, const struct watch_pair *pair,
 				double quantile)
@@ -673,7 +675,10 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 	const uint64_t hits = probe->hits - record->hits_at_tick;
 
 	probe->rate = target->had_tick ? (double)hits * 1e9 / (double)dt_ns : NAN;
-	/* The rate of a probe that is not counted is unknown, not 0. */
+	/*
+	 * While a probe is not counted, its rate is unknown, not 0. (If counting was stopped during
+	 * this tick, there may be hits; the rate is then kept.)
+	 */
 	if ((record->is_off || target->is_over_budget) && !hits)
 		probe->rate = NAN;
 	record->hits_at_tick = probe->hits;
@@ -688,9 +693,9 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 
 /*
  * Compute the CPU overhead of SOURCE in the last tick. The cost of a hit is known only some time
- * after the attach. The first tick that knows the cost takes all hits since the attach, and divides
- * by the time since then. Otherwise, a budget would not notice a program that is busy only at
- * first.
+ * after the attach. In the first tick after that, include all hits since the attach, and divide
+ * their cost by the time since the attach. Otherwise, a budget would not notice a program that is
+ * busy only at first.
  */
 static void tick_cost(struct source *source, int64_t dt_ns)
 {

@@ -16,13 +16,13 @@
 #define SECOND_NS INT64_C(1000000000)
 
 enum {
-	/* Maximum of files being examined, and of files queued; each has a descriptor. */
+	/* The maximum number of files in a batch; each file takes a descriptor. */
 	MAX_BATCH = 256,
 	MAX_FILES = 65536,
 	/* How long a file is remembered after it was last seen. */
 	KEEP_S = 600,
 	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict would be reported again */
-	KEEP_CROWDED_S = 60,	  /* if the table is full */
+	KEEP_CROWDED_S = 60,	  /* if the table has too many files */
 };
 
 /* The limit of wall time is longer than that of CPU time, for files on slow disks. */
@@ -32,7 +32,7 @@ static const struct exam_limits usual_limits = {
 	.memory_mib = 128,
 };
 
-/* Identifies one state of one file: if the file changes, its key changes. */
+/* Identifies one state of a file: when the file is changed, its key becomes another one. */
 struct file_key {
 	dev_t dev;
 	ino_t ino;
@@ -49,7 +49,7 @@ struct judged_file {
 	int64_t seen_ns;
 };
 
-/* Files, and their keys when they were opened. */
+/* Files to examine. keys[i] is the key of files[i] when the file was queued. */
 struct exam_batch {
 	struct exam_file files[MAX_BATCH];
 	struct file_key keys[MAX_BATCH];
@@ -182,8 +182,8 @@ static int identify(int fd, struct file_key *key, bool *is_trusted)
 /* ---- rules ---------------------------------------------------------------------------------- */
 
 /*
- * Queue the file for examination, unless it is queued or the queue is full. Return -EAGAIN with a
- * message, or another error.
+ * Queue FILE for examination, unless it is queued already or the queue is full. Return -EAGAIN with
+ * a message in all these cases, since there is no verdict yet; or another error.
  */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		   struct judged_file *file)
@@ -285,8 +285,8 @@ static void clear(struct exam_batch *batch)
 }
 
 /*
- * Store RESULT of the file number I. Return false if the file has changed since it was queued, so
- * that RESULT is useless.
+ * Store RESULT, the result for file number I of the examined files, as the verdict on this file.
+ * Return false if the file has changed since it was queued: RESULT is then useless.
  */
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {
@@ -305,9 +305,9 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 }
 
 /*
- * Take the results of the files that the examiner has finished or, if HAS_ENDED, of all its files.
- * A file that the examiner has not read is not queued again here, but when it is next requested.
- * Return whether there are new verdicts.
+ * Take the results of the files that the examiner has finished. If HAS_ENDED, the examiner has
+ * ended: take the results of all its files. A file that it has not read has no verdict, and is
+ * queued again when the file is next requested. Return whether there are new verdicts.
  */
 static bool take_results(struct verdicts *v, bool has_ended)
 {

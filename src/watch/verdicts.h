@@ -6,9 +6,9 @@
  * reads each file first, and this process reads a file only if the examiner could read it within
  * the limits. A file that exceeds the limits is reported once, and skipped until it changes.
  *
- * Programs that the user names are read without an examiner. The libraries that processes of these
- * programs have mapped must keep to the limit on sites. The functions of a library are read only if
- * the library's owner is trusted, and never when all programs are watched.
+ * Programs that the user names are read without an examiner. The libraries that the processes of
+ * these programs have mapped may not have more than VERDICTS_MAX_SITES sites. The functions of a
+ * library are read only if the library's owner is trusted, and never when all programs are watched.
  *
  * The limits also apply when this process reads a file that was examined, since the file may have
  * changed after its examination.
@@ -20,8 +20,8 @@
 #include "base/ctx.h"
 
 /*
- * The limit for one file. Reading and attaching a program of this size takes a fraction of a
- * second.
+ * The maximum number of sites in one file. Reading and attaching a program with this number of
+ * sites takes a fraction of a second.
  */
 enum { VERDICTS_MAX_SITES = 20000 };
 

@@ -169,7 +169,10 @@ static void switch_back(struct target *target, size_t n, const char *probe, bool
 	}
 }
 
-/* Switch the counter in all sources that have PROBE or, if one of them fails, in none. */
+/*
+ * Switch the counter of PROBE in all sources that have PROBE. If this fails in one source, switch
+ * it back in the others.
+ */
 static int switch_in_sources(struct target *target, const char *probe, bool on, bool was_on)
 {
 	bool was_found = false;
@@ -206,7 +209,8 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 /* ---- probes that are not counted unless they are named --------------------------------------- */
 
 /*
- * Stop counting probes that the user has not named, if they cost more than their counts are worth.
+ * When all probes are counted, some cost more than their counts are worth. watch_leave_probes()
+ * stops counting these, unless the user has named what to count.
  */
 
 /* Return true if the probes of TARGET are counted only because all probes are requested. */
@@ -237,7 +241,10 @@ void watch_leave_probes(struct watch *watch, const char *prefix)
 	for (size_t t = 0; t < watch->targets.n; t++) {
 		struct target *target = watch->targets.list[t];
 
-		/* Probes that are counted inside cost very little. */
+		/*
+		 * Leave targets that count inside unchanged: counting inside costs very little, and
+		 * cannot be switched off.
+		 */
 		for (size_t i = 0; i < target->view.n_probes && !has_inside(target); i++) {
 			const struct watch_probe *probe = &target->probes[i];
 			struct probe_record *record = target->probe_records[i];
@@ -306,8 +313,8 @@ static double sum_weights(const struct target *target, bool by_rate)
 }
 
 /*
- * Return the index of TARGET's probe with the most expensive counter that can be switched off; -1:
- * no counter can be switched off.
+ * Among the probes of TARGET whose counters can be switched off, return the index of the one with
+ * the highest weight; -1: there is none with a weight above 0.
  */
 static ptrdiff_t busiest_probe(const struct target *target, bool by_rate)
 {
@@ -336,8 +343,8 @@ static size_t count_cuts(const struct target *target)
 }
 
 /*
- * Exclude the sources of RULE from the next check, since the next tick still includes the cost of
- * the counters before they were switched off.
+ * Exclude the sources of RULE from the next check of the budget: the next tick includes time before
+ * the counters were switched off.
  */
 static void excuse_sources(const struct target *target, const struct watch_rule *rule)
 {
@@ -349,8 +356,9 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 /*
  * Switch counters off, the busiest first, until the overhead is expected to be within the budget,
  * but at most MAX_CUTS counters. If that is not enough, end the sources of RULE. SHARE is the CPU
- * overhead. It may be the overhead of several ticks (see tick_cost()); if the last tick had no
- * hits, compare the counters by all their hits, not by their rates.
+ * overhead of these sources. Compare counters by their rates in the last tick. If that tick had no
+ * hits, SHARE is the overhead of earlier ticks (see tick_cost()); then compare counters by all
+ * their hits.
  */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -578,7 +586,7 @@ static int begin_inside(struct watch *watch, struct watch_rule *rule)
 	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 }
 
-/* Begin RULE. If its target has a problem because of an earlier rule, clear it. */
+/* Begin RULE. If its target has a problem because of an earlier rule, clear that problem. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
 	int err;
@@ -599,13 +607,13 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 	if (!err)
 		return 0;
-	/* Later ticks try again, so this is only a problem of the target. */
+	/* Do not fail: later ticks try again. Until then, the target has a problem. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
 
 /*
- * Apply the change in the order of the rules. The numbers of a target continue where the old rule
- * ended.
+ * End the rules that CHANGE lacks, then begin its new rules. If an old and a new rule have the same
+ * target, the numbers of the target continue from where the old rule ended.
  */
 static int commit(struct watch *watch, struct rule_change *change)
 {
@@ -724,7 +732,7 @@ enum {
 
 /*
  * Return true if it is time to merge the rows of exited processes. Merging makes room for new rows.
- * This tick has already read the rows that will be merged.
+ * No hits are lost, since this tick has already read the rows that will be merged.
  */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
@@ -763,8 +771,9 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 			break;
 		if (err) {
 			/*
-			 * A stale source ends, and attaching the source that replaces it clears the
-			 * problem.
+			 * -ESTALE: a file was overwritten. This problem stays when the next refresh
+			 * succeeds. It is cleared when another source is attached in place of the
+			 * stale one.
 			 */
 			const bool passes = err != -ESTALE;
 
@@ -782,9 +791,9 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 }
 
 /*
- * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if it was given
- * up, since its file would otherwise be found and measured again. But in a container, such a target
- * is kept only as long as a process runs its file.
+ * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if measuring was
+ * given up because of the budget, since its file would otherwise be found and measured again. But
+ * if such a target is in a container, it is kept only as long as a process runs its file.
  */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {

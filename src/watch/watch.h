@@ -8,18 +8,18 @@
 /*
  * A watch: the probes of programs over time, for a terminal, a scrape or a page.
  *
- *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
+ * 	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
  *
  * A target is an executable, identified by its path. Its processes start and exit, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
  * as such a process exists. The numbers of a target are the sums over all its sources, including
- * ended ones. So these numbers never decrease, whatever happens to the processes.
+ * ended ones. So the numbers of a target never decrease, whatever happens to its processes.
  *
  * Uprobes belong to a file, not to its name, so two targets for one file would count each hit
  * twice. So when all programs are watched, a file with several names (hard links, bind mounts) is
  * one target. The target has the name that was found first, usually that of the process with the
- * lowest pid, and keeps this name even if only processes with other names remain. Several files
- * that had the same name one after the other are one target, with a source for each file.
+ * lowest pid, and keeps this name even if only processes with other names remain. If a file is
+ * replaced by another file of the same name, both are one target, with a source for each file.
  *
  * Different containers have different targets. A file that several containers run (from a volume)
  * is a target without a container. Files on overlays are separate, even if they share a lower file;
@@ -54,12 +54,12 @@ struct watch;
 
 /* One thing to watch. */
 struct watch_spec {
-	const char *exe; /* every process of this file, now or later; NULL: see `pid` */
+	const char *exe; /* watch every process of this file, now or later; NULL: see `pid` */
 	/* Accept that EXE does not exist yet: the target has a problem until EXE exists. */
 	bool may_be_missing;
 	/*
-	 * This process and, after it exits, another process of its executable. If `pid` is 0 and
-	 * EXE is NULL: every running program with probes.
+	 * Watch this process and, after it exits, another process of its executable. If `pid` is 0
+	 * and EXE is NULL: every running program with probes.
 	 */
 	pid_t pid;
 	/*
@@ -106,10 +106,10 @@ struct watch_probe {
 	uint64_t hits; /* never decreases */
 	double rate;   /* hits per second in the last tick; NAN: unknown */
 	size_t n_sites;
-	bool is_counted; /* its hits are counted */
-	bool is_in_pair; /* part of a timed pair, so its counter cannot be switched */
+	bool is_counted; /* the hits of the probe are counted */
+	bool is_in_pair; /* part of a timed pair: its counter cannot be switched */
 	enum watch_handler handler;
-	size_t n_enabled;		    /* processes in which its handlers are on */
+	size_t n_enabled;		    /* number of processes in which the handlers are on */
 	size_t n_uses, n_uses_without_site; /* as in struct ocp_probe_hits */
 };
 
@@ -143,16 +143,16 @@ struct watch_gc {
 	bool is_known;	    /* figures of at least one process have been read */
 	size_t n_processes; /* running processes whose figures are included */
 	/*
-	 * False if a program is stripped: the words that its ended domains allocated are then
-	 * unknown.
+	 * False: the sums of words are not known, since the file of a process is stripped: the
+	 * words that its ended domains have allocated cannot be found.
 	 */
 	bool has_words;
 	bool has_compactions; /* false: the runtime of a process (OCaml 5.1) has no compactions */
-	/* These never decrease, and include processes that have ended. */
+	/* The following sums never decrease, and include processes that have ended. */
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
 	uint64_t heap_words, top_heap_words; /* sums over the running processes */
-	/* Per second, in the last tick; NAN: unknown. */
+	/* Growth of the sums per second, in the last tick; NAN: unknown. */
 	double minor_rate, major_rate, allocated_rate, promoted_rate;
 	/*
 	 * The time spent in gc:minor and gc:major_slice in the last tick, divided by the length of
@@ -165,17 +165,20 @@ struct watch_gc {
 struct watch_target {
 	const char *exe;
 	/*
-	 * The ids of the container and of the pod of all its processes, as ocp_process_container()
-	 * returns them. NULL: no container, or several.
+	 * The ids of the container and of the pod in which all processes of the target run, as
+	 * ocp_process_container() returns them. NULL: no container, or several.
 	 */
 	const char *container, *pod;
-	/* `exe`, and the container's id in brackets, shortened if that is unique */
+	/*
+	 * `exe`, followed in a container by the container's id in brackets: only the first 12
+	 * characters if no other target has the same title then
+	 */
 	const char *title;
-	int64_t since_ns;	  /* CLOCK_REALTIME: when its counters began */
+	int64_t since_ns;	  /* CLOCK_REALTIME: when the counters of the target began */
 	bool is_up;		  /* a process runs and is measured */
-	enum watch_engine engine; /* the engine that measures it, or measured it last */
-	const char *problem;	  /* why it is not fully measured; NULL: no problem */
-	const pid_t *pids;	  /* its processes, in ascending order */
+	enum watch_engine engine; /* the engine that measures the target, or has measured it last */
+	const char *problem;	  /* why the target is not fully measured; NULL: no problem */
+	const pid_t *pids;	  /* the processes of the target, in ascending order */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be processes that are not in `pids` */
 	double cost_per_hit_ns;	     /* cost per hit; 0: unknown */
@@ -203,20 +206,21 @@ struct watch *watch_new(struct ocp_ctx *ctx, bool by_process);
 void watch_free(struct watch *watch);
 
 /*
- * Watch the N SPECS, which are copied, instead of the previous ones. Specs that are unchanged
- * continue without a gap. Changed specs are not measured for about 50 ms; if attaching again fails,
- * their target has a problem. After an error (of ocp_process_open, ocp_meter_open, or
- * ocp_meter_attach for new specs) nothing has changed; only after -ENOMEM may a part have changed.
- * -EINVAL: two specs name the same process.
+ * Watch the N SPECS, which are copied, instead of the specs of the previous call. Specs that are
+ * unchanged continue without a gap. Changed specs are not measured for about 50 ms; if attaching
+ * again fails, their target has a problem. If a new spec cannot be opened or attached (the errors
+ * of ocp_process_open, ocp_meter_open and ocp_meter_attach), nothing is changed. After -ENOMEM, a
+ * part may have changed. -EINVAL: two specs name the same process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 /* Return the index of the spec that caused the last error of watch_set(). */
 size_t watch_failed_spec(const struct watch *watch);
 
 /*
- * Call this every WATCH_TICK_MS. It finds processes that have started, exited or loaded plugins,
- * reads the states of handlers and the meters, and adds a column to the history. A failure to
- * measure is logged once, becomes the problem of the target, and is retried. Return 0 or -ENOMEM.
+ * Call this every WATCH_TICK_MS. watch_tick() finds processes that have started, exited or loaded
+ * plugins, reads the states of handlers and the meters, and adds a column to the history. A failure
+ * to measure is logged once, becomes the problem of the target, and is retried. Return 0 or
+ * -ENOMEM.
  */
 int watch_tick(struct watch *watch);
 /* Read only the meters, for current numbers. Return 0, or the error of a meter. */
@@ -241,7 +245,7 @@ static inline size_t watch_column_ticks(enum watch_span span)
 
 /*
  * watch_column_count() returns the number of complete columns of SPAN, at most WATCH_COLUMNS.
- * watch_column_time_ns() returns when the newest of them ended (CLOCK_REALTIME).
+ * watch_column_time_ns() returns when the newest complete column ended (CLOCK_REALTIME).
  */
 size_t watch_column_count(const struct watch *watch, enum watch_span span);
 int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span);

@@ -24,20 +24,23 @@ enum {
 	SETTLE_S = 2, /* how long to wait for a file that may still be being written */
 	SCAN_S = 5,   /* time between two searches for new programs */
 	/*
-	 * How long to wait for the examination of new files: WAIT_MS; the first search waits
-	 * FIRST_WAIT_MS.
+	 * How long a search waits for the examination of new files; FIRST_WAIT_MS is for the first
+	 * search.
 	 */
 	WAIT_MS = 50,
 	FIRST_WAIT_MS = 2000,
 	/*
-	 * How long a file that a search has found stays attached without a process, so that its
-	 * next process is measured from the first instruction. At most MAX_IDLE such files stay
+	 * How long a file that a search has found stays attached while no process runs it, so that
+	 * its next process is measured from the first instruction. At most MAX_IDLE such files stay
 	 * attached, since each takes 24 descriptors.
 	 */
 	IDLE_S = 60,
 	MAX_IDLE = 8,
 	/* With the engine `inside`: */
-	/* Attempts, one per tick, for a process that may still be loading its libraries. */
+	/*
+	 * The number of failed attempts, one per tick, after which a process counts as refused: a
+	 * new process may still be loading its libraries.
+	 */
 	YOUNG_TRIES = 2,
 	MAX_PROCESSES = 256, /* maximum per rule: each process takes about eight descriptors */
 	MAX_OPENS = 16,	     /* maximum per tick */
@@ -383,7 +386,10 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	rule->last_pid = source->pid;
 	if (!rule->exe)
 		source->container = target->container;
-	/* Switching fails for probes that this source lacks, which does no harm. */
+	/*
+	 * Switch off the counters that are off in TARGET. This fails for probes that SOURCE lacks,
+	 * which does no harm.
+	 */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
 			ocp_meter_switch(source->meter, target->probes[i].name, false);
@@ -431,7 +437,10 @@ static int watch_rule_open(struct watch_rule *rule, struct targets *targets, str
 	return err ? err : start_source(rule, target, source);
 }
 
-/* Open another source for TARGET, unless it is too early for a retry or over the budget. */
+/*
+ * Open another source for TARGET, unless it is too early for a retry, or measuring TARGET was ended
+ * because of the budget.
+ */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
@@ -466,8 +475,8 @@ static bool has_given_up(const struct target *target, const struct stat *st)
 }
 
 /*
- * End the sources of files that have been replaced at the path, when no process runs them any more.
- * End the sources of overwritten files at once.
+ * End the sources of files that are no longer at the path, as soon as no process runs the file. End
+ * the sources of overwritten files at once.
  */
 static int end_old_generations(struct watch_rule *rule, struct target *target,
 			       const struct stat *now, int64_t now_ns)
@@ -489,14 +498,17 @@ static int end_old_generations(struct watch_rule *rule, struct target *target,
 	return err;
 }
 
-/* Set the target's problem: the executable cannot be found. WHY is the errno of the reason. */
+/* Make it the target's problem that the executable cannot be found. WHY is the errno. */
 static int watch_rule_tell_missing(struct watch_rule *rule, int why)
 {
 	return target_set_problem(rule->target,
 				  why == ENOENT ? "does not exist; waiting for it" : strerror(why));
 }
 
-/* Measure the file at the path, if the path leads to another file now. */
+/*
+ * End the sources of earlier files at the path. If the file that is there now has no source, open
+ * one.
+ */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -541,8 +553,8 @@ static bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 }
 
 /*
- * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none.
- * Prefer the process LAST.
+ * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none. If
+ * several are found, prefer the process with the pid LAST.
  */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
@@ -569,8 +581,8 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 }
 
 /*
- * Return true if SOURCE must end: its process has exited, or no longer counts inside. After an
- * exec, counting inside needs a new source.
+ * Return true if SOURCE must end: its process has exited, or no longer counts inside, as after an
+ * exec (the process then needs a new source).
  */
 static bool needs_end(const struct source *source)
 {
@@ -632,7 +644,8 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
  */
 
 /*
- * End sources of overwritten files, and sources whose process and children do not count any more.
+ * End the sources of overwritten files, and each source whose process and children have all stopped
+ * counting.
  */
 static int end_old_inside(struct watch_rule *rule, int64_t now_ns)
 {
@@ -692,7 +705,7 @@ static int open_target_inside(struct watch_rule *rule, struct targets *targets, 
 			(int)pid, MAX_PROCESSES);
 	else
 		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
-	/* The process has ended in the meantime. */
+	/* -ESRCH: the process has ended in the meantime. */
 	if (err == -ESRCH)
 		return 0;
 	if (err && err != -ENOMEM)
@@ -703,7 +716,10 @@ static int open_target_inside(struct watch_rule *rule, struct targets *targets, 
 	return err;
 }
 
-/* Measure PID, unless it is measured already. *N_OPENED counts the attempts of this tick. */
+/*
+ * Measure PID, unless it is measured already. *N_OPENED is the number of attempts to open a source
+ * in this tick.
+ */
 static int measure_inside(struct watch_rule *rule, struct targets *targets, pid_t pid,
 			  int64_t now_ns, size_t *n_opened)
 {
@@ -831,7 +847,7 @@ static bool is_news(void *data, pid_t pid)
 
 /*
  * Set *CONTAINER to the container of all processes that run the file ST, called EXE; PID is one of
- * them. If they are in several containers, all members become "".
+ * them. If these processes are in several containers, set all members of *CONTAINER to "".
  */
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
@@ -886,8 +902,9 @@ static int add_found(void *data, struct ocp_process *proc)
 }
 
 /*
- * Return true if SOURCE's file can be forgotten: it has no process, and it was deleted, or had no
- * process for long. The path is not looked up, since it may belong to another mount namespace.
+ * Return true if SOURCE's file can be forgotten: no process runs the file, and the file was
+ * deleted, or no process has run it for IDLE_S. The path is not looked up, since it may belong to
+ * another mount namespace.
  */
 static bool is_forgotten(struct source *source, int64_t now_ns)
 {
@@ -946,7 +963,8 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 
 /*
  * End the sources of overwritten files, and of files that now also run in another container. The
- * next search finds both again. It gives a file in several containers a target without a container.
+ * next search finds all these files again, and gives a file that runs in several containers a
+ * target without a container.
  */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
