@@ -80,7 +80,8 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, 
 }
 
 /*
- * Return true if TEXT is the token. The time does not depend on where TEXT differs from the token.
+ * Return true if TEXT is the token. The comparison takes the same time wherever TEXT differs from
+ * the token.
  */
 static bool is_token(const struct auth *auth, const char *text)
 {

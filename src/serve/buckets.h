@@ -35,7 +35,7 @@ const char *buckets_add(struct buckets *buckets, double seconds);
 
 /*
  * From KERNEL, the OCP_BUCKETS counters of the kernel, compute for each bound of BUCKETS the number
- * of durations below it, and store it in COUNTS.
+ * of durations below the bound. Store these numbers in COUNTS.
  */
 void buckets_cumulate(const struct buckets *buckets, const uint64_t *kernel, uint64_t *counts);
 

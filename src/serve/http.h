@@ -37,10 +37,10 @@ void http_arguments(const struct http_request *request,
 		    void (*take)(void *data, const char *name, const char *value), void *data);
 
 /*
- * Share answers under load. If the current http_run() has been running for a while, or if replies
- * take much memory, equal requests get the same answer, which is at most a second old. NUMBER, from
- * 1 to HTTP_MAX_SHARES, identifies what is requested. If such an answer exists, set REPLY to it and
- * return true. Otherwise return false: the caller must make the answer.
+ * Share answers under load: if the current http_run() has been running for a while, or if replies
+ * take much memory, give the client an answer that was made for an equal request at most a second
+ * ago. NUMBER, from 1 to HTTP_MAX_SHARES, identifies what is requested. If there is such an answer,
+ * set REPLY to it and return true. Otherwise return false: the caller must make the answer.
  */
 enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
@@ -85,8 +85,8 @@ bool http_is_awaited(const struct http *http, uint64_t ticket);
 void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply);
 
 /*
- * Wait until http_fd() is readable, for at most http_timeout_ms() (-1: no limit), then call
- * http_run(). Repeat this.
+ * The loop of the caller: wait until http_fd() is readable, for at most http_timeout_ms() (-1: no
+ * limit), then call http_run().
  */
 int http_fd(const struct http *http);
 int http_timeout_ms(struct http *http);

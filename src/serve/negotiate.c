@@ -2,9 +2,9 @@
 /*
  * Choose the format from the Accept header. The header is a list of media ranges with parameters;
  * q, from 0 to 1, is the client's preference. If several ranges match an offer, only the most
- * specific one applies: first a range with the offer's version, then one without a version, then
- * type / *, then * / *. A range with a version that the offer does not have does not match the
- * offer.
+ * specific one applies: a range with the offer's version is more specific than one without a
+ * version, then come type / * and * / *. A range with a version that the offer does not have does
+ * not match the offer.
  */
 #include "serve/negotiate.h"
 
@@ -36,8 +36,8 @@ struct media_range {
 };
 
 /*
- * Cut TEXT at the first unquoted SEPARATOR. Return the text after it, or NULL if there is no
- * SEPARATOR.
+ * Cut TEXT at the first unquoted SEPARATOR. Return the text after the SEPARATOR, or NULL if there
+ * is none.
  */
 static char *cut(char *text, char separator)
 {
@@ -95,7 +95,7 @@ static bool parse_q(const char *text, double *q)
 }
 
 /*
- * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if it is
+ * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if TEXT is
  * invalid.
  */
 static bool parse_range(char *text, struct media_range *range)

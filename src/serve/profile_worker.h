@@ -20,7 +20,7 @@
 #include "serve/channel.h"
 
 enum {
-	PROFILE_SECONDS = 30, /* the default, as in Go */
+	PROFILE_SECONDS = 30, /* the default duration of a profile, as in Go */
 	PROFILE_MAX_SECONDS = 300,
 	PROFILE_HZ = 99,
 	PROFILE_MAX_HZ = 10000,
@@ -30,17 +30,24 @@ enum {
 
 /*
  * Orders, sent as the `ask` of a request. channel_take() accepts only numbers below ASKS. Only
- * PROFILING_TAKE is answered, and its id is never 0: an answer with id 0 is a message of
- * heap_figures_write().
+ * PROFILING_TAKE is answered, and the id of this order is never 0: an answer with id 0 is a message
+ * of heap_figures_write().
  */
 enum profiling_order {
-	/* Take a profile; with a struct profiling_take, and the path of the executable or "". */
+	/*
+	 * Take a profile. The message is a struct profiling_take, and the path of the executable or
+	 * "" (any program).
+	 */
 	PROFILING_TAKE,
 	/*
-	 * Replace the process list; with a pid_t and a path for each process that may be profiled.
+	 * Replace the list of processes that may be profiled. The message is a pid_t and a path for
+	 * each process.
 	 */
 	PROFILING_FOLLOW,
-	/* End the profile with this id; its answer has the status HTTP_CANCELLED. */
+	/*
+	 * Sent with the id of an earlier PROFILING_TAKE: end that profile. The answer to
+	 * PROFILING_TAKE then has the status HTTP_CANCELLED.
+	 */
 	PROFILING_CANCEL,
 };
 
@@ -58,15 +65,15 @@ struct profiling_numbers {
 };
 
 /*
- * The message that `probes-memprof` sends to the measuring process every second, as an answer with
- * id 0.
+ * The following describes the message that `probes-memprof` sends to the measuring process every
+ * second, as an answer with id 0.
  */
 
 /* The figures of one program. Numbers of words are estimates. */
 struct heap_figures {
 	uint64_t processes; /* number of profiled processes */
 	uint64_t live_words;
-	/* These two never decrease. */
+	/* allocated_words and lost_events never decrease. */
 	uint64_t allocated_words, lost_events;
 };
 
@@ -84,9 +91,9 @@ bool heap_figures_next(const char **at, const char *end, struct heap_figures *fi
 /* ---- the child processes -------------------------------------------------------------------- */
 
 /*
- * Run as `probes-profiler` or as `probes-memprof` until the other end of FD is closed or PARENT
- * ends. Then Gc.Memprof stops in the measured programs. RATE, in samples per word, is only for
- * Gc.Memprof. Return an exit status.
+ * profiling_child() runs as `probes-profiler`, heap_child() as `probes-memprof`, until the other
+ * end of FD is closed or PARENT ends. At its end, heap_child() stops Gc.Memprof in the measured
+ * programs. RATE, in samples per word, is only for heap_child(). Return an exit status.
  */
 int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
 int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
@@ -126,7 +133,7 @@ struct profile_worker {
 
 /* What the two processes do differently. `open`, `begin` and `answer` return 0 or -errno. */
 struct profile_worker_kind {
-	const char *name; /* of the process */
+	const char *name; /* the name of the child process */
 	int (*open)(struct profile_worker *worker);
 	void (*close)(struct profile_worker *worker);
 	/* Called after the list of processes has changed. */
@@ -141,7 +148,9 @@ struct profile_worker_kind {
 		      struct strbuf *body);
 	/* Return the HTTP status for ERR. */
 	unsigned int (*status_of)(int err);
-	/* Called whenever the process has waited. NULL: nothing to read. */
+	/*
+	 * Called whenever the process has waited, to read events. NULL: there is nothing to read.
+	 */
 	void (*read)(struct profile_worker *worker);
 	/*
 	 * Return how long the process may wait, at most PROFILE_WORKER_MS. NULL: it always waits
@@ -152,7 +161,7 @@ struct profile_worker_kind {
 	void (*refresh)(struct profile_worker *worker);
 };
 
-/* Run as the child process of KIND, see above. */
+/* Run as a child process of KIND: as profiling_child() or heap_child(), see above. */
 int profile_worker_run(const struct profile_worker_kind *kind, struct ocp_ctx *ctx, pid_t parent,
 		       int fd, double rate);
 

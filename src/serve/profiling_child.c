@@ -15,7 +15,10 @@ enum {
 	KEEP_CPU_MS = 300000, /* an unused recorder of CPU time samples nothing */
 	/* An unused recorder of allocations still slows the programs down by its traps. */
 	KEEP_WORDS_MS = 5000,
-	/* For a recorder of which a client has read the totals, since clients do so repeatedly. */
+	/*
+	 * For a recorder with has_totals: a client that has read its totals will probably read them
+	 * again.
+	 */
 	KEEP_TOTALS_MS = 300000,
 };
 
@@ -87,8 +90,9 @@ static int open_room(struct profile_worker *w, const struct profiling_take *take
 }
 
 /*
- * Find a room whose recorder has the kind and frequency of TAKE, or open one. If the recorder of a
- * room is stale (recorder_is_worn), the room takes no more jobs, and is closed after its last job.
+ * Find a room whose recorder has the kind and frequency of TAKE; if there is none, open a room with
+ * a new recorder. If the recorder of a room is stale (recorder_is_worn), the room takes no more
+ * jobs, and is closed after its last job.
  */
 static int find_room(struct profile_worker *w, const struct profiling_take *take, struct room **out)
 {

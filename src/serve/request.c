@@ -132,7 +132,9 @@ void client_request_log(const char *peer, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* PEER comes from the HTTP process, which is not trusted. */
+	/*
+	 * PEER comes from the HTTP process, which is not trusted, so it may contain any character.
+	 */
 	snprintf(from, sizeof(from), "%s", peer);
 	make_one_line(from);
 	make_one_line(text);

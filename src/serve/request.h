@@ -57,12 +57,12 @@ enum http_status {
 
 enum { HTTP_MAX_HEADERS = 8 };
 
-/* If all is 0, the reply is empty and has the status 200. */
+/* The reply to a request. If all members are 0, the reply has the status 200 and no body. */
 struct http_reply {
 	unsigned int status;
 	const char *type;   /* Content-Type */
 	struct strbuf body; /* the body, if `data` is NULL */
-	const void *data;   /* NULL, or a body that outlives the server, of n_data bytes */
+	const void *data;   /* NULL, or a body of n_data bytes in memory that outlives the server */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */
@@ -71,7 +71,7 @@ struct http_reply {
 	unsigned int share; /* set by http_share() */
 	bool is_shared;
 	uint64_t ticket; /* not 0: the answer is delayed, see http_answer() */
-	/* How long the client waits for a delayed answer; 0: IDLE_MS of serve/http_quota.h. */
+	/* How long a client may wait for a delayed answer; 0: IDLE_MS of serve/http_quota.h. */
 	int wait_ms;
 };
 

@@ -33,7 +33,7 @@ struct server {
 	const struct options *options;
 	const struct serve_options *own;
 	struct config *config; /* NULL: no configuration file */
-	/* The settings in effect: of the options and of `config`. */
+	/* The settings in effect, which come from the options and from `config`. */
 	struct serve_settings settings;
 	struct watch *watch;
 	struct auth auth;
@@ -72,7 +72,10 @@ static int watch_named(struct server *s)
 	return err;
 }
 
-/* Watch the targets of CONFIG. If CONFIG is NULL or names none, use the options. */
+/*
+ * Watch the targets of CONFIG. If CONFIG is NULL or has no targets, watch the programs that the
+ * options name.
+ */
 static int watch_all(struct server *s, const struct config *config)
 {
 	int err;
@@ -127,7 +130,7 @@ static bool are_hosts_equal(const struct serve_settings *a, const struct serve_s
 	return true;
 }
 
-/* Make SETTINGS the ones in effect. */
+/* Let SETTINGS take effect. */
 static void use_settings(struct server *s, const struct serve_settings *settings)
 {
 	s->settings = *settings;
@@ -142,7 +145,8 @@ static bool names_programs(const struct server *s, const struct config *config)
 }
 
 /*
- * Return an error: the new value of KEY in NEW, or its removal, takes effect only after a restart.
+ * Return the error that says that the new value of KEY in NEW, or the removal of KEY, can take
+ * effect only after a restart.
  */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
@@ -153,8 +157,8 @@ static int needs_restart(struct server *s, const struct config *new, const char 
 }
 
 /*
- * Return 0 if the configuration can change to NEW with the SETTINGS without a restart, otherwise
- * -EINVAL with a message.
+ * Return 0 if the configuration can change to NEW, and the settings to SETTINGS, without a restart.
+ * Otherwise return -EINVAL with a message.
  */
 static int check_change(struct server *s, const struct config *new,
 			const struct serve_settings *settings)
@@ -337,7 +341,8 @@ static void renew_textfile(struct server *s)
 
 /*
  * Called at each tick: profile the heaps of the watched processes. While Gc.Memprof may run, do not
- * count its own probes, since each event would then cost a trap.
+ * count the probes of the memprof library: with BPF, each event of Gc.Memprof would then cost a
+ * trap.
  */
 static void follow_heaps(struct server *s)
 {
@@ -721,8 +726,8 @@ int serve(const struct options *options)
 	if (!err)
 		err = run_loop(&server);
 	/*
-	 * -ECANCELED: a signal arrived while the configuration was being read, so the server just
-	 * ends.
+	 * -ECANCELED is not a failure: a signal asked the server to end while the configuration was
+	 * being read.
 	 */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	err = front_free(options->ctx, server.front);

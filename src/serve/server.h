@@ -14,9 +14,10 @@
 
 /* The values of the options that only `serve` has. */
 struct serve_options {
-	struct serve_settings settings; /* take precedence over the configuration */
-	const char *config;		/* the configuration file; NULL: not given */
-	const char *token_file;		/* NULL: choose a random token */
+	/* these settings take precedence over those of the configuration */
+	struct serve_settings settings;
+	const char *config;	/* the configuration file; NULL: not given */
+	const char *token_file; /* NULL: choose a random token */
 	bool control, profile, memprof;
 	double memprof_rate; /* samples per word, with `memprof` */
 };

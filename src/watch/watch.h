@@ -8,7 +8,7 @@
 /*
  * A watch: the probes of programs over time, for a terminal, a scrape or a page.
  *
- * 	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
+ *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
  *
  * A target is an executable, identified by its path. Its processes start and exit, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
