@@ -20,7 +20,7 @@ struct unread_arg {
 
 /* The arguments that --print shows as "?", and the reasons. They are reported once, at the end. */
 struct unread_args {
-	struct unread_arg *list; /* each argument once */
+	struct unread_arg *list; /* each argument is in the list once */
 	size_t n;
 };
 
@@ -29,9 +29,9 @@ struct measure_session {
 	struct ocp_meter *meter;
 	const struct writer *writer;
 	const void *writer_data;
-	struct ocp_sample *last; /* sample of the last interval; NULL: none */
+	struct ocp_sample *last; /* the sample at the end of the last interval; NULL: none so far */
 	struct ocp_costs costs;
-	/* has_costs: find_costs() was called; lacks_costs: it failed */
+	/* has_costs: find_costs() was called; lacks_costs: find_costs() has failed */
 	bool has_costs, lacks_costs;
 	struct chosen_engine engine;
 	bool has_written;
@@ -43,7 +43,7 @@ struct measure_session {
 	bool has_lines; /* lines of a source are measured */
 	bool is_stale;	/* a file was overwritten */
 	bool is_over_budget;
-	/* The default limit applies: see measure_limit.h. */
+	/* The default limit of the share of CPU time applies, see measure_limit.h. */
 	bool has_limit;
 	struct cpu_shares shares;
 	int64_t start_ns;
