@@ -43,13 +43,17 @@ struct table_view {
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
-	const char *actions_flag;  /* the last flag for actions that was given; NULL: none */
+	/* the last flag on the command line that requests actions; NULL: there is none */
+	const char *actions_flag;
 	unsigned int update_flags; /* bits: OCP_FORCE, OCP_ATOMICALLY */
 	unsigned int repair_flags; /* OCP_COMPLETE or 0 */
 	pid_t *pids;		   /* each pid once */
 	size_t n_pids;
 	pid_t pid; /* pids[0]; 0: no process was named */
-	/* The value of --exe or -prog for a command without takes_file, see struct command. */
+	/*
+	 * For a command without takes_file (see struct command), the value of --exe or -prog; NULL:
+	 * not given.
+	 */
 	const char *exe;
 	const char *prog;  /* --exe or -prog, for a command with takes_file; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
@@ -57,13 +61,14 @@ struct options {
 	struct measure_request request; /* what to measure; an empty request: nothing */
 	bool csv;
 	struct table_view view;
-	bool time_of_day;	   /* print the time of the day */
+	bool time_of_day;	   /* print the time of day of each report and hit */
 	const char *keep;	   /* the value of --keep; NULL: not given */
 	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
-	void *own;		     /* data that the command's set_own fills in */
+	/* the options that only this command has, as set_own has stored them */
+	void *own;
 };
 
 struct command {
@@ -83,8 +88,8 @@ struct command {
 	 */
 	bool takes_file, takes_running;
 	/*
-	 * Return true if these OPTIONS give WORD, which is all digits, another meaning than a
-	 * process id. NULL: a number is always a process id.
+	 * Return true if WORD, which is all digits, is not a process id, given these OPTIONS. NULL:
+	 * a number is always a process id.
 	 */
 	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
@@ -119,7 +124,7 @@ const char *find_help_option(const struct help *help, const char *name);
 bool command_takes(const struct command *command, const char *flag);
 /*
  * If any of the descriptors 0, 1 and 2 is closed, occupy it with an O_PATH descriptor of /dev/null.
- * A file that is opened later, such as the memory of a process, can then not get one of these
+ * Otherwise, a file that is opened later, such as the memory of a process, could get one of these
  * numbers and receive our messages. Reading and writing still fail, as on a closed descriptor.
  */
 void reserve_standard_descriptors(void);
@@ -131,8 +136,8 @@ void reserve_standard_descriptors(void);
 int flush_stdout(int code);
 
 /*
- * If PROC has no probes, print a message that says so, but only if stderr is a terminal or -verbose
- * is given, and never with -quiet: scripts get empty output and no message.
+ * If PROC has no probes, print a message that says so. Print it only if stderr is a terminal or
+ * -verbose is given, so that scripts get no message, and never with -quiet.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
@@ -197,7 +202,7 @@ bool options_measure(const struct options *options);
 int measure_options_check(const struct command *command, const struct options *options);
 /*
  * Set a default budget if every program of the machine is measured and no --budget is given: the
- * user cannot know the cost in each of these programs. Named programs get no default budget.
+ * user cannot foresee the cost in each of these programs. Named programs get no default budget.
  */
 enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);
