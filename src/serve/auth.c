@@ -163,8 +163,8 @@ static const char *refuse_caller(const struct auth *auth, const struct client_re
 }
 
 /*
- * Return false if too many refusals were logged in this second: refused clients must not fill the
- * log.
+ * Return false if too many refusals were logged in this second, so that refused clients cannot fill
+ * the log.
  */
 static bool may_log_refusal(struct auth *auth)
 {

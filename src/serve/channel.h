@@ -53,20 +53,20 @@ int channel_new(int fds[2]);
 
 /*
  * Send a request. Return 0 or -errno. -EAGAIN: the socket is full, since too many requests are
- * waiting; any other error: the measuring process has exited.
+ * waiting; any other error: the process at the other end has exited.
  */
 int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n);
 /*
  * Receive an answer: set *ID to the id of the request that is answered, set *STATUS to the HTTP
  * status, and append the body of the answer to BODY. Return 0 or -errno. -EAGAIN: no answer has
- * arrived; any other error: the channel cannot be used any more, usually because the measuring
- * process has exited.
+ * arrived; any other error: the channel cannot be used any more, usually because the process at the
+ * other end has exited.
  */
 int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *body);
 
 /*
- * Receive a request. Return 0 or -errno. -EAGAIN: no request has arrived; -EPIPE: the HTTP process
- * has exited; -EPROTO: the request is invalid.
+ * Receive a request. Return 0 or -errno. -EAGAIN: no request has arrived; -EPIPE: the process at
+ * the other end has exited; -EPROTO: the request is invalid.
  */
 int channel_take(int fd, struct asked *asked);
 /* Send STATUS and BODY as the answer to the request ID. Return 0 or -errno. */

@@ -65,11 +65,11 @@ struct asks {
 		struct strbuf body;
 		int64_t made_ms;
 	} known[ASK_SWITCH];
-	struct http *http; /* its clients wait for answers */
+	struct http *http; /* the HTTP server, whose clients wait for the answers */
 };
 
 enum asks_result {
-	ASKS_FRESH,   /* made during this call */
+	ASKS_FRESH,   /* the answer was made during this call */
 	ASKS_OLD,     /* the previous answer: the measuring process is busy */
 	ASKS_NOTHING, /* no answer: the measuring process is busy, hangs or has exited */
 };
@@ -722,7 +722,10 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 	return err;
 }
 
-/* Start the child. Return the error that the child has reported, or another one. */
+/*
+ * Start the child. Return the error that the child has reported, or the error that has prevented
+ * its start.
+ */
 static int start_child(struct ocp_ctx *ctx, struct front *front, const struct front_setup *setup)
 {
 	struct child_report report;

@@ -99,7 +99,10 @@ static void read_uri(struct uri *uri, const char *text)
 
 /* ---- requests and connections --------------------------------------------------------------- */
 
-/* One request, from its first line to the end of the reply. If all is 0, there is no request. */
+/*
+ * One request, from its first line to the end of the reply. If all members are 0, there is no
+ * request.
+ */
 struct pending {
 	struct uri uri;
 	const char *uri_end;

@@ -56,7 +56,7 @@ struct http_route {
 };
 
 struct http_settings {
-	int listen_fd; /* closed by http_new() if it fails, otherwise by http_free() */
+	int listen_fd; /* closed by http_free(), or by http_new() if http_new() fails */
 	const struct http_route *routes;
 	size_t n_routes;
 	/*
@@ -68,8 +68,8 @@ struct http_settings {
 };
 
 /*
- * Start a server. The routes of SETTINGS must outlive it. Clients may use most of the descriptors
- * that RLIMIT_NOFILE allows.
+ * Start a server. The routes of SETTINGS must outlive the server. Clients may use most of the
+ * descriptors that RLIMIT_NOFILE allows.
  */
 int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out);
 /* End the server. Current replies get up to a second to finish. HTTP may be NULL. */

@@ -61,7 +61,7 @@ void quota_init(struct quota *quota);
  */
 void quota_add_client(struct quota *quota, struct client *client, struct MHD_Connection *mhd);
 void quota_remove_client(struct quota *quota, struct client *client);
-/* Start a new phase of CLIENT, which may take LIMIT_MS. */
+/* Start a new phase of CLIENT. The phase may take LIMIT_MS. */
 void quota_begin(struct client *client, int limit_ms);
 /* Shut CLIENT down. To libmicrohttpd this looks as if the client had closed the connection. */
 void quota_end_client(struct quota *quota, struct client *client);

@@ -309,8 +309,8 @@ static void add_enabled(struct metrics_writer *w, const struct family *family,
 		const struct watch_probe *probe = &target->probes[i];
 
 		/*
-		 * Omit the sample for functions, which have no handlers, and if the state is
-		 * unknown although a process may run.
+		 * Omit the sample in two cases: PROBE is a function, which has no handlers, or the
+		 * state is unknown although a process may run.
 		 */
 		if (probe->handler != WATCH_HANDLER_NONE &&
 		    (probe->handler != WATCH_HANDLER_UNKNOWN || has_none))

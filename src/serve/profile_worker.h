@@ -2,10 +2,10 @@
 /*
  * The two child processes that take profiles for the measuring process, and the loop that they
  * share. `probes-profiler` takes profiles of CPU time and allocation. `probes-memprof` runs
- * Gc.Memprof in the measured programs, and reads its events all the time. Both have the rights of
- * the measuring process. They are separate processes because unwind tables and names of stacks take
- * long to make: the measuring process would be busy for too long. The measuring process sends
- * orders over a channel (serve/channel.h); each answer has the id of its order.
+ * Gc.Memprof in the measured programs, and reads the events of Gc.Memprof all the time. Both have
+ * the rights of the measuring process. They are separate processes because unwind tables and names
+ * of stacks take long to make: the measuring process would be busy for too long. The measuring
+ * process sends orders over a channel (serve/channel.h); each answer has the id of its order.
  */
 #ifndef SERVE_PROFILE_WORKER_H
 #define SERVE_PROFILE_WORKER_H
@@ -81,9 +81,9 @@ struct heap_figures {
 void heap_figures_write(struct strbuf *out, struct heaps *heaps);
 
 /*
- * Read the figures of the next program from *AT in a message, and advance *AT past them. END is the
- * end of the message. *EXE points into the message. Return false if no figures are left, or if the
- * rest of the message is invalid.
+ * Read the figures of the next program from *AT in a message, and advance *AT past these figures.
+ * END is the end of the message. *EXE points into the message. Return false if no figures are left,
+ * or if the rest of the message is invalid.
  */
 bool heap_figures_next(const char **at, const char *end, struct heap_figures *figures,
 		       const char **exe);
@@ -138,7 +138,7 @@ struct profile_worker_kind {
 	void (*close)(struct profile_worker *worker);
 	/* Called after the list of processes has changed. */
 	void (*follow)(struct profile_worker *worker);
-	/* Begin the profile of JOB. end() ends it, and is called also if begin() fails. */
+	/* Begin the profile of JOB. end() ends the profile, and is called also if begin() fails. */
 	int (*begin)(struct profile_worker *worker, struct profile_job *job);
 	void (*end)(struct profile_worker *worker, struct profile_job *job);
 	/*
@@ -167,8 +167,8 @@ int profile_worker_run(const struct profile_worker_kind *kind, struct ocp_ctx *c
 
 /*
  * Append to BODY a struct profiling_numbers with the sums over the N profiles of LIST, and then the
- * profiles in the format of pprof. If TITLE is not NULL, instead of all profiles append the first
- * one as the JSON of a flame graph with this title. Frees LIST.
+ * profiles in the format of pprof. If TITLE is not NULL, append only the first profile, as the JSON
+ * of a flame graph with this title. Frees LIST.
  */
 int profile_worker_add(struct profile_worker *worker, struct process_profile *list, size_t n,
 		       const char *title, struct strbuf *body);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request of an HTTP client, and the reply before it is sent. The HTTP process sends requests
- * that need a token to the measuring process, as messages of serve/channel.h.
+ * A request of an HTTP client, and a reply that has not been sent yet. The HTTP process sends
+ * requests that need a token to the measuring process, as messages of serve/channel.h.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -31,7 +31,7 @@ void client_request_write(const struct client_request *request, struct strbuf *o
 
 /*
  * Parse the N BYTES, which come from an untrusted process, into REQUEST, which points into BYTES.
- * Return false if they are invalid.
+ * Return false if BYTES is not a valid message.
  */
 bool client_request_read(const char *bytes, size_t n, struct client_request *request);
 

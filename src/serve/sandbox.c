@@ -18,7 +18,8 @@
 #define AT_ARCH	  offsetof(struct seccomp_data, arch)
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
 /*
- * The offset of the lower 32 bits of argument I of the system call. The filter compares only these.
+ * The offset of the lower 32 bits of argument I of the system call. The filter compares only these
+ * 32 bits.
  */
 #define AT_ARG(i) (offsetof(struct seccomp_data, args) + (i) * sizeof(uint64_t))
 
