@@ -67,9 +67,9 @@ struct source {
  * Open a source for SPEC, which names a file or a process and is used only during this call. The
  * engine is BPF, unless SPEC requests `inside`; then SPEC must name a process. BY_PROCESS: also
  * split hits by process. source_attach() then starts measuring. KNOWN is the list of known
- * processes that all sources share. It must stay valid as long as the source. source_open() calls
- * find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that is to
- * count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
+ * processes that all sources share. KNOWN must stay valid as long as the source. source_open()
+ * calls find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that
+ * is to count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
  * process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
@@ -98,11 +98,14 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child);
  * Find new processes and newly loaded files. Set *N_SITES to the number of sites that were added.
  */
 int source_refresh(struct source *source, size_t *n_sites);
-/* Replace the sample by a new one. */
+/* Read the meter, and replace the sample by the new sample. */
 int source_read(struct source *source);
 /* Detach the meter, and replace the sample by one with the final numbers. */
 int source_end(struct source *source);
-/* Update the cost per hit as soon as it is known; do not wait for it. */
+/*
+ * Store the costs of a hit, if they are known by now; do not wait until they are known. The next
+ * source_read() uses them.
+ */
 void source_ask_costs(struct source *source, int64_t now_ns);
 
 #endif
