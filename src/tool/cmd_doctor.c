@@ -301,7 +301,7 @@ static struct json_object *repaired_json(const struct repair_outcome *outcome)
 
 /*
  * Print the diagnosis and the result of the repair. OUTCOME is NULL if no repair was requested, or
- * if it failed.
+ * if the repair has failed.
  */
 static void print_diagnosis_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
 				 const struct repair_outcome *outcome)

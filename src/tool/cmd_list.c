@@ -58,8 +58,8 @@ struct follow_files {
 };
 
 /*
- * Describes an executable. It is an OCaml program if it contains OCaml's native runtime or OCaml
- * probes.
+ * What is known about an executable. is_one is true if it is an OCaml program: it contains OCaml's
+ * native runtime or OCaml probes.
  */
 struct follow_program {
 	dev_t dev;
@@ -264,9 +264,9 @@ struct follower {
 
 /* How a process has ended. */
 struct ending_of {
-	bool runs_another; /* it has executed another file */
+	bool runs_another; /* the process still runs, but has executed another file */
 	bool is_known;
-	int status; /* as waitpid(2) encodes it */
+	int status; /* the status of the process, as waitpid(2) encodes it */
 };
 
 static void write_event_json(const char *event, const struct ocaml_process *process,

@@ -670,8 +670,8 @@ static void await_start(struct memprof_run *r)
 }
 
 /*
- * Say once that samples are taken. This may be late: a program that is blocked starts the profile
- * only when it runs again.
+ * Say once that samples are taken. Sampling may begin late: a program that is blocked starts the
+ * profile only when it runs again.
  */
 static void say_sampling(struct memprof_run *r)
 {
@@ -905,8 +905,9 @@ static int run_memprof_session(struct memprof_run *r)
 }
 
 /*
- * Check that the program is linked with the library. If it is not, and runs native OCaml code, the
- * hint is to sample allocation without the library, or says why this is not possible.
+ * Check that the program is linked with the library. If the program is not linked with the library
+ * but runs native OCaml code, the hint of the error says how to sample allocation without the
+ * library, or why this is not possible.
  */
 static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
 {

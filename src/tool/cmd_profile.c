@@ -453,7 +453,7 @@ static enum ending check_budget(void *data)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	if (!s->large_end_ns && cost.large_ns > 0) {
-		profiler_stop_large(s->profiler); /* this takes a while */
+		profiler_stop_large(s->profiler); /* takes a while, so read the clock again */
 		s->large_end_ns = s->cost_since_ns = session_now_ns();
 		say("large blocks: sampling stopped after %.3f s, later ones are missing: CPU "
 		    "overhead %.2f%% exceeds the budget of %g%%",

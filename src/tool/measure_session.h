@@ -10,7 +10,8 @@
 /* Whether the kernel or the process itself counts: --engine. */
 struct chosen_engine {
 	bool is_inside;
-	char reason[300]; /* "": the user chose the engine, or it is the default */
+	/* why the engine was chosen; "": the user chose the engine, or it is the default */
+	char reason[300];
 };
 
 struct unread_arg {
