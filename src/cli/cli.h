@@ -21,7 +21,7 @@
 /* Documented in tools/man/shared/exit_status.mdoc. */
 enum exit_code {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,      /* any other failure */
+	EXIT_FAILED = 1,      /* a failure without a code of its own */
 	EXIT_USAGE = 2,	      /* usage error, unknown probe, contradictory actions */
 	EXIT_PRIVILEGE = 3,   /* missing privilege */
 	EXIT_KERNEL = 4,      /* the kernel lacks a feature for measuring */

@@ -24,8 +24,9 @@ enum ending {
 };
 
 /*
- * The command of `attach ... -- COMMAND`, which runs while probes are measured. It has the input,
- * output, signal mask and process group of the tool, so a terminal's signals reach both.
+ * The command of `attach ... -- COMMAND`, which runs while probes are measured. The command has the
+ * input, output, signal mask and process group of the tool, so signals from a terminal reach the
+ * tool and the command.
  */
 struct workload {
 	const char *name;
