@@ -16,8 +16,8 @@ enum { MAX_BUCKETS = 200 };
 
 struct buckets {
 	size_t n;
-	uint64_t bounds_ns[MAX_BUCKETS]; /* ascending */
-	char labels[MAX_BUCKETS][24];	 /* in seconds, for the label `le` */
+	uint64_t bounds_ns[MAX_BUCKETS]; /* the upper bounds, in ascending order */
+	char labels[MAX_BUCKETS][24];	 /* the bounds in seconds, as values of the label `le` */
 };
 
 /*

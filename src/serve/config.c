@@ -364,7 +364,7 @@ struct config_reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
-	struct measure_request *request; /* of the current target */
+	struct measure_request *request; /* the request of the current target */
 	struct json_object *exes, *pids; /* the programs of the targets so far, for first_of() */
 };
 

@@ -14,7 +14,7 @@
 struct http;
 
 struct http_request {
-	const char *path; /* decoded, without the query */
+	const char *path; /* the path of the request, decoded and without the query */
 	struct client_request client;
 	unsigned int what; /* `what` of the route */
 	void *connection;  /* for http_header() */

@@ -12,7 +12,7 @@
 
 struct json {
 	struct strbuf *out;
-	bool needs_comma; /* before the next member or element */
+	bool needs_comma; /* a comma must precede the next member or element */
 };
 
 /*

@@ -19,7 +19,7 @@ struct profile_counts {
 	} of[COUNT_KINDS];
 	/* The newest message that heap_figures_write() made in `probes-memprof`. */
 	const char *heaps; /* NULL: Gc.Memprof does not run */
-	size_t n_heaps;	   /* bytes */
+	size_t n_heaps;	   /* the length of `heaps` in bytes */
 };
 
 /*

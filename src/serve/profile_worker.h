@@ -104,7 +104,7 @@ enum { PROFILE_WORKER_JOBS = 32, PROFILE_WORKER_MS = 1000 };
 
 /* An order to take a profile. It is answered at end_ms. */
 struct profile_job {
-	uint64_t id; /* 0: unused */
+	uint64_t id; /* 0: this entry is unused */
 	struct profiling_take take;
 	struct record_filter filter;
 	char *exe; /* owned; filter.exe points to it */
@@ -124,7 +124,8 @@ struct profile_worker {
 	const struct profile_worker_kind *kind;
 	double rate;
 	struct profile_job jobs[PROFILE_WORKER_JOBS];
-	struct recorded_process processes[RECORDER_MAX_PROCESSES]; /* may be profiled */
+	/* the processes that may be profiled */
+	struct recorded_process processes[RECORDER_MAX_PROCESSES];
 	size_t n_processes;
 	char *names; /* owned; processes[i].exe points into it */
 	struct asked asked;

@@ -18,7 +18,7 @@
 #include "serve/profile_worker.h"
 
 struct ordered_job {
-	uint64_t id;		      /* 0: unused */
+	uint64_t id;		      /* 0: this entry is unused */
 	enum profile_count_kind kind; /* which counters count this request; COUNT_KINDS: none */
 };
 

@@ -25,7 +25,7 @@ struct profiling_settings {
 	int (*child)(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
 	double rate;		       /* passed to `child` */
 	struct auth *auth;	       /* authorizes requests; it must outlive the profiling */
-	struct profile_counts *counts; /* must outlive the profiling */
+	struct profile_counts *counts; /* the counters to update; they must outlive the profiling */
 	/* An epoll instance, to which the channel to the child is added. */
 	int epoll_fd;
 	/* Start the child at the first allowed request, not in profiling_start(). */

@@ -23,7 +23,7 @@ enum {
 };
 
 struct room {
-	struct recorder *recorder; /* NULL: unused */
+	struct recorder *recorder; /* NULL: the room is unused */
 	enum profile_kind kind;
 	unsigned int hz;
 	size_t n_jobs;

@@ -60,7 +60,7 @@ enum { HTTP_MAX_HEADERS = 8 };
 /* The reply to a request. If all members are 0, the reply has the status 200 and no body. */
 struct http_reply {
 	unsigned int status;
-	const char *type;   /* Content-Type */
+	const char *type;   /* the value of Content-Type */
 	struct strbuf body; /* the body, if `data` is NULL */
 	const void *data;   /* NULL, or a body of n_data bytes in memory that outlives the server */
 	size_t n_data;
