@@ -17,7 +17,7 @@
 
 enum {
 	MAX_COLLECTED = 256,
-	MAX_OPENS = 8,	 /* maximum per tick */
+	MAX_OPENS = 8,	 /* maximum number of processes to open in one tick */
 	REST_TICKS = 30, /* ticks before an unreadable process is tried again */
 	FOR_EVER = INT_MAX,
 };

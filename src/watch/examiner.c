@@ -56,7 +56,7 @@ static void set_result(struct shared_result *result, enum exam_state state, cons
  */
 static void limit_memory(unsigned int mib)
 {
-#ifndef __SANITIZE_ADDRESS__ /* the sanitizer maps terabytes */
+#ifndef __SANITIZE_ADDRESS__ /* no limit with the sanitizer, which maps terabytes */
 	struct rlimit limit;
 	unsigned long pages;
 	FILE *f = fopen("/proc/self/statm", "re");

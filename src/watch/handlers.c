@@ -16,7 +16,7 @@
 
 enum {
 	MAX_LOOKED_INTO = 64,
-	MAX_OPENS = 8,	/* maximum per tick */
+	MAX_OPENS = 8,	/* maximum number of processes to open in one tick */
 	REST_TICKS = 30 /* ticks before an unreadable process is tried again */
 };
 

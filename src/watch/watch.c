@@ -300,7 +300,7 @@ static double weight_of(const struct watch_probe *probe, bool by_rate)
 {
 	const double weight = by_rate ? probe->rate : (double)probe->hits;
 
-	return weight > 0 ? weight : 0; /* also for NaN, an unknown rate */
+	return weight > 0 ? weight : 0; /* 0 also if the rate is NaN (unknown) */
 }
 
 static double sum_weights(const struct target *target, bool by_rate)

@@ -36,14 +36,15 @@ enum {
 	 */
 	IDLE_S = 60,
 	MAX_IDLE = 8,
-	/* With the engine `inside`: */
+	/* The following are for the engine `inside`. */
 	/*
 	 * The number of failed attempts, one per tick, after which a process counts as refused: a
 	 * new process may still be loading its libraries.
 	 */
 	YOUNG_TRIES = 2,
-	MAX_PROCESSES = 256, /* maximum per rule: each process takes about eight descriptors */
-	MAX_OPENS = 16,	     /* maximum per tick */
+	/* maximum number of processes per rule: each takes about eight descriptors */
+	MAX_PROCESSES = 256,
+	MAX_OPENS = 16, /* maximum number of attempts to open a source in one tick */
 };
 
 /* ---- processes that cannot be measured inside ------------------------------------------------ */

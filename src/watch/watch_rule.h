@@ -18,7 +18,7 @@ struct refused {
 	pid_t pid;
 	uint64_t start_time;
 	unsigned int tries;
-	int64_t retry_ns; /* CLOCK_MONOTONIC: when to try again */
+	int64_t retry_ns; /* CLOCK_MONOTONIC: when to try again to measure the process */
 	char *why;
 };
 
@@ -44,7 +44,7 @@ struct watch_rule {
 	struct refused *refused;
 	size_t n_refused;
 	struct target *target; /* NULL: the rule searches for all programs */
-	int64_t retry_ns;      /* CLOCK_MONOTONIC: when to try again */
+	int64_t retry_ns;      /* CLOCK_MONOTONIC: after a failure, when to open a source again */
 	/*
 	 * CLOCK_MONOTONIC: an overwritten file may still be being written, so search for no
 	 * processes before this time
