@@ -269,7 +269,7 @@ enum { EXAM_MS = 10000 };
 
 /* The process that traces the examined process. */
 struct tracer {
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0: there is no tracer */
 	char name[64];
 };
 

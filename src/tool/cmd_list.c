@@ -247,9 +247,10 @@ struct follower {
 	struct options *options;
 	struct find_memory memory;
 	struct follow_files files;
-	struct ocaml_process *followed; /* unsorted */
+	struct ocaml_process *followed; /* the processes that run OCaml programs, unsorted */
 	size_t n_followed;
-	struct looked_at *looked_at; /* in ascending order of the pids */
+	/* the processes that were examined, in ascending order of the pids */
+	struct looked_at *looked_at;
 	size_t n_looked_at;
 	bool is_first_round;
 	int events; /* descriptor of the kernel's process events; negative: none */

@@ -180,7 +180,7 @@ struct memprof_report {
 	bool lifetimes; /* print lifetimes, too */
 };
 
-/* JSON, a line for each event. */
+/* The contents of the first line of the JSON output, after which there is a line for each event. */
 struct memprof_json_head {
 	int pid;
 	double rate;
@@ -464,7 +464,7 @@ struct memprof_run {
 	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
 	int64_t read_ns;	/* time until the next look at the ring */
-	uint64_t start_time_ns; /* since 1970 */
+	uint64_t start_time_ns; /* the time of the start, in nanoseconds since 1970 */
 	struct memprof_answers answers;
 	int err;
 	bool has_said_sampling;

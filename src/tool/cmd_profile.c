@@ -208,7 +208,7 @@ struct profile_session {
 	struct calibration *calibration;
 	struct frame_names *names;
 	int64_t start_ns, end_ns;
-	uint64_t start_time_ns; /* since 1970 */
+	uint64_t start_time_ns; /* the time of the start, in nanoseconds since 1970 */
 	/*
 	 * The budget limits what the samples cost from the time cost_since_ns on. cost_ns is the
 	 * total cost at that time.

@@ -407,7 +407,7 @@ enum {
 /* From this share on, measuring is refused: the program would run twice as long. */
 static const double REFUSED = 0.5;
 
-/* Record the hits within PART_NS. */
+/* Record the hits of the part that is switched on now, over a time of PART_NS. */
 static int look_at_part(struct ocp_meter *meter, struct cpu_shares *shares)
 {
 	const struct timespec a_while = { 0, PART_NS };

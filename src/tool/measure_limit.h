@@ -27,7 +27,7 @@ struct cpu_shares {
 	size_t n;
 	uint64_t past_hits;   /* hits of processes that have ended */
 	int64_t past_cpu_ns;  /* CPU time of processes that have ended */
-	struct hit_sums sums; /* of all hits */
+	struct hit_sums sums; /* sums over all hits */
 	/* it is not known which process has caused which hits, so no share is known */
 	bool is_unknown;
 	int64_t began_ns;  /* the time of the first cpu_shares_look() */

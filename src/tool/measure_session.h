@@ -36,8 +36,8 @@ struct measure_session {
 	bool has_costs, lacks_costs;
 	struct chosen_engine engine;
 	bool has_written;
-	uint64_t n_printed; /* printed hits */
-	uint64_t n_slow;    /* printed slow pairs */
+	uint64_t n_printed; /* number of printed hits */
+	uint64_t n_slow;    /* number of printed slow pairs */
 	struct unread_args unread;
 	bool progress;	/* show a progress line on the terminal */
 	bool line_open; /* the progress line is on the screen */

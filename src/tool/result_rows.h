@@ -11,6 +11,7 @@
 #include "measure/by_value.h"
 #include "tool/writer.h"
 
+/* The kind of a field. The comments name the member of struct result_field with the value. */
 enum field_kind {
 	FIELD_NULL, /* the value is unknown */
 	FIELD_TEXT, /* `text`; may be NULL: unknown */
