@@ -60,7 +60,7 @@ struct seen_target {
 };
 
 struct view_snapshot {
-	int64_t time_ns; /* CLOCK_REALTIME */
+	int64_t time_ns; /* CLOCK_REALTIME: when the snapshot was taken */
 	struct seen_target *targets;
 	size_t n_targets;
 	struct seen_probe *probes; /* sorted by target, then by name */
