@@ -18,7 +18,7 @@
 #include "measure/args/request.h"
 #include "ocaml_probes.h"
 
-/* Documented in tools/man/shared/exit_status.mdoc. */
+/* The exit codes, which are documented in tools/man/shared/exit_status.mdoc. */
 enum exit_code {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,      /* a failure without a code of its own */
@@ -204,7 +204,7 @@ int measure_options_check(const struct command *command, const struct options *o
  * Set a default budget if every program of the machine is measured and no --budget is given: the
  * user cannot foresee the cost in each of these programs. Named programs get no default budget.
  */
-enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
+enum { ALL_PROGRAMS_PERCENT = 5 }; /* the default budget of each program, in percent of a core */
 void measure_options_protect_all(struct options *options);
 /*
  * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--exe", as text for

@@ -81,10 +81,7 @@ static int add_flag_actions(struct ocp_actions *actions, const struct action_fla
 
 	switch (flag->shape) {
 	case LIST:
-		/*
-		 * Do not skip empty parts: a probe can have the name "". Usually no probe has, and
-		 * the user gets an error.
-		 */
+		/* Usually no probe has this name, and the user gets an error. */
 		while (!err && (part = strsep(&value, ",")))
 			err = flag->one(actions, part);
 		return err;
