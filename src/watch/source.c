@@ -294,8 +294,8 @@ int source_refresh(struct source *source, size_t *n_sites)
 	if (source->is_inside)
 		look_inside(source);
 	/*
-	 * If the process has ended or runs another program, there is nothing more to measure: only
-	 * update the list of processes.
+	 * If the process does not count any more, there is nothing to refresh except the list of
+	 * processes.
 	 */
 	if (source->has_left)
 		return take_processes(source);

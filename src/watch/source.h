@@ -31,7 +31,10 @@ struct source {
 	const void *owner; /* the rule that has opened this source */
 	bool is_inside;	   /* measured by the engine `inside`; false: by BPF */
 	/* The next four members are set only with is_inside. */
-	/* The process does not count any more: it has ended or has executed another program. */
+	/*
+	 * The process does not count any more; for example, it has ended or has executed another
+	 * program.
+	 */
 	bool has_left;
 	bool is_outgrown; /* the process has loaded files that are not measured */
 	/* Children that count with the process, in ascending order; see source_adopt(). */
