@@ -704,11 +704,11 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 }
 
 /*
- * Return a path to the file of IMAGE, an image of PROC: /proc/PID/exe for the executable, otherwise
- * the path below /proc/PID/root. If this path does not lead to the file, return the entry in
- * /proc/PID/map_files of the mapping that contains ADDR, the address of a site in the file. If
- * there is no such mapping (ADDR may be 0), return image->path. The caller frees the path. NULL:
- * out of memory.
+ * Return a path to the file of IMAGE, an image of PROC. For the executable, it is /proc/PID/exe.
+ * For another file, it is the path below /proc/PID/root or, if a script cannot contain that path or
+ * it does not lead to the file, the entry in /proc/PID/map_files of the mapping that contains ADDR,
+ * the address of a site in the file. If there is no such mapping (ADDR may be 0), return
+ * image->path. The caller frees the path. NULL: out of memory.
  */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 			  const struct image *image, uint64_t addr)

@@ -51,8 +51,7 @@ struct bpftrace_plan {
 	pid_t pid;	  /* 0: trace every process that runs the file */
 	bool is_code;	  /* the groups are functions and phases of the collector, not probes */
 	bool times_calls; /* time the calls of one function, or the pauses of one phase */
-	/* do not pass -p to bpftrace, since bpftrace would then not find the files */
-	bool omits_p;
+	bool omits_p;	  /* leave out -p, with which bpftrace would not find the files */
 	/*
 	 * bpftrace will check that an instruction begins at some attach point, which some builds of
 	 * bpftrace cannot do.

@@ -577,7 +577,7 @@ static void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 /* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
-/* Return the bit of `events` that says whether SITE begins, ends or confirms a timed call. */
+/* Return the bits of `events` that say whether SITE begins, ends or confirms a timed call. */
 static unsigned int part_of(const struct bpftrace_site *site)
 {
 	return site->site->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
@@ -732,7 +732,7 @@ enum {
 	DEFAULT_KEYS = 4096, /* the default number of keys in a map */
 	CALL_KEYS = 65536,
 	DEFAULT_LIMIT = 512, /* the default limit of bpftrace for probes, and for programs */
-	MANY_SITES = 50,     /* from this number of sites on, detaching takes seconds */
+	MANY_SITES = 50,     /* detaching from this number of sites takes seconds */
 };
 
 /* ---- clauses -------------------------------------------------------------------------------- */
@@ -746,10 +746,7 @@ static void put_clause(FILE *f, const struct bpftrace_plan *plan, const char *na
 	for (size_t i = 0; i < plan->n_groups; i++)
 		if (!name || strcmp(plan->groups[i].name, name) == 0) {
 			separator = script_put_points(f, &plan->groups[i], separator);
-			/*
-			 * The sites of a phase all have the same condition, so take that of the
-			 * first site.
-			 */
+			/* All sites that count a phase have the same condition. */
 			code = plan->groups[i].sites[0].site;
 		}
 	script_put_predicate(f, plan, code);

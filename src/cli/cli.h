@@ -61,14 +61,13 @@ struct options {
 	struct measure_request request; /* what to measure; an empty request: nothing */
 	bool csv;
 	struct table_view view;
-	bool time_of_day;	   /* print the time of day of each report and hit */
+	bool time_of_day;	   /* print the time of day of reports, hits and slow pairs */
 	const char *keep;	   /* the value of --keep; NULL: not given */
 	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
-	/* the options that only this command has, as set_own has stored them */
-	void *own;
+	void *own;		     /* data that the command's set_own fills in */
 };
 
 struct command {
@@ -124,7 +123,7 @@ const char *find_help_option(const struct help *help, const char *name);
 bool command_takes(const struct command *command, const char *flag);
 /*
  * If any of the descriptors 0, 1 and 2 is closed, occupy it with an O_PATH descriptor of /dev/null.
- * Otherwise, a file that is opened later, such as the memory of a process, could get one of these
+ * A file that is opened later, such as the memory of a process, can then not get one of these
  * numbers and receive our messages. Reading and writing still fail, as on a closed descriptor.
  */
 void reserve_standard_descriptors(void);

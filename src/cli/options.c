@@ -81,7 +81,7 @@ static int add_flag_actions(struct ocp_actions *actions, const struct action_fla
 
 	switch (flag->shape) {
 	case LIST:
-		/* Usually no probe has this name, and the user gets an error. */
+		/* Keep empty parts: "" is a possible name of a probe, though usually unknown. */
 		while (!err && (part = strsep(&value, ",")))
 			err = flag->one(actions, part);
 		return err;

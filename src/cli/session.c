@@ -84,8 +84,8 @@ int workload_start(struct workload *w)
 	int error;
 
 	/*
-	 * If send() fails, a signal has ended the child before its start. This is no error here:
-	 * the status of the child shows the signal.
+	 * send() fails if a signal has already ended the child. That is no error here: the status
+	 * of the child shows the signal.
 	 */
 	w->has_started = true;
 	if (send(w->channel, "g", 1, MSG_NOSIGNAL) != 1)
@@ -383,7 +383,7 @@ struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *
 				       .fire = fire };
 }
 
-/* If TIMER is due, set TIMER to the next time, and call its function. */
+/* If TIMER is due, call its function. Set the next time before or, with is_pause, after the call. */
 static enum ending fire_if_due(struct session_timer *timer, int64_t now_ns, void *data)
 {
 	enum ending ending;

@@ -51,9 +51,8 @@ struct session {
 	int signal;		   /* the last signal that was read; 0: none */
 	bool has_sigpipe;
 	sigset_t signals, mask_before;
-	/* the time with which session_run() has last compared the times of the timers */
-	int64_t woke_ns;
-	int err; /* the error code, if the session was ENDED_BY_ERROR */
+	int64_t woke_ns; /* the time that session_run() has compared with the timers */
+	int err;	 /* the error code, if the session was ENDED_BY_ERROR */
 };
 
 /*
@@ -135,8 +134,8 @@ extern const int forwarded_signals[N_FORWARDED];
 
 /*
  * Fork a process for the command ARGV, to be started with workload_start(). Until then, the process
- * ends if the tool ends or closes WORKLOAD. The session then ends only when the command has ended:
- * the end of the processes does not end it, and signals are passed on to the command. WORKLOAD must
+ * ends if the tool ends or closes WORKLOAD. The session then ends when the command has ended,
+ * instead of with the processes or by a signal: signals are passed on to the command. WORKLOAD must
  * outlive the session. Returns the same as session_open().
  */
 int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);

@@ -172,7 +172,7 @@ static int compare_counted(const void *a, const void *b)
 }
 
 /*
- * Return the lines that have code, in ascending order, with their counts. The caller frees the
+ * Return the lines that have places, in ascending order, with their counts. The caller frees the
  * array. Return NULL if memory runs out.
  */
 static struct counted_line *count_lines(const struct report *report, size_t *n)

@@ -80,7 +80,10 @@ static int update_all(const struct options *options, struct opened *opened)
 	return code;
 }
 
-/* Undo temporary changes. Return CODE or, if undoing fails, the exit code for that error. */
+/*
+ * Undo temporary changes. Return CODE or, if CODE is EXIT_DONE and undoing fails, the exit code for
+ * that error.
+ */
 static int undo_all(const struct options *options, struct opened *opened, int code)
 {
 	for (size_t i = 0; i < options->n_pids; i++) {
@@ -182,8 +185,8 @@ static int open_session(const struct opened *opened, size_t n, struct session *s
 }
 
 /*
- * Return the exit code of the tool: that of the command, if the command has ended and has failed,
- * otherwise CODE.
+ * Return the exit code of the tool: if the command has failed, end like the command; otherwise
+ * return CODE.
  */
 static int code_with_command(const struct workload *workload, int code)
 {

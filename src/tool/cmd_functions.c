@@ -28,7 +28,7 @@ struct function_row {
 	int line;	    /* 0: unknown */
 	/* The cost of counting calls: "cheap", "expensive", "impossible"; NULL: unknown. */
 	const char *cost;
-	/* why calls cannot be counted; NULL: calls can be counted, or the reason is unknown */
+	/* why calls cannot be counted; NULL: they can be, or it is unknown whether they can be */
 	const char *reason;
 	const char *image; /* the file that contains the function */
 };
@@ -260,8 +260,8 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 	err = lines_find(ctx, image->fd, image->path, LINES_FIRST, lines, n, names);
 	for (size_t i = 0; !err && i < n; i++) {
 		/*
-		 * Leave the source of initialisers unknown: the code of a module's top level may
-		 * begin with an inlined function, whose line would be wrong here.
+		 * Skip initialisers: the code of a module's top level may begin with an inlined
+		 * function, whose line would be wrong here.
 		 */
 		if (rows[i].function->is_initialiser)
 			continue;

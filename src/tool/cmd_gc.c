@@ -64,7 +64,7 @@ static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const st
 		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
 					     : ocp_meter_count(meter, places[i].name);
 	}
-	/* no phase can be measured: the ctx says why the last one cannot */
+	/* If no phase can be measured, the ctx has the message of the last one. */
 	return err || n ? err : -ENODATA;
 }
 

@@ -455,7 +455,7 @@ static struct ocaml_process *find_followed(const struct follower *f, pid_t pid)
 
 /*
  * Examine PROCESS, a process of the current round, unless it runs the same file as before. BEFORE
- * says which file the process ran when it was last examined; NULL: it was not examined before.
+ * says which file the process ran when it was last examined; NULL: this is not known.
  */
 static int follow_process(struct follower *f, const struct known_process *process,
 			  const struct looked_at *before)
@@ -616,8 +616,8 @@ static int follow_events(struct follower *f, bool *lost)
 /* ---- the session ---------------------------------------------------------------------------- */
 
 /*
- * List all processes once, and report what has changed. If the kernel reports no events, set the
- * pause until the next round in proportion to the duration of this round.
+ * List all processes once, and report what has changed. If the kernel reports no events, the pause
+ * until the next round depends on the duration of this one.
  */
 static enum ending follow_round(void *data)
 {
@@ -773,8 +773,8 @@ static int print_program(struct options *options, const struct ocp_program *prog
 }
 
 /*
- * Say why no probes are listed. One reason is a plugin with sites whose probe names are in the
- * program that loads the plugin.
+ * Say why no probes are listed. A plugin may have sites whose probe names are in the program that
+ * loads it.
  */
 static void explain_none(const struct options *options, const struct ocp_program *prog)
 {

@@ -733,10 +733,7 @@ static enum ending look(void *data)
 	r->timers[TIMER_LOOK].period_ns = r->read_ns;
 	if (ending != NOT_ENDED || !r->answers.is_closed)
 		return ending;
-	/*
-	 * The program has closed its files, which happens slightly before the end of a process:
-	 * wait for this end.
-	 */
+	/* An ending process closes its files slightly before its end: wait for the end. */
 	session_wait(r->session, session_now_ns() + GONE_NS);
 	return ENDED_WITH_PROCESS;
 }

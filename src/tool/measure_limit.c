@@ -51,10 +51,7 @@ static const struct look *last_look(const struct cpu_process *process)
 
 /* ---- children ------------------------------------------------------------------------------- */
 
-/*
- * Return the number of page faults of the ended children of PID. Each child has at least one, so
- * the number grows whenever a child ends.
- */
+/* Return the number of page faults of the ended children of PID. Each child has at least one. */
 static uint64_t child_faults(pid_t pid)
 {
 	char path[64], line[1024];

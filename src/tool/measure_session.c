@@ -658,7 +658,9 @@ static void say_estimate(struct measure_session *s)
 		say("%s", text);
 }
 
-/* Say by what starts and stops are matched, if the user did not choose this. */
+/*
+ * Say what joins a start to its stop (an argument or the thread), if the user has not chosen that.
+ */
 static void say_matching(struct measure_session *s)
 {
 	char *keys = meter_keys_text(s->meter), *threads = meter_threads_text(s->meter);

@@ -75,7 +75,7 @@ void result_of_float_bucket(struct result_row *row, const struct report *report,
 /* A group of --by: the hits or pairs with one value of the argument ARG. */
 void result_of_group(struct result_row *row, const struct report *report,
 		     const struct value_group *group, const char *arg);
-/* Only the numbers of hits, or the times, of a group. */
+/* Only the hits, or the times, of a group. */
 void result_of_group_counts(struct result_row *row, const struct report *report,
 			    const struct value_group *group);
 /*

@@ -995,7 +995,8 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 }
 
 /*
- * Print a slow pair on one line: the arguments of the start, "->", and the arguments of the stop.
+ * Print a slow pair on one line. The arguments of the start precede "->", and those of the stop
+ * follow it.
  */
 static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 {

@@ -42,8 +42,7 @@ struct report {
 	uint64_t n_slow;		 /* printed slow pairs since the start */
 	uint64_t n_printed;		 /* printed hits since the start */
 	const struct stack_rows *stacks; /* NULL: no stacks are walked, or this is not the total */
-	/* what the function that writes needs besides the sample */
-	const void *data;
+	const void *data;		 /* data of the writer */
 };
 
 struct json_object;

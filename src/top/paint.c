@@ -25,7 +25,7 @@ bool paint_begin(void)
 
 attr_t paint_colour(enum colour colour)
 {
-	/* If there are too few colour pairs to define the colours, show the text without colour. */
+	/* If the colours could not be defined, show the text without colour. */
 	return COLOR_PAIRS > COLOUR_BARS ? (attr_t)COLOR_PAIR(colour) : A_NORMAL;
 }
 

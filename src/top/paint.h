@@ -38,7 +38,7 @@ void paint_titles(int y, const struct column *columns, size_t n, size_t marked, 
 /* A field of a line. If the line is too short for all its fields, some are left out. */
 struct field {
 	char text[128];
-	int rank; /* fields with higher ranks are left out first; -1: the field is never shown */
+	int rank; /* fields of higher ranks are left out first; -1: hidden */
 };
 void paint_fields(int y, int x, int width, struct field *fields, size_t n);
 

@@ -14,8 +14,8 @@ enum { TEXT_BYTES = 32 }; /* enough for any of the numbers below */
 bool text_is_utf8(void);
 
 /*
- * Write a number to TEXT, which has TEXT_BYTES, with about three digits, and return TEXT. The
- * comment after each function shows examples.
+ * Write a number to TEXT, which has TEXT_BYTES, with about three digits, and return TEXT. Examples
+ * follow the functions.
  */
 const char *text_rate(char *text, double rate);		 /* 0, 9.8, 998, 1.23k; "-" for NAN */
 const char *text_ns(char *text, uint64_t ns, bool utf8); /* 998ns, 12.3us, 1.23ms, 17s; "-" for 0 */
@@ -42,10 +42,7 @@ const char *text_base_name(const char *path);
 
 /* Rates of the last minute as a row of small bars. Works without a screen. */
 
-/*
- * Return the largest number of cells, at most ROOM, such that all cells have the same number of
- * seconds of a minute.
- */
+/* Return the largest number of cells, at most ROOM, that divides a minute evenly. */
 int spark_width(int room);
 
 /*

@@ -124,13 +124,13 @@ void top_message(struct top *top, const char *fmt, ...) __attribute__((format(pr
 /*
  * switch_handler() asks the user whether to switch the handlers of the probe under the cursor
  * (MODE_CONFIRM), since handlers run code in the program; switch_answered() handles the reply.
- * switch_counter() switches the counter of the probe at once. All three show the result in the
- * message of the status line. Return 0 or -ENOMEM.
+ * switch_counter() switches the counter of the probe at once. The result of a switch, or why there
+ * is none, is shown as the message. Return 0 or -ENOMEM.
  */
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);
 int switch_answered(struct top *top, bool yes);
-/* Print to stderr which handlers this program has switched on that are still on. */
+/* Print to stderr which handlers this `top` has switched on that stay on. */
 void switch_say_left_on(const struct top *top);
 void switch_free(struct top *top);
 
