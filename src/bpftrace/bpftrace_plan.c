@@ -14,8 +14,8 @@
  * read from registers. bpftrace takes the number PLACE for a link-time address if the symbol of a
  * function contains that address. For an address, bpftrace needs to disassemble the function, which
  * Debian's build cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset
- * in the file, and requires --unsafe. So PLACE is the file offset of the site, unless a symbol
- * contains the address that is equal to this number; then PLACE is the address of the site.
+ * in the file, and requires --unsafe. So PLACE is the file offset of the site if no symbol contains
+ * this number taken as an address, and otherwise the address of the site.
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
  * leads to the same file for bpftrace and for the process. That is not the case if the process is
@@ -254,8 +254,8 @@ static void bpftrace_images_free(struct bpftrace_images *images)
 /* ---- places --------------------------------------------------------------------------------- */
 
 /*
- * The symbols at the sites of one file: for each site, the symbol that contains the address of the
- * site, and the symbol that contains the address that is equal to the file offset of the site.
+ * The symbols at the sites of one file: for each site, the symbol that contains its address, and
+ * the symbol that contains its file offset if this number is taken as an address.
  */
 struct placer {
 	struct planner *p;

@@ -383,7 +383,10 @@ struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *
 				       .fire = fire };
 }
 
-/* If TIMER is due, call its function. Set the next time before or, with is_pause, after the call. */
+/*
+ * If TIMER is due, call its function, and set it to its next time: before the call or, with
+ * is_pause, after it.
+ */
 static enum ending fire_if_due(struct session_timer *timer, int64_t now_ns, void *data)
 {
 	enum ending ending;

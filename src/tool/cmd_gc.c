@@ -547,10 +547,7 @@ static void gc_write_json(const struct gc_report *report)
 
 enum {
 	KEEP_NS = 100 * 1000 * 1000,
-	/*
-	 * the longest time between the moment when an ending process releases its memory and the
-	 * moment when it has exited
-	 */
+	/* the longest time from when an ending process releases its memory to its exit */
 	GRACE_NS = 100 * 1000 * 1000,
 };
 
