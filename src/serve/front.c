@@ -722,10 +722,7 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 	return err;
 }
 
-/*
- * Start the child. Return the error that the child has reported, or the error that has prevented
- * its start.
- */
+/* Start the child. Return the error that the child has reported, or another one. */
 static int start_child(struct ocp_ctx *ctx, struct front *front, const struct front_setup *setup)
 {
 	struct child_report report;

@@ -212,10 +212,7 @@ static void read_heaps(struct profile_worker *w)
 		exit(EXIT_FAILURE);
 }
 
-/*
- * Return how long to wait for orders: not at all if more events may be waiting, and only a short
- * time while any process is profiled.
- */
+/* Wait for a short time if any process has a profiling session. */
 static int heap_wait_ms(const struct profile_worker *w)
 {
 	const struct heap_worker *own = w->own;

@@ -121,9 +121,8 @@ struct connection {
 	/* The first member, since connection_around() casts a client to its connection. */
 	struct client client;
 	/*
-	 * Part of the connection, not allocated for each request: libmicrohttpd does not report the
-	 * end of a request that did not fit into its memory, so such an allocation would never be
-	 * freed. It reports the end of every connection.
+	 * Embedded, not allocated for each request: libmicrohttpd reports the end of every
+	 * connection, but not the end of a request that did not fit into its memory.
 	 */
 	struct pending pending;
 };

@@ -433,9 +433,8 @@ static void add_open(struct metrics_writer *w, const struct family *family,
 /* ---- the garbage collector ------------------------------------------------------------------ */
 
 /*
- * Add a sample of the garbage collector. Write no _created, which is the time when the other
- * counters of the target began: the counters of the collector began earlier, when the process
- * started.
+ * Add a sample of the garbage collector. Write no _created: counters that began when the process
+ * started are older than the other counters of the target.
  */
 static void add_figure(struct metrics_writer *w, const struct family *family,
 		       const struct watch_target *target, uint64_t value)

@@ -132,9 +132,7 @@ void client_request_log(const char *peer, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/*
-	 * PEER comes from the HTTP process, which is not trusted, so it may contain any character.
-	 */
+	/* PEER comes from the HTTP process, which is not trusted. */
 	snprintf(from, sizeof(from), "%s", peer);
 	make_one_line(from);
 	make_one_line(text);

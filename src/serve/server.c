@@ -341,8 +341,7 @@ static void renew_textfile(struct server *s)
 
 /*
  * Called at each tick: profile the heaps of the watched processes. While Gc.Memprof may run, do not
- * count the probes of the memprof library: with BPF, each event of Gc.Memprof would then cost a
- * trap.
+ * count its own probes, since each event would then cost a trap.
  */
 static void follow_heaps(struct server *s)
 {
@@ -726,8 +725,8 @@ int serve(const struct options *options)
 	if (!err)
 		err = run_loop(&server);
 	/*
-	 * -ECANCELED is not a failure: a signal asked the server to end while the configuration was
-	 * being read.
+	 * -ECANCELED: a signal arrived while the configuration was being read, so the server just
+	 * ends.
 	 */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	err = front_free(options->ctx, server.front);

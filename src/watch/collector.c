@@ -116,9 +116,8 @@ void collector_free(struct collector *collector)
 }
 
 /*
- * Mark PROCESS as no longer listed, but keep its entry as long as it runs: without the entry, a
- * process that is listed again later would be taken for a new one, and its work counted twice.
- * Return whether PROCESS is kept.
+ * Mark PROCESS as no longer listed, but keep it as long as it runs. Otherwise, if it were listed
+ * again later, its work would be counted twice. Return whether PROCESS is kept.
  */
 static bool park(struct collector *collector, struct collected *process)
 {
@@ -164,7 +163,7 @@ static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid
 static int rest_after(int err)
 {
 	if (err == -ENODATA || err == -EPROTONOSUPPORT || err == -ENOEXEC)
-		return FOR_EVER; /* would fail again until the process runs another program */
+		return FOR_EVER; /* opening fails as long as the process runs this program */
 	return err == -EAGAIN ? 1 : REST_TICKS;
 }
 
@@ -276,10 +275,7 @@ void collector_tick(struct collector *collector, const struct watch_pair *pairs,
 	struct collector_sums grown = { 0 };
 	bool is_known = false;
 
-	/*
-	 * Leave processes without an earlier reading out of the rates: their figures also include
-	 * what they did before they were found.
-	 */
+	/* Rates do not include what a process did before it was found. */
 	for (size_t i = 0; i < collector->n; i++) {
 		struct collected *process = &collector->processes[i];
 		const struct collector_sums *now = &process->now, *before = &process->at_tick;

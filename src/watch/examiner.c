@@ -204,10 +204,7 @@ static void examine_file(struct ocp_ctx *ctx, const struct exam_file *file,
 			 limits->memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
-		/*
-		 * A file that cannot be read for other reasons does no harm; who reads it later
-		 * reports the error.
-		 */
+		/* Other faults of the file do no harm, and are reported elsewhere. */
 		set_result(result, has_probes ? EXAM_WITH_PROBES : EXAM_WITHOUT_PROBES, "");
 	}
 }

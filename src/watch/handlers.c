@@ -156,8 +156,8 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 		if (!process->proc)
 			continue;
 		/*
-		 * If this fails, the process has exited or executed another file. Close it; the
-		 * next tick no longer lists it or opens it again.
+		 * If this fails, the process has exited or executed another file, and the next tick
+		 * drops it.
 		 */
 		if (ocp_process_read_states(process->proc, 0, process->states) != 0)
 			close_process(process);

@@ -24,14 +24,14 @@ struct handlers {
 
 void handlers_free(struct handlers *handlers);
 /*
- * Set the processes to the N PIDS, in ascending order. Open at most 8 of the processes that are not
- * open yet; a process is never opened by the first call that lists it, but by a later one. Close
- * the processes that are not in PIDS. Return -ENOMEM or 0.
+ * Set the processes to the N PIDS, in ascending order. Open some of the processes that are not open
+ * yet; a new process is opened one call later. Close the processes that are not in PIDS. Return
+ * -ENOMEM or 0.
  */
 int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n);
 /*
- * Close all processes. Call this after a process has loaded files with sites: the processes must be
- * opened again to find these, which later calls of handlers_follow() do.
+ * Close all processes because some have loaded plugins. The next handlers_follow() opens them
+ * again.
  */
 void handlers_forget(struct handlers *handlers);
 /*

@@ -178,7 +178,7 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child)
 	return 0;
 }
 
-/* Find out whether the process still counts inside, and drop the children that no longer count. */
+/* Find out whether the process still counts inside, and which of its children do. */
 static void look_inside(struct source *source)
 {
 	size_t n = 0;
@@ -293,10 +293,7 @@ int source_refresh(struct source *source, size_t *n_sites)
 	*n_sites = 0;
 	if (source->is_inside)
 		look_inside(source);
-	/*
-	 * If the process does not count any more, there is nothing to refresh except the list of
-	 * processes.
-	 */
+	/* The process has ended or runs another program, which is not measured. */
 	if (source->has_left)
 		return take_processes(source);
 	err = ocp_meter_refresh(source->meter, n_sites);
@@ -325,9 +322,8 @@ int source_end(struct source *source)
 	int err = ocp_meter_detach(source->meter);
 
 	/*
-	 * Counting inside cannot be ended while a debugger holds the process. This is no error
-	 * here: the counts up to now can still be read, and source_free() tries to detach again and
-	 * reports a failure.
+	 * The detach fails if a debugger holds the process, which then continues to count. The
+	 * counts until now are known. source_free() tries to detach again, and reports a failure.
 	 */
 	if (err != -ENOMEM && source->is_inside)
 		err = 0;

@@ -49,9 +49,9 @@ struct source {
 	bool is_stale;		   /* a measured file was overwritten and is no longer measured */
 	struct ocp_sample *sample; /* the newest sample; NULL: none so far */
 	uint64_t hits;		   /* sum of all hits in the sample */
-	/* The part of `hits` whose cost was included in the cpu_overhead of some tick. */
+	/* The part of `hits` that has been included in a tick's cpu_overhead. */
 	uint64_t charged_hits;
-	int64_t uncharged_ns;	/* length of the ticks since charged_hits was last set */
+	int64_t uncharged_ns;	/* sum of the ticks since cpu_overhead last included hits */
 	struct ocp_costs costs; /* all 0: unknown */
 	double cost_per_hit_ns; /* mean cost of the hits so far; 0: unknown */
 	/* CPU overhead in the last tick, as a share of one core. 0 while the costs are unknown. */
@@ -101,14 +101,11 @@ int source_adopt(struct source *source, pid_t pid, bool *is_child);
  * Find new processes and newly loaded files. Set *N_SITES to the number of sites that were added.
  */
 int source_refresh(struct source *source, size_t *n_sites);
-/* Read the meter, and replace the sample by the new sample. */
+/* Replace the sample by a new one. */
 int source_read(struct source *source);
-/* Detach the meter, and replace the sample by one with the final numbers. */
+/* Detach the meter, and replace the sample by the final sample. */
 int source_end(struct source *source);
-/*
- * Store the costs of a hit, if they are known by now; do not wait until they are known. The next
- * source_read() uses them.
- */
+/* Update the cost per hit as soon as it is known; do not wait for it. */
 void source_ask_costs(struct source *source, int64_t now_ns);
 
 #endif

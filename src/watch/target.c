@@ -364,7 +364,7 @@ static size_t merge_rows(struct watch_row *rows, size_t n)
 	return left;
 }
 
-/* When SOURCE ends, keep its rows, since another source may measure the same processes later. */
+/* Keep the rows of SOURCE when it ends, since its processes may continue in another source. */
 static int keep_rows(struct target *target, const struct source *source)
 {
 	const size_t n = count_rows(source);
@@ -560,9 +560,7 @@ int target_end_source(struct target *target, size_t number)
 		struct pair_record *record = target->pair_records[find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
-		/*
-		 * SOURCE no longer sees the stops of open pairs, so count their starts as orphans.
-		 */
+		/* The stops of open pairs will not be seen, so the starts become orphans. */
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}
@@ -675,10 +673,7 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 	const uint64_t hits = probe->hits - record->hits_at_tick;
 
 	probe->rate = target->had_tick ? (double)hits * 1e9 / (double)dt_ns : NAN;
-	/*
-	 * While a probe is not counted, its rate is unknown, not 0. (If counting was stopped during
-	 * this tick, there may be hits; the rate is then kept.)
-	 */
+	/* The rate of a probe that is not counted is unknown, not 0. */
 	if ((record->is_off || target->is_over_budget) && !hits)
 		probe->rate = NAN;
 	record->hits_at_tick = probe->hits;

@@ -22,7 +22,7 @@ enum {
 	/* How long a file is remembered after it was last seen. */
 	KEEP_S = 600,
 	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict would be reported again */
-	KEEP_CROWDED_S = 60,	  /* if the table has too many files */
+	KEEP_CROWDED_S = 60,	  /* if the table is full */
 };
 
 /* The limit of wall time is longer than that of CPU time, for files on slow disks. */
@@ -182,8 +182,8 @@ static int identify(int fd, struct file_key *key, bool *is_trusted)
 /* ---- rules ---------------------------------------------------------------------------------- */
 
 /*
- * Queue FILE for examination, unless it is queued already or the queue is full. Return -EAGAIN with
- * a message in all these cases, since there is no verdict yet; or another error.
+ * Queue the file for examination, unless it is queued or the queue is full. Return -EAGAIN with a
+ * message, or another error.
  */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		   struct judged_file *file)
@@ -305,9 +305,9 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 }
 
 /*
- * Take the results of the files that the examiner has finished. If HAS_ENDED, the examiner has
- * ended: take the results of all its files. A file that it has not read has no verdict, and is
- * queued again when the file is next requested. Return whether there are new verdicts.
+ * Take the results of the files that the examiner has finished or, if HAS_ENDED, of all its files.
+ * A file that the examiner has not read is not queued again here, but when it is next requested.
+ * Return whether there are new verdicts.
  */
 static bool take_results(struct verdicts *v, bool has_ended)
 {

@@ -6,9 +6,9 @@
  * reads each file first, and this process reads a file only if the examiner could read it within
  * the limits. A file that exceeds the limits is reported once, and skipped until it changes.
  *
- * Programs that the user names are read without an examiner. The libraries that the processes of
- * these programs have mapped may not have more than VERDICTS_MAX_SITES sites. The functions of a
- * library are read only if the library's owner is trusted, and never when all programs are watched.
+ * Programs that the user names are read without an examiner. The libraries that processes of these
+ * programs have mapped must keep to the limit on sites. The functions of a library are read only if
+ * the library's owner is trusted, and never when all programs are watched.
  *
  * The limits also apply when this process reads a file that was examined, since the file may have
  * changed after its examination.

@@ -241,10 +241,7 @@ void watch_leave_probes(struct watch *watch, const char *prefix)
 	for (size_t t = 0; t < watch->targets.n; t++) {
 		struct target *target = watch->targets.list[t];
 
-		/*
-		 * Leave targets that count inside unchanged: counting inside costs very little, and
-		 * cannot be switched off.
-		 */
+		/* Probes that are counted inside cost very little. */
 		for (size_t i = 0; i < target->view.n_probes && !has_inside(target); i++) {
 			const struct watch_probe *probe = &target->probes[i];
 			struct probe_record *record = target->probe_records[i];
@@ -313,8 +310,8 @@ static double sum_weights(const struct target *target, bool by_rate)
 }
 
 /*
- * Among the probes of TARGET whose counters can be switched off, return the index of the one with
- * the highest weight; -1: there is none with a weight above 0.
+ * Return the index of TARGET's probe with the most expensive counter that can be switched off; -1:
+ * no counter can be switched off.
  */
 static ptrdiff_t busiest_probe(const struct target *target, bool by_rate)
 {
@@ -343,8 +340,8 @@ static size_t count_cuts(const struct target *target)
 }
 
 /*
- * Exclude the sources of RULE from the next check of the budget: the next tick includes time before
- * the counters were switched off.
+ * Exclude the sources of RULE from the next check, since the next tick still includes the cost of
+ * the counters before they were switched off.
  */
 static void excuse_sources(const struct target *target, const struct watch_rule *rule)
 {
@@ -356,9 +353,8 @@ static void excuse_sources(const struct target *target, const struct watch_rule 
 /*
  * Switch counters off, the busiest first, until the overhead is expected to be within the budget,
  * but at most MAX_CUTS counters. If that is not enough, end the sources of RULE. SHARE is the CPU
- * overhead of these sources. Compare counters by their rates in the last tick. If that tick had no
- * hits, SHARE is the overhead of earlier ticks (see tick_cost()); then compare counters by all
- * their hits.
+ * overhead. It may be the overhead of several ticks (see tick_cost()); if the last tick had no
+ * hits, compare the counters by all their hits, not by their rates.
  */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -612,8 +608,8 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 }
 
 /*
- * End the rules that CHANGE lacks, then begin its new rules. If an old and a new rule have the same
- * target, the numbers of the target continue from where the old rule ended.
+ * Apply the change in the order of the rules. The numbers of a target continue where the old rule
+ * ended.
  */
 static int commit(struct watch *watch, struct rule_change *change)
 {
@@ -732,7 +728,7 @@ enum {
 
 /*
  * Return true if it is time to merge the rows of exited processes. Merging makes room for new rows.
- * No hits are lost, since this tick has already read the rows that will be merged.
+ * This tick has already read the rows that will be merged.
  */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
@@ -771,9 +767,8 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 			break;
 		if (err) {
 			/*
-			 * -ESTALE: a file was overwritten. This problem stays when the next refresh
-			 * succeeds. It is cleared when another source is attached in place of the
-			 * stale one.
+			 * A stale source ends, and attaching the source that replaces it clears the
+			 * problem.
 			 */
 			const bool passes = err != -ESTALE;
 

@@ -143,8 +143,8 @@ struct watch_gc {
 	bool is_known;	    /* figures of at least one process have been read */
 	size_t n_processes; /* running processes whose figures are included */
 	/*
-	 * False: the sums of words are not known, since the file of a process is stripped: the
-	 * words that its ended domains have allocated cannot be found.
+	 * False if a program is stripped: the words that its ended domains allocated are then
+	 * unknown.
 	 */
 	bool has_words;
 	bool has_compactions; /* false: the runtime of a process (OCaml 5.1) has no compactions */
@@ -165,20 +165,17 @@ struct watch_gc {
 struct watch_target {
 	const char *exe;
 	/*
-	 * The ids of the container and of the pod in which all processes of the target run, as
-	 * ocp_process_container() returns them. NULL: no container, or several.
+	 * The ids of the container and of the pod of all its processes, as ocp_process_container()
+	 * returns them. NULL: no container, or several.
 	 */
 	const char *container, *pod;
-	/*
-	 * `exe`, followed in a container by the container's id in brackets: only the first 12
-	 * characters if no other target has the same title then
-	 */
+	/* `exe`, and the container's id in brackets, shortened if that is unique */
 	const char *title;
-	int64_t since_ns;	  /* CLOCK_REALTIME: when the counters of the target began */
+	int64_t since_ns;	  /* CLOCK_REALTIME: when its counters began */
 	bool is_up;		  /* a process runs and is measured */
-	enum watch_engine engine; /* the engine that measures the target, or has measured it last */
-	const char *problem;	  /* why the target is not fully measured; NULL: no problem */
-	const pid_t *pids;	  /* the processes of the target, in ascending order */
+	enum watch_engine engine; /* the engine that measures it, or measured it last */
+	const char *problem;	  /* why it is not fully measured; NULL: no problem */
+	const pid_t *pids;	  /* its processes, in ascending order */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be processes that are not in `pids` */
 	double cost_per_hit_ns;	     /* cost per hit; 0: unknown */
@@ -206,11 +203,11 @@ struct watch *watch_new(struct ocp_ctx *ctx, bool by_process);
 void watch_free(struct watch *watch);
 
 /*
- * Watch the N SPECS, which are copied, instead of the specs of the previous call. Specs that are
- * unchanged continue without a gap. Changed specs are not measured for about 50 ms; if attaching
- * again fails, their target has a problem. If a new spec cannot be opened or attached (the errors
- * of ocp_process_open, ocp_meter_open and ocp_meter_attach), nothing is changed. After -ENOMEM, a
- * part may have changed. -EINVAL: two specs name the same process.
+ * Watch the N SPECS, which are copied, instead of the previous ones. Specs that are unchanged
+ * continue without a gap. Changed specs are not measured for about 50 ms; if attaching again fails,
+ * their target has a problem. After an error (of ocp_process_open, ocp_meter_open, or
+ * ocp_meter_attach for new specs) nothing has changed; only after -ENOMEM may a part have changed.
+ * -EINVAL: two specs name the same process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 /* Return the index of the spec that caused the last error of watch_set(). */

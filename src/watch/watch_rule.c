@@ -36,15 +36,11 @@ enum {
 	 */
 	IDLE_S = 60,
 	MAX_IDLE = 8,
-	/* The following are for the engine `inside`. */
-	/*
-	 * The number of failed attempts, one per tick, after which a process counts as refused: a
-	 * new process may still be loading its libraries.
-	 */
+	/* With the engine `inside`: */
+	/* Attempts, one per tick, for a process that may still be loading its libraries. */
 	YOUNG_TRIES = 2,
-	/* maximum number of processes per rule: each takes about eight descriptors */
-	MAX_PROCESSES = 256,
-	MAX_OPENS = 16, /* maximum number of attempts to open a source in one tick */
+	MAX_PROCESSES = 256, /* maximum per rule: each process takes about eight descriptors */
+	MAX_OPENS = 16,	     /* maximum per tick */
 };
 
 /* ---- processes that cannot be measured inside ------------------------------------------------ */
@@ -476,8 +472,8 @@ static bool has_given_up(const struct target *target, const struct stat *st)
 }
 
 /*
- * End the sources of files that are no longer at the path, as soon as no process runs the file. End
- * the sources of overwritten files at once.
+ * End the sources of files that have been replaced at the path, when no process runs them any more.
+ * End the sources of overwritten files at once.
  */
 static int end_old_generations(struct watch_rule *rule, struct target *target,
 			       const struct stat *now, int64_t now_ns)
@@ -506,10 +502,7 @@ static int watch_rule_tell_missing(struct watch_rule *rule, int why)
 				  why == ENOENT ? "does not exist; waiting for it" : strerror(why));
 }
 
-/*
- * End the sources of earlier files at the path. If the file that is there now has no source, open
- * one.
- */
+/* Measure the file at the path, if the path leads to another file now. */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -903,9 +896,8 @@ static int add_found(void *data, struct ocp_process *proc)
 }
 
 /*
- * Return true if SOURCE's file can be forgotten: no process runs the file, and the file was
- * deleted, or no process has run it for IDLE_S. The path is not looked up, since it may belong to
- * another mount namespace.
+ * Return true if SOURCE's file can be forgotten: it has no process, and it was deleted, or had no
+ * process for long. The path is not looked up, since it may belong to another mount namespace.
  */
 static bool is_forgotten(struct source *source, int64_t now_ns)
 {

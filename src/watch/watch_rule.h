@@ -39,17 +39,13 @@ struct watch_rule {
 	struct measure_request *request;
 	enum engine_choice engine;
 	bool is_inside;	  /* the rule measures with the engine `inside` now */
-	bool was_refused; /* with ENGINE_AUTO: the engine `inside` could not measure a process */
+	bool was_refused; /* with ENGINE_AUTO: the engine `inside` has refused a process */
 	pid_t last_pid;	  /* pid of the newest source that measures one process; 0: none so far */
 	struct refused *refused;
 	size_t n_refused;
 	struct target *target; /* NULL: the rule searches for all programs */
-	int64_t retry_ns;      /* CLOCK_MONOTONIC: after a failure, when to open a source again */
-	/*
-	 * CLOCK_MONOTONIC: an overwritten file may still be being written, so search for no
-	 * processes before this time
-	 */
-	int64_t settle_ns;
+	int64_t retry_ns;      /* CLOCK_MONOTONIC: when to try again */
+	int64_t settle_ns;     /* CLOCK_MONOTONIC: no search before this time */
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that have been reported */
 	/*

@@ -91,8 +91,8 @@ export class RatesChart extends Chart {
 	// BY_POWERS: the scale of rates has steps of powers of ten, and begins at 0.
 	update(span, ages, unordered, byPowers) {
 		this.span = span;
-		// Lines with equal rates cover each other. So every other line is narrow and is drawn
-		// on top: both lines stay visible.
+		// Lines may have equal rates. Neighbouring ones have two widths, with the narrow one on
+		// top, so that both stay visible.
 		const lines = [0, 1].flatMap((odd) => unordered.filter((line) => line.slot % 2 === odd));
 		const data = [ages, ...lines.map((line) => line.rates)];
 		const shown = JSON.stringify([byPowers, ...lines.map((line) => [line.name, line.slot])]);
