@@ -85,8 +85,8 @@ bool http_is_awaited(const struct http *http, uint64_t ticket);
 void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply);
 
 /*
- * The loop of the caller: wait until http_fd() is readable, for at most http_timeout_ms() (-1: no
- * limit), then call http_run().
+ * Wait until http_fd() is readable, for at most http_timeout_ms() (-1: no limit), then call
+ * http_run(). Repeat this.
  */
 int http_fd(const struct http *http);
 int http_timeout_ms(struct http *http);

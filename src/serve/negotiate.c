@@ -2,9 +2,9 @@
 /*
  * Choose the format from the Accept header. The header is a list of media ranges with parameters;
  * q, from 0 to 1, is the client's preference. If several ranges match an offer, only the most
- * specific one applies: a range with the offer's version is more specific than one without a
- * version, then come type / * and * / *. A range with a version that the offer does not have does
- * not match the offer.
+ * specific one applies: first a range with the offer's version, then one without a version, then
+ * type / *, then * / *. A range with a version that the offer does not have does not match the
+ * offer.
  */
 #include "serve/negotiate.h"
 

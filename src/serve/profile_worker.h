@@ -65,8 +65,8 @@ struct profiling_numbers {
 };
 
 /*
- * The following describes the message that `probes-memprof` sends to the measuring process every
- * second, as an answer with id 0.
+ * The message that `probes-memprof` sends to the measuring process every second, as an answer with
+ * id 0.
  */
 
 /* The figures of one program. Numbers of words are estimates. */

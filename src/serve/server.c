@@ -130,7 +130,7 @@ static bool are_hosts_equal(const struct serve_settings *a, const struct serve_s
 	return true;
 }
 
-/* Let SETTINGS take effect. */
+/* Make SETTINGS the ones in effect. */
 static void use_settings(struct server *s, const struct serve_settings *settings)
 {
 	s->settings = *settings;

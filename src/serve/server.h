@@ -14,10 +14,9 @@
 
 /* The values of the options that only `serve` has. */
 struct serve_options {
-	/* these settings take precedence over those of the configuration */
-	struct serve_settings settings;
-	const char *config;	/* the configuration file; NULL: not given */
-	const char *token_file; /* NULL: choose a random token */
+	struct serve_settings settings; /* take precedence over the configuration */
+	const char *config;		/* the configuration file; NULL: not given */
+	const char *token_file;		/* NULL: choose a random token */
 	bool control, profile, memprof;
 	double memprof_rate; /* samples per word, with `memprof` */
 };

@@ -182,9 +182,8 @@ static int find_place(struct ocp_ctx *ctx, const char *path, struct file_place *
 /* The result that the child stores in shared memory. */
 struct write_outcome {
 	int err;	/* 0 or -errno */
-	bool is_unlink; /* `err` is the error of removing an old .NAME.new */
-	/* 0, or -errno if the new file could not be removed after the error in `err` */
-	int left;
+	bool is_unlink; /* `err` is from the attempt to remove an old .NAME.new */
+	int left;	/* 0, or -errno if the new file could not be removed after an error */
 };
 
 static int write_all(int fd, const char *bytes, size_t n)

@@ -575,8 +575,8 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 }
 
 /*
- * Return true if SOURCE must end: its process has exited, or no longer counts inside, as after an
- * exec (the process then needs a new source).
+ * Return true if SOURCE must end: its process has exited, or no longer counts inside. After an
+ * exec, counting inside needs a new source.
  */
 static bool needs_end(const struct source *source)
 {
@@ -638,8 +638,7 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
  */
 
 /*
- * End the sources of overwritten files, and each source whose process and children have all stopped
- * counting.
+ * End sources of overwritten files, and sources whose process and children do not count any more.
  */
 static int end_old_inside(struct watch_rule *rule, int64_t now_ns)
 {

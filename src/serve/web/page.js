@@ -1,7 +1,7 @@
 // The page: requests the status every second and shows it. model.js holds the data.
 //
 // The history is requested at the start and after gaps. The history of pairs, for the heat map, is
-// not in the status; that history is requested as often as its size allows.
+// not in the status; it is requested as often as its size allows.
 
 import { HeatChart } from "./charts.js";
 import { clock, setText } from "./format.js";
